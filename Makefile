@@ -1,0 +1,37 @@
+# Two commands do everything on a clean clone: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-all lint bench clean install
+
+demo: $(STAMP)
+	@$(BIN)/conceptlens demo
+
+test: $(STAMP) lint
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(STAMP) lint
+	@$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(STAMP)
+	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+install: $(STAMP)
+
+# Reinstalls only when the dependencies change: a second run starts in seconds.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(f"conceptlens needs Python 3.11 or newer, found {sys.version.split()[0]}: run make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing conceptlens into $(VENV) (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

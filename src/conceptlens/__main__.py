@@ -1,0 +1,3 @@
+from conceptlens.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,93 @@
+"""The functions behind the commands. Each imports what it needs when it is called, so that `import conceptlens` is quick."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conceptlens.data.check import DataReport
+    from conceptlens.evaluation.evaluate import Evaluation
+    from conceptlens.evaluation.predict import PredictionList
+    from conceptlens.runs import RunFolder
+    from conceptlens.training.cost import Cost
+
+Overrides = Sequence[str] | Mapping[str, Any]
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any], overrides: Overrides = (), *, overwrite: bool = False, quiet: bool = False
+) -> "RunFolder":
+    """Train a recipe and return its run folder.
+
+    Args:
+        recipe: A YAML file, the name of a ready recipe, or a mapping.
+        overrides: Settings laid over the recipe: a mapping, or words as on the command line.
+        overwrite: Replace a run that is in the way.
+        quiet: Show no progress.
+    """
+    from conceptlens.recipe.parse import load_recipe
+    from conceptlens.training.train import start_run
+
+    return start_run(load_recipe(recipe, overrides), overwrite=overwrite, quiet=quiet)
+
+
+def dry_run(recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -> "Cost":
+    """What training a recipe would cost; nothing is written."""
+    from conceptlens.processes import Launched
+    from conceptlens.recipe.parse import load_recipe
+    from conceptlens.training.cost import estimate
+    from conceptlens.training.progress import Progress
+    from conceptlens.training.train import open_session
+
+    loaded = load_recipe(recipe, overrides)
+    return estimate(open_session(loaded, None, Launched(loaded.training.precision), Progress(quiet=True)))
+
+
+def resume(run: str | Path, *, quiet: bool = False) -> "RunFolder":
+    """Go on with a run that was stopped, to the same result as if it had not been."""
+    from conceptlens.training.train import resume_run
+
+    return resume_run(run, quiet=quiet)
+
+
+def evaluate(
+    run: str | Path, data: Mapping[str, Any] | str | None = None, *, split: str | None = None, out: str | Path | None = None
+) -> "Evaluation":
+    """Measure a finished run on its own test images, or on other data.
+
+    Args:
+        run: The run folder.
+        data: Keys of a recipe's `data` section, or just a source; the run's own data if None.
+        split: `train`, `val`, `test` or `all`.
+        out: File for the result.
+    """
+    from conceptlens.evaluation.evaluate import evaluate_run
+    from conceptlens.recipe.parse import load_recipe
+
+    config = None if data is None else load_recipe({"data": data if isinstance(data, str) else dict(data)}).data
+    return evaluate_run(run, data=config, split=split, out=out)
+
+
+def predict(run: str | Path, images: Sequence[str | Path], *, out: str | Path | None = None) -> "PredictionList":
+    """Class and concepts of image files or folders."""
+    from conceptlens.evaluation.predict import predict_run
+
+    return predict_run(run, images, out=out)
+
+
+def check_data(data: Mapping[str, Any] | str, concepts: str | None = None, *, quiet: bool = False) -> "DataReport":
+    """What is wrong with images, labels and splits, before an hour is lost."""
+    from conceptlens.concepts import ConceptSet
+    from conceptlens.data.check import check_data as check
+    from conceptlens.recipe.parse import load_recipe
+
+    recipe = load_recipe({"data": data if isinstance(data, str) else dict(data)})
+    return check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
+
+
+def report(run: str | Path) -> Path:
+    """Write a run's `report.html` again."""
+    from conceptlens.report.page import render_report
+    from conceptlens.runs import RunFolder
+
+    return render_report(RunFolder.open(run))

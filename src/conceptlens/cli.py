@@ -1,0 +1,297 @@
+"""The command line: a thin dictionary of the functions in `api`. Nothing that `--help` reaches imports torch."""
+
+import argparse
+import errno
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from conceptlens import __version__, api
+from conceptlens.errors import UserError, did_you_mean
+
+Words = list[str]
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are ours."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}. See `{self.prog} --help`.")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A name on the command line: what it says of itself, the words it takes, what it does with them."""
+
+    about: str
+    arguments: Callable[[_Parser], Any]
+    run: Callable[[argparse.Namespace, Words], int]
+
+
+def _say(text: object) -> None:
+    print(text, flush=True)
+
+
+def _train(args: argparse.Namespace, overrides: Words) -> int:
+    if args.out:
+        overrides = [*overrides, "--out", args.out]
+    if args.print_config:
+        from conceptlens.recipe.parse import load_recipe, recipe_yaml
+
+        _say(recipe_yaml(load_recipe(args.recipe, overrides)).rstrip())
+        return 0
+    if args.dry_run:
+        _say(api.dry_run(args.recipe, overrides).text())
+        return 0
+    _finished(api.train(args.recipe, overrides, overwrite=args.overwrite, quiet=args.quiet))
+    return 0
+
+
+def _finished(run: Any) -> None:
+    """Only the main process of several speaks."""
+    from conceptlens.evaluation.summary import run_text
+    from conceptlens.processes import is_main
+
+    if is_main():
+        _say(run_text(run))
+
+
+def _resume(args: argparse.Namespace, _: Words) -> int:
+    _finished(api.resume(args.run, quiet=args.quiet))
+    return 0
+
+
+def _data_section(words: Words, source: str | None) -> dict[str, Any]:
+    """`--data.key value` words as a recipe's data section."""
+    from conceptlens.recipe.parse import parse_overrides
+
+    tree = parse_overrides(words)
+    strangers = [key for key in tree if key != "data"]
+    if strangers:
+        raise UserError(f"--{strangers[0]} is not known here; settings of the data are written --data.KEY, such as --data.class_column.")
+    section = tree.get("data", {})
+    return {"source": source, **section} if source else section
+
+
+def _evaluate(args: argparse.Namespace, words: Words) -> int:
+    section = _data_section(words, args.data)
+    if section and "source" not in section:
+        raise UserError("Settings of other data were given, but no data: add --data SOURCE.")
+    result = api.evaluate(args.run, section or None, split=args.split, out=args.out)
+    from conceptlens.processes import is_main
+
+    if is_main():
+        _say(result.text())
+    return 0
+
+
+def _predict(args: argparse.Namespace, _: Words) -> int:
+    result = api.predict(args.run, args.images, out=args.out)
+    _say(result.text())
+    for item in result.failed:
+        print(f"error: {item.error}", file=sys.stderr)
+    return 2 if result.failed else 0
+
+
+def _check(args: argparse.Namespace, words: Words) -> int:
+    report = api.check_data(_data_section(words, args.source), args.concepts, quiet=args.quiet)
+    _say(report.text())
+    if args.out:
+        from pathlib import Path
+
+        from conceptlens.files import write_json
+
+        write_json(Path(args.out), report.to_json())
+    return 2 if report.errors else 0
+
+
+def _demo(args: argparse.Namespace, _: Words) -> int:
+    from conceptlens.demo import demo
+
+    _say(demo(args.out, again=args.again, quiet=args.quiet))
+    return 0
+
+
+def _report(args: argparse.Namespace, _: Words) -> int:
+    _say(f"written: {api.report(args.run)}")
+    return 0
+
+
+def _list(args: argparse.Namespace, _: Words) -> int:
+    from conceptlens.concepts import library
+    from conceptlens.recipe.parse import recipe_names
+    from conceptlens.registry import METHODS, REGULARISERS
+
+    for title, names in (
+        ("recipes", recipe_names()),
+        ("methods", METHODS.names()),
+        ("regularisers", REGULARISERS.names()),
+        ("concept sets", library()),
+        ("built-in data", ["blood-cells", "shapes"]),
+        ("encoders", ["builtin/vit", "timm/NAME"]),
+    ):
+        _say(f"{title + ':':15}{', '.join(names)}")
+    return 0
+
+
+def _quiet(parser: _Parser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def _train_arguments(parser: _Parser) -> None:
+    parser.add_argument("recipe", help="a YAML file, or the name of a ready recipe (see `conceptlens list`)")
+    parser.add_argument("--out", help="the run folder; runs/<data>-<method>-<seed> if not given")
+    parser.add_argument("--print_config", "--print-config", action="store_true", help="show the complete recipe and stop")
+    parser.add_argument("--dry-run", action="store_true", help="show what it would cost and stop")
+    parser.add_argument("--overwrite", action="store_true", help="replace a run that is in the way")
+    parser.epilog = (
+        "Any key of the recipe can be set here: --training.epochs 5 --method.aggregate cls --data.source my.csv. "
+        "`--print_config` shows all keys with their values."
+    )
+    _quiet(parser)
+
+
+def _resume_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    _quiet(parser)
+
+
+def _evaluate_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("--data", help="other data: a folder, a table, a built-in name; the run's own if not given")
+    parser.add_argument("--split", help="train, val, test or all; test of the run's own data, all of other data")
+    parser.add_argument("--out", help="file for the result; in the run folder if not given")
+    parser.epilog = (
+        "Settings of other data are written as in a recipe: --data.class_column dx --data.rename.classes '{melanoma: mel}'."
+    )
+
+
+def _predict_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("images", nargs="+", help="image files or folders")
+    parser.add_argument("--out", help="a .csv or .json file for the predictions")
+
+
+def _check_arguments(parser: _Parser) -> None:
+    parser.add_argument("source", help="a folder, a table, or a built-in name")
+    parser.add_argument("--concepts", help="the concept file, or the name of a ready one")
+    parser.add_argument("--out", help="a .json file for the findings")
+    parser.epilog = "Settings of the data are written as in a recipe: --data.class_column dx --data.images photos."
+    _quiet(parser)
+
+
+def _demo_arguments(parser: _Parser) -> None:
+    parser.add_argument("--out", default="runs/demo", help="the run folder")
+    parser.add_argument("--again", action="store_true", help="train anew even if the demo is there")
+    _quiet(parser)
+
+
+def _report_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+
+
+COMMANDS = {
+    "demo": Command("train an IVQ-CBM on the built-in blood cells and show the result", _demo_arguments, _demo),
+    "data check": Command("what is wrong with my data, before an hour is lost", _check_arguments, _check),
+    "train": Command("train a recipe", _train_arguments, _train),
+    "resume": Command("go on with a run that was stopped", _resume_arguments, _resume),
+    "evaluate": Command("measure a run on its test images or on other data", _evaluate_arguments, _evaluate),
+    "predict": Command("class and concepts of image files", _predict_arguments, _predict),
+    "report": Command("write a run's report.html again", _report_arguments, _report),
+    "list": Command("recipes, methods, concept sets and data that come with the package", lambda parser: None, _list),
+}
+
+TAKES_SETTINGS = ("train", "evaluate", "data check")
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS)) + 2
+    lines = [f"  {name:{width}}{command.about}" for name, command in COMMANDS.items()]
+    return (
+        "conceptlens: vision models that explain themselves in concepts people can name\n\n"
+        "usage: conceptlens COMMAND … [--debug]\n\n" + "\n".join(lines) + "\n\n`conceptlens COMMAND --help` says more; --debug shows "
+        "the traceback of an error."
+    )
+
+
+def _run(words: Words) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        _say(_usage())
+        return 0
+    if words[0] == "--version":
+        _say(f"conceptlens {__version__}")
+        return 0
+    name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
+    if name not in COMMANDS:
+        known = [command for command in COMMANDS if command.split()[0] == name] or list(COMMANDS)
+        raise UserError(f"Unknown command {' '.join(words[:1])!r}. {did_you_mean(name, known)}")
+    command = COMMANDS[name]
+    parser = _Parser(prog=f"conceptlens {name}", description=command.about, allow_abbrev=False)
+    command.arguments(parser)
+    own, settings = _split_settings(words[len(name.split()) :], parser)
+    if settings and name not in TAKES_SETTINGS:
+        known = [word for action in parser._actions for word in action.option_strings]
+        raise UserError(f"{settings[0]} is not known here. {did_you_mean(settings[0], known)}")
+    return command.run(parser.parse_args(own), settings)
+
+
+def _split_settings(words: Words, parser: _Parser) -> tuple[Words, Words]:
+    """The command's own words, and settings such as `--training.epochs 5`, wherever they stand."""
+    options = {word: action for action in parser._actions for word in action.option_strings}
+    own: Words = []
+    settings: Words = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, _ = word.partition("=")
+        if not word.startswith("--") or name in options:
+            own.append(word)
+            if name in options and not equals and options[name].nargs != 0 and rest:
+                own.append(rest.pop(0))
+            continue
+        settings.append(word)
+        if not equals and rest and not rest[0].startswith("--"):
+            settings.append(rest.pop(0))
+    return own, settings
+
+
+def _reason(error: BaseException) -> str | None:
+    """What a user can mend about an error of the system; None for a bug of ours."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"The disk is full ({error.filename or 'while writing'}). Free some space, then `conceptlens resume RUN` goes on."
+    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{error.filename}: {error.strerror}. Choose a place you may write to, or change its permissions."
+    if isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EFBIG):
+        return f"{error.filename}: {error.strerror}."
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return "Out of memory. Try a smaller training.batch_size, training.accumulate above 1, or a smaller encoder.image_size."
+    return None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point: 0 if all is well, 2 for what the user can mend, 1 for a bug of ours, 130 when interrupted."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        print("interrupted; `conceptlens resume RUN` goes on from the last state", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        reason = _reason(error)
+        if debug or reason is None:
+            import traceback
+
+            traceback.print_exc()
+        if reason is None:
+            print("error: this is a bug in conceptlens; please report it with the lines above", file=sys.stderr)
+            return 1
+        print(f"error: {reason}", file=sys.stderr)
+        return 2

@@ -1,0 +1,291 @@
+"""The vocabulary of a model: groups of concepts a person can name, read from a YAML file written by hand.
+
+A group is *exclusive* (exactly one of its values holds, as in "nucleus shape") or *independent* (each value is a yes/no
+of its own, as in CUB's attributes). Groups may stand *under* a coarser one, which makes a coarse-to-fine hierarchy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from conceptlens.errors import UserError, did_you_mean, unknown_name
+from conceptlens.files import dump_yaml, fingerprint, parse_yaml, read_yaml
+
+Kind = Literal["exclusive", "independent"]
+UNKNOWN = -1  # a concept label nobody gave: masked in losses and metrics, never guessed
+
+
+@dataclass(frozen=True)
+class Concept:
+    """One column of the bottleneck."""
+
+    name: str  # "nucleus shape: irregular"
+    group: str
+    value: str
+    text: str  # what the text encoder reads
+    part: str | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Concepts that belong together; `concepts` is their slice of the bottleneck."""
+
+    name: str
+    kind: Kind
+    concepts: slice
+    values: tuple[str, ...]
+    column: str  # where a table has the group: one value, or for an independent group a list of those that hold
+    columns: tuple[str, ...]  # independent groups: a yes/no column for each value, where there is no such list
+    part: str | None
+    under: tuple[str, str | None] | None  # (coarser group, the value of it under which this group has a meaning)
+
+
+class _GroupFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+    kind: Kind = "exclusive"
+    column: str | None = None
+    part: str | None = None
+    prompt: str = "{value}"
+    under: str | dict[str, str] | None = None
+    values: dict[str, str] = Field(min_length=1)
+    columns: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _values(cls, values: Any) -> Any:
+        """A list of values, or a mapping from a value to its words; a value without words describes itself."""
+        if isinstance(values, list):
+            values = {value: None for value in values}
+        if isinstance(values, Mapping):
+            return {_word(value): _word(value) if text is None else text for value, text in values.items()}
+        return values
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompt(cls, prompt: str) -> str:
+        if "{value}" not in prompt:
+            raise ValueError("must contain {value}, the place where a value's words go")
+        return prompt
+
+
+class _ConceptFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+    schema_: int = Field(1, alias="schema")
+    name: str | None = None
+    about: str | None = None
+    classes: list[str] = Field(default_factory=list)
+    groups: dict[str, _GroupFile] = Field(min_length=1)
+    by_class: dict[str, dict[str, str | list[str]]] = Field(default_factory=dict)
+
+
+def _word(value: Any) -> Any:
+    """YAML reads true, false and numbers as such; as a concept's value they are words."""
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, (int, float)) else value
+
+
+@dataclass(frozen=True)
+class ConceptSet:
+    """K concepts in groups, the classes they may decide between, and labels by class where there are none per image."""
+
+    name: str
+    classes: tuple[str, ...]
+    groups: tuple[Group, ...]
+    concepts: tuple[Concept, ...]
+    by_class: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.concepts)
+
+    @property
+    def texts(self) -> list[str]:
+        return [concept.text for concept in self.concepts]
+
+    @property
+    def names(self) -> list[str]:
+        return [concept.name for concept in self.concepts]
+
+    @cached_property
+    def group_of(self) -> npt.NDArray[np.int64]:
+        """The group's position for each concept, (K,)."""
+        index = np.empty(len(self), dtype=np.int64)
+        for position, group in enumerate(self.groups):
+            index[group.concepts] = position
+        return index
+
+    @cached_property
+    def exclusive(self) -> npt.NDArray[np.bool_]:
+        """Whether each concept belongs to an exclusive group, (K,)."""
+        return np.array([self.groups[position].kind == "exclusive" for position in self.group_of], dtype=bool)
+
+    @property
+    def parts(self) -> list[str]:
+        return list(dict.fromkeys(concept.part for concept in self.concepts if concept.part))
+
+    def group(self, name: str) -> Group:
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise unknown_name("concept group", name, [group.name for group in self.groups])
+
+    def index(self, group: str, value: str) -> int:
+        """The concept's column in the bottleneck."""
+        found = self.group(group)
+        if value not in found.values:
+            raise unknown_name(f"value of {group!r}", value, found.values)
+        return int(found.concepts.start) + found.values.index(value)
+
+    @cached_property
+    def levels(self) -> dict[str, int]:
+        """Coarse to fine: 0 for a group that stands under no other."""
+        depth: dict[str, int] = {}
+        for group in self.groups:
+            level, above = 0, group.under
+            while above is not None:
+                level, above = level + 1, self.group(above[0]).under
+            depth[group.name] = level
+        return depth
+
+    def labels_of_class(self, name: str) -> npt.NDArray[np.int8]:
+        """Concept labels (K,) that the class table gives: 1, 0, or UNKNOWN for groups it does not name."""
+        labels = np.full(len(self), UNKNOWN, dtype=np.int8)
+        for group_name, values in self.by_class.get(name, {}).items():
+            labels[self.group(group_name).concepts] = 0
+            for value in values:
+                labels[self.index(group_name, value)] = 1
+        return self.mask_hierarchy(labels[None])[0]
+
+    def mask_hierarchy(self, labels: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+        """Make a group's labels (N, K) unknown where the coarser value it stands under is known not to hold."""
+        masked = labels.copy()
+        for group in sorted(self.groups, key=lambda group: self.levels[group.name]):
+            if group.under is not None and group.under[1] is not None:
+                above = masked[:, self.index(group.under[0], group.under[1])]
+                masked[above == 0, group.concepts] = UNKNOWN
+        return masked
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return fingerprint(self.to_yaml())
+
+    def to_yaml(self) -> str:
+        return dump_yaml(dict(self.source))
+
+    @classmethod
+    def from_yaml(cls, text: str, *, where: str = "concept file", name: str = "concepts") -> "ConceptSet":
+        return cls._build(parse_yaml(text, where=where), where=where, name=name)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "ConceptSet":
+        """A concept set from a file, or one of the ready ones by name (see `library()`)."""
+        if str(path) in library():
+            text = resources.files("conceptlens.concepts").joinpath("library", f"{path}.yaml").read_text("utf-8")
+            return cls.from_yaml(text, where=f"concept set {path}", name=str(path))
+        file = Path(path)
+        if not file.suffix and not file.exists():
+            raise unknown_name("concept set", str(path), library())
+        return cls._build(read_yaml(file), where=str(file), name=file.stem)
+
+    @classmethod
+    def _build(cls, raw: Any, *, where: str, name: str) -> "ConceptSet":
+        if not isinstance(raw, Mapping):
+            raise UserError(f"{where}: expected a mapping with the key `groups`, found {type(raw).__name__}.")
+        if raw.get("schema", 1) != 1:
+            raise UserError(f"{where}: schema {raw['schema']!r} is unknown; this version reads schema 1.")
+        try:
+            parsed = _ConceptFile.model_validate(raw)
+        except ValidationError as error:
+            raise UserError(f"{where}: {_explain(error)}") from None
+        concepts: list[Concept] = []
+        groups: list[Group] = []
+        for group_name, group in parsed.groups.items():
+            start = len(concepts)
+            for value, words in group.values.items():
+                text = group.prompt.replace("{value}", words)
+                concepts.append(Concept(f"{group_name}: {value}", group_name, value, text, group.part))
+            if group.kind == "exclusive" and len(group.values) < 2:
+                raise UserError(
+                    f"{where}: the exclusive group {group_name!r} has one value; give it the others or make it `kind: independent`."
+                )
+            if group.columns and group.kind == "exclusive":
+                raise UserError(f"{where}: `columns` in {group_name!r} is for independent groups; an exclusive one has one `column`.")
+            for value in group.columns:
+                if value not in group.values:
+                    raise UserError(f"{where}: `columns` of {group_name!r}: {unknown_name('value', value, group.values)}")
+            above = group.under
+            if isinstance(above, dict) and len(above) != 1:
+                raise UserError(f"{where}: `under` of {group_name!r} must name one group and one value, as {{granularity: yes}}.")
+            under = next(iter(above.items())) if isinstance(above, dict) else (above, None) if above else None
+            column = group.column or group_name.replace(" ", "_")
+            columns = tuple(group.columns.get(value, value) for value in group.values)
+            span = slice(start, len(concepts))
+            groups.append(
+                Group(group_name, group.kind, span, tuple(group.values), column, columns, group.part, under)
+            )
+        by_class = {
+            class_name: {
+                group_name: (value,) if isinstance(value, str) else tuple(value) for group_name, value in table.items()
+            }
+            for class_name, table in parsed.by_class.items()
+        }
+        built = cls(parsed.name or name, tuple(parsed.classes), tuple(groups), tuple(concepts), by_class, dict(raw))
+        built._check(where)
+        return built
+
+    def _check(self, where: str) -> None:
+        if len(set(self.classes)) != len(self.classes):
+            raise UserError(f"{where}: a class is named twice: {sorted(self.classes)}.")
+        for group in self.groups:
+            seen, above = {group.name}, group.under
+            while above is not None:
+                try:
+                    parent = self.group(above[0])
+                    if above[1] is not None:
+                        self.index(above[0], above[1])
+                except UserError as error:
+                    raise UserError(f"{where}: `under` of {group.name!r}: {error}") from None
+                if parent.name in seen:
+                    raise UserError(f"{where}: `under` of {group.name!r} leads back to itself through {parent.name!r}.")
+                seen.add(parent.name)
+                above = parent.under
+        for class_name, table in self.by_class.items():
+            if self.classes and class_name not in self.classes:
+                raise UserError(f"{where}: by_class names {unknown_name('class', class_name, self.classes)}")
+            for group_name, values in table.items():
+                try:
+                    kind = self.group(group_name).kind
+                    for value in values:
+                        self.index(group_name, value)
+                except UserError as error:
+                    raise UserError(f"{where}: by_class of {class_name!r}: {error}") from None
+                if kind == "exclusive" and len(values) != 1:
+                    raise UserError(
+                        f"{where}: by_class of {class_name!r}: {group_name!r} is exclusive and takes one value, found {list(values)}."
+                    )
+
+
+def _explain(error: ValidationError) -> str:
+    """The first thing that is wrong, in words, with the closest match for a misspelt key."""
+    first = error.errors()[0]
+    place = " → ".join(str(step) for step in first["loc"] if not str(step).startswith("function-"))
+    if first["type"] == "extra_forbidden":
+        model = _GroupFile if len(first["loc"]) > 1 else _ConceptFile
+        known = [info.alias or key for key, info in model.model_fields.items()]
+        return f"{place}: this key is not known. {did_you_mean(str(first['loc'][-1]), known)}"
+    message = first["msg"].removeprefix("Value error, ")
+    came = first.get("input")
+    shown = "" if isinstance(came, (dict, list)) or first["type"] == "missing" else f", found {came!r}"
+    return f"{place}: {message[:1].lower()}{message[1:]}{shown}."
+
+
+def library() -> list[str]:
+    """Names of the concept sets that come with the package."""
+    folder = resources.files("conceptlens.concepts").joinpath("library")
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))

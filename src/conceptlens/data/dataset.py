@@ -1,0 +1,79 @@
+"""What a data source hands to the rest of the house: a table of labels in memory, pixels only when asked for."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from conceptlens.concepts import UNKNOWN
+from conceptlens.files import fingerprint
+
+Task = Literal["single", "multilabel", "ordinal"]
+SPLITS = ("train", "val", "test")
+UNLABELLED = -1  # a class label nobody gave
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Everything known of N images but their pixels."""
+
+    ids: tuple[str, ...]  # unique, stable: a path relative to the source, or a row's name
+    labels: npt.NDArray[np.int64]  # (N,) class index or UNLABELLED; multi-label: (N, C) of 0, 1, UNKNOWN
+    concepts: npt.NDArray[np.int8]  # (N, K) of 0, 1, UNKNOWN
+    split: tuple[str, ...] | None = None  # given splits: "train", "val", "test" or "" for unused
+    group: tuple[str, ...] | None = None  # a patient or a lesion: never on two sides of a split
+    certainty: npt.NDArray[np.float32] | None = None  # (N, K) weight of each concept label in the loss, 0 to 1
+    metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # age band, sex, site, …
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of names and labels; with the images' sizes it identifies the data of a run."""
+        given = "\n".join(self.split) if self.split else ""
+        return fingerprint("\n".join(self.ids), self.labels.tobytes(), self.concepts.tobytes(), given)
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """Where things are in one image, in pixels of the image that `read` returns."""
+
+    keypoints: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # part → (x, y); absent: not visible
+    masks: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)  # part or "object" → (H, W)
+    boxes: Mapping[str, tuple[float, float, float, float]] = field(
+        default_factory=dict
+    )  # part or "object" → x0, y0, x1, y1
+
+
+class DataSource(ABC):
+    """Images with labels. Subclasses read one format each; pixels are read lazily, one image at a time."""
+
+    name: str
+    classes: tuple[str, ...]
+    task: Task
+    examples: Examples
+
+    @abstractmethod
+    def read(self, index: int) -> Image.Image:
+        """The image as RGB, upright; raises `UserError` naming the file if it cannot be read."""
+
+    def read_at_least(self, index: int, side: int) -> Image.Image:
+        """The image as `read` gives it, or smaller where that decodes faster, but not below `side` pixels a side."""
+        return self.read(index)
+
+    def annotation(self, index: int) -> Annotation | None:
+        """Known truth about places in the image, where the source has it."""
+        return None
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+
+def no_concepts(n: int, k: int) -> npt.NDArray[np.int8]:
+    """Concept labels (N, K) of images about which nothing is known."""
+    return np.full((n, k), UNKNOWN, dtype=np.int8)

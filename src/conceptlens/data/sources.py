@@ -1,0 +1,101 @@
+"""From the words in a recipe to a data source: built-in, folder, table or pair of arrays."""
+
+import os
+from pathlib import Path
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.concepts.concept_set import library
+from conceptlens.data.blood_cells import BloodCells
+from conceptlens.data.dataset import DataSource
+from conceptlens.data.findings import Problems
+from conceptlens.data.folder import Folder
+from conceptlens.data.npy import IMAGES, NpyPair
+from conceptlens.data.table import Table
+from conceptlens.errors import UserError, did_you_mean, unknown_name
+from conceptlens.recipe.schema import DataConfig
+
+BUILTIN = ("blood-cells", "shapes")
+_TABLES = {".csv", ".tsv", ".txt", ".parquet", ".pq"}
+
+
+def open_source(
+    config: DataConfig, concepts: ConceptSet | None, problems: Problems | None = None
+) -> tuple[DataSource, ConceptSet]:
+    """The data of a recipe, and the concept set that its labels speak of.
+
+    Args:
+        config: Where images and labels come from. The name of built-in data wins over a folder called the same; write
+            `./shapes` for the folder.
+        concepts: The concept set; built-in data brings its own if none is given.
+        problems: Gathers what is wrong instead of raising the first error, where the rest can still be read.
+
+    Raises:
+        UserError: There is no such source, it cannot be read, or it needs a concept set and has none.
+    """
+    kind = _kind(config)
+    if kind == "builtin":
+        concepts = concepts or ConceptSet.load(config.source)
+        if config.source == "shapes":
+            from conceptlens.data.shapes import Shapes
+
+            return Shapes(config.shapes, concepts), concepts
+        return BloodCells(concepts, config, problems), concepts
+    path = Path(config.source).expanduser()
+    if concepts is None:
+        raise _no_concepts(config.source)
+    if kind == "npy":
+        return NpyPair(path.parent if path.name == IMAGES else path, config, concepts, problems), concepts
+    return (Table if kind == "table" else Folder)(path, config, concepts, problems), concepts
+
+
+def _kind(config: DataConfig) -> str:
+    """The format of the source, looked at if the recipe does not say it."""
+    if config.kind == "builtin" and config.source not in BUILTIN:
+        raise unknown_name("built-in data", config.source, BUILTIN)
+    if config.kind == "builtin" or (config.kind == "auto" and config.source in BUILTIN):
+        return "builtin"
+    path = Path(config.source).expanduser()
+    if not path.exists():
+        raise _nowhere(config.source, path)
+    if config.kind != "auto":
+        if config.kind == "folder" and not path.is_dir():
+            raise UserError(f"{path}: expected a folder with a folder per class, found a file.")
+        if config.kind == "table" and path.is_dir():
+            raise UserError(f"{path}: expected a CSV or Parquet table, found a folder.")
+        return config.kind
+    if path.is_dir():
+        return "npy" if (path / IMAGES).is_file() else "folder"
+    if path.name == IMAGES:
+        return "npy"
+    if path.suffix.lower() in _TABLES:
+        return "table"
+    raise UserError(
+        f"{path}: expected a folder, a table ({', '.join(sorted(_TABLES))}) or {IMAGES}. "
+        "Set data.kind if it is one of them under another name."
+    )
+
+
+def _nowhere(source: str, path: Path) -> UserError:
+    """Nothing of that name: what was meant?"""
+    if not path.suffix and len(path.parts) == 1:
+        beside = [name for name in os.listdir() if not name.startswith(".")]
+        close = did_you_mean(source, (*BUILTIN, *beside))
+        hint = close if close.startswith("Did") else did_you_mean(source, BUILTIN)
+        return UserError(f"Unknown data source {source!r}: neither built-in nor a file or folder here. {hint}")
+    folder = path.parent
+    if not folder.is_dir():
+        return UserError(f"{path}: no such file or folder; {folder} is not there either.")
+    close = did_you_mean(path.name, [name for name in os.listdir(folder) if not name.startswith(".")])
+    return UserError(f"{path}: no such file or folder. {close}")
+
+
+def _no_concepts(source: str) -> UserError:
+    return UserError(
+        f"{source}: your own data needs a concept file, which names what a model may say about an image. Write one:\n\n"
+        "    classes: [benign, malignant]\n"
+        "    groups:\n"
+        "      border: {kind: exclusive, column: border, values: [regular, irregular]}\n"
+        "      colour: {kind: exclusive, column: colour, values: [light brown, dark brown, black]}\n\n"
+        "and pass it as `concepts: my-concepts.yaml` in the recipe, or --concepts. "
+        f"Ready ones, by name: {', '.join(library())}."
+    )

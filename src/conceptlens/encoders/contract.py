@@ -1,0 +1,67 @@
+"""The encoder's contract: image → tokens, text → unit vectors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass
+class Tokens:
+    """What an encoder says of B images."""
+
+    patches: Tensor  # (B, L, D), row by row over the grid
+    grid: tuple[int, int]  # (h, w), L = h · w
+    cls: Tensor | None = None  # (B, D): the class token, or the mean of the patches for a network without one
+    layers: tuple[Tensor, ...] = ()  # patches of the layers asked for, (B, L, D) each
+    aux: dict[str, Tensor] = field(default_factory=dict)  # named companions, such as a second encoder's vector
+
+
+class Encoder(nn.Module):
+    """Base of all image encoders. Subclasses set the attributes and implement `tokens`."""
+
+    name: str
+    width: int  # D
+    image_size: int  # the side in pixels that the encoder prefers; other sizes by interpolating positions
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    def tokens(self, images: Tensor) -> Tokens:
+        """Normalised images (B, 3, H, W) → tokens."""
+        raise NotImplementedError
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """From input to output, the pieces of which `last n blocks` are trained; heads and final norms are not blocks."""
+        raise NotImplementedError
+
+    def tail(self) -> Sequence[nn.Module]:
+        """What follows the last block (a final norm) and is trained with it."""
+        return ()
+
+    def grid(self, height: int, width: int) -> tuple[int, int]:
+        """The token grid (h, w) for an image of that size."""
+        raise NotImplementedError
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """Images of bytes or of values in [0, 1], (B, 3, H, W), to what `tokens` expects."""
+        if not images.is_floating_point():
+            images = images.to(torch.get_default_dtype()).div_(255)
+        mean = torch.tensor(self.mean, device=images.device, dtype=images.dtype).view(1, 3, 1, 1)
+        std = torch.tensor(self.std, device=images.device, dtype=images.dtype).view(1, 3, 1, 1)
+        return (images - mean) / std
+
+    def forward(self, images: Tensor) -> Tokens:
+        return self.tokens(self.normalise(images))
+
+
+class TextEncoder(Protocol):
+    """English phrases to unit vectors."""
+
+    name: str
+    width: int
+
+    def embed(self, texts: Sequence[str]) -> Tensor:
+        """(n, width), unit length, fp32, on the CPU; deterministic."""
+        ...

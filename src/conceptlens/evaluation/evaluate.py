@@ -1,0 +1,90 @@
+"""A trained run on its own test images, or on other data: external validation."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conceptlens.data.dataset import SPLITS
+from conceptlens.data.loader import PixelReader
+from conceptlens.data.sources import open_source
+from conceptlens.data.splits import Splits
+from conceptlens.errors import UserError, unknown_name
+from conceptlens.evaluation.predictions import predict
+from conceptlens.evaluation.summary import full_summary, text_table
+from conceptlens.files import read_json, write_json
+from conceptlens.models.saved import load_pipeline
+from conceptlens.processes import Launched
+from conceptlens.recipe import DataConfig
+from conceptlens.recipe.parse import load_recipe
+from conceptlens.runs import RunFolder
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured, and where it is written."""
+
+    run: str
+    data: str
+    split: str
+    metrics: dict[str, Any]
+    path: Path
+
+    def text(self) -> str:
+        return f"{self.run} on {self.data} ({self.split})\n{text_table(self.metrics)}\nwritten to {self.path}"
+
+
+def evaluate_run(
+    path: str | Path, *, data: DataConfig | None = None, split: str | None = None, out: str | Path | None = None
+) -> Evaluation:
+    """Measure a finished run.
+
+    Args:
+        path: The run folder.
+        data: Other data with the same classes (see `data.rename` for other names); the run's own if None.
+        split: `train`, `val`, `test` or `all`; by default `test` of the run's own data, `all` of other data.
+        out: File for the result; `evaluation/<data>-<split>.json` in the run folder by default.
+    """
+    run = RunFolder.open(path)
+    if run.info["status"] != "done":
+        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with `conceptlens resume {run.path}`.")
+    split = split or ("test" if data is None else "all")
+    if split not in (*SPLITS, "all"):
+        raise unknown_name("split", split, (*SPLITS, "all"))
+    pipeline, card, concepts = load_pipeline(run.path)
+    recipe = load_recipe(run.path / "recipe.yaml")
+    config = recipe.data if data is None else replace(data, classes=list(card.classes), task=card.task, fit=card.fit)  # type: ignore[arg-type]
+    source, _ = open_source(config, concepts)
+    if source.classes != tuple(card.classes):
+        missing = [name for name in source.classes if name not in card.classes]
+        raise UserError(
+            f"{config.source}: its classes {list(source.classes)} are not the run's {card.classes}"
+            + (f"; rename or leave out {missing} with --data.rename.classes." if missing else ".")
+        )
+    if data is None:
+        splits: Splits | None = Splits.from_json(read_json(run.path / "splits.json"), source.examples)
+    else:
+        splits = None
+    if split == "all":
+        indices = np.arange(len(source), dtype=np.int64)
+    elif splits is not None:
+        indices = getattr(splits, split)
+    else:
+        given = source.examples.split
+        indices = np.array([i for i, name in enumerate(given or ()) if name == split], dtype=np.int64)
+        if not len(indices):
+            raise UserError(f"{config.source}: no image has the split {split!r}; use --split all.")
+    processes = Launched()
+    reader = PixelReader(source, card.image_size, card.fit, config.cache_mb, workers=config.workers)  # type: ignore[arg-type]
+    predictions = predict(
+        pipeline.to(processes.device), reader, indices, rank_images=recipe.metrics.rank_images, processes=processes
+    )
+    priors = np.array([np.nan if prior is None else prior for prior in card.concept_priors])
+    metrics = full_summary(
+        predictions, source, concepts, splits, recipe.metrics, thresholds=card.thresholds, priors=priors
+    )
+    file = Path(out) if out else run.path / "evaluation" / f"{source.name}-{split}.json"
+    if processes.main:
+        write_json(file, {"run": run.path.name, "data": source.name, "data_hash": source.examples.fingerprint, "splits": {split: metrics}})
+    return Evaluation(run.path.name, source.name, split, metrics, file)

@@ -1,0 +1,235 @@
+"""The rank of each image's patch matrix (L, D), by five definitions, from its singular values σ₁ ≥ σ₂ ≥ ….
+
+`published`   how many σ have a cumulative share Σ_{j≤i} σ_j / Σ σ of at most 0.99: what the published code of the IVQ-CBM
+              paper (Section 4, Appendix C) counts in its rank dynamics. One less than the number needed to pass 99 %.
+`energy`      the same count with σ².
+`numerical`   how many σ exceed σ₁ · max(L, D) · ε, the default of `torch.linalg.matrix_rank`; ε is that of the input's type,
+              and of float32 for half precision, where max(L, D) · ε would pass 1 and every rank be 0.
+`effective`   exp of the entropy of σ / Σ σ (Roy and Vetterli, 2007).
+`stable`      Σ σ² / σ₁².
+
+How it is fast and still exact: σ² are the eigenvalues of the smaller Gram matrix in float64, several times cheaper than an SVD
+of the patches. A Gram matrix squares the condition number, so each eigenvalue carries an error bound; an image whose rank the
+bound leaves open (a share next to the threshold, a σ next to the tolerance) is computed again by a float64 SVD.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from threadpoolctl import ThreadpoolController
+from torch import Tensor
+
+from conceptlens.errors import UserError, unknown_name
+
+Matrices = TypeVar("Matrices", Tensor, npt.NDArray[np.float64])
+
+EPS = torch.finfo(torch.float64).eps
+ROUNDING = 1e-12  # of sums and quotients in float64, far above what they lose
+ENTROPY_TOLERANCE = 1e-5  # the effective rank is right to this fraction, or comes from an SVD
+
+
+@dataclass(frozen=True)
+class _Spectra:
+    """Singular values of B matrices and what is known of their errors."""
+
+    sigma: Tensor  # (B, n) float64, descending
+    doubt: Tensor  # (B, n): width of the interval that holds each true σ
+    doubt_squared: Tensor  # (B, 1): bound on the error of each σ²
+    tolerance: float  # max(L, D) · ε of the input's type
+
+
+@dataclass(frozen=True)
+class _Ranks:
+    value: Tensor  # (B,) float64
+    open: Tensor  # (B,) bool: the errors' bounds allow another value
+
+
+def _share_rank(parts: Tensor, doubt: Tensor, threshold: float) -> _Ranks:
+    """How many cumulative shares of `parts` (B, n) are at most the threshold; `doubt` (B,) bounds the error of a partial sum."""
+    total = parts.sum(1).clamp(min=torch.finfo(parts.dtype).tiny)
+    share = parts.cumsum(1) / total[:, None]
+    margin = 2 * doubt / total + ROUNDING
+    return _Ranks((share <= threshold).sum(1).double(), ((share - threshold).abs() <= margin[:, None]).any(1))
+
+
+def _published(spectra: _Spectra, threshold: float) -> _Ranks:
+    return _share_rank(spectra.sigma, spectra.doubt.sum(1), threshold)
+
+
+def _energy(spectra: _Spectra, threshold: float) -> _Ranks:
+    return _share_rank(spectra.sigma**2, spectra.doubt_squared[:, 0] * spectra.sigma.shape[1], threshold)
+
+
+def _numerical(spectra: _Spectra, threshold: float) -> _Ranks:
+    squared, edge = spectra.sigma**2, (spectra.sigma[:, :1] * spectra.tolerance) ** 2
+    near = (squared - edge).abs() <= 2 * spectra.doubt_squared
+    exceeds = spectra.sigma > spectra.sigma[:, :1] * spectra.tolerance
+    return _Ranks(exceeds.sum(1).double(), near.any(1))
+
+
+def _effective(spectra: _Spectra, threshold: float) -> _Ranks:
+    total = spectra.sigma.sum(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    entropy = torch.special.entr(spectra.sigma / total).sum(1)
+    # x ln x changes by at most |d ln d| when x changes by a small d.
+    doubt = torch.special.entr((2 * spectra.doubt / total).clamp(max=0.3)).sum(1)
+    return _Ranks(entropy.exp(), doubt > ENTROPY_TOLERANCE)
+
+
+def _stable(spectra: _Spectra, threshold: float) -> _Ranks:
+    squared = spectra.sigma**2
+    value = squared.sum(1) / squared[:, 0].clamp(min=torch.finfo(torch.float64).tiny)
+    return _Ranks(value, torch.zeros_like(value, dtype=torch.bool))
+
+
+DEFINITIONS: Mapping[str, Callable[[_Spectra, float], _Ranks]] = MappingProxyType(
+    {"published": _published, "energy": _energy, "numerical": _numerical, "effective": _effective, "stable": _stable}
+)
+
+
+def patch_ranks(
+    patches: Tensor,
+    definitions: Sequence[str] = tuple(DEFINITIONS),
+    *,
+    centred: bool = False,
+    threshold: float = 0.99,
+) -> dict[str, Tensor]:
+    """The rank of each image's patch matrix, equal to what a float64 SVD of it gives.
+
+    Args:
+        patches: (B, L, D), of any floating type, on any device; no gradient flows.
+        definitions: Which ranks; see the head of this file.
+        centred: Subtract the image's mean patch first.
+        threshold: Share for `published` and `energy`.
+
+    Returns:
+        For each definition a float64 tensor (B,) on the patches' device. A matrix of zeros has rank 0 by every definition; an
+        image with a token that is not a finite number has rank NaN.
+    """
+    for name in definitions:
+        if name not in DEFINITIONS:
+            raise unknown_name("rank definition", name, DEFINITIONS)
+    if patches.ndim != 3 or not patches.is_floating_point():
+        raise UserError(
+            f"Ranks need patches (B, L, D) of a floating type; these are {tuple(patches.shape)}, {patches.dtype}. "
+            "Add a batch dimension to a single image: `patches[None]`."
+        )
+    patches = patches.detach()
+    if patches.numel() == 0:
+        return {name: torch.zeros(len(patches), dtype=torch.float64, device=patches.device) for name in definitions}
+    eigenvalues = _eigenvalues(patches, centred)
+    broken, zero = eigenvalues.isnan().any(1), eigenvalues[:, 0] == 0
+    spectra = _from_gram(eigenvalues.nan_to_num(0.0), patches, centred)
+    ranks = {name: DEFINITIONS[name](spectra, threshold) for name in definitions}
+    values = {name: rank.value for name, rank in ranks.items()}
+    left_open = torch.stack([rank.open for rank in ranks.values()]).any(0) if ranks else torch.zeros_like(broken)
+    again = (left_open & ~broken & ~zero).nonzero()[:, 0]
+    if len(again):
+        exact = _from_svd(patches[again], centred)
+        for name, value in values.items():
+            value[again] = DEFINITIONS[name](exact, threshold).value
+    for value in values.values():
+        value[zero] = 0.0
+        value[broken] = torch.nan
+    return values
+
+
+def rank_summary(patches: Tensor) -> dict[str, float | None]:
+    """Mean ranks over images (B, L, D), for the run's JSON; images with broken tokens are left out, none left is None."""
+    plain = patch_ranks(patches)
+    centred = patch_ranks(patches, ("published", "effective"), centred=True)
+    columns = plain | {f"{name}_centred": value for name, value in centred.items()}
+    means = {name: value.nanmean().item() if len(value) else float("nan") for name, value in columns.items()}
+    return {name: mean if np.isfinite(mean) else None for name, mean in means.items()}
+
+
+def _from_gram(eigenvalues: Tensor, patches: Tensor, centred: bool) -> _Spectra:
+    rows, columns = patches.shape[1:]
+    squared = eigenvalues.clamp(min=0.0)
+    # A dot product of m terms and the reduction to tridiagonal form err by at most about m · ε · trace, and usually far less.
+    error = max(rows, columns) * EPS * squared.sum(1, keepdim=True)
+    doubt = (squared + error).sqrt() - (squared - error).clamp(min=0.0).sqrt()
+    if centred and rows <= columns:
+        # The centred patches sum to zero: the last σ is 0 and no question of rounding.
+        squared[:, -1] = 0.0
+        doubt[:, -1] = 0.0
+    return _Spectra(squared.sqrt(), doubt, error, _tolerance(patches))
+
+
+def _from_svd(patches: Tensor, centred: bool) -> _Spectra:
+    matrices = _unit_scale(patches.double())
+    sigma = torch.linalg.svdvals(_centre(matrices) if centred else matrices)
+    return _Spectra(sigma, torch.zeros_like(sigma), torch.zeros_like(sigma[:, :1]), _tolerance(patches))
+
+
+def _tolerance(patches: Tensor) -> float:
+    precision = patches.dtype if patches.dtype == torch.float64 else torch.float32
+    return float(max(patches.shape[1:]) * torch.finfo(precision).eps)
+
+
+def _unit_scale(matrices: Tensor) -> Tensor:
+    """No rank depends on scale, but the square of a large or small float64 leaves its range."""
+    largest = matrices.abs().amax((1, 2), keepdim=True)
+    return matrices / torch.where(largest > 0, largest, 1.0)
+
+
+def _centre(matrices: Matrices) -> Matrices:
+    centred: Matrices = matrices - matrices.mean(1)[:, None]
+    return centred
+
+
+def _gram(matrices: Matrices) -> Matrices:
+    turned = matrices.swapaxes(1, 2)
+    gram: Matrices = matrices @ turned if matrices.shape[1] <= matrices.shape[2] else turned @ matrices
+    return gram
+
+
+def _eigenvalues(patches: Tensor, centred: bool) -> Tensor:
+    """Eigenvalues (B, n) of the smaller Gram matrix in float64, descending; a row of NaN for an image with broken tokens."""
+    if patches.dtype == torch.float64:
+        patches = _unit_scale(patches)
+    if patches.device.type == "cpu":
+        return _eigenvalues_on_cpu(patches, centred)
+    matrices = patches.double()
+    gram = _gram(_centre(matrices) if centred else matrices)
+    # A token that is not finite leaves its trace on the diagonal.
+    broken = ~gram.diagonal(dim1=1, dim2=2).sum(1).isfinite()
+    gram[broken] = 0.0
+    eigenvalues = torch.linalg.eigvalsh(gram).flip(1)
+    eigenvalues[broken] = torch.nan
+    return eigenvalues
+
+
+@cache
+def _blas() -> Any:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _eigenvalues_on_cpu(patches: Tensor, centred: bool) -> Tensor:
+    """One image a thread: LAPACK hardly gains from two threads in one matrix this small, but wholly from two matrices.
+
+    NumPy rather than torch because it forms X Xᵀ with half the work (syrk) and its threads are bounded without touching torch's.
+    """
+    array = (patches if patches.dtype in (torch.float32, torch.float64) else patches.float()).numpy()
+    threads = torch.get_num_threads()
+
+    def solve(images: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        matrices = images.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            gram = _gram(_centre(matrices) if centred else matrices)
+        broken = ~np.isfinite(np.trace(gram, axis1=1, axis2=2))
+        gram[broken] = 0.0
+        eigenvalues = np.linalg.eigvalsh(gram)[:, ::-1].copy()
+        eigenvalues[broken] = np.nan
+        return eigenvalues
+
+    # Pieces of a few images: no thread waits long for the last one, and memory does not grow with B.
+    pieces = np.array_split(array, max(min(len(array), 4 * threads), len(array) // 4))
+    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        return torch.from_numpy(np.concatenate(list(pool.map(solve, pieces))))

@@ -1,0 +1,147 @@
+"""IVQ-CBM: patches → Magnet slots → concept scores against texts → class (sections 3.1 to 3.4, Appendix B).
+
+`ivq-cbm` follows the paper's equations; `ivq-cbm-released` is the behaviour of its published code (see the presets).
+The regulariser (IVQ, Eq. 4) is a part of its own: `bottleneck/quantisation.py`.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from conceptlens.bottleneck.magnet import Magnet
+from conceptlens.concepts import ConceptSet
+from conceptlens.encoders.contract import Tokens
+from conceptlens.errors import UserError
+from conceptlens.models.contract import ConceptModel, ConceptOutput
+from conceptlens.bottleneck.setup import Setup
+
+
+def projection(kind: Literal["linear", "ffn"], width: int, text_width: int) -> nn.Module:
+    """To the text space (Appendix B). No bias: an empty slot stays zero, and sum and mean pooling agree up to scale."""
+    if kind == "linear":
+        return nn.Linear(width, text_width, bias=False)
+    return nn.Sequential(
+        nn.Linear(width, 4 * width),
+        nn.ReLU(),
+        nn.Linear(4 * width, width),
+        nn.LayerNorm(width),
+        nn.Linear(width, text_width, bias=False),
+    )
+
+
+class IVQCBM(ConceptModel):
+    """The bottleneck of IVQ-CBM, with the ablations of its Table 3 as options."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        aggregate: Literal["magnet", "cls", "mean"] = "magnet",
+        slots: Literal["concept", "axis"] = "concept",
+        temperature: float | Literal["calibrate"] = "calibrate",
+        learn_temperature: bool = True,
+        target_entropy: float = 0.4,
+        token_norm: Literal["layer", "none"] = "layer",
+        pooling: Literal["sum", "mean"] = "sum",
+        query_init: Literal["kmeans", "normal"] = "kmeans",
+        learn_queries: bool = True,
+        query_rate: float = 10.0,
+        refill: bool = True,
+        project: Literal["linear", "ffn"] = "linear",
+        logit_scale: float = 10.0,
+        learn_logit_scale: bool = True,
+        logit_bias: bool = True,
+    ) -> None:
+        """IVQ-CBM.
+
+        Args:
+            setup: What the model is built for.
+            aggregate: Magnet attention, the class token ([CLS] of Table 3), or the mean of the patches.
+            slots: One Magnet query per concept, as the paper, or per axis, as its published code.
+            temperature: τ of Eq. 5; 1 as printed, or `calibrate`: set from training images before training.
+            learn_temperature: Whether τ learns from there on.
+            target_entropy: Mean entropy of the assignment that calibration aims at, as a share of the largest.
+            token_norm: Normalise tokens (without affine) before distances and sums, or take them as they are.
+            pooling: Weighted sum, as Eq. 6 is printed, or weighted average, as its words say.
+            query_init: Start of the queries: k-means of training tokens, or N(0, 1) as the published code.
+            learn_queries: Whether the queries learn; in the published code they do not.
+            query_rate: The queries' learning rate as a multiple of the training's.
+            refill: Move the query of a slot that holds no patches at an epoch's end to where patches are.
+            project: To the text space: one linear map, or the published code's FFN, norm and linear map.
+            logit_scale: Scale of the scores; Eq. 1 on unit vectors stays in [−1, 1], where no BCE can become small.
+            learn_logit_scale: Whether the scale learns.
+            logit_bias: Whether each concept has a bias that learns.
+        """
+        super().__init__()
+        if logit_scale <= 0:
+            raise UserError(f"method.logit_scale: expected a number above 0, got {logit_scale}.")
+        self.aggregate, self.refills = aggregate, refill
+        groups = torch.as_tensor(setup.concepts.group_of)
+        concept_slot = torch.arange(len(groups)) if slots == "concept" else groups
+        if aggregate != "magnet":
+            concept_slot = torch.zeros_like(groups)
+        self.register_buffer("concept_slot", concept_slot)
+        self.concept_slot: Tensor
+        self.register_buffer("text", setup.text.clone())
+        self.text: Tensor
+        self.has_attention = aggregate == "magnet"
+        if self.has_attention:
+            self.magnet = Magnet(
+                int(concept_slot.max()) + 1,
+                setup.width,
+                temperature=temperature,
+                learn_temperature=learn_temperature,
+                target_entropy=target_entropy,
+                token_norm=token_norm,
+                pooling=pooling,
+                query_init=query_init,
+                learn_queries=learn_queries,
+                query_rate=query_rate,
+            )
+        self.project = projection(project, setup.width, setup.text.shape[1])
+        self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)), requires_grad=learn_logit_scale)
+        self.bias = nn.Parameter(torch.zeros(len(groups)), requires_grad=logit_bias)
+        self.head = nn.Linear(len(groups), setup.classes)
+
+    def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
+        if self.has_attention:
+            self.magnet.prepare(piece.patches for piece in tokens)
+        return concepts
+
+    def gather(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+        """Slots (B, S, D) and, for Magnet, its assignment (B, L, S)."""
+        if self.has_attention:
+            slots, assignment = self.magnet(tokens.patches)
+            return slots, assignment
+        if self.aggregate == "mean":
+            return tokens.patches.mean(1, keepdim=True), None
+        if tokens.cls is None:
+            raise UserError("method.aggregate: cls needs an encoder with a class token; this one has none.")
+        return tokens.cls.unsqueeze(1), None
+
+    def forward(self, tokens: Tokens) -> ConceptOutput:
+        slots, assignment = self.gather(tokens)
+        visual = F.normalize(self.project(slots).float(), dim=-1)
+        cosines = (visual[:, self.concept_slot] * self.text).sum(-1)  # Eq. 1: v_k = M_k · τ_k
+        scores = self.log_scale.exp() * cosines + self.bias
+        return ConceptOutput(
+            logits=self.decide(scores),
+            concept_logits=scores,
+            bottleneck=scores,
+            slots=slots,
+            attention=None if assignment is None else assignment.transpose(1, 2),
+            assignment=assignment,
+        )
+
+    def decide(self, bottleneck: Tensor) -> Tensor:
+        logits: Tensor = self.head(bottleneck)
+        return logits
+
+    def end_epoch(self, tokens: Tokens) -> dict[str, float]:
+        if not (self.has_attention and self.refills and self.magnet.queries.requires_grad):
+            return {}
+        return {"slots_refilled": float(self.magnet.refill(tokens.patches))}

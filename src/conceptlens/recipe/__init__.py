@@ -1,0 +1,27 @@
+"""Recipes: the YAML that makes a run again."""
+
+from conceptlens.recipe.schema import (
+    AugmentConfig,
+    DataConfig,
+    EncoderConfig,
+    LossConfig,
+    MetricsConfig,
+    Recipe,
+    ShapesConfig,
+    SplitConfig,
+    StageConfig,
+    TrainingConfig,
+)
+
+__all__ = [
+    "AugmentConfig",
+    "DataConfig",
+    "EncoderConfig",
+    "LossConfig",
+    "MetricsConfig",
+    "Recipe",
+    "ShapesConfig",
+    "SplitConfig",
+    "StageConfig",
+    "TrainingConfig",
+]

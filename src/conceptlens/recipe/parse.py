@@ -1,0 +1,235 @@
+"""From a YAML file and command-line overrides to a checked recipe. jsonargparse does the types, this the words.
+
+A recipe is laid over the preset of its method (`presets/NAME.yaml`), so that a method's name brings its paper's settings.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentParser, Namespace
+
+from conceptlens.errors import UserError, did_you_mean, unknown_name
+from conceptlens.files import dump_yaml, parse_yaml, read_yaml
+from conceptlens.recipe.check import check_recipe
+from conceptlens.recipe.schema import DataConfig, EncoderConfig, MetricsConfig, Recipe, TrainingConfig
+from conceptlens.registry import METHODS, REGULARISERS
+
+DEFAULT_METHOD = "ivq-cbm"
+Tree = dict[str, Any]
+
+
+def recipe_names() -> list[str]:
+    """Recipes that come with the package, as `blood-cells/ivq-cbm`."""
+    root = resources.files("conceptlens").joinpath("recipes")
+    return sorted(
+        f"{folder.name}/{file.name.removesuffix('.yaml')}"
+        for folder in root.iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".yaml")
+    )
+
+
+def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
+    """The raw recipe and where it came from: a mapping, a file, or the name of a ready one."""
+    if isinstance(recipe, Mapping):
+        return dict(recipe), "recipe"
+    if str(recipe) in recipe_names():
+        file = resources.files("conceptlens").joinpath("recipes", *f"{recipe}.yaml".split("/"))
+        raw, where = parse_yaml(file.read_text("utf-8"), where=f"recipe {recipe}"), f"recipe {recipe}"
+    elif not Path(recipe).exists() and not str(recipe).endswith((".yaml", ".yml")):
+        raise unknown_name("recipe", str(recipe), recipe_names())
+    else:
+        raw, where = read_yaml(Path(recipe)), str(recipe)
+    if not isinstance(raw, dict):
+        raise UserError(f"{where}: expected a mapping with keys such as `data` and `method`, found {type(raw).__name__}.")
+    return raw, where
+
+
+def parse_overrides(words: Sequence[str]) -> Tree:
+    """`--training.epochs 5 --seed=1` as a tree; values are read as YAML, as in the file."""
+    tree: Tree = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not re.fullmatch(r"--[A-Za-z_][\w.]*(=.*)?", word, re.DOTALL):
+            raise UserError(f"Expected an override such as --training.epochs 5, found {word!r}.")
+        key, equals, value = word[2:].partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        node = tree
+        *path, last = key.split(".")
+        for step in path:
+            node = node.setdefault(step, {})
+            if not isinstance(node, dict):
+                raise UserError(f"--{key}: {step!r} was already given a value of its own.")
+        node[last] = parse_yaml(value, where=f"--{key}")
+    return tree
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
+    """`over` laid on `base`, mapping by mapping."""
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _preset(method: str) -> Tree:
+    METHODS.get(method)  # a clear error for an unknown name
+    text = resources.files("conceptlens").joinpath("presets", f"{method}.yaml").read_text("utf-8")
+    preset: Tree = parse_yaml(text, where=f"preset {method}")
+    return preset
+
+
+def _named(tree: Tree, key: str, default: str) -> str:
+    """The name in a section; the section may be just the name."""
+    section = tree.get(key, {})
+    if isinstance(section, str):
+        tree[key] = section = {"name": section}
+    if section is None:
+        tree[key] = section = {}
+    if not isinstance(section, dict):
+        raise UserError(f"{key}: expected a name or a mapping with `name`, found {section!r}.")
+    return str(section.get("name", default))
+
+
+def make_parser(method: str | None = None, regulariser: str | None = None) -> ArgumentParser:
+    """All keys of a recipe. Without names, `method` and `regulariser` show only their `name`, and torch stays out."""
+    parser = ArgumentParser(prog="conceptlens train RECIPE", exit_on_error=False, add_help=False)
+    parser.add_argument("--data", type=DataConfig, help="Where images and labels come from.")
+    parser.add_argument("--concepts", type=str | None, default=None, help="A concept file, or the name of a ready one.")
+    parser.add_argument("--encoder", type=EncoderConfig, default=EncoderConfig(), help="Images → tokens, texts → vectors.")
+    for key, name, registry in (("method", method, METHODS), ("regulariser", regulariser, REGULARISERS)):
+        names = ", ".join(registry.names())
+        parser.add_argument(f"--{key}.name", type=str, default=name, help=f"One of: {names}.")
+        if name is not None:
+            parser.add_class_arguments(registry.get(name), key, skip={"setup"}, instantiate=False)
+    parser.add_argument("--training", type=TrainingConfig, default=TrainingConfig(), help="The loop.")
+    parser.add_argument("--metrics", type=MetricsConfig, default=MetricsConfig(), help="What is measured at the end.")
+    parser.add_argument("--seed", type=int, default=0, help="Of initialisation, order and augmentation.")
+    parser.add_argument("--out", type=str | None, default=None, help="The run folder; runs/<data>-<method>-<seed> if not given.")
+    return parser
+
+
+def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for key, value in tree.items():
+        here = f"{path}{key}"
+        if isinstance(value, Mapping) and here not in _FREE:
+            yield here
+            yield from _leaves(value, f"{here}.")
+        else:
+            yield here
+
+
+_FREE = {"encoder.options"}  # mappings whose keys are checked by what reads them
+
+
+def _known_keys(parser: ArgumentParser) -> set[str]:
+    """Every dotted key, and every section above one."""
+    defaults: Namespace = parser.get_defaults(skip_validation=True)
+    keys = set(_leaves(defaults.as_dict())) | {f"data.{name}" for name in DataConfig.__dataclass_fields__}
+    for section in ("split", "shapes"):
+        fields = DataConfig.__dataclass_fields__[section].default_factory().__dataclass_fields__  # type: ignore[misc]
+        keys |= {f"data.{section}.{name}" for name in fields}
+    return keys | {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
+
+
+def _check_keys(tree: Tree, parser: ArgumentParser, where: str) -> None:
+    known = _known_keys(parser)
+    for key in _leaves(tree):
+        if key in known or any(key.startswith(f"{free}.") for free in _FREE):
+            continue
+        section, _, name = key.rpartition(".")
+        if section and section not in known:
+            continue  # its section is reported
+        siblings = [other.rpartition(".")[2] for other in known if other.rpartition(".")[0] == section]
+        inside = f"in `{section}`" if section else "at the top of a recipe"
+        raise UserError(f"{where}: the key {name!r} is not known {inside}. {did_you_mean(name, siblings, listing=40)}")
+
+
+def _explain(message: str, where: str) -> str:
+    """jsonargparse's message in our words."""
+    message = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).strip()
+    required = re.search(r"required: (.+)$", message)
+    if required:
+        return (
+            f"{where}: `{required[1].replace(', ', '`, `')}` is missing. Name the images in the recipe, as `data: {{source: my-images}}`, "
+            "or with --data.source."
+        )
+    key = re.search(r'[Kk]ey "([^"]+)"', message)
+    expected = re.findall(r"Expected an? (.+?)(?:\. Got value.*)?$", message, re.MULTILINE)
+    came = re.search(r"(?:Got|Given) value: (.*)", message)
+    if key and expected and came:
+        kinds = " or ".join(dict.fromkeys(_plain_type(kind) for kind in expected))
+        return f"{where}: {key[1]}: expected {kinds}, found {came[1].strip()!r}."
+    return f"{where}: " + " ".join(line.strip() for line in message.splitlines())
+
+
+def _plain_type(kind: str) -> str:
+    kind = re.sub(r"<class '(\w+)'>", r"\1", kind).replace("typing.", "").replace("NoneType", "null")
+    for python, plain in (("float", "a number"), ("int", "a whole number"), ("str", "text"), ("bool", "true or false")):
+        kind = re.sub(rf"\b{python}\b", plain, kind)
+    return re.sub(r"Literal\[(.*?)\]", r"one of \1", kind)
+
+
+def load_recipe(recipe: str | Path | Mapping[str, Any] | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
+    """A complete, checked recipe.
+
+    Args:
+        recipe: A file, the name of a ready recipe, a mapping, or None for defaults.
+        overrides: Words of a command line, or a tree, laid over it.
+    """
+    raw, where = read_recipe(recipe) if recipe is not None else ({}, "recipe")
+    given = parse_overrides(overrides) if not isinstance(overrides, Mapping) else dict(overrides)
+    if given and "data" in raw and isinstance(raw["data"], str):
+        raw["data"] = {"source": raw["data"]}
+    tree = merge(raw, given)
+    if isinstance(tree.get("data"), str):
+        tree["data"] = {"source": tree["data"]}
+    tree.pop("schema", None)
+    method = _named(tree, "method", DEFAULT_METHOD)
+    preset = _preset(method)
+    own = preset["regulariser"]["name"]
+    regulariser = _named(tree, "regulariser", own)
+    if regulariser != own:
+        preset["regulariser"] = {"name": regulariser}  # another regulariser's options would not fit
+    parser = make_parser(method, regulariser)
+    _check_keys(tree, parser, where)
+    try:
+        parsed = parser.parse_object(merge(preset, tree))
+        values = parser.instantiate_classes(parsed)
+    except UserError:
+        raise
+    except Exception as error:  # jsonargparse raises ArgumentError, TypeError and ValueError for wrong values
+        raise UserError(_explain(str(error), where)) from error
+    made = Recipe(
+        data=values.data,
+        concepts=values.concepts,
+        encoder=values.encoder,
+        method={"name": method, **{key: value for key, value in values.method.as_dict().items() if key != "name"}},
+        regulariser={"name": regulariser, **{k: v for k, v in values.regulariser.as_dict().items() if k != "name"}},
+        training=values.training,
+        metrics=values.metrics,
+        seed=values.seed,
+        out=values.out or f"runs/{Path(values.data.source).stem}-{method}-{values.seed}",
+    )
+    check_recipe(made, where)
+    return made
+
+
+def recipe_tree(recipe: Recipe) -> Tree:
+    """Plain values, ready for YAML."""
+    from dataclasses import asdict
+
+    tree = asdict(recipe)
+    tree["training"]["betas"] = list(tree["training"]["betas"])
+    return tree
+
+
+def recipe_yaml(recipe: Recipe) -> str:
+    return dump_yaml(recipe_tree(recipe))

@@ -1,0 +1,279 @@
+"""The recipe: everything that makes a run again. Each key has a default but `data.source`. Imports nothing heavy."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass
+class SplitConfig:
+    """How images without a given split are divided.
+
+    Args:
+        val: Share of the images for validation, on which models and thresholds are chosen.
+        test: Share of the images for the test, touched once.
+        seed: Seed of the division; independent of the training seed, so that seeds share a test set.
+    """
+
+    val: float = 0.15
+    test: float = 0.2
+    seed: int = 0
+
+
+@dataclass
+class ShapesConfig:
+    """The drawn data set `shapes`.
+
+    Args:
+        n: Number of images.
+        size: Side in pixels.
+        seed: Seed of the drawings.
+        classes: Number of classes, 2 to 6.
+        noise: Standard deviation of pixel noise, in parts of the full range.
+        label_noise: Share of concept labels that are flipped.
+        unknown: Share of concept labels that are hidden.
+        invisible: Number of concepts that leave no trace in the image.
+        shortcut: Share of training and validation images whose corner mark gives the class away; 0 draws no mark.
+        clutter: Number of distractor blobs in the background.
+    """
+
+    n: int = 1200
+    size: int = 96
+    seed: int = 0
+    classes: int = 4
+    noise: float = 0.03
+    label_noise: float = 0.0
+    unknown: float = 0.0
+    invisible: int = 0
+    shortcut: float = 0.0
+    clutter: int = 0
+
+
+@dataclass
+class DataConfig:
+    """Where images and labels come from.
+
+    Args:
+        source: `blood-cells`, `shapes`, a folder with a folder per class, a CSV or Parquet table, or a folder with
+            dataList.npy and labelList.npy.
+        kind: Format of the source; `auto` looks.
+        images: Folder that a table's image paths start from; the table's own folder if not given.
+        image_column: Column with the image's path.
+        class_column: Column with the class; for a multi-label task, classes separated by `;`.
+        split_column: Column with train, val or test.
+        group_column: Column with what must not be split: a patient, a lesion.
+        certainty_column: Column with the weight of the row's concept labels, 0 to 1.
+        task: One class per image, several, or one on an ordered scale.
+        classes: Class names in the order wanted (an ordinal scale needs one); as found if not given.
+        split: How images without a given split are divided.
+        shapes: Settings of the drawn data set `shapes`.
+        limit: Use at most so many images per split, chosen with the split's seed; for a first try.
+        fit: How an image becomes a square: `squash` keeps all of it, `crop` the centre, `pad` adds a border.
+        cache_mb: Decoded images are kept in memory if all of them fit in so many megabytes.
+        workers: Processes that decode images; the main one does it if 0.
+    """
+
+    source: str
+    kind: Literal["auto", "builtin", "folder", "table", "npy"] = "auto"
+    images: str | None = None
+    image_column: str = "image"
+    class_column: str = "class"
+    split_column: str = "split"
+    group_column: str = "group"
+    certainty_column: str = "certainty"
+    task: Literal["single", "multilabel", "ordinal"] = "single"
+    classes: list[str] | None = None
+    split: SplitConfig = field(default_factory=SplitConfig)
+    shapes: ShapesConfig = field(default_factory=ShapesConfig)
+    limit: int | None = None
+    fit: Literal["squash", "crop", "pad"] = "squash"
+    cache_mb: int = 512
+    workers: int = 0
+
+
+@dataclass
+class EncoderConfig:
+    """What turns images into tokens and texts into vectors.
+
+    Args:
+        name: `builtin/vit`, or `timm/NAME` for any timm model.
+        weights: A local .safetensors file to load instead of the published weights.
+        pretrained: Start from published weights (downloaded by name) or, if false, from scratch.
+        image_size: Side in pixels the images are resized to; the encoder's own if not given.
+        layers: Blocks whose tokens are handed on besides the last, counted from 0 (or from the end if negative).
+        final_norm: Take patch tokens after the encoder's final norm, or, if false, before it.
+        train: `all`, `none` (frozen), or a number: the last n blocks.
+        learning_rate: The encoder's own rate; the training's if not given.
+        text: What reads the concepts' texts: `builtin/text`.
+        options: Further options of the encoder, such as the built-in one's depth.
+    """
+
+    name: str = "builtin/vit"
+    weights: str | None = None
+    pretrained: bool = True
+    image_size: int | None = None
+    layers: list[int] | None = None
+    final_norm: bool = False
+    train: Literal["all", "none"] | int = "all"
+    learning_rate: float | None = None
+    text: str = "builtin/text"
+    options: dict[str, int | float | bool | str] = field(default_factory=dict)
+
+
+@dataclass
+class AugmentConfig:
+    """Random changes of the training images; drawn from the seed and the step, so a resumed run sees the same.
+
+    Args:
+        crop: Smallest area of a random resized crop; 1 turns it off.
+        flip_horizontal: Mirror half of the images.
+        flip_vertical: Turn half of the images upside down.
+        rotate: Largest rotation in degrees.
+        brightness: Largest relative change of brightness.
+        contrast: Largest relative change of contrast.
+        saturation: Largest relative change of saturation.
+    """
+
+    crop: float = 0.75
+    flip_horizontal: bool = True
+    flip_vertical: bool = True
+    rotate: float = 0.0
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+
+
+@dataclass
+class LossConfig:
+    """The supervised part of Eq. 9; a regulariser brings its own weight.
+
+    Args:
+        concept: `bce`, as Eq. 8 (every concept a yes/no), or `axis`: cross-entropy within each exclusive group.
+        class_weight: Weight of the class loss, Eq. 7.
+        concept_weight: Weight of the concept loss, Eq. 8.
+        class_balance: `none`, `balanced` (inverse frequency), or one weight per class.
+        label_smoothing: Of the class loss.
+    """
+
+    concept: Literal["bce", "axis"] = "bce"
+    class_weight: float = 1.0
+    concept_weight: float = 1.0
+    class_balance: Literal["none", "balanced"] | list[float] = "none"
+    label_smoothing: float = 0.0
+
+
+@dataclass
+class StageConfig:
+    """One stage of training; empty values are the training's own.
+
+    Args:
+        name: For the history.
+        epochs: Passes over the training images.
+        train: What learns in this stage: `encoder`, `regulariser`, `model` or names of the model's parts.
+        learning_rate: The stage's rate.
+    """
+
+    name: str = "main"
+    epochs: int | None = None
+    train: list[str] = field(default_factory=lambda: ["encoder", "regulariser", "model"])
+    learning_rate: float | None = None
+
+
+@dataclass
+class TrainingConfig:
+    """The loop.
+
+    Args:
+        epochs: Passes over the training images.
+        batch_size: Images per optimiser step, over all processes and accumulation steps.
+        accumulate: Pieces into which a batch is cut where memory is short.
+        learning_rate: AdamW's peak rate.
+        weight_decay: AdamW's; not on norms, biases, queries, codes and positions.
+        betas: AdamW's.
+        schedule: `exponential` as the paper, `polynomial` as its published code, `cosine`, or `constant`; each after a warm-up.
+        schedule_by: Change the rate with every step, or once an epoch as the published code.
+        warmup: Epochs of warm-up.
+        warmup_shape: `linear`, or `exponential` as the published code.
+        final_rate: Rate at the end, relative to the peak; for the exponential and cosine schedules.
+        clip: Largest norm of the gradient; 0 turns it off.
+        precision: `fp32` or `bf16`.
+        ema: Decay of an exponential moving average of the weights, which is then what is evaluated and saved; 0 turns it off.
+        select: What chooses the model on validation: a metric's path, with a leading `-` if smaller is better.
+        patience: Epochs without improvement after which training stops; 0 never stops early.
+        validate_every: Epochs between validations.
+        checkpoint_every: Steps between checkpoints besides the one at each epoch's end; 0: none.
+        rank_every: Steps between measurements of the patch matrix's rank; 0 turns it off.
+        rank_images: Images of the batch on which it is measured.
+        loss: The supervised losses.
+        augment: Random changes of the training images.
+        stages: Stages, if there is more than one.
+        threads: Threads of the CPU; the machine's own number if not given.
+    """
+
+    epochs: int = 30
+    batch_size: int = 32
+    accumulate: int = 1
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.999)
+    schedule: Literal["exponential", "polynomial", "cosine", "constant"] = "exponential"
+    schedule_by: Literal["step", "epoch"] = "step"
+    warmup: float = 5
+    warmup_shape: Literal["linear", "exponential"] = "linear"
+    final_rate: float = 0.05
+    clip: float = 1.0
+    precision: Literal["fp32", "bf16"] = "fp32"
+    ema: float = 0.0
+    select: str = "class.balanced_accuracy"
+    patience: int = 0
+    validate_every: int = 1
+    checkpoint_every: int = 0
+    rank_every: int = 50
+    rank_images: int = 8
+    loss: LossConfig = field(default_factory=LossConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    stages: list[StageConfig] = field(default_factory=list)
+    threads: int | None = None
+
+
+@dataclass
+class MetricsConfig:
+    """What is measured at the end.
+
+    Args:
+        bootstrap: Resamples for the intervals; 0 turns them off.
+        confidence: Of the intervals.
+        rank_images: Images per split on which ranks are measured.
+        bins: Of the calibration error.
+    """
+
+    bootstrap: int = 1000
+    confidence: float = 0.95
+    rank_images: int = 128
+    bins: int = 15
+
+
+@dataclass
+class Recipe:
+    """A run. `method` and `regulariser` hold a name and that name's own options.
+
+    Args:
+        data: Where images and labels come from.
+        concepts: A concept file, or the name of a ready one; built-in data knows its own.
+        encoder: What turns images into tokens.
+        method: Name and options of the method.
+        regulariser: Name and options of the token regulariser; the method's own if not given.
+        training: The loop.
+        metrics: What is measured at the end.
+        seed: Of initialisation, order and augmentation.
+        out: The run folder; `runs/<data>-<method>-<seed>` if not given.
+    """
+
+    data: DataConfig
+    concepts: str | None
+    encoder: EncoderConfig
+    method: dict[str, object]
+    regulariser: dict[str, object]
+    training: TrainingConfig
+    metrics: MetricsConfig
+    seed: int
+    out: str

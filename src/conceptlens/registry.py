@@ -1,0 +1,42 @@
+"""Names for things that are imported only when asked for, so that `--help` stays instant."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from conceptlens.errors import unknown_name
+
+
+class Registry:
+    """Name → `module:attribute`. A new entry is one line; what it names is one file."""
+
+    def __init__(self, kind: str, entries: Mapping[str, str]) -> None:
+        self.kind, self.entries = kind, dict(entries)
+
+    def names(self) -> list[str]:
+        return sorted(self.entries)
+
+    def get(self, name: str) -> Any:
+        if name not in self.entries:
+            raise unknown_name(self.kind, name, self.entries)
+        module, attribute = self.entries[name].split(":")
+        return getattr(import_module(module), attribute)
+
+
+METHODS = Registry(
+    "method",
+    {
+        "ivq-cbm": "conceptlens.models.ivq_cbm:IVQCBM",
+        "ivq-cbm-released": "conceptlens.models.ivq_cbm:IVQCBM",
+    },
+)
+
+REGULARISERS = Registry(
+    "regulariser",
+    {
+        "none": "conceptlens.bottleneck.regulariser:NoRegulariser",
+        "ivq": "conceptlens.bottleneck.quantisation:ImplicitVQ",
+        "explicit-vq": "conceptlens.bottleneck.quantisation:ExplicitVQ",
+        "l2": "conceptlens.bottleneck.quantisation:PlainL2",
+    },
+)

@@ -1,0 +1,103 @@
+"""The run folder: everything that one training made, as plain files (see docs/architecture.md for the list)."""
+
+import json
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from conceptlens.errors import UserError, did_you_mean
+from conceptlens.files import read_json, remove_leftovers, write_json, write_text
+
+Status = Literal["running", "done", "failed"]
+PACKAGES = ("conceptlens", "torch", "torchvision", "timm", "accelerate", "numpy", "scipy", "scikit-learn", "safetensors", "pillow")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder with a `run.json`."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path) -> "RunFolder":
+        """An existing run."""
+        folder = Path(path)
+        if not folder.exists():
+            beside = [entry.name for entry in folder.parent.iterdir() if (entry / "run.json").exists()] if folder.parent.is_dir() else []
+            raise UserError(f"{folder}: no such run. {did_you_mean(folder.name, beside)}")
+        if not (folder / "run.json").exists():
+            raise UserError(f"{folder}: expected a run folder with a run.json, found none. `conceptlens train` makes one.")
+        return cls(folder)
+
+    @classmethod
+    def create(cls, path: str | Path, *, overwrite: bool = False) -> "RunFolder":
+        """A new, empty run folder. One that holds something is refused, or replaced if it is a run and may be."""
+        folder = Path(path)
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder}: expected a folder to write the run to, found a file.")
+        if folder.is_dir() and any(folder.iterdir()):
+            if not (folder / "run.json").exists():
+                raise UserError(f"{folder}: this folder holds other files; choose an empty one with --out.")
+            if not overwrite:
+                status = read_json(folder / "run.json").get("status")
+                raise UserError(
+                    f"{folder}: a run is here already ({status}). Go on with `conceptlens resume {folder}`, "
+                    "choose another folder with --out, or replace it with --overwrite."
+                )
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        check_writable(folder)
+        return cls(folder)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        info: dict[str, Any] = read_json(self.path / "run.json")
+        return info
+
+    @property
+    def history(self) -> Path:
+        return self.path / "history.jsonl"
+
+    def read_history(self) -> list[dict[str, Any]]:
+        """All complete lines; a torn last one, of a killed run, is left out."""
+        if not self.history.exists():
+            return []
+        lines = self.history.read_bytes().split(b"\n")
+        return [json.loads(line) for line in lines[:-1] if line]
+
+    def update(self, **values: Any) -> None:
+        """Change entries of run.json."""
+        info = self.info if (self.path / "run.json").exists() else {}
+        write_json(self.path / "run.json", info | values)
+
+    def write_environment(self, **more: Any) -> None:
+        versions = {}
+        for package in PACKAGES:
+            try:
+                versions[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                versions[package] = None
+        machine = {"system": platform.platform(), "processor": platform.processor() or platform.machine(), "cpus": os.cpu_count()}
+        write_json(self.path / "environment.json", {"python": sys.version.split()[0], "packages": versions, "machine": machine} | more)
+
+    def write(self, name: str, text: str) -> None:
+        write_text(self.path / name, text)
+
+    def clean(self) -> None:
+        """Remove what a killed process left half-written."""
+        remove_leftovers(self.path)
+
+
+def check_writable(folder: Path) -> None:
+    """Fail before an hour of training, not after."""
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        probe.write_bytes(b"conceptlens")
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"{folder}: cannot write here ({error.strerror}). Choose another folder with --out.") from None

@@ -1,0 +1,91 @@
+"""From a recipe to a pipeline that is ready to learn."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from conceptlens.bottleneck.setup import Setup
+from conceptlens.concepts import ConceptSet
+from conceptlens.encoders import make_encoder, make_text_encoder
+from conceptlens.encoders.contract import Tokens
+from conceptlens.encoders.freezing import set_trainable
+from conceptlens.errors import UserError
+from conceptlens.models.contract import Pipeline
+from conceptlens.recipe import Recipe
+from conceptlens.registry import METHODS, REGULARISERS
+
+SAMPLE = 64  # training images that a method may look at before training, and after each epoch
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What a pipeline is built from besides its weights."""
+
+    recipe: Recipe
+    concepts: ConceptSet
+    classes: tuple[str, ...]
+
+
+def _options(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key != "name"}
+
+
+def build_pipeline(blueprint: Blueprint) -> Pipeline:
+    """A pipeline with fresh weights, drawn from torch's generator."""
+    recipe = blueprint.recipe
+    encoder = make_encoder(recipe.encoder)
+    set_trainable(encoder, recipe.encoder.train)
+    text = make_text_encoder(recipe.encoder.text).embed(blueprint.concepts.texts)
+    setup = Setup(blueprint.concepts, text, encoder.width, len(blueprint.classes))
+    regulariser = REGULARISERS.get(str(recipe.regulariser["name"]))(setup, **_options(recipe.regulariser))
+    model = METHODS.get(str(recipe.method["name"]))(setup, **_options(recipe.method))
+    if regulariser.acts_on_tokens and not any(parameter.requires_grad for parameter in encoder.parameters()):
+        raise UserError(
+            f"regulariser.name: {recipe.regulariser['name']!r} acts on the encoder's tokens, but the encoder is frozen "
+            "(encoder.train: none), so no gradient would reach it. Train some blocks, or set `regulariser: none`."
+        )
+    return Pipeline(encoder, regulariser, model)
+
+
+@torch.no_grad()
+def sample_tokens(pipeline: Pipeline, images: Tensor, *, batch: int = 16) -> list[Tokens]:
+    """Tokens of a few images, in evaluation mode."""
+    was_training = pipeline.training
+    pipeline.eval()
+    pieces = [pipeline.encoder(images[start : start + batch]) for start in range(0, len(images), batch)]
+    pipeline.train(was_training)
+    return pieces
+
+
+def join(pieces: list[Tokens]) -> Tokens:
+    """Several batches as one; layers and companions are left out."""
+    cls = [piece.cls for piece in pieces if piece.cls is not None]
+    return Tokens(torch.cat([piece.patches for piece in pieces]), pieces[0].grid, torch.cat(cls) if cls else None)
+
+
+def sample_indices(train: np.ndarray[Any, np.dtype[np.int64]], seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The training images a method looks at."""
+    return np.sort(np.random.default_rng([seed, 7]).permutation(train)[:SAMPLE])
+
+
+def rest_idle_parameters(pipeline: Pipeline, images: Tensor) -> list[str]:
+    """Stop parameters that no output depends on from learning, such as a final norm that only the class token passes.
+
+    Data parallelism would wait for their gradients for ever, and weight decay would slowly erase them.
+    """
+    pipeline.eval()
+    output = pipeline(images[:2])
+    loss = output.logits.sum() + output.concept_logits.sum() + sum(value.sum() for value in output.losses.values())
+    loss.backward()
+    idle = []
+    for name, parameter in pipeline.named_parameters():
+        if parameter.requires_grad and parameter.grad is None:
+            parameter.requires_grad_(False)
+            idle.append(name)
+        parameter.grad = None
+    pipeline.train()
+    return idle

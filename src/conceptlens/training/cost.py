@@ -1,0 +1,121 @@
+"""What a recipe would cost, before anything starts: sizes, memory, time. Nothing is written."""
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from conceptlens.training.augment import augment, draw
+from conceptlens.training.build import rest_idle_parameters
+from conceptlens.training.loop import Session, stages_of
+from conceptlens.training.losses import SupervisedLoss, Targets, class_weights
+from conceptlens.training.optimiser import build_optimiser, check_optimiser
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimate from a few real steps on a throw-away copy of the pipeline."""
+
+    images: dict[str, int]
+    concepts: int
+    classes: int
+    patches: int
+    parameters: int
+    learning_parameters: int
+    steps_per_epoch: int
+    epochs: int
+    forward_gflops_per_image: float
+    seconds_per_step: float
+    seconds_in_all: float
+    memory_mb: float
+    disk_mb: float
+    device: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def text(self) -> str:
+        split = ", ".join(f"{count:,} {name}" for name, count in self.images.items())
+        minutes = self.seconds_in_all / 60
+        return "\n".join(
+            (
+                f"images      {split}",
+                f"vocabulary  {self.concepts} concepts, {self.classes} classes, {self.patches} patches an image",
+                f"parameters  {self.parameters:,}, of which {self.learning_parameters:,} learn",
+                f"steps       {self.epochs} epochs × {self.steps_per_epoch} steps, {self.forward_gflops_per_image:.2f} GFLOP forward an image",
+                f"memory      about {self.memory_mb:,.0f} MB on {self.device}, {self.disk_mb:,.0f} MB on disk while training",
+                f"time        {self.seconds_per_step * 1000:.0f} ms a step, about {minutes:.1f} minutes in all on this machine",
+                "nothing was started or written (--dry-run)",
+            )
+        )
+
+
+def estimate(session: Session, *, steps: int = 3) -> Cost:
+    """Time and weigh a few steps."""
+    recipe, pipeline, device = session.recipe, session.pipeline, session.processes.device
+    training, splits = recipe.training, session.splits
+    pipeline.to(device)
+    batch = min(training.batch_size // session.processes.count // training.accumulate, len(splits.train))
+    indices = splits.train[:batch]
+    pixels = session.reader.batch(indices).to(device)
+    rest_idle_parameters(pipeline, pixels)
+    optimiser = build_optimiser(pipeline, training, recipe.encoder, training.learning_rate)
+    check_optimiser(pipeline, optimiser)
+    weights = class_weights(training.loss, session.source.examples.labels[splits.train], len(session.source.classes), session.source.task)
+    criterion = SupervisedLoss(training.loss, session.blueprint.concepts, session.source.task, weights)
+    whole = Targets.of(session.source.examples, np.asarray(indices))
+    counts = criterion.count(whole)
+    saved: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    def step(number: int) -> None:
+        images = augment(session.reader.batch(indices).to(device), draw(training.augment, len(indices), (0, number)))
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            terms = criterion(pipeline(images), whole.to(device), counts)
+            total = torch.stack(list(terms.values())).sum()
+        total.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    pipeline.train()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        output = pipeline(pixels)
+    step(0)
+    activations = sum(saved.values())
+    times = []
+    for number in range(1, steps + 1):
+        started = time.perf_counter()
+        step(number)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    learning = sum(parameter.numel() for parameter in pipeline.parameters() if parameter.requires_grad)
+    everything = sum(parameter.numel() for parameter in pipeline.parameters())
+    pieces = training.accumulate * session.processes.count
+    steps_per_epoch = max(len(splits.train) // training.batch_size, 1)
+    epochs = sum(stage.epochs or 0 for stage in stages_of(recipe))
+    seconds = float(np.median(times)) * training.accumulate
+    validation = seconds / 3 * len(splits.val) / max(batch * pieces, 1)  # a forward pass is a third of a step
+    cache = min(session.reader.cache_bytes, recipe.data.cache_mb * 2**20)
+    return Cost(
+        images={name: len(getattr(splits, name)) for name in ("train", "val", "test")},
+        concepts=len(session.blueprint.concepts),
+        classes=len(session.source.classes),
+        patches=0 if output.patches is None else int(output.patches.shape[1]),
+        parameters=everything,
+        learning_parameters=learning,
+        steps_per_epoch=steps_per_epoch,
+        epochs=epochs,
+        forward_gflops_per_image=counter.get_total_flops() / len(indices) / 1e9,
+        seconds_per_step=seconds,
+        seconds_in_all=epochs * (steps_per_epoch * seconds + validation / training.validate_every),
+        memory_mb=(everything * 4 + learning * 12 + activations + cache) / 2**20 + 450,  # 450: Python and torch
+        disk_mb=(everything * 4 * 4 + learning * 8 * 2) / 2**20,
+        device=str(device),
+    )

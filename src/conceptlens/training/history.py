@@ -1,0 +1,34 @@
+"""`history.jsonl`: one object a line, appended as training goes; cut back to its place when a run resumes."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+
+class History:
+    """Appends lines and knows how many bytes are safely written."""
+
+    def __init__(self, path: Path, *, keep_bytes: int = 0, seconds: float = 0.0) -> None:
+        """`keep_bytes`: how much of an existing file belongs to the resumed state; the rest is dropped."""
+        self.path, self.started = path, time.monotonic() - seconds
+        path.touch()
+        with path.open("rb+") as file:
+            file.truncate(keep_bytes)
+
+    @property
+    def seconds(self) -> float:
+        """Training time so far, over all sessions of the run."""
+        return time.monotonic() - self.started
+
+    def add(self, **values: Any) -> None:
+        line = json.dumps({**values, "time": round(self.seconds, 2)}, allow_nan=False)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def flush(self) -> int:
+        """Make the lines durable; returns the file's size."""
+        with self.path.open("rb+") as file:
+            os.fsync(file.fileno())
+            return file.seek(0, os.SEEK_END)

@@ -1,0 +1,343 @@
+"""The loop: setup → stages → epochs → steps → validation → the chosen model. One explicit loop for every machine.
+
+`Session` holds what a training consists of; `fit` reads top to bottom.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW
+
+from conceptlens.data.dataset import DataSource
+from conceptlens.data.loader import PixelReader
+from conceptlens.data.splits import Splits
+from conceptlens.errors import UserError, unknown_name
+from conceptlens.evaluation.predictions import Predictions, predict
+from conceptlens.evaluation.summary import quick_summary, value_at
+from conceptlens.metrics.rank import patch_ranks
+from conceptlens.models.contract import Pipeline
+from conceptlens.processes import Launched
+from conceptlens.recipe import Recipe, StageConfig
+from conceptlens.runs import RunFolder
+from conceptlens.training.augment import augment, draw
+from conceptlens.training.average import WeightAverage
+from conceptlens.training.build import Blueprint, join, rest_idle_parameters, sample_indices, sample_tokens
+from conceptlens.training.checkpoint import (
+    Position,
+    StateFolder,
+    optimiser_tensors,
+    random_tensors,
+    restore_optimiser,
+    restore_random,
+)
+from conceptlens.training.history import History
+from conceptlens.training.losses import SupervisedLoss, Targets, class_weights
+from conceptlens.training.optimiser import build_optimiser, check_optimiser, clip_gradients, set_rate
+from conceptlens.training.order import Order, piece
+from conceptlens.training.progress import Progress
+from conceptlens.training.schedule import rate
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass
+class Session:
+    """Everything a training consists of."""
+
+    blueprint: Blueprint
+    pipeline: Pipeline
+    source: DataSource
+    splits: Splits
+    reader: PixelReader
+    run: RunFolder
+    processes: Launched
+    progress: Progress
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.blueprint.recipe
+
+
+def stages_of(recipe: Recipe) -> list[StageConfig]:
+    """The stages with nothing left open; a training without stages is one of all parts."""
+    training = recipe.training
+    stages = training.stages or [StageConfig()]
+    return [
+        StageConfig(stage.name, stage.epochs or training.epochs, stage.train, stage.learning_rate or training.learning_rate)
+        for stage in stages
+    ]
+
+
+def fit(session: Session) -> dict[str, Tensor]:
+    """Train, or go on where the newest state stands; returns the weights that validation chose."""
+    recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
+    states = StateFolder(session.run.path)
+    resumed = states.load()
+    sample = session.reader.batch(sample_indices(session.splits.train, recipe.seed)).to(processes.device)
+    pipeline.to(processes.device)
+    if resumed is None:
+        pieces = sample_tokens(pipeline, sample)
+        pipeline.regulariser.prepare(pieces)
+        pipeline.model.prepare(pieces, session.blueprint.concepts)
+        position = Position()
+    else:
+        position = resumed[0]
+        pipeline.load_state_dict(resumed[1]["pipeline"])
+        if not processes.main:
+            _own_counts(pipeline, keep=False)  # the state holds the sum over all processes
+    idle = rest_idle_parameters(pipeline, sample)
+    learning = {name for name, parameter in pipeline.named_parameters() if parameter.requires_grad}
+    history = History(session.run.history, keep_bytes=position.history_bytes, seconds=position.seconds) if processes.main else None
+    if idle and resumed is None:
+        session.progress.note(f"no output depends on {', '.join(idle)}: left as they are")
+    session.progress.start(sum(stage.epochs or 0 for stage in stages_of(recipe)), position.total_epochs)
+    torch.manual_seed(recipe.seed + 1000 * processes.index)  # for layers that draw; a resumed state overrides it
+
+    stopped = False
+    for number, stage in enumerate(stages_of(recipe)):
+        if number < position.stage or stopped:
+            continue
+        trainer = _Stage(session, stage, learning, position, states, history, sample)
+        if resumed is not None:
+            trainer.restore(resumed[1])
+            resumed = None
+        stopped = trainer.run()
+        position.stage, position.epoch, position.step = number + 1, 0, 0
+    session.progress.finish()
+    best = states.load_best(position)
+    assert best is not None  # every stage validates after its last epoch
+    return best
+
+
+class _Stage:
+    """One stage: its parameters, its optimiser, its epochs."""
+
+    def __init__(
+        self,
+        session: Session,
+        stage: StageConfig,
+        learning: set[str],
+        position: Position,
+        states: StateFolder,
+        history: History | None,
+        sample: Tensor,
+    ) -> None:
+        recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
+        self.session, self.stage, self.position, self.states = session, stage, position, states
+        self.training, self.history, self.sample = recipe.training, history, sample
+        for name in stage.train:
+            if not any(known == name or known.startswith(f"{name}.") for known, _ in pipeline.named_parameters()):
+                parts = sorted({".".join(known.split(".")[:depth]) for known, _ in pipeline.named_parameters() for depth in (1, 2)})
+                raise unknown_name("part in training.stages", name, parts)
+        for name, parameter in pipeline.named_parameters():
+            chosen = any(name == part or name.startswith(f"{part}.") for part in stage.train)
+            parameter.requires_grad_(name in learning and chosen)
+        self.parameters = [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
+        self.wrapped: nn.Module = processes.wrap(pipeline)
+        self.optimiser: AdamW = build_optimiser(pipeline, self.training, recipe.encoder, stage.learning_rate or self.training.learning_rate)
+        check_optimiser(pipeline, self.optimiser)
+        self.average = WeightAverage(pipeline, self.training.ema) if self.training.ema else None
+        examples = session.source.examples
+        weights = class_weights(
+            self.training.loss, examples.labels[session.splits.train], len(session.blueprint.classes), session.source.task
+        )
+        self.loss = SupervisedLoss(self.training.loss, session.blueprint.concepts, session.source.task, weights)
+        self.order = Order.plan(
+            session.splits.train, self.training.batch_size, processes.count * self.training.accumulate, recipe.seed
+        )
+
+    def run(self) -> bool:
+        """All epochs from the position on; returns whether patience ended."""
+        epochs = self.stage.epochs or 0
+        while self.position.epoch < epochs:
+            self.train_epoch()
+            self.position.epoch, self.position.step = self.position.epoch + 1, 0
+            self.position.total_epochs += 1
+            last = self.position.epoch == epochs
+            if last or self.position.total_epochs % self.training.validate_every == 0:
+                self.validate()
+            if not last:
+                self.look_after()
+            self.save()
+            if 0 < self.training.patience <= self.position.epochs_without_gain:
+                self.session.progress.note(f"no gain in {self.training.patience} validations: stopped early")
+                return True
+        return False
+
+    def train_epoch(self) -> None:
+        """One pass over the training images."""
+        session, position, processes = self.session, self.position, self.session.processes
+        self.wrapped.train()
+        sums = {name: torch.tensor(value, dtype=torch.float64, device=processes.device) for name, value in position.sums.items()}
+        batches = list(enumerate(self.order.epoch(position.total_epochs, start=position.step), position.step))
+        pieces, offset = processes.count * self.training.accumulate, processes.index * self.training.accumulate
+
+        def mine() -> Iterator[Indices]:
+            for _, batch in batches:
+                for part in range(self.training.accumulate):
+                    yield batch[piece(batch, offset + part, pieces)]
+
+        pixels = session.reader.prefetch(mine())
+        for step, batch in batches:
+            factor = rate(self.training, position.epoch * self.order.steps + step, self.order.steps, self.stage.epochs or 1)
+            set_rate(self.optimiser, factor)
+            whole = Targets.of(session.source.examples, batch)
+            counts = self.loss.count(whole)
+            drawn = draw(self.training.augment, len(batch), (session.recipe.seed, position.total_epochs, step))
+            for part in range(self.training.accumulate):
+                own = piece(batch, offset + part, pieces)
+                images = augment(next(pixels)[1].to(processes.device, non_blocking=True), drawn[own])
+                with processes.hold(self.wrapped, last=part == self.training.accumulate - 1):
+                    with processes.autocast():
+                        output = self.wrapped(images)
+                    terms = self.loss(output, whole[own].to(processes.device), counts)
+                    processes.backward(torch.stack(list(terms.values())).sum())
+                for name, value in terms.items():
+                    sums[name] = sums.get(name, 0) + value.detach().double()
+            clip_gradients(self.parameters, self.training.clip)
+            self.optimiser.step()
+            self.optimiser.zero_grad(set_to_none=True)
+            if self.average:
+                self.average.update(session.pipeline)
+            position.step, position.total_steps = step + 1, position.total_steps + 1
+            if self.training.rank_every and position.total_steps % self.training.rank_every == 0:
+                self.track_rank(output.patches)
+            if self.training.checkpoint_every and position.total_steps % self.training.checkpoint_every == 0:
+                position.sums = {name: float(value) for name, value in sums.items()}
+                self.save()
+            session.progress.step(position.step / self.order.steps, sums, position.step)
+        self.close_epoch(sums)
+
+    def close_epoch(self, sums: dict[str, Tensor]) -> None:
+        """The epoch's mean losses, over all processes."""
+        names = sorted(sums)
+        totals = self.session.processes.total(torch.stack([sums[name] for name in names])) / self.order.steps
+        losses = dict(zip(names, totals.tolist(), strict=True))
+        self.position.sums = {}
+        if not all(math.isfinite(value) for value in losses.values()):
+            raise UserError(
+                f"The loss is no longer a number in epoch {self.position.total_epochs + 1} ({losses}). Try a smaller "
+                "training.learning_rate, training.clip above 0, or training.precision: fp32."
+            )
+        self.session.progress.losses = losses
+        self.record(
+            "train",
+            stage=self.stage.name,
+            learning_rate=self.optimiser.param_groups[0]["lr"],
+            loss=sum(losses.values()),
+            **{f"loss_{name}": value for name, value in losses.items()},
+        )
+
+    def track_rank(self, patches: Tensor | None) -> None:
+        """The rank of the patch matrix of the first images of the batch; the main process holds them."""
+        if patches is None or self.history is None:
+            return
+        ranks = patch_ranks(patches.detach()[: self.training.rank_images], ("published", "effective"))
+        means = {name: float(values.float().mean()) for name, values in ranks.items()}
+        self.session.progress.rank = means["published"]
+        if all(math.isfinite(value) for value in means.values()):
+            self.record("train", kind="rank", **{f"rank_{name}": value for name, value in means.items()})
+
+    def validate(self) -> None:
+        """Measure on validation, and keep the weights if they are the best so far."""
+        session, position = self.session, self.position
+        if self.average:
+            with self.average.applied(session.pipeline):
+                predictions, weights = self.predict_validation(), _clone(session.pipeline)
+        else:
+            predictions, weights = self.predict_validation(), session.pipeline.state_dict()
+        summary = quick_summary(predictions, session.source, session.blueprint.concepts)
+        select = self.training.select
+        value = value_at(summary, select.removeprefix("-"), "training.select")
+        gain = -value if select.startswith("-") else value
+        if position.best_value is None or gain > position.best_value:
+            position.best_value, position.best_epoch, position.epochs_without_gain = gain, position.total_epochs, 0
+            if session.processes.main:
+                position.best_file = self.states.save_best(position, weights)
+            position.best_file = session.processes.gather(position.best_file)[0]
+        else:
+            position.epochs_without_gain += 1
+        self.record("val", **_flat(summary))
+        session.progress.epoch(position.total_epochs, summary, best=position.best_epoch == position.total_epochs)
+
+    def predict_validation(self) -> Predictions:
+        session = self.session
+        return predict(
+            session.pipeline,
+            session.reader,
+            session.splits.val,
+            rank_images=min(32, session.recipe.metrics.rank_images),
+            processes=session.processes,
+        )
+
+    def look_after(self) -> None:
+        """Between epochs: revive dead codes, refill empty slots."""
+        pipeline = self.session.pipeline
+        tokens = join(sample_tokens(pipeline, self.sample))
+        notes = {
+            **pipeline.regulariser.end_epoch(tokens, self.session.processes.total),
+            **pipeline.model.end_epoch(tokens),
+        }
+        if notes:
+            self.record("train", kind="care", **notes)
+
+    def record(self, split: str, **values: Any) -> None:
+        if self.history:
+            place = {"epoch": self.position.total_epochs + (1 if split == "train" and "kind" not in values else 0)}
+            self.history.add(**place, step=self.position.total_steps, split=split, **values)
+
+    def save(self) -> None:
+        """A state to resume from."""
+        pipeline = self.session.pipeline
+        if self.position.step:
+            _own_counts(pipeline, keep=self.session.processes.main, total=self.session.processes)
+        if self.history is None:
+            return
+        self.position.history_bytes, self.position.seconds = self.history.flush(), self.history.seconds
+        tensors = {
+            "pipeline": pipeline.state_dict(),
+            "optimiser": optimiser_tensors(pipeline, self.optimiser),
+            "random": random_tensors(),
+        }
+        if self.average:
+            tensors["average"] = self.average.tensors()
+        self.states.save(self.position, tensors)
+
+    def restore(self, tensors: dict[str, dict[str, Tensor]]) -> None:
+        restore_optimiser(self.session.pipeline, self.optimiser, tensors["optimiser"])
+        if self.average and "average" in tensors:
+            self.average.restore(tensors["average"])
+        restore_random(tensors["random"])
+
+
+def _own_counts(pipeline: Pipeline, *, keep: bool, total: Launched | None = None) -> None:
+    """Counts of use are kept per process; a state must hold their sum, in the main one."""
+    for name, buffer in pipeline.named_buffers():
+        if name.endswith(".uses"):
+            if total is not None:
+                buffer.copy_(total.total(buffer))
+            if not keep:
+                buffer.zero_()
+
+
+def _clone(pipeline: Pipeline) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in pipeline.state_dict().items()}
+
+
+def _flat(summary: dict[str, Any], prefix: str = "") -> dict[str, float]:
+    """Single numbers of a nested summary, with dotted names."""
+    flat: dict[str, float] = {}
+    for key, value in summary.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+

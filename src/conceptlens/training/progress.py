@@ -1,0 +1,63 @@
+"""What a person sees while it trains: loss, rank, time left. A line an epoch where the output is a file."""
+
+import sys
+import time
+from typing import Any
+
+from torch import Tensor
+from tqdm import tqdm
+
+
+class Progress:
+    """Writes to the error stream, so that results on the output stay clean. Silent when `quiet` or not the main process."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet, self.live = quiet, sys.stderr.isatty() and not quiet
+        self.bar: "tqdm[Any] | None" = None
+        self.losses: dict[str, float] = {}
+        self.rank: float | None = None
+        self.total = self.done = 0
+        self.started = self.shown = time.monotonic()
+
+    def note(self, text: str) -> None:
+        if not self.quiet:
+            tqdm.write(text, file=sys.stderr)
+
+    def start(self, epochs: int, done: int) -> None:
+        self.total, self.done, self.started = epochs, done, time.monotonic()
+        self.first = done
+        if self.live:
+            self.bar = tqdm(
+                total=epochs, initial=done, unit="epoch", bar_format="{l_bar}{bar:24}| {n:.1f}/{total} epochs, {remaining} left {postfix}"
+            )
+
+    def step(self, share: float, sums: dict[str, Tensor], steps: int) -> None:
+        """At most four times a second, so that the device is not asked for numbers it is still making."""
+        now = time.monotonic()
+        if self.bar is None or now - self.shown < 0.25:
+            return
+        self.shown = now
+        self.bar.n = self.done + share
+        loss = sum(float(value) for value in sums.values()) / max(steps, 1)
+        rank = "" if self.rank is None else f", rank {self.rank:.0f}"
+        self.bar.set_postfix_str(f"loss {loss:.3f}{rank}", refresh=True)
+
+    def epoch(self, done: int, summary: dict[str, Any], *, best: bool) -> None:
+        self.done = done
+        if self.quiet:
+            return
+        seconds = (time.monotonic() - self.started) / max(done - self.first, 1) * (self.total - done)
+        words = [f"epoch {done:3d}/{self.total}", f"loss {sum(self.losses.values()):.3f}"]
+        for name, label in (("class", "class"), ("concept", "concepts")):
+            value = summary.get(name, {}).get("balanced_accuracy")
+            if value is not None:
+                words.append(f"{label} {value:.3f}")
+        if "rank" in summary and summary["rank"].get("published") is not None:
+            words.append(f"rank {summary['rank']['published']:.0f}")
+        words.append(f"{int(seconds // 60)}:{int(seconds % 60):02d} left" + (" *" if best else ""))
+        self.note(" · ".join(words))
+
+    def finish(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None

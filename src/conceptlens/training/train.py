@@ -1,0 +1,175 @@
+"""A run from start to finish: data, pipeline, training, the one look at the test images, the files."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.data.loader import PixelReader
+from conceptlens.data.sources import open_source
+from conceptlens.data.splits import Splits, make_splits
+from conceptlens.encoders.freezing import weights_hash
+from conceptlens.errors import UserError
+from conceptlens.evaluation.predictions import predict
+from conceptlens.evaluation.summary import concept_priors, full_summary, thresholds_from
+from conceptlens.files import read_json, write_json
+from conceptlens.models.saved import Card, save_model
+from conceptlens.processes import Launched
+from conceptlens.recipe import Recipe
+from conceptlens.recipe.parse import load_recipe, recipe_yaml
+from conceptlens.report.page import write_report
+from conceptlens.runs import RunFolder
+from conceptlens.training.build import Blueprint, build_pipeline
+from conceptlens.training.checkpoint import StateFolder
+from conceptlens.training.loop import Session, fit
+from conceptlens.training.progress import Progress
+
+
+def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, progress: Progress) -> Session:
+    """Data, splits and a fresh pipeline; a resumed run brings its own concepts and splits."""
+    torch.set_num_threads(recipe.training.threads or torch.get_num_threads())
+    concepts = ConceptSet.load(run.path / "concepts.yaml") if run else ConceptSet.load(recipe.concepts) if recipe.concepts else None
+    source, concepts = open_source(recipe.data, concepts)
+    if run is not None:
+        known = run.info["data"]["hash"]
+        if source.examples.fingerprint != known:
+            raise UserError(
+                f"{recipe.data.source}: the data changed since this run began (names or labels; {known} then, "
+                f"{source.examples.fingerprint} now). Restore them, or train anew."
+            )
+        splits = Splits.from_json(read_json(run.path / "splits.json"), source.examples)
+    else:
+        splits = make_splits(source.examples, recipe.data.split, source.task, limit=recipe.data.limit)
+    for warning in splits.warnings:
+        progress.note(f"warning: {warning}")
+    torch.manual_seed(recipe.seed)
+    blueprint = Blueprint(recipe, concepts, source.classes)
+    pipeline = build_pipeline(blueprint)
+    size = recipe.encoder.image_size or pipeline.encoder.image_size
+    reader = PixelReader(source, size, recipe.data.fit, recipe.data.cache_mb, workers=recipe.data.workers)
+    return Session(blueprint, pipeline, source, splits, reader, run or RunFolder(Path(recipe.out)), processes, progress)
+
+
+def start_run(recipe: Recipe, *, overwrite: bool = False, quiet: bool = False) -> RunFolder:
+    """Train a recipe into a new run folder."""
+    processes = Launched(recipe.training.precision)
+    progress = Progress(quiet=quiet or not processes.main)
+    session = open_session(recipe, None, processes, progress)
+
+    def create() -> None:
+        run = RunFolder.create(recipe.out, overwrite=overwrite)
+        run.write("recipe.yaml", recipe_yaml(recipe))
+        run.write("concepts.yaml", session.blueprint.concepts.to_yaml())
+        write_json(run.path / "splits.json", session.splits.to_json(session.source.examples))
+        run.write_environment(threads=torch.get_num_threads(), device=str(processes.device), processes=processes.count)
+        run.update(
+            id=run.path.name,
+            kind="bottleneck",
+            method=recipe.method["name"],
+            regulariser=recipe.regulariser["name"],
+            bypass=session.pipeline.model.bypass,
+            status="running",
+            reason=None,
+            data={
+                "name": session.source.name,
+                "hash": session.source.examples.fingerprint,
+                "split_hash": session.splits.hash,
+                "images": len(session.source),
+            },
+            encoder={"name": recipe.encoder.name, "hash": weights_hash(session.pipeline.encoder)},
+            concepts={"name": session.blueprint.concepts.name, "hash": session.blueprint.concepts.fingerprint},
+            seed=recipe.seed,
+        )
+
+    processes.first(create)
+    return _finish(session)
+
+
+def resume_run(path: str | Path, *, quiet: bool = False) -> RunFolder:
+    """Go on with a run that was stopped; one that is done stays as it is."""
+    run = RunFolder.open(path)
+    if run.info["status"] == "done":
+        return run
+    recipe = load_recipe(run.path / "recipe.yaml")
+    recipe.out = str(run.path)
+    recipe.training.threads = read_json(run.path / "environment.json").get("threads") or recipe.training.threads
+    processes = Launched(recipe.training.precision)
+    progress = Progress(quiet=quiet or not processes.main)
+    session = open_session(recipe, run, processes, progress)
+    if processes.main:
+        run.clean()
+        run.update(status="running", reason=None)
+    return _finish(session)
+
+
+def _finish(session: Session) -> RunFolder:
+    """Train to the end, then measure once, then write."""
+    run, processes = session.run, session.processes
+    with _locked(run) if processes.main else contextlib.nullcontext():
+        try:
+            session.pipeline.load_state_dict(fit(session))
+            _measure(session)
+        except BaseException as error:
+            if processes.main:
+                reason = str(error) or type(error).__name__
+                with contextlib.suppress(OSError):
+                    run.update(status="failed", reason=reason[:2000])
+            raise
+    return run
+
+
+def _measure(session: Session) -> None:
+    """The chosen model on validation and, for the only time, on test."""
+    run, processes, recipe = session.run, session.processes, session.recipe
+    source, splits, concepts = session.source, session.splits, session.blueprint.concepts
+    session.progress.note("measuring the chosen model on validation and test images")
+    predicted = {
+        name: predict(session.pipeline, session.reader, indices, rank_images=recipe.metrics.rank_images, processes=processes)
+        for name, indices in (("val", splits.val), ("test", splits.test))
+    }
+    if not processes.main:
+        processes.wait()
+        return
+    thresholds = thresholds_from(predicted["val"], source)
+    priors = concept_priors(source.examples, splits.train)
+    metrics = {
+        name: full_summary(found, source, concepts, splits, recipe.metrics, thresholds=thresholds, priors=priors)
+        for name, found in predicted.items()
+    }
+    card = Card(
+        classes=list(source.classes),
+        task=source.task,
+        image_size=session.reader.size,
+        fit=recipe.data.fit,
+        encoder={"name": recipe.encoder.name, "hash": weights_hash(session.pipeline.encoder)},
+        thresholds=thresholds,
+        concept_priors=[None if prior != prior else float(prior) for prior in priors],
+    )
+    save_model(run.path / "model", session.pipeline.state_dict(), card)
+    write_json(run.path / "metrics.json", {"splits": metrics})
+    write_report(run, session)
+    run.update(status="done", reason=None)
+    StateFolder(run.path).clear()
+    processes.wait()
+
+
+@contextlib.contextmanager
+def _locked(run: RunFolder) -> Iterator[None]:
+    """One training per run folder at a time; the lock dies with its process."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system: nothing guards the folder
+        yield
+        return
+    handle = os.open(run.path / ".lock", os.O_CREAT | os.O_RDWR)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{run.path}: another process is training this run; wait for it or stop it first.") from None
+        yield
+    finally:
+        os.close(handle)
