@@ -62,10 +62,18 @@ class _GroupFile(BaseModel):
     def _values(cls, values: Any) -> Any:
         """A list of values, or a mapping from a value to its words; a value without words describes itself."""
         if isinstance(values, list):
-            values = {value: None for value in values}
-        if isinstance(values, Mapping):
-            return {_word(value): _word(value) if text is None else text for value, text in values.items()}
-        return values
+            pairs = [(_word(value), None) for value in values]
+        elif isinstance(values, Mapping):
+            pairs = [(_word(value), text) for value, text in values.items()]
+        else:
+            return values
+        names = [name for name, _ in pairs]
+        for name in names:
+            if not isinstance(name, str):
+                raise ValueError(f"must name values by a word each, but one is {name!r}")
+            if names.count(name) > 1:
+                raise ValueError(f"names the value {name!r} twice")
+        return {name: name if text is None else text for name, text in pairs}
 
     @field_validator("prompt")
     @classmethod
@@ -160,15 +168,21 @@ class ConceptSet:
             labels[self.group(group_name).concepts] = 0
             for value in values:
                 labels[self.index(group_name, value)] = 1
-        return self.mask_hierarchy(labels[None])[0]
+        return np.asarray(self.mask_hierarchy(labels[None])[0])
 
     def mask_hierarchy(self, labels: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
         """Make a group's labels (N, K) unknown where the coarser value it stands under is known not to hold."""
         masked = labels.copy()
+        void: dict[str, npt.NDArray[np.bool_]] = {}
         for group in sorted(self.groups, key=lambda group: self.levels[group.name]):
-            if group.under is not None and group.under[1] is not None:
-                above = masked[:, self.index(group.under[0], group.under[1])]
-                masked[above == 0, group.concepts] = UNKNOWN
+            if group.under is not None:
+                above, value = group.under
+                # What stands under a group without a meaning has none either, though that group is unknown by now.
+                empty = void.get(above, np.zeros(len(labels), dtype=bool))
+                if value is not None:
+                    empty = empty | (masked[:, self.index(above, value)] == 0)
+                masked[empty, group.concepts] = UNKNOWN
+                void[group.name] = empty
         return masked
 
     @cached_property
@@ -212,23 +226,27 @@ class ConceptSet:
                 concepts.append(Concept(f"{group_name}: {value}", group_name, value, text, group.part))
             if group.kind == "exclusive" and len(group.values) < 2:
                 raise UserError(
-                    f"{where}: the exclusive group {group_name!r} has one value; give it the others or make it `kind: independent`."
+                    f"{where}: the exclusive group {group_name!r} has one value; "
+                    "give it the others or make it `kind: independent`."
                 )
             if group.columns and group.kind == "exclusive":
-                raise UserError(f"{where}: `columns` in {group_name!r} is for independent groups; an exclusive one has one `column`.")
+                raise UserError(
+                    f"{where}: `columns` in {group_name!r} is for independent groups; an exclusive one has a `column`."
+                )
             for value in group.columns:
                 if value not in group.values:
-                    raise UserError(f"{where}: `columns` of {group_name!r}: {unknown_name('value', value, group.values)}")
+                    problem = unknown_name("value", value, group.values)
+                    raise UserError(f"{where}: `columns` of {group_name!r}: {problem}")
             above = group.under
             if isinstance(above, dict) and len(above) != 1:
-                raise UserError(f"{where}: `under` of {group_name!r} must name one group and one value, as {{granularity: yes}}.")
+                raise UserError(
+                    f"{where}: `under` of {group_name!r} must name one group and one value, as {{granularity: yes}}."
+                )
             under = next(iter(above.items())) if isinstance(above, dict) else (above, None) if above else None
             column = group.column or group_name.replace(" ", "_")
             columns = tuple(group.columns.get(value, value) for value in group.values)
             span = slice(start, len(concepts))
-            groups.append(
-                Group(group_name, group.kind, span, tuple(group.values), column, columns, group.part, under)
-            )
+            groups.append(Group(group_name, group.kind, span, tuple(group.values), column, columns, group.part, under))
         by_class = {
             class_name: {
                 group_name: (value,) if isinstance(value, str) else tuple(value) for group_name, value in table.items()
@@ -267,8 +285,19 @@ class ConceptSet:
                     raise UserError(f"{where}: by_class of {class_name!r}: {error}") from None
                 if kind == "exclusive" and len(values) != 1:
                     raise UserError(
-                        f"{where}: by_class of {class_name!r}: {group_name!r} is exclusive and takes one value, found {list(values)}."
+                        f"{where}: by_class of {class_name!r}: {group_name!r} is exclusive and takes one value, "
+                        f"found {list(values)}."
                     )
+
+
+_PLAIN = {  # pydantic's kinds of error, for people who do not write Python
+    "dict_type": "expected a mapping, as {name: …}",
+    "model_type": "expected a mapping, as {values: …}",
+    "list_type": "expected a list, as [one, two]",
+    "string_type": "expected a word or a text",
+    "missing": "is missing",
+    "too_short": "must not be empty",
+}
 
 
 def _explain(error: ValidationError) -> str:
@@ -279,7 +308,7 @@ def _explain(error: ValidationError) -> str:
         model = _GroupFile if len(first["loc"]) > 1 else _ConceptFile
         known = [info.alias or key for key, info in model.model_fields.items()]
         return f"{place}: this key is not known. {did_you_mean(str(first['loc'][-1]), known)}"
-    message = first["msg"].removeprefix("Value error, ")
+    message = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
     came = first.get("input")
     shown = "" if isinstance(came, (dict, list)) or first["type"] == "missing" else f", found {came!r}"
     return f"{place}: {message[:1].lower()}{message[1:]}{shown}."

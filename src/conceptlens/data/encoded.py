@@ -6,7 +6,7 @@ from pathlib import Path
 from PIL import Image
 
 from conceptlens.data.dataset import DataSource
-from conceptlens.data.images import open_image
+from conceptlens.data.images import ImageFacts, examine_image
 
 
 class EncodedSource(DataSource):
@@ -16,13 +16,14 @@ class EncodedSource(DataSource):
     def encoded(self, index: int) -> Path | bytes:
         """The image's file, or its content."""
 
-    def name_of(self, index: int) -> str:
-        """What to call the image in an error: a path that can be opened, where there is one."""
+    def examine(self, index: int, at_least: int | None = None) -> tuple[Image.Image, ImageFacts]:
+        """The image as RGB, upright, and what its file held; see `examine_image`."""
         file = self.encoded(index)
-        return str(file) if isinstance(file, Path) else f"{self.name}: {self.examples.ids[index]}"
+        name = str(file) if isinstance(file, Path) else f"{self.name}: {self.examples.ids[index]}"
+        return examine_image(file, name=name, at_least=at_least)
 
     def read(self, index: int) -> Image.Image:
-        return open_image(self.encoded(index), name=self.name_of(index))
+        return self.examine(index)[0]
 
     def read_at_least(self, index: int, side: int) -> Image.Image:
-        return open_image(self.encoded(index), name=self.name_of(index), at_least=side)
+        return self.examine(index, side)[0]

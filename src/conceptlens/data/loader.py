@@ -1,4 +1,4 @@
-"""Pixels in batches: decoded when asked for, kept if they fit in memory, and read ahead of the one who waits for them."""
+"""Pixels in batches: decoded when asked for, kept if they fit in memory, read ahead of the one who waits for them."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -49,16 +49,17 @@ class PixelReader:
 
     def batch(self, indices: Indices) -> Tensor:
         """The images at these positions, (B, 3, S, S) of uint8, in memory of their own."""
-        pixels = np.empty((len(indices), 3, self.size, self.size), dtype=np.uint8)
-        places = list(enumerate(indices.tolist()))
-        if self._pool is None:
-            for place, index in places:
-                pixels[place] = self._decode(index)
-        else:
-            # `map` returns images in order, and raises here what was raised there.
-            for place, image in enumerate(self._pool.map(self._decode, indices.tolist())):
+        if self._cache is None:
+            pixels = np.empty((len(indices), 3, self.size, self.size), dtype=np.uint8)
+            for place, image in enumerate(self._decode(indices)):
                 pixels[place] = image
-        return torch.from_numpy(pixels)
+            return torch.from_numpy(pixels)
+        missing = np.unique(indices[~self._cached[indices]])
+        for index, image in zip(missing.tolist(), self._decode(missing), strict=True):
+            # Two threads may both bring an image: they write the same bytes, and the mark comes last.
+            self._cache[index] = image
+            self._cached[index] = True
+        return torch.from_numpy(self._cache[indices])
 
     def prefetch(self, batches: Iterable[Indices], ahead: int = 2) -> Iterator[tuple[Indices, Tensor]]:
         """Each batch with its pixels, while up to `ahead` further ones are being decoded in the background.
@@ -94,14 +95,9 @@ class PixelReader:
     ) -> None:
         self.close()
 
-    def _decode(self, index: int) -> npt.NDArray[np.uint8]:
-        """One image (3, S, S), from the cache if it is there."""
-        if self._cache is not None and self._cached[index]:
-            kept: npt.NDArray[np.uint8] = self._cache[index]
-            return kept
-        pixels = resize_square(self.source.read_at_least(index, self.size), self.size, self.fit)
-        if self._cache is not None:
-            # Two threads may both decode an image: they write the same bytes, and the mark comes last.
-            self._cache[index] = pixels
-            self._cached[index] = True
-        return pixels
+    def _decode(self, indices: Indices) -> Iterator[npt.NDArray[np.uint8]]:
+        """Images (3, S, S) in the order asked for; what a thread raises is raised here."""
+        return (self._pool.map if self._pool else map)(self._decode_one, indices.tolist())
+
+    def _decode_one(self, index: int) -> npt.NDArray[np.uint8]:
+        return resize_square(self.source.read_at_least(index, self.size), self.size, self.fit)

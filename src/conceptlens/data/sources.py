@@ -34,11 +34,12 @@ def open_source(
     """
     kind = _kind(config)
     if kind == "builtin":
-        concepts = concepts or ConceptSet.load(config.source)
         if config.source == "shapes":
             from conceptlens.data.shapes import Shapes
 
-            return Shapes(config.shapes, concepts), concepts
+            shapes = Shapes(config.shapes, concepts)
+            return shapes, shapes.concepts  # its own set follows its settings
+        concepts = concepts or ConceptSet.load(config.source)
         return BloodCells(concepts, config, problems), concepts
     path = Path(config.source).expanduser()
     if concepts is None:

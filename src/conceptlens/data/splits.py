@@ -126,7 +126,8 @@ def make_splits(
     if limit is not None:
         sides = {side: thin_out(indices, limit, examples.ids, strata, config.seed) for side, indices in sides.items()}
     arrays = {side: np.array(sorted(sides[side]), dtype=np.int64) for side in SPLITS}
-    warnings = (*_shared_groups(examples, arrays), *_thin_classes(arrays, strata, classes))
+    torn = torn_groups(examples, arrays)
+    warnings = (*([torn_warning(torn)] if torn else []), *_thin_classes(arrays, strata, classes))
     return Splits(**arrays, seed=config.seed, how=how, ids=examples.ids, warnings=warnings)
 
 
@@ -141,8 +142,8 @@ def _strata(examples: Examples, task: Task) -> list[tuple[int, ...]]:
     return strata
 
 
-def _shared_groups(examples: Examples, sides: Mapping[str, Indices]) -> list[str]:
-    """Groups that a given split has torn apart."""
+def torn_groups(examples: Examples, sides: Mapping[str, Indices] | Splits) -> list[str]:
+    """Groups that a given split has put on more than one side."""
     if examples.group is None:
         return []
     home: dict[str, str] = {}
@@ -152,12 +153,14 @@ def _shared_groups(examples: Examples, sides: Mapping[str, Indices]) -> list[str
             group = examples.group[index]
             if group and home.setdefault(group, side) != side:
                 torn[group] = None
-    if not torn:
-        return []
-    shown = ", ".join(list(torn)[:3])
-    return [
+    return list(torn)
+
+
+def torn_warning(torn: Sequence[str]) -> str:
+    shown = ", ".join(torn[:3])
+    return (
         f"{len(torn):,} groups are on more than one side of the split (such as {shown}): the test is not independent."
-    ]
+    )
 
 
 def _thin_classes(sides: Mapping[str, Indices], strata: Sequence[tuple[int, ...]], classes: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -54,6 +54,23 @@ class Encoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tokens:
         return self.tokens(self.normalise(images))
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode for what learns; frozen parts stay as they are tested, their batch norms and dropouts still."""
+        super().train(mode)
+        if mode:
+            _rest(self)
+        return self
+
+
+def _rest(module: nn.Module) -> None:
+    """Evaluation mode for every part none of whose parameters learns."""
+    learns = [parameter.requires_grad for parameter in module.parameters()]
+    if learns and not any(learns):
+        module.eval()
+        return
+    for child in module.children():
+        _rest(child)
 
 
 class TextEncoder(Protocol):

@@ -63,7 +63,7 @@ def evaluate_run(
             + (f"; rename or leave out {missing} with --data.rename.classes." if missing else ".")
         )
     if data is None:
-        splits: Splits | None = Splits.from_json(read_json(run.path / "splits.json"), source.examples)
+        splits: Splits | None = Splits.from_json(read_json(run.path / "splits.json"), source.examples.ids, where=str(run.path / "splits.json"))
     else:
         splits = None
     if split == "all":
@@ -80,9 +80,8 @@ def evaluate_run(
     predictions = predict(
         pipeline.to(processes.device), reader, indices, rank_images=recipe.metrics.rank_images, processes=processes
     )
-    priors = np.array([np.nan if prior is None else prior for prior in card.concept_priors])
     metrics = full_summary(
-        predictions, source, concepts, splits, recipe.metrics, thresholds=card.thresholds, priors=priors
+        predictions, source, concepts, splits, recipe.metrics, thresholds=card.thresholds, priors=np.array(card.concept_priors)
     )
     file = Path(out) if out else run.path / "evaluation" / f"{source.name}-{split}.json"
     if processes.main:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.data.images import IMAGE_SUFFIXES, open_image, resize_square
+from conceptlens.data.images import SUFFIXES, open_image, resize_square
 from conceptlens.errors import UserError
 from conceptlens.files import write_json, write_text
 from conceptlens.models.contract import Pipeline
@@ -46,7 +46,7 @@ def find_images(paths: Sequence[str | Path]) -> list[Path]:
     found: list[Path] = []
     for entry in map(Path, paths):
         if entry.is_dir():
-            inside = sorted(file for file in entry.rglob("*") if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file())
+            inside = sorted(file for file in entry.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
             if not inside:
                 raise UserError(f"{entry}: no image in this folder.")
             found += inside
@@ -99,8 +99,7 @@ def predict_images(pipeline: Pipeline, card: Card, concepts: ConceptSet, files: 
 def _prediction(name: str, row: np.ndarray[Any, Any], concept_row: np.ndarray[Any, Any], card: Card, concepts: ConceptSet) -> Prediction:
     chosen: str | list[str] = card.classes[int(row.argmax())]
     if card.task == "multilabel":
-        cuts = [0.5 if cut is None else cut for cut in card.thresholds] or [0.5] * len(card.classes)
-        chosen = [label for label, share, cut in zip(card.classes, row, cuts, strict=True) if share >= cut]
+        chosen = [label for label, share, cut in zip(card.classes, row, card.thresholds, strict=True) if share >= cut]
     values = {
         group.name: dict(zip(group.values, map(float, concept_row[group.concepts]), strict=True)) for group in concepts.groups
     }

@@ -1,4 +1,5 @@
-"""One measure family a file. Fractions, not percent; what cannot be computed is None, so that every result is valid JSON.
+"""One measure family a file. Fractions, not percent; what cannot be computed is None, so that all results are JSON.
 
-`classification` and `concepts` describe a split; `rank` and `codebook` describe tokens; `intervals` gives bootstrap intervals.
+`classification`, `concepts` and `ceiling` describe a split's decisions, `rank` and `codebook` its tokens; `intervals`
+says how sure the headline numbers are.
 """

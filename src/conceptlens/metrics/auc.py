@@ -13,8 +13,8 @@ def auc(scores: npt.ArrayLike, positive: npt.ArrayLike) -> float | None:
 def auc_within(scores: npt.ArrayLike, positive: npt.ArrayLike, strata: npt.ArrayLike) -> float | None:
     """AUC from pairs of the same stratum only.
 
-    This is the mean of the strata's AUCs weighted by their numbers of pairs, positives × negatives. A score that only tells
-    strata apart gets 0.5, however high its pooled AUC.
+    This is the mean of the strata's AUCs weighted by their numbers of pairs, positives × negatives. A score that only
+    tells strata apart gets 0.5, however high its pooled AUC.
 
     Args:
         scores: (N,) finite numbers.
@@ -34,13 +34,13 @@ def auc_within(scores: npt.ArrayLike, positive: npt.ArrayLike, strata: npt.Array
     starts = np.flatnonzero(new)
     # Equal scores share the mean of the places they occupy, counted from 0 over all strata.
     places = (starts + np.r_[starts[1:], len(values)] - 1) / 2
-    within = places[np.cumsum(new) - 1] - np.flatnonzero(first)[np.cumsum(first) - 1]
     index = np.cumsum(first) - 1
+    within = places[np.cumsum(new) - 1] - np.flatnonzero(first)[index]
     positives = np.bincount(index, marks)
     negatives = np.bincount(index, ~marks)
     pairs = float(positives @ negatives)
     if pairs == 0:
         return None
-    # Places of positives, less those they take among themselves, count the negatives below them; only in strata with pairs.
+    # Places of positives, less those they take among themselves, count the negatives below them.
     below = np.bincount(index, within * marks) - positives * (positives - 1) / 2
-    return float(below[negatives > 0].sum() / pairs)
+    return float(below.sum() / pairs)

@@ -1,4 +1,4 @@
-"""Expected calibration error: how far stated confidence is from the share that turns out right (Naeini et al., 2015)."""
+"""Expected calibration error (Naeini et al., 2015): how far stated confidence is from the share that comes true."""
 
 from typing import Literal
 

@@ -1,16 +1,19 @@
 """The rank of each image's patch matrix (L, D), by five definitions, from its singular values σ₁ ≥ σ₂ ≥ ….
 
-`published`   how many σ have a cumulative share Σ_{j≤i} σ_j / Σ σ of at most 0.99: what the published code of the IVQ-CBM
-              paper (Section 4, Appendix C) counts in its rank dynamics. One less than the number needed to pass 99 %.
+`published`   how many σ have a cumulative share Σ_{j≤i} σ_j / Σ σ of at most 0.99: what the published code of the
+              IVQ-CBM paper (Section 4, Appendix C) counts in its rank dynamics. One less than the number needed to pass
+              99 %.
 `energy`      the same count with σ².
-`numerical`   how many σ exceed σ₁ · max(L, D) · ε, the default of `torch.linalg.matrix_rank`; ε is that of the input's type,
-              and of float32 for half precision, where max(L, D) · ε would pass 1 and every rank be 0.
+`numerical`   how many σ exceed σ₁ · max(L, D) · ε, the default of `torch.linalg.matrix_rank`; ε is that of the input's
+              type, and of float32 for half precision, where max(L, D) · ε would pass 1 and every rank be 0.
 `effective`   exp of the entropy of σ / Σ σ (Roy and Vetterli, 2007).
 `stable`      Σ σ² / σ₁².
 
-How it is fast and still exact: σ² are the eigenvalues of the smaller Gram matrix in float64, several times cheaper than an SVD
-of the patches. A Gram matrix squares the condition number, so each eigenvalue carries an error bound; an image whose rank the
-bound leaves open (a share next to the threshold, a σ next to the tolerance) is computed again by a float64 SVD.
+How it is fast and still exact: σ² are the eigenvalues of the smaller Gram matrix in float64, several times cheaper than
+an SVD of the patches. A Gram matrix squares the condition number, so each eigenvalue carries an error bound; an image
+whose rank the bound leaves open (a share next to the threshold, a σ next to the tolerance) is computed again by a
+float64 SVD. The counts are then those of a float64 SVD; `effective` and `stable`, which are no counts, agree with it to
+better than 1e-5.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from torch import Tensor
 
 from conceptlens.errors import UserError, unknown_name
@@ -32,7 +35,7 @@ Matrices = TypeVar("Matrices", Tensor, npt.NDArray[np.float64])
 
 EPS = torch.finfo(torch.float64).eps
 ROUNDING = 1e-12  # of sums and quotients in float64, far above what they lose
-ENTROPY_TOLERANCE = 1e-5  # the effective rank is right to this fraction, or comes from an SVD
+TINY = torch.finfo(torch.float64).tiny  # keeps the shares of a zero matrix out of 0 / 0
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,8 @@ class _Ranks:
 
 
 def _share_rank(parts: Tensor, doubt: Tensor, threshold: float) -> _Ranks:
-    """How many cumulative shares of `parts` (B, n) are at most the threshold; `doubt` (B,) bounds the error of a partial sum."""
-    total = parts.sum(1).clamp(min=torch.finfo(parts.dtype).tiny)
+    """How many cumulative shares of `parts` (B, n) stay within the threshold; partial sums may err by `doubt` (B,)."""
+    total = parts.sum(1).clamp(min=TINY)
     share = parts.cumsum(1) / total[:, None]
     margin = 2 * doubt / total + ROUNDING
     return _Ranks((share <= threshold).sum(1).double(), ((share - threshold).abs() <= margin[:, None]).any(1))
@@ -75,16 +78,17 @@ def _numerical(spectra: _Spectra, threshold: float) -> _Ranks:
 
 
 def _effective(spectra: _Spectra, threshold: float) -> _Ranks:
-    total = spectra.sigma.sum(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
-    entropy = torch.special.entr(spectra.sigma / total).sum(1)
-    # x ln x changes by at most |d ln d| when x changes by a small d.
-    doubt = torch.special.entr((2 * spectra.doubt / total).clamp(max=0.3)).sum(1)
-    return _Ranks(entropy.exp(), doubt > ENTROPY_TOLERANCE)
+    share = spectra.sigma / spectra.sigma.sum(1, keepdim=True).clamp(min=TINY)
+    return _settled(torch.special.entr(share).sum(1).exp())
 
 
 def _stable(spectra: _Spectra, threshold: float) -> _Ranks:
     squared = spectra.sigma**2
-    value = squared.sum(1) / squared[:, 0].clamp(min=torch.finfo(torch.float64).tiny)
+    return _settled(squared.sum(1) / squared[:, 0].clamp(min=TINY))
+
+
+def _settled(value: Tensor) -> _Ranks:
+    """A rank that is no count has no edge to be on the wrong side of."""
     return _Ranks(value, torch.zeros_like(value, dtype=torch.bool))
 
 
@@ -100,7 +104,7 @@ def patch_ranks(
     centred: bool = False,
     threshold: float = 0.99,
 ) -> dict[str, Tensor]:
-    """The rank of each image's patch matrix, equal to what a float64 SVD of it gives.
+    """The rank of each image's patch matrix, as a float64 SVD of it gives.
 
     Args:
         patches: (B, L, D), of any floating type, on any device; no gradient flows.
@@ -109,8 +113,8 @@ def patch_ranks(
         threshold: Share for `published` and `energy`.
 
     Returns:
-        For each definition a float64 tensor (B,) on the patches' device. A matrix of zeros has rank 0 by every definition; an
-        image with a token that is not a finite number has rank NaN.
+        For each definition a float64 tensor (B,) on the patches' device. A matrix of zeros has rank 0 by every
+        definition; an image with a token that is not a finite number has rank NaN.
     """
     for name in definitions:
         if name not in DEFINITIONS:
@@ -125,7 +129,7 @@ def patch_ranks(
         return {name: torch.zeros(len(patches), dtype=torch.float64, device=patches.device) for name in definitions}
     eigenvalues = _eigenvalues(patches, centred)
     broken, zero = eigenvalues.isnan().any(1), eigenvalues[:, 0] == 0
-    spectra = _from_gram(eigenvalues.nan_to_num(0.0), patches, centred)
+    spectra = _from_gram(eigenvalues.nan_to_num(0.0), patches)
     ranks = {name: DEFINITIONS[name](spectra, threshold) for name in definitions}
     values = {name: rank.value for name, rank in ranks.items()}
     left_open = torch.stack([rank.open for rank in ranks.values()]).any(0) if ranks else torch.zeros_like(broken)
@@ -140,25 +144,29 @@ def patch_ranks(
     return values
 
 
-def rank_summary(patches: Tensor) -> dict[str, float | None]:
-    """Mean ranks over images (B, L, D), for the run's JSON; images with broken tokens are left out, none left is None."""
-    plain = patch_ranks(patches)
+def rank_columns(patches: Tensor) -> dict[str, Tensor]:
+    """All ranks of each image, (B,) each: the five definitions, and two of them on centred patches."""
     centred = patch_ranks(patches, ("published", "effective"), centred=True)
-    columns = plain | {f"{name}_centred": value for name, value in centred.items()}
-    means = {name: value.nanmean().item() if len(value) else float("nan") for name, value in columns.items()}
-    return {name: mean if np.isfinite(mean) else None for name, mean in means.items()}
+    return patch_ranks(patches) | {f"{name}_centred": value for name, value in centred.items()}
 
 
-def _from_gram(eigenvalues: Tensor, patches: Tensor, centred: bool) -> _Spectra:
-    rows, columns = patches.shape[1:]
+def rank_means(columns: Mapping[str, npt.ArrayLike]) -> dict[str, float | None]:
+    """Means over images for the run's JSON; images with broken tokens are left out, none left is None."""
+    values = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
+    return {name: float(np.nanmean(value)) if np.isfinite(value).any() else None for name, value in values.items()}
+
+
+def rank_summary(patches: Tensor) -> dict[str, float | None]:
+    """Mean ranks over images (B, L, D)."""
+    return rank_means({name: column.cpu().numpy() for name, column in rank_columns(patches).items()})
+
+
+def _from_gram(eigenvalues: Tensor, patches: Tensor) -> _Spectra:
     squared = eigenvalues.clamp(min=0.0)
-    # A dot product of m terms and the reduction to tridiagonal form err by at most about m · ε · trace, and usually far less.
-    error = max(rows, columns) * EPS * squared.sum(1, keepdim=True)
+    # A dot product of m terms and the reduction to tridiagonal form err by at most about m · ε · trace, and usually far
+    # less.
+    error = max(patches.shape[1:]) * EPS * squared.sum(1, keepdim=True)
     doubt = (squared + error).sqrt() - (squared - error).clamp(min=0.0).sqrt()
-    if centred and rows <= columns:
-        # The centred patches sum to zero: the last σ is 0 and no question of rounding.
-        squared[:, -1] = 0.0
-        doubt[:, -1] = 0.0
     return _Spectra(squared.sqrt(), doubt, error, _tolerance(patches))
 
 
@@ -191,7 +199,7 @@ def _gram(matrices: Matrices) -> Matrices:
 
 
 def _eigenvalues(patches: Tensor, centred: bool) -> Tensor:
-    """Eigenvalues (B, n) of the smaller Gram matrix in float64, descending; a row of NaN for an image with broken tokens."""
+    """Float64 eigenvalues (B, n) of the smaller Gram matrix, descending; NaN for an image with broken tokens."""
     if patches.dtype == torch.float64:
         patches = _unit_scale(patches)
     if patches.device.type == "cpu":
@@ -201,7 +209,7 @@ def _eigenvalues(patches: Tensor, centred: bool) -> Tensor:
     # A token that is not finite leaves its trace on the diagonal.
     broken = ~gram.diagonal(dim1=1, dim2=2).sum(1).isfinite()
     gram[broken] = 0.0
-    eigenvalues = torch.linalg.eigvalsh(gram).flip(1)
+    eigenvalues: Tensor = torch.linalg.eigvalsh(gram).flip(1)
     eigenvalues[broken] = torch.nan
     return eigenvalues
 
@@ -214,7 +222,8 @@ def _blas() -> Any:
 def _eigenvalues_on_cpu(patches: Tensor, centred: bool) -> Tensor:
     """One image a thread: LAPACK hardly gains from two threads in one matrix this small, but wholly from two matrices.
 
-    NumPy rather than torch because it forms X Xᵀ with half the work (syrk) and its threads are bounded without touching torch's.
+    NumPy rather than torch because it forms X Xᵀ with half the work (syrk) and its threads are bounded without touching
+    torch's.
     """
     array = (patches if patches.dtype in (torch.float32, torch.float64) else patches.float()).numpy()
     threads = torch.get_num_threads()
@@ -225,7 +234,7 @@ def _eigenvalues_on_cpu(patches: Tensor, centred: bool) -> Tensor:
             gram = _gram(_centre(matrices) if centred else matrices)
         broken = ~np.isfinite(np.trace(gram, axis1=1, axis2=2))
         gram[broken] = 0.0
-        eigenvalues = np.linalg.eigvalsh(gram)[:, ::-1].copy()
+        eigenvalues: npt.NDArray[np.float64] = np.linalg.eigvalsh(gram).astype(np.float64)[:, ::-1]
         eigenvalues[broken] = np.nan
         return eigenvalues
 

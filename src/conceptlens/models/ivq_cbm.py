@@ -125,7 +125,7 @@ class IVQCBM(ConceptModel):
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         slots, assignment = self.gather(tokens)
-        visual = F.normalize(self.project(slots).float(), dim=-1)
+        visual = F.normalize(self.project(slots).to(self.text.dtype), dim=-1)
         cosines = (visual[:, self.concept_slot] * self.text).sum(-1)  # Eq. 1: v_k = M_k · τ_k
         scores = self.log_scale.exp() * cosines + self.bias
         return ConceptOutput(

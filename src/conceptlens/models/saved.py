@@ -25,8 +25,8 @@ class Card:
     image_size: int
     fit: str
     encoder: dict[str, str]
-    thresholds: list[float | None] = field(default_factory=list)  # per class, chosen on validation
-    concept_priors: list[float | None] = field(default_factory=list)  # share of each concept among training labels
+    thresholds: list[float] = field(default_factory=list)  # per class, chosen on validation
+    concept_priors: list[float] = field(default_factory=list)  # share of each concept among training labels
     weights_hash: str = ""
 
 

@@ -18,6 +18,7 @@ from conceptlens.recipe.schema import DataConfig, EncoderConfig, MetricsConfig, 
 from conceptlens.registry import METHODS, REGULARISERS
 
 DEFAULT_METHOD = "ivq-cbm"
+SHORT = {"data": "source", "method": "name", "regulariser": "name"}  # a section that is just a word means this key
 Tree = dict[str, Any]
 
 
@@ -61,7 +62,7 @@ def parse_overrides(words: Sequence[str]) -> Tree:
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
         node = tree
-        *path, last = key.split(".")
+        *path, last = (f"{key}.{SHORT[key]}" if key in SHORT and not value.lstrip().startswith("{") else key).split(".")
         for step in path:
             node = node.setdefault(step, {})
             if not isinstance(node, dict):
@@ -86,16 +87,16 @@ def _preset(method: str) -> Tree:
     return preset
 
 
-def _named(tree: Tree, key: str, default: str) -> str:
-    """The name in a section; the section may be just the name."""
-    section = tree.get(key, {})
-    if isinstance(section, str):
-        tree[key] = section = {"name": section}
-    if section is None:
-        tree[key] = section = {}
+def _expand(tree: Mapping[str, Any]) -> Tree:
+    """Sections that are just a word, spelt out."""
+    return {key: {SHORT[key]: value} if key in SHORT and isinstance(value, str) else value for key, value in tree.items()}
+
+
+def _section(tree: Tree, key: str) -> Tree:
+    section = tree.setdefault(key, {}) or {}
     if not isinstance(section, dict):
         raise UserError(f"{key}: expected a name or a mapping with `name`, found {section!r}.")
-    return str(section.get("name", default))
+    return section
 
 
 def make_parser(method: str | None = None, regulariser: str | None = None) -> ArgumentParser:
@@ -185,24 +186,20 @@ def load_recipe(recipe: str | Path | Mapping[str, Any] | None = None, overrides:
         overrides: Words of a command line, or a tree, laid over it.
     """
     raw, where = read_recipe(recipe) if recipe is not None else ({}, "recipe")
-    given = parse_overrides(overrides) if not isinstance(overrides, Mapping) else dict(overrides)
-    if given and "data" in raw and isinstance(raw["data"], str):
-        raw["data"] = {"source": raw["data"]}
-    tree = merge(raw, given)
-    if isinstance(tree.get("data"), str):
-        tree["data"] = {"source": tree["data"]}
+    given = parse_overrides(overrides) if not isinstance(overrides, Mapping) else overrides
+    tree = merge(_expand(raw), _expand(given))
     tree.pop("schema", None)
-    method = _named(tree, "method", DEFAULT_METHOD)
+    method = str(_section(tree, "method").get("name", DEFAULT_METHOD))
     preset = _preset(method)
     own = preset["regulariser"]["name"]
-    regulariser = _named(tree, "regulariser", own)
+    regulariser = str(_section(tree, "regulariser").get("name", own))
     if regulariser != own:
         preset["regulariser"] = {"name": regulariser}  # another regulariser's options would not fit
     parser = make_parser(method, regulariser)
     _check_keys(tree, parser, where)
     try:
         parsed = parser.parse_object(merge(preset, tree))
-        values = parser.instantiate_classes(parsed)
+        values = parser.instantiate(parsed)
     except UserError:
         raise
     except Exception as error:  # jsonargparse raises ArgumentError, TypeError and ValueError for wrong values

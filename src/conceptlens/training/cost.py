@@ -102,7 +102,7 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
     epochs = sum(stage.epochs or 0 for stage in stages_of(recipe))
     seconds = float(np.median(times)) * training.accumulate
     validation = seconds / 3 * len(splits.val) / max(batch * pieces, 1)  # a forward pass is a third of a step
-    cache = min(session.reader.cache_bytes, recipe.data.cache_mb * 2**20)
+    cache = len(session.source) * 3 * session.reader.size**2 if session.reader.caches else 0
     return Cost(
         images={name: len(getattr(splits, name)) for name in ("train", "val", "test")},
         concepts=len(session.blueprint.concepts),

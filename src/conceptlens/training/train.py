@@ -14,8 +14,9 @@ from conceptlens.data.splits import Splits, make_splits
 from conceptlens.encoders.freezing import weights_hash
 from conceptlens.errors import UserError
 from conceptlens.evaluation.predictions import predict
-from conceptlens.evaluation.summary import concept_priors, full_summary, thresholds_from
+from conceptlens.evaluation.summary import full_summary, thresholds_from
 from conceptlens.files import read_json, write_json
+from conceptlens.metrics.axes import concept_priors
 from conceptlens.models.saved import Card, save_model
 from conceptlens.processes import Launched
 from conceptlens.recipe import Recipe
@@ -40,9 +41,9 @@ def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, pro
                 f"{recipe.data.source}: the data changed since this run began (names or labels; {known} then, "
                 f"{source.examples.fingerprint} now). Restore them, or train anew."
             )
-        splits = Splits.from_json(read_json(run.path / "splits.json"), source.examples)
+        splits = Splits.from_json(read_json(run.path / "splits.json"), source.examples.ids, where=str(run.path / "splits.json"))
     else:
-        splits = make_splits(source.examples, recipe.data.split, source.task, limit=recipe.data.limit)
+        splits = make_splits(source.examples, recipe.data.split, source.task, classes=source.classes, limit=recipe.data.limit)
     for warning in splits.warnings:
         progress.note(f"warning: {warning}")
     torch.manual_seed(recipe.seed)
@@ -63,7 +64,7 @@ def start_run(recipe: Recipe, *, overwrite: bool = False, quiet: bool = False) -
         run = RunFolder.create(recipe.out, overwrite=overwrite)
         run.write("recipe.yaml", recipe_yaml(recipe))
         run.write("concepts.yaml", session.blueprint.concepts.to_yaml())
-        write_json(run.path / "splits.json", session.splits.to_json(session.source.examples))
+        write_json(run.path / "splits.json", session.splits.to_json())
         run.write_environment(threads=torch.get_num_threads(), device=str(processes.device), processes=processes.count)
         run.update(
             id=run.path.name,
@@ -134,7 +135,7 @@ def _measure(session: Session) -> None:
         processes.wait()
         return
     thresholds = thresholds_from(predicted["val"], source)
-    priors = concept_priors(source.examples, splits.train)
+    priors = concept_priors(source.examples.concepts[splits.train], concepts)
     metrics = {
         name: full_summary(found, source, concepts, splits, recipe.metrics, thresholds=thresholds, priors=priors)
         for name, found in predicted.items()
@@ -146,7 +147,7 @@ def _measure(session: Session) -> None:
         fit=recipe.data.fit,
         encoder={"name": recipe.encoder.name, "hash": weights_hash(session.pipeline.encoder)},
         thresholds=thresholds,
-        concept_priors=[None if prior != prior else float(prior) for prior in priors],
+        concept_priors=priors.tolist(),
     )
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})

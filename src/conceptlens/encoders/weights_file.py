@@ -1,0 +1,76 @@
+"""Weights from a .safetensors file, loaded whole or refused. A pickle can run code when it is opened: none ever is."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from conceptlens.errors import UserError
+
+PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar"}
+CONVERT = (
+    'python -c "import torch, safetensors.torch as st; '
+    "w = torch.load('{name}', map_location='cpu', weights_only=True); w = w.get('state_dict', w.get('model', w)); "
+    "st.save_file({{k: v.contiguous().clone() for k, v in w.items()}}, '{stem}.safetensors')\""
+)
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .safetensors file, on the CPU."""
+    if path.suffix.lower() in PICKLES:
+        convert = CONVERT.format(name=path.name, stem=path.stem)
+        raise UserError(
+            f"{path}: expected a .safetensors file. Pickled weights ({path.suffix}) can run code when opened and are never "
+            f"loaded. If you trust the file, convert it once:\n  {convert}"
+        )
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "nothing there"
+        raise UserError(f"{path}: expected a .safetensors file with weights, found {found}. Check encoder.weights.")
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: expected weights in the safetensors format, but {error}.") from None
+
+
+def _some(names: Iterable[str], limit: int = 3) -> str:
+    names = sorted(names)
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def load_weights(
+    module: nn.Module,
+    weights: dict[str, Tensor],
+    *,
+    source: str,
+    hint: str,
+    ignore: Callable[[str], bool] = lambda name: False,
+) -> None:
+    """Copy `weights` into `module`; everything must fit but the names that `ignore` lets pass.
+
+    Args:
+        module: What receives the weights.
+        weights: Name → tensor.
+        source: The file, for the error.
+        hint: What the user can do if the file does not fit.
+        ignore: True for names that may be missing on either side, such as a classifier's.
+    """
+    own = {name: value for name, value in module.state_dict().items() if not ignore(name)}
+    given = {name: value for name, value in weights.items() if not ignore(name)}
+    problems = []
+    if missing := own.keys() - given.keys():
+        problems.append(f"it lacks {len(missing)} of {len(own)} tensors ({_some(missing)})")
+    if strange := given.keys() - own.keys():
+        problems.append(f"it has {len(strange)} tensors that the encoder does not know ({_some(strange)})")
+    shapes = [
+        f"{name}: {tuple(given[name].shape)} in the file, {tuple(own[name].shape)} in the encoder"
+        for name in own.keys() & given.keys()
+        if own[name].shape != given[name].shape
+    ]
+    if shapes:
+        problems.append(f"{len(shapes)} shapes differ ({_some(shapes, 2)})")
+    if problems:
+        raise UserError(f"{source} does not fit: {'; '.join(problems)}. {hint}")
+    module.load_state_dict(given, strict=False)

@@ -1,0 +1,165 @@
+"""What predictions are worth: the numbers of `metrics.json`, and the lines a person reads at the end of a run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.data.dataset import DataSource
+from conceptlens.data.splits import Splits
+from conceptlens.errors import unknown_name
+from conceptlens.evaluation.predictions import Predictions
+from conceptlens.files import read_json
+from conceptlens.metrics.ceiling import label_to_class_ceiling
+from conceptlens.metrics.classification import choose_thresholds, class_metrics, class_probabilities
+from conceptlens.metrics.concepts import concept_metrics
+from conceptlens.metrics.intervals import metric_intervals
+from conceptlens.recipe import MetricsConfig
+from conceptlens.runs import RunFolder
+
+Floats = npt.NDArray[np.float64]
+
+
+def thresholds_from(validation: Predictions, source: DataSource) -> list[float]:
+    """Each class's threshold, chosen on validation."""
+    labels = source.examples.labels[validation.indices]
+    return choose_thresholds(class_probabilities(validation.logits, source.task), labels, source.task)
+
+
+def _inside(predictions: Predictions) -> dict[str, Any]:
+    """Rank, codebook and slots: what goes on inside the model."""
+    inside: dict[str, Any] = {}
+    if predictions.ranks:
+        inside["rank"] = predictions.ranks
+    if predictions.codebook is not None:
+        inside["codebook"] = predictions.codebook
+    if predictions.slots is not None:
+        inside["slots"] = predictions.slots
+    return inside
+
+
+def quick_summary(predictions: Predictions, source: DataSource, concepts: ConceptSet) -> dict[str, Any]:
+    """For each validation during training: no intervals, no thresholds."""
+    labels = source.examples.labels[predictions.indices]
+    truth = source.examples.concepts[predictions.indices]
+    return {
+        "class": class_metrics(predictions.logits, labels, source.task),
+        "concept": concept_metrics(predictions.concept_logits, truth, concepts),
+        **_inside(predictions),
+    }
+
+
+def full_summary(
+    predictions: Predictions,
+    source: DataSource,
+    concepts: ConceptSet,
+    splits: Splits | None,
+    config: MetricsConfig,
+    *,
+    thresholds: Sequence[float],
+    priors: Floats,
+) -> dict[str, Any]:
+    """Everything `metrics.json` holds of one split."""
+    examples, chosen = source.examples, predictions.indices
+    labels, truth = examples.labels[chosen], examples.concepts[chosen]
+    summary: dict[str, Any] = {
+        "class": class_metrics(predictions.logits, labels, source.task, thresholds, names=source.classes, bins=config.bins),
+        "concept": concept_metrics(
+            predictions.concept_logits,
+            truth,
+            concepts,
+            class_labels=labels if source.task != "multilabel" else None,
+            priors=priors,
+            bins=config.bins,
+        ),
+        **_inside(predictions),
+    }
+    if splits is not None:
+        summary["ceiling"] = label_to_class_ceiling(
+            examples.concepts[splits.train], examples.labels[splits.train], truth, labels
+        )
+    if config.bootstrap:
+        groups = None if examples.group is None else [examples.group[index] for index in chosen]
+        summary["intervals"] = metric_intervals(
+            class_probabilities(predictions.logits, source.task),
+            labels,
+            predictions.concept_logits,
+            truth,
+            concepts,
+            groups,
+            config,
+            task=source.task,
+            thresholds=thresholds,
+        )
+    return summary
+
+
+def value_at(summary: Mapping[str, Any], path: str, key: str) -> float:
+    """The number at a dotted path, such as `class.balanced_accuracy`; `key` names who asked."""
+    node: Any = summary
+    for step in path.split("."):
+        if not isinstance(node, Mapping) or step not in node:
+            raise unknown_name(f"metric in {key}", path, _paths(summary))
+        node = node[step]
+    if node is None or isinstance(node, (bool, Mapping, list)):
+        raise unknown_name(f"metric in {key} (it has no value on these validation images)", path, _paths(summary))
+    return float(node)
+
+
+def _paths(node: Mapping[str, Any], prefix: str = "") -> list[str]:
+    paths: list[str] = []
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            paths += _paths(value, f"{prefix}{key}.")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            paths.append(f"{prefix}{key}")
+    return paths
+
+
+_LINES = (
+    ("class accuracy", "class.accuracy"),
+    ("class balanced accuracy", "class.balanced_accuracy"),
+    ("class AUC (macro)", "class.macro_auc"),
+    ("quadratic weighted kappa", "class.quadratic_weighted_kappa"),
+    ("concept accuracy", "concept.accuracy"),
+    ("concept balanced accuracy", "concept.balanced_accuracy"),
+    ("  after prior correction", "concept.balanced_accuracy_prior_corrected"),
+    ("concept AUC", "concept.auc"),
+    ("  within class", "concept.auc_within_class"),
+    ("rank of patches (published)", "rank.published"),
+    ("rank of patches (effective)", "rank.effective"),
+    ("codes in use", "codebook.use"),
+    ("assignment entropy / max", "slots.assignment_entropy"),
+)
+
+
+def text_table(metrics: Mapping[str, Any]) -> str:
+    """The main numbers with their intervals, a line each."""
+    lines = []
+    for label, path in _LINES:
+        node: Any = metrics
+        for step in path.split("."):
+            node = node.get(step) if isinstance(node, Mapping) else None
+        if node is None:
+            continue
+        interval = metrics.get("intervals", {}).get(path)
+        spread = f"   {interval[0]:.3f} to {interval[1]:.3f}" if interval and interval[0] is not None else ""
+        lines.append(f"  {label:30}{node:8.3f}{spread}" if node < 10 else f"  {label:30}{node:8.1f}")
+    at_chance = metrics.get("concept", {}).get("axes_at_chance", {})
+    names = at_chance.get("names", []) if isinstance(at_chance, Mapping) else []
+    lines.append(f"  axes at chance                {', '.join(names) if names else 'none'}")
+    for label, section, key in (("dead codes", "codebook", "dead"), ("empty slots", "slots", "empty_slots")):
+        if metrics.get(section, {}).get(key):
+            lines.append(f"  {label:30}{len(metrics[section][key]):8d}")
+    return "\n".join(lines)
+
+
+def run_text(run: RunFolder) -> str:
+    """The result of a finished run, and where to look."""
+    metrics = read_json(run.path / "metrics.json")["splits"]["test"]
+    info = run.info
+    head = f"{info['method']} on {info['data']['name']}: {metrics['class'].get('n', 0)} test images"
+    places = f"look at {run.path / 'report.html'}; all numbers are in {run.path / 'metrics.json'}"
+    return f"{head}\n{text_table(metrics)}\n{places}"

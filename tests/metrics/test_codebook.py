@@ -1,0 +1,72 @@
+"""Codebook and slot use against counts small enough to do by hand."""
+
+import math
+
+import pytest
+import torch
+
+from conceptlens.errors import UserError
+from conceptlens.metrics.codebook import AssignmentUse, CodebookUse, assignment_entropy, codebook_use, perplexity
+
+
+def test_use_and_perplexity_by_hand() -> None:
+    assert codebook_use(torch.tensor([5, 0, 1, 0])) == 0.5
+    assert perplexity(torch.tensor([3, 3, 0, 3])) == pytest.approx(3)
+    assert perplexity(torch.tensor([7, 0])) == 1
+    assert perplexity(torch.tensor([1, 3])) == pytest.approx(4 / 3**0.75)
+    assert codebook_use(torch.zeros(3)) is perplexity(torch.zeros(3)) is None
+
+
+def test_codes_add_up_over_batches() -> None:
+    use = CodebookUse(4)
+    assert use.summary() == {"codes": 4, "use": None, "perplexity": None, "dead": None}
+    use.update(torch.tensor([[0, 0], [2, 0]]))
+    use.update(torch.tensor([2, 2]))
+    use.update(torch.zeros(0, dtype=torch.int64))
+    assert use.counts.tolist() == [3, 0, 3, 0]
+    summary = use.summary()
+    assert summary["use"] == 0.5
+    assert summary["perplexity"] == pytest.approx(2)
+    assert summary["dead"] == [1, 3]
+    with pytest.raises(UserError, match="0 to 3; found 1 to 4"):
+        use.update(torch.tensor([1, 4]))
+    assert use.counts.sum() == 6
+
+
+def test_entropy_between_one_hot_and_uniform() -> None:
+    assert assignment_entropy(torch.eye(4)[None]) == 0
+    assert assignment_entropy(torch.full((2, 3, 4), 0.25)) == pytest.approx(1)
+    half = torch.tensor([[[0.5, 0.5, 0, 0], [1, 0, 0, 0]]])
+    assert assignment_entropy(half) == pytest.approx(math.log(2) / math.log(4) / 2)
+    assert assignment_entropy(torch.ones(2, 3, 1)) is None
+    assert assignment_entropy(torch.ones(0, 3, 2)) is None
+
+
+def test_slots_over_a_split() -> None:
+    use = AssignmentUse(4)
+    assert use.summary()["empty_slots"] is None
+    generator = torch.Generator().manual_seed(0)
+    batches = [torch.rand(n, 5, 4, generator=generator) * torch.tensor([1, 1, 1, 1e-4]) for n in (3, 1)]
+    batches = [batch / batch.sum(-1, keepdim=True) for batch in batches]
+    for batch in batches:
+        use.update(batch)
+    together = torch.cat(batches).double()
+    summary = use.summary()
+    assert summary["assignment_entropy"] == pytest.approx(assignment_entropy(together))
+    assert summary["slot_mass"] == pytest.approx((together.sum((0, 1)) / 20).tolist())
+    assert sum(summary["slot_mass"]) == pytest.approx(1)
+    assert summary["empty_slots"] == [3]
+    assert use.summary(empty_below=1e-6)["empty_slots"] == []
+
+
+def test_the_border_of_an_empty_slot() -> None:
+    # An even share of two slots is ½; a hundredth of it is .005.
+    for mass, empty in ((0.0049, [1]), (0.0051, [])):
+        use = AssignmentUse(2)
+        use.update(torch.tensor([[[1 - mass, mass]]]))
+        assert use.summary()["empty_slots"] == empty
+
+
+def test_wrong_number_of_slots() -> None:
+    with pytest.raises(UserError, match=r"\(B, L, 4\), found \(1, 2, 3\)"):
+        AssignmentUse(4).update(torch.ones(1, 2, 3) / 3)

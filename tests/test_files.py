@@ -1,0 +1,85 @@
+"""Files are whole or not there, and reading runs no code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conceptlens.errors import UserError, did_you_mean
+from conceptlens.files import new_folder, parse_yaml, read_json, remove_leftovers, write_bytes, write_json
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.json"
+    write_bytes(file, b"old")
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("conceptlens.files.os.fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        write_bytes(file, b"new")
+    assert file.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_folder_appears_complete_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="killed"), new_folder(tmp_path / "state") as aside:
+        (aside / "half").write_text("x")
+        raise RuntimeError("killed")
+    assert list(tmp_path.iterdir()) == []
+    for text in ("first", "second"):
+        with new_folder(tmp_path / "state") as aside:
+            (aside / "file").write_text(text)
+    assert (tmp_path / "state" / "file").read_text() == "second"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".state.12.tmp").mkdir()
+    (tmp_path / ".state.12.tmp" / "x").write_text("")
+    (tmp_path / ".a.json.12.tmp").write_text("")
+    (tmp_path / "kept").write_text("")
+    remove_leftovers(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
+
+
+def test_json_has_a_schema_and_no_nan(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"x": None})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"schema": 1, "x": None}
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(tmp_path / "b.json", {"x": float("nan")})
+    assert not (tmp_path / "b.json").exists()
+    (tmp_path / "c.json").write_text('{"schema": 9}')
+    with pytest.raises(UserError, match="schema 9"):
+        read_json(tmp_path / "c.json")
+    (tmp_path / "d.json").write_text("{")
+    with pytest.raises(UserError, match="expected JSON"):
+        read_json(tmp_path / "d.json")
+
+
+def test_yaml_keeps_words_and_understands_exponents() -> None:
+    read = parse_yaml("{yes: no, on: off, flag: true, rate: 1e-4, n: 3, day: 2020-01-01}", where="x")
+    assert read == {"yes": "no", "on": "off", "flag": True, "rate": 1e-4, "n": 3, "day": "2020-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1", "line 1"),
+        ("a: 1\na: 2", "given twice"),
+        ("a: &x [1]\nb: *x", "aliases"),
+        ("!!python/object/apply:os.system ['echo hi']", "not valid YAML"),
+        ("[" * 5000, "x"),
+        ("? [a]\n: b", "a key must be a word"),
+    ],
+)
+def test_bad_yaml_is_a_clear_error(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_yaml(text, where="x")
+
+
+def test_closest_match() -> None:
+    assert did_you_mean("trian", ["train", "resume"]) == "Did you mean 'train'?"
+    assert did_you_mean("zzz", ["train", "resume"]) == "Available: 'resume', 'train'."
+    assert did_you_mean("Granule_Colour", ["granule-colour"]) == "Did you mean 'granule-colour'?"

@@ -1,0 +1,116 @@
+"""kill -9 at any moment, also while a state is being written, then resume: the same bits as an uninterrupted run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import conceptlens as cl
+from conceptlens.files import read_json, write_text
+from conceptlens.recipe.parse import load_recipe, recipe_yaml
+from conceptlens.runs import RunFolder
+from tests.training.tiny import tiny
+
+# Runs conceptlens, and kills its own process with SIGKILL when a chosen function has been entered often enough.
+KILLER = """
+import os, signal, sys
+module, name, times, *words = sys.argv[1:]
+import importlib
+owner = importlib.import_module(module)
+*path, last = name.split(".")
+for step in path:
+    owner = getattr(owner, step)
+real, calls = getattr(owner, last), [0]
+def deadly(*args, **kwargs):
+    calls[0] += 1
+    if calls[0] == int(times):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **kwargs)
+setattr(owner, last, deadly)
+from conceptlens.cli import main
+sys.exit(main(words))
+"""
+
+
+def run_and_kill(where: tuple[str, str, int], *words: str) -> None:
+    module, name, times = where
+    done = subprocess.run([sys.executable, "-c", KILLER, module, name, str(times), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+
+
+def history(run: Path) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "time"} for line in lines]
+
+
+def same(first: Path, second: Path) -> None:
+    assert (first / "model" / "weights.safetensors").read_bytes() == (second / "model" / "weights.safetensors").read_bytes()
+    assert (first / "metrics.json").read_bytes() == (second / "metrics.json").read_bytes()
+    assert history(first) == history(second)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cl.train(tiny(tmp_path_factory.mktemp("whole") / "run", training__ema=0.9), quiet=True).path
+
+
+def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
+    """In turn: while the second file of a state is written, between states, while a state is renamed, while measuring."""
+    out = tmp_path / "run"
+    recipe = tmp_path / "recipe.yaml"
+    write_text(recipe, recipe_yaml(load_recipe(tiny(out, training__ema=0.9))))
+    run_and_kill(("conceptlens.training.checkpoint", "save_file", 10), "train", str(recipe), "--quiet")
+    assert RunFolder.open(out).info["status"] == "running"
+    run_and_kill(("conceptlens.training.loop", "augment", 2), "resume", str(out), "--quiet")
+    run_and_kill(("conceptlens.files", "os.replace", 9), "resume", str(out), "--quiet")
+    run_and_kill(("conceptlens.training.train", "save_model", 1), "resume", str(out), "--quiet")
+    cl.resume(out, quiet=True)
+    same(whole, out)
+    assert not [entry for entry in out.rglob(".*") if entry.suffix in (".tmp", ".old")]
+    assert not (out / "state").exists()
+
+
+def test_killed_before_the_first_state(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    recipe = tmp_path / "recipe.yaml"
+    write_text(recipe, recipe_yaml(load_recipe(tiny(out, training__ema=0.9))))
+    run_and_kill(("conceptlens.training.loop", "augment", 1), "train", str(recipe), "--quiet")
+    assert not (out / "state").exists()
+    cl.resume(out, quiet=True)
+    same(whole, out)
+
+
+def test_changed_data_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    recipe = tmp_path / "recipe.yaml"
+    write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
+    run_and_kill(("conceptlens.training.loop", "augment", 3), "train", str(recipe), "--quiet")
+    text = (out / "recipe.yaml").read_text()
+    write_text(out / "recipe.yaml", text.replace("n: 96", "n: 90"))
+    with pytest.raises(cl.UserError, match="data changed"):
+        cl.resume(out, quiet=True)
+
+
+def test_a_run_that_is_being_trained_is_locked(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    out = tmp_path / "run"
+    recipe = tmp_path / "recipe.yaml"
+    write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
+    run_and_kill(("conceptlens.training.loop", "augment", 1), "train", str(recipe), "--quiet")
+    with (out / ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(cl.UserError, match="another process"):
+            cl.resume(out, quiet=True)
+
+
+def test_states_keep_the_last_two(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    recipe = tmp_path / "recipe.yaml"
+    write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
+    run_and_kill(("conceptlens.training.train", "save_model", 1), "train", str(recipe), "--quiet")
+    states = sorted(entry.name for entry in (out / "state").iterdir() if entry.is_dir())
+    assert len(states) == 2
+    named = {read_json(out / "state" / state / "position.json")["best_file"] for state in states}
+    assert {file.name for file in (out / "state").glob("best-*")} == named

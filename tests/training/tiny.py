@@ -1,0 +1,31 @@
+"""The smallest training that has everything: drawn images, a two-block encoder, IVQ, Magnet, an average of the weights."""
+
+from pathlib import Path
+from typing import Any
+
+
+def tiny(out: Path | str, **changes: Any) -> dict[str, Any]:
+    """A recipe that trains in a second or two."""
+    recipe: dict[str, Any] = {
+        "data": {"source": "shapes", "shapes": {"n": 96, "size": 32}},
+        "encoder": {"image_size": 32, "options": {"width": 32, "depth": 2, "heads": 2}},
+        "training": {
+            "epochs": 3,
+            "batch_size": 16,
+            "learning_rate": 1e-3,
+            "warmup": 1,
+            "rank_every": 2,
+            "rank_images": 2,
+            "checkpoint_every": 2,
+            "threads": 1,
+        },
+        "metrics": {"bootstrap": 20, "rank_images": 4},
+        "out": str(out),
+    }
+    for key, value in changes.items():
+        node = recipe
+        *path, last = key.split("__")
+        for step in path:
+            node = node.setdefault(step, {})
+        node[last] = value
+    return recipe
