@@ -2,7 +2,8 @@
 
     python bench/step.py [--steps 30] [--json FILE]
 
-`published tracking` is what the published IVQ-CBM does in every forward pass: a full SVD of each image's patches in a Python loop.
+`published tracking` is what the published IVQ-CBM does in every forward pass: a full SVD of each image's patches, in a
+Python loop.
 """
 
 import argparse
@@ -19,12 +20,12 @@ import torch
 from conceptlens.models.contract import ConceptOutput, Pipeline
 from conceptlens.processes import Launched
 from conceptlens.recipe.parse import load_recipe
-from conceptlens.training.loop import _Stage, stages_of
+from conceptlens.runs import RunFolder
 from conceptlens.training.checkpoint import Position, StateFolder
 from conceptlens.training.history import History
+from conceptlens.training.loop import _Stage, stages_of
 from conceptlens.training.progress import Progress
 from conceptlens.training.train import open_session
-from conceptlens.runs import RunFolder
 
 
 class Enough(Exception):
@@ -76,7 +77,9 @@ def milliseconds(steps: int, n: int, *, rank_every: int = 0, published: bool = F
         learning = {name for name, parameter in session.pipeline.named_parameters() if parameter.requires_grad}
         if published:
             published_tracking(session.pipeline)
-        stage = _Stage(session, stages_of(recipe)[0], learning, Position(), StateFolder(run.path), History(run.history), sample)
+        stage = _Stage(
+            session, stages_of(recipe)[0], learning, Position(), StateFolder(run.path), History(run.history), sample
+        )
         try:
             while True:
                 stage.train_epoch()
@@ -103,10 +106,14 @@ def main() -> None:
         print(f"{name:50}{value:9.1f} ms a step")
     base, tracked = rows[0][1], rows[4][1]
     share = max(tracked - base, 0) / 50 / base
-    print(f"tracking every 50 steps, the default, adds {share:.2%} to the step; 100,000 images cost {rows[2][1] / base:.2f} × 1,000 images")
+    print(f"tracking every 50 steps, the default, adds {share:.2%} to the step")
+    print(f"100,000 images cost {rows[2][1] / base:.2f} × what 1,000 images cost")
     if args.json:
         machine = {"system": platform.platform(), "torch": torch.__version__, "threads": torch.get_num_threads()}
-        args.json.write_text(json.dumps({"schema": 1, "machine": machine, "milliseconds": dict(rows), "tracking_share": share}, indent=1) + "\n")
+        args.json.write_text(
+            json.dumps({"schema": 1, "machine": machine, "milliseconds": dict(rows), "tracking_share": share}, indent=1)
+            + "\n"
+        )
 
 
 if __name__ == "__main__":

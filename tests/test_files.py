@@ -24,9 +24,13 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_folder_appears_complete_or_not_at_all(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="killed"), new_folder(tmp_path / "state") as aside:
-        (aside / "half").write_text("x")
-        raise RuntimeError("killed")
+    def killed() -> None:
+        with new_folder(tmp_path / "state") as aside:
+            (aside / "half").write_text("x")
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        killed()
     assert list(tmp_path.iterdir()) == []
     for text in ("first", "second"):
         with new_folder(tmp_path / "state") as aside:

@@ -1,4 +1,4 @@
-"""The functions behind the commands. Each imports what it needs when it is called, so that `import conceptlens` is quick."""
+"""The functions behind the commands. Each imports what it needs when called, so that `import conceptlens` is quick."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,7 +51,11 @@ def resume(run: str | Path, *, quiet: bool = False) -> "RunFolder":
 
 
 def evaluate(
-    run: str | Path, data: Mapping[str, Any] | str | None = None, *, split: str | None = None, out: str | Path | None = None
+    run: str | Path,
+    data: Mapping[str, Any] | str | None = None,
+    *,
+    split: str | None = None,
+    out: str | Path | None = None,
 ) -> "Evaluation":
     """Measure a finished run on its own test images, or on other data.
 

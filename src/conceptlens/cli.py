@@ -69,7 +69,9 @@ def _data_section(words: Words, source: str | None) -> dict[str, Any]:
     tree = parse_overrides(words)
     strangers = [key for key in tree if key != "data"]
     if strangers:
-        raise UserError(f"--{strangers[0]} is not known here; settings of the data are written --data.KEY, such as --data.class_column.")
+        raise UserError(
+            f"--{strangers[0]} is not known here; settings of the data are --data.KEY, as --data.class_column dx."
+        )
     section = tree.get("data", {})
     return {"source": source, **section} if source else section
 
@@ -142,7 +144,9 @@ def _quiet(parser: _Parser) -> None:
 def _train_arguments(parser: _Parser) -> None:
     parser.add_argument("recipe", help="a YAML file, or the name of a ready recipe (see `conceptlens list`)")
     parser.add_argument("--out", help="the run folder; runs/<data>-<method>-<seed> if not given")
-    parser.add_argument("--print_config", "--print-config", action="store_true", help="show the complete recipe and stop")
+    parser.add_argument(
+        "--print_config", "--print-config", action="store_true", help="show the complete recipe and stop"
+    )
     parser.add_argument("--dry-run", action="store_true", help="show what it would cost and stop")
     parser.add_argument("--overwrite", action="store_true", help="replace a run that is in the way")
     parser.epilog = (
@@ -163,7 +167,8 @@ def _evaluate_arguments(parser: _Parser) -> None:
     parser.add_argument("--split", help="train, val, test or all; test of the run's own data, all of other data")
     parser.add_argument("--out", help="file for the result; in the run folder if not given")
     parser.epilog = (
-        "Settings of other data are written as in a recipe: --data.class_column dx --data.rename.classes '{melanoma: mel}'."
+        "Settings of other data are written as in a recipe: "
+        "--data.class_column dx --data.rename.classes '{melanoma: mel}'."
     )
 
 
@@ -210,7 +215,9 @@ def _usage() -> str:
     lines = [f"  {name:{width}}{command.about}" for name, command in COMMANDS.items()]
     return (
         "conceptlens: vision models that explain themselves in concepts people can name\n\n"
-        "usage: conceptlens COMMAND … [--debug]\n\n" + "\n".join(lines) + "\n\n`conceptlens COMMAND --help` says more; --debug shows "
+        "usage: conceptlens COMMAND … [--debug]\n\n"
+        + "\n".join(lines)
+        + "\n\n`conceptlens COMMAND --help` says more; --debug shows "
         "the traceback of an error."
     )
 
@@ -261,13 +268,20 @@ def _reason(error: BaseException) -> str | None:
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"The disk is full ({error.filename or 'while writing'}). Free some space, then `conceptlens resume RUN` goes on."
+        place = error.filename or "while writing"
+        return f"The disk is full ({place}). Free some space, then `conceptlens resume RUN` goes on."
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{error.filename}: {error.strerror}. Choose a place you may write to, or change its permissions."
-    if isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EFBIG):
+    if isinstance(error, OSError) and error.errno in (
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.ENAMETOOLONG,
+        errno.EFBIG,
+    ):
         return f"{error.filename}: {error.strerror}."
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return "Out of memory. Try a smaller training.batch_size, training.accumulate above 1, or a smaller encoder.image_size."
+        return "Out of memory. Try a smaller training.batch_size or encoder.image_size, or training.accumulate above 1."
     return None
 
 

@@ -19,10 +19,12 @@ def demo(out: str = "runs/demo", *, again: bool = False, quiet: bool = False) ->
         wanted = dump_yaml(recipe_tree(load_recipe(RECIPE, {"out": out})))
         same = (folder / "recipe.yaml").exists() and (folder / "recipe.yaml").read_text("utf-8") == wanted
         if same:
-            note = "this demo was trained before; --again trains it anew" if run.info["status"] == "done" else "going on with the demo that was stopped"
+            note = (
+                "this demo was trained before; --again trains it anew"
+                if run.info["status"] == "done"
+                else "going on with the demo that was stopped"
+            )
             return f"{run_text(api.resume(folder, quiet=quiet))}\n({note})"
     if not quiet:
         print("training an IVQ-CBM on the built-in blood cells: about four minutes on two cores", flush=True)
     return run_text(api.train(RECIPE, {"out": out}, overwrite=(folder / "run.json").exists(), quiet=quiet))
-
-

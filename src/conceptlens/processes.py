@@ -41,17 +41,18 @@ class Launched(Processes):
 
         # Buffers hold counts of each process's own: they must not be overwritten by the first one's.
         keep = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
-        self.accelerator = Accelerator(mixed_precision="bf16" if precision == "bf16" else "no", kwargs_handlers=[keep])
+        # Precision is ours: Accelerate's is fixed for the life of a process and rewrites the model's forward.
+        self.accelerator = Accelerator(mixed_precision="no", kwargs_handlers=[keep])
+        self.half = precision == "bf16"
         super().__init__(self.accelerator.device)
         self.index, self.count = self.accelerator.process_index, self.accelerator.num_processes
         self.main = self.accelerator.is_main_process
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        context: contextlib.AbstractContextManager[Any] = self.accelerator.autocast()
-        return context
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.half)
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """The module on its device, with gradients summed over processes if there are several."""
+        """The module on its device, with gradients averaged over processes if there are several."""
         wrapped: nn.Module = self.accelerator.prepare_model(module)
         return wrapped
 
@@ -92,6 +93,5 @@ class Launched(Processes):
 
 def is_main() -> bool:
     """Whether this process may speak: the first of those that `accelerate launch` started, or the only one."""
-
 
     return int(os.environ.get("RANK", "0")) == 0

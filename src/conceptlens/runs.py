@@ -14,7 +14,18 @@ from conceptlens.errors import UserError, did_you_mean
 from conceptlens.files import read_json, remove_leftovers, write_json, write_text
 
 Status = Literal["running", "done", "failed"]
-PACKAGES = ("conceptlens", "torch", "torchvision", "timm", "accelerate", "numpy", "scipy", "scikit-learn", "safetensors", "pillow")
+PACKAGES = (
+    "conceptlens",
+    "torch",
+    "torchvision",
+    "timm",
+    "accelerate",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "safetensors",
+    "pillow",
+)
 
 
 @dataclass(frozen=True)
@@ -28,10 +39,16 @@ class RunFolder:
         """An existing run."""
         folder = Path(path)
         if not folder.exists():
-            beside = [entry.name for entry in folder.parent.iterdir() if (entry / "run.json").exists()] if folder.parent.is_dir() else []
+            beside = (
+                [entry.name for entry in folder.parent.iterdir() if (entry / "run.json").exists()]
+                if folder.parent.is_dir()
+                else []
+            )
             raise UserError(f"{folder}: no such run. {did_you_mean(folder.name, beside)}")
         if not (folder / "run.json").exists():
-            raise UserError(f"{folder}: expected a run folder with a run.json, found none. `conceptlens train` makes one.")
+            raise UserError(
+                f"{folder}: expected a run folder with a run.json, found none. `conceptlens train` makes one."
+            )
         return cls(folder)
 
     @classmethod
@@ -76,14 +93,21 @@ class RunFolder:
         write_json(self.path / "run.json", info | values)
 
     def write_environment(self, **more: Any) -> None:
-        versions = {}
+        versions: dict[str, str | None] = {}
         for package in PACKAGES:
             try:
                 versions[package] = metadata.version(package)
             except metadata.PackageNotFoundError:
                 versions[package] = None
-        machine = {"system": platform.platform(), "processor": platform.processor() or platform.machine(), "cpus": os.cpu_count()}
-        write_json(self.path / "environment.json", {"python": sys.version.split()[0], "packages": versions, "machine": machine} | more)
+        machine = {
+            "system": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "cpus": os.cpu_count(),
+        }
+        write_json(
+            self.path / "environment.json",
+            {"python": sys.version.split()[0], "packages": versions, "machine": machine} | more,
+        )
 
     def write(self, name: str, text: str) -> None:
         write_text(self.path / name, text)

@@ -80,7 +80,7 @@ def test_raw_tokens_make_the_assignment_one_hot_and_calibration_does_not() -> No
     assert float(raw(patches)[1].amax(-1).mean()) > 0.95
     calibrated = Magnet(7, 768, temperature="calibrate", token_norm="layer", query_init="kmeans")
     calibrated.prepare([patches])
-    slots, assignment = calibrated(patches)
+    _, assignment = calibrated(patches)
     assert float(assignment.amax(-1).mean()) < 0.9
     assert float((assignment.mean((0, 1)) * 7).min()) > 0.05  # every slot is fed
 

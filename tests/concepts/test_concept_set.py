@@ -119,9 +119,9 @@ def test_written_and_read_again_it_is_the_same(good: ConceptSet) -> None:
 
 
 def test_unknown_names_bring_the_closest(good: ConceptSet) -> None:
-    with pytest.raises(UserError, match="'granule color'.*Did you mean 'granule colour'"):
+    with pytest.raises(UserError, match=r"'granule color'.*Did you mean 'granule colour'"):
         good.group("granule color")
-    with pytest.raises(UserError, match="'bleu'.*Did you mean 'blue'"):
+    with pytest.raises(UserError, match=r"'bleu'.*Did you mean 'blue'"):
         good.index("granule colour", "bleu")
 
 
@@ -131,7 +131,7 @@ def test_load_from_a_file_or_by_name(tmp_path: Path) -> None:
     assert ConceptSet.load(file).name == "mine"
     assert ConceptSet.load(str(file)) == ConceptSet.load(file)
     assert ConceptSet.load("blood-cells").name == "blood-cells"
-    with pytest.raises(UserError, match="'blod-cells'.*Did you mean 'blood-cells'"):
+    with pytest.raises(UserError, match=r"'blod-cells'.*Did you mean 'blood-cells'"):
         ConceptSet.load("blod-cells")
     with pytest.raises(UserError, match=r"nowhere\.yaml: no such file"):
         ConceptSet.load(tmp_path / "nowhere.yaml")

@@ -1,6 +1,7 @@
 """The concept sets that come with the package: what a table, a reader and a text encoder need of each."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_size_and_texts(name: str) -> None:
         assert "{" not in text
         assert text == text.strip()
         assert not text.endswith(".")
-        for article, word in zip(words, words[1:], strict=False):
+        for article, word in pairwise(words):
             if article in {"a", "an"}:
                 assert (article == "an") == (word[0] in "aeio" or word.startswith(("un", "up"))), text
     assert "colored" not in concepts.to_yaml().replace("multi-colored", "")  # CUB's own names are American

@@ -71,7 +71,7 @@ def test_classes_in_order(tmp_path: Path, paint) -> None:
 def test_unknown_class_names_the_closest(tmp_path: Path, cells: ConceptSet, paint) -> None:
     paint(tmp_path / "neutrofil" / "a.png")
     paint(tmp_path / "Monocyte" / "b.png")
-    with pytest.raises(UserError, match="'neutrofil' is not one of the classes. Did you mean 'Neutrophil'"):
+    with pytest.raises(UserError, match=r"'neutrofil' is not one of the classes\. Did you mean 'Neutrophil'"):
         Folder(tmp_path, config(), cells)
     problems = Problems(strict=False)
     assert Folder(tmp_path, config(), cells, problems).examples.ids == ("Monocyte/b.png",)
@@ -87,6 +87,6 @@ def test_folders_that_will_not_do(tmp_path: Path, cells: ConceptSet, paint) -> N
         Folder(tmp_path, config(), cells)
     with pytest.raises(UserError, match="needs a table"):
         Folder(tmp_path, config(task="multilabel"), cells)
+    paint(tmp_path / "Monocyte" / "a.png")
     with pytest.raises(UserError, match="Unknown class 'Monocite'"):
-        paint(tmp_path / "Monocyte" / "a.png")
         Folder(tmp_path, config(classes=["Monocite"]), cells)

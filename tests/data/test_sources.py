@@ -14,9 +14,9 @@ from conceptlens.recipe.schema import DataConfig, ShapesConfig
 def test_built_in_data_brings_its_words(cells: ConceptSet) -> None:
     source, concepts = open_source(DataConfig("blood-cells"), None)
     assert (source.name, concepts.name) == ("blood-cells", "blood-cells")
-    source, concepts = open_source(DataConfig("shapes", shapes=ShapesConfig(n=8)), None)
-    assert len(source) == 8
-    assert source.examples.concepts.shape == (8, len(concepts))
+    source, concepts = open_source(DataConfig("shapes", shapes=ShapesConfig(n=12)), None)
+    assert len(source) == 12
+    assert source.examples.concepts.shape == (12, len(concepts))
     with pytest.raises(UserError, match="'Basophil' is not one of the classes"):
         open_source(DataConfig("blood-cells"), cells)
 
@@ -58,7 +58,7 @@ def test_unknown_names_and_missing_words(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(UserError, match="neither built-in nor a file or folder here"):
         open_source(DataConfig("birds"), None)
     paint(tmp_path / "mine" / "a" / "1.png")
-    with pytest.raises(UserError, match="needs a concept file(?s:.*)groups:"):
+    with pytest.raises(UserError, match=r"needs a concept file(?s:.*)groups:"):
         open_source(DataConfig("mine"), None)
 
 

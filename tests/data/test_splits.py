@@ -53,13 +53,13 @@ def test_seed_decides() -> None:
 
 
 def test_hash_is_the_same_on_every_machine() -> None:
-    assert make_splits(examples([0, 1] * 10), CONFIG, "single").hash == "HASH"
+    assert make_splits(examples([0, 1] * 10), CONFIG, "single").hash == "9b934f9c231f942b"
 
 
 groups = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), min_size=30, max_size=120)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(groups, st.integers(0, 5))
 def test_groups_never_leak_and_order_never_matters(rows: list[tuple[int, int]], seed: int) -> None:
     labels, group = [row[0] for row in rows], [f"g{row[1]}" if row[1] else "" for row in rows]

@@ -126,7 +126,7 @@ def test_without_a_class_column(write, cells: ConceptSet) -> None:
     assert table.classes == cells.classes
     assert table.examples.labels.tolist() == [U]
     path, config = write("image,label\na.png,Monocyte\n")
-    with pytest.raises(UserError, match="If it is 'label', set data.class_column"):
+    with pytest.raises(UserError, match=r"If it is 'label', set data\.class_column"):
         Table(path, config, cells)
     path, config = write("image,class\na.png,Monocyte\n", class_column="diagnosis")
     with pytest.raises(UserError, match="no column 'diagnosis'"):

@@ -154,7 +154,7 @@ def test_probabilities_are_recognised() -> None:
 
 
 def test_bad_input_is_explained() -> None:
-    with pytest.raises(UserError, match="1 of 2 images are not finite.*diverged"):
+    with pytest.raises(UserError, match=r"1 of 2 images are not finite.*diverged"):
         class_metrics([[0.0, 1.0], [np.nan, 0.0]], [0, 1], "single")
     with pytest.raises(UserError, match=r"labels \(3,\)"):
         class_metrics(np.eye(2), [0, 1, 1], "single")

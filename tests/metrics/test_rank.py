@@ -41,7 +41,8 @@ def with_spectrum(sigma: Tensor, rows: int, columns: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     left = torch.linalg.qr(torch.randn(rows, len(sigma), generator=generator, dtype=torch.float64))[0]
     right = torch.linalg.qr(torch.randn(columns, len(sigma), generator=generator, dtype=torch.float64))[0]
-    return left * sigma @ right.T
+    matrix: Tensor = left * sigma @ right.T
+    return matrix
 
 
 def batch(kind: str, rows: int, columns: int, images: int = 6) -> Tensor:
@@ -128,7 +129,7 @@ def test_small_singular_values_of_float64_are_seen_beyond_the_gram_matrix() -> N
 def test_edges() -> None:
     zero = patch_ranks(torch.zeros(2, 5, 4))
     assert all(value.tolist() == [0, 0] for value in zero.values())
-    constant = patch_ranks(torch.ones(1, 5, 4), centred=True)
+    constant = patch_ranks(torch.full((1, 7, 4), 0.1) * torch.tensor([1.0, 3.0, 0.7, 1e3]), centred=True)
     assert all(value.tolist() == [0] for value in constant.values())
     assert all(value.shape == (0,) for value in patch_ranks(torch.zeros(0, 5, 4)).values())
     assert all(value.tolist() == [0] for value in patch_ranks(torch.zeros(1, 0, 4)).values())

@@ -35,7 +35,10 @@ def output(n: int = 12) -> ConceptOutput:
 
 def part(whole: ConceptOutput, where: slice) -> ConceptOutput:
     return ConceptOutput(
-        whole.logits[where], whole.concept_logits[where], whole.bottleneck[where], losses={k: v[where] for k, v in whole.losses.items()}
+        whole.logits[where],
+        whole.concept_logits[where],
+        whole.bottleneck[where],
+        losses={k: v[where] for k, v in whole.losses.items()},
     )
 
 
@@ -53,7 +56,9 @@ def test_bce_equals_torch_on_known_labels(concepts: ConceptSet) -> None:
     whole = Targets.of(data, np.arange(12))
     said = output()
     known = data.concepts >= 0
-    expected = F.binary_cross_entropy_with_logits(said.concept_logits[known], torch.from_numpy(data.concepts[known]).float())
+    expected = F.binary_cross_entropy_with_logits(
+        said.concept_logits[known], torch.from_numpy(data.concepts[known]).float()
+    )
     torch.testing.assert_close(loss.concept_loss(said.concept_logits, whole, loss.count(whole)), expected)
 
 
@@ -64,10 +69,21 @@ def test_axis_loss_is_the_mean_over_axes_of_cross_entropy(concepts: ConceptSet) 
     means = []
     for start in (0, 2):
         rows = data.concepts[:, start] >= 0
-        means.append(F.cross_entropy(said.concept_logits[rows, start : start + 2], torch.from_numpy(data.concepts[rows, start : start + 2].argmax(1))))
+        means.append(
+            F.cross_entropy(
+                said.concept_logits[rows, start : start + 2],
+                torch.from_numpy(data.concepts[rows, start : start + 2].argmax(1)),
+            )
+        )
     rows = data.concepts[:, 4] >= 0
-    means.append(F.binary_cross_entropy_with_logits(said.concept_logits[rows, 4], torch.from_numpy(data.concepts[rows, 4]).float()))
-    torch.testing.assert_close(loss.concept_loss(said.concept_logits, whole, loss.count(whole)), torch.stack(means).mean())
+    means.append(
+        F.binary_cross_entropy_with_logits(
+            said.concept_logits[rows, 4], torch.from_numpy(data.concepts[rows, 4]).float()
+        )
+    )
+    torch.testing.assert_close(
+        loss.concept_loss(said.concept_logits, whole, loss.count(whole)), torch.stack(means).mean()
+    )
 
 
 def test_weighted_class_loss_equals_torch(concepts: ConceptSet) -> None:
@@ -97,7 +113,9 @@ def test_unknown_labels_get_no_gradient(concepts: ConceptSet) -> None:
         loss = SupervisedLoss(LossConfig(concept=kind), concepts, "single", torch.ones(2))  # type: ignore[arg-type]
         data = examples()
         whole, said = Targets.of(data, np.arange(12)), output()
-        (gradient,) = torch.autograd.grad(loss.concept_loss(said.concept_logits, whole, loss.count(whole)), said.concept_logits)
+        (gradient,) = torch.autograd.grad(
+            loss.concept_loss(said.concept_logits, whole, loss.count(whole)), said.concept_logits
+        )
         assert bool((gradient[torch.from_numpy(data.concepts) < 0] == 0).all())
         assert bool((gradient[torch.from_numpy(data.concepts) >= 0] != 0).all())
 

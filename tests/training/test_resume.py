@@ -36,7 +36,9 @@ sys.exit(main(words))
 
 def run_and_kill(where: tuple[str, str, int], *words: str) -> None:
     module, name, times = where
-    done = subprocess.run([sys.executable, "-c", KILLER, module, name, str(times), *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, module, name, str(times), *words], capture_output=True, text=True, check=False
+    )
     assert done.returncode == -9, done.stderr
 
 
@@ -46,7 +48,9 @@ def history(run: Path) -> list[dict[str, object]]:
 
 
 def same(first: Path, second: Path) -> None:
-    assert (first / "model" / "weights.safetensors").read_bytes() == (second / "model" / "weights.safetensors").read_bytes()
+    assert (first / "model" / "weights.safetensors").read_bytes() == (
+        second / "model" / "weights.safetensors"
+    ).read_bytes()
     assert (first / "metrics.json").read_bytes() == (second / "metrics.json").read_bytes()
     assert history(first) == history(second)
 
@@ -57,7 +61,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
-    """In turn: while the second file of a state is written, between states, while a state is renamed, while measuring."""
+    """In turn: while a state's file is written, between states, while a state is renamed, while measuring."""
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(tiny(out, training__ema=0.9))))

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -22,7 +23,7 @@ def test_exponential_is_geometric_after_a_linear_warmup() -> None:
     values = [rate(config, step, 10, 12) for step in range(120)]
     assert values[9] == pytest.approx(0.5)  # half of the warm-up
     assert values[19] == pytest.approx(1.0)
-    ratios = [after / before for before, after in zip(values[20:], values[21:], strict=False)]
+    ratios = [after / before for before, after in pairwise(values[20:])]
     assert ratios == pytest.approx([0.01 ** (1 / 100)] * len(ratios))
     assert values[-1] == pytest.approx(0.01)
 

@@ -1,4 +1,4 @@
-"""The smallest training that has everything: drawn images, a two-block encoder, IVQ, Magnet, an average of the weights."""
+"""The smallest training that has everything: drawn images, a two-block encoder, IVQ, Magnet."""
 
 from pathlib import Path
 from typing import Any

@@ -86,7 +86,7 @@ class Magnet(nn.Module):
 
 def entropy_share(assignment: Tensor) -> Tensor:
     """Mean entropy of an assignment (…, S) over its slots, as a share of the largest possible, ln S."""
-    entropy = torch.special.entr(assignment).sum(-1).mean()
+    entropy: Tensor = torch.special.entr(assignment).sum(-1).mean()
     return entropy / math.log(assignment.shape[-1])
 
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from conceptlens.bottleneck.clusters import kmeans, squared_distances
 from conceptlens.bottleneck.regulariser import Regularised, Regulariser
+from conceptlens.bottleneck.setup import Setup
 from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
-from conceptlens.bottleneck.setup import Setup
 
 Reduction = Literal["mean", "sum"]
 
@@ -74,8 +74,16 @@ class ImplicitVQ(Regulariser):
         base = len(setup.concepts) if per == "concept" else len(setup.concepts.groups)
         size = codebook_size if codebook_size is not None else round(codebook_multiple * base)
         if size < 1:
-            raise UserError(f"regulariser: the codebook needs at least one code; {codebook_multiple} × {base} gives {size}.")
-        self.weight, self.beta, self.reduction, self.init, self.revives = weight, beta, reduction, init, revive and learn
+            raise UserError(
+                f"regulariser: the codebook needs at least one code; {codebook_multiple} × {base} gives {size}."
+            )
+        self.weight, self.beta, self.reduction, self.init, self.revives = (
+            weight,
+            beta,
+            reduction,
+            init,
+            revive and learn,
+        )
         self.codebook = nn.Parameter(torch.empty(size, setup.width), requires_grad=learn)
         self.codebook.rate = rate  # type: ignore[attr-defined]  # read by the optimiser
         if init == "normal":
@@ -88,7 +96,9 @@ class ImplicitVQ(Regulariser):
     @torch.no_grad()
     def prepare(self, tokens: Iterable[Tokens]) -> None:
         if self.init == "kmeans":
-            self.codebook.copy_(kmeans(torch.cat([piece.patches.flatten(0, 1) for piece in tokens]), len(self.codebook)))
+            self.codebook.copy_(
+                kmeans(torch.cat([piece.patches.flatten(0, 1) for piece in tokens]), len(self.codebook))
+            )
 
     def forward(self, tokens: Tokens) -> Regularised:
         with torch.autocast(tokens.patches.device.type, enabled=False):
@@ -143,4 +153,6 @@ class PlainL2(Regulariser):
 
     def forward(self, tokens: Tokens) -> Regularised:
         squares = tokens.patches.float().square().flatten(1)
-        return Regularised(tokens, {"l2": self.weight * (squares.sum(1) if self.reduction == "sum" else squares.mean(1))})
+        return Regularised(
+            tokens, {"l2": self.weight * (squares.sum(1) if self.reduction == "sum" else squares.mean(1))}
+        )

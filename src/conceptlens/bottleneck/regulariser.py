@@ -24,7 +24,7 @@ class Regulariser(nn.Module, ABC):
 
     acts_on_tokens: bool = True  # means nothing on frozen tokens: training refuses it there
 
-    def prepare(self, tokens: Iterable[Tokens]) -> None:  # noqa: B027 - most have nothing to prepare
+    def prepare(self, tokens: Iterable[Tokens]) -> None:
         """Look at tokens of some training images once, before training. Deterministic."""
 
     @abstractmethod

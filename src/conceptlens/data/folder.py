@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -104,13 +105,20 @@ def _hidden(name: str) -> bool:
 
 
 def _folders(path: Path) -> list[str]:
-    with os.scandir(path) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir() and not _hidden(entry.name))
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir() and not _hidden(entry.name))
+    except OSError as error:
+        _unreadable(error)
+
+
+def _unreadable(error: OSError) -> NoReturn:
+    raise UserError(f"{error.filename}: this folder cannot be read: {error.strerror}.") from None
 
 
 def _images(path: Path, skipped: list[str] | None = None) -> Iterator[str]:
     """Images below a folder, as relative paths with forward slashes; other files are added to `skipped`."""
-    for folder, inner, files in os.walk(path):
+    for folder, inner, files in os.walk(path, onerror=_unreadable):
         inner[:] = [name for name in inner if not _hidden(name)]
         below = Path(folder).relative_to(path).as_posix()
         prefix = "" if below == "." else f"{below}/"

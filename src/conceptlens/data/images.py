@@ -4,6 +4,7 @@
 - Grey, 1-bit, palette and CMYK become RGB; colour profiles (ICC) are ignored.
 - Transparency is laid over white, as a page would show it.
 - 16-bit and floating-point grey is scaled by the image's own window: its smallest value becomes 0, its largest 255.
+  16-bit colour keeps its upper 8 bits.
 - Of several frames or pages, the first is read.
 """
 
@@ -28,6 +29,7 @@ MAX_PIXELS = 89_000_000  # just below the number at which Pillow warns of a deco
 
 # Formats that are only ever decoded: EPS, for one, would start another program on a stranger's file.
 _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000", "AVIF")
+_DEEP_COLOUR = ("RGB;16", "RGBA;16", "RGBX;16", "LA;16", "CMYK;16")  # Pillow's names for how a file stores its pixels
 _ORIENTATION = 0x0112
 _TURN = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -49,7 +51,7 @@ class ImageFacts:
     mode: str  # Pillow's name: RGB, L, I;16, …
     grey: bool
     alpha: bool
-    deep: bool  # more than 8 bits a pixel in one channel
+    deep: bool  # more than 8 bits a channel
     rotated: bool  # an orientation tag turns it
     frames: int
 
@@ -83,22 +85,24 @@ def examine_image(source: Encoded, *, name: str, at_least: int | None = None) ->
                 raise UserError(f"{name}: expected an image, found one of {width} × {height} pixels.")
             if width * height > MAX_PIXELS:
                 raise _too_large(name, f"{width} × {height}")
-            mode, turned = file.mode, _orientation(file) > 1
+            mode = file.mode
+            deep = mode == "F" or mode.startswith("I") or any(raw in str(file.tile) for raw in _DEEP_COLOUR)
+            turned = _orientation(file) > 1
             if at_least is not None:
                 file.draft(file.mode, (2 * at_least, 2 * at_least))
             file.load()
             turn = _orientation(file)  # a TIFF is upright by now, a PNG may name its orientation only here
+            image = _rgb(file, name)
             facts = ImageFacts(
                 width,
                 height,
                 mode,
                 grey=mode in {"1", "L", "LA", "La", "F"} or mode.startswith("I"),
                 alpha=file.has_transparency_data,
-                deep=mode == "F" or mode.startswith("I"),
+                deep=deep,
                 rotated=turned or turn > 1,
-                frames=int(getattr(file, "n_frames", 1)),
+                frames=_frames(file),
             )
-            image = _rgb(file, name)
             return (image.transpose(_TURN[turn]) if turn in _TURN else image), facts
     except UserError:
         raise
@@ -111,7 +115,7 @@ def examine_image(source: Encoded, *, name: str, at_least: int | None = None) ->
     except UnidentifiedImageError:
         raise UserError(f"{name}: not an image that can be read{_size_hint(source)}; {_READABLE}") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise _too_large(name, "far more") from None
+        raise _too_large(name, "its") from None
     except Exception as error:
         # Decoders meet damaged bytes with every kind of exception; for the reader it is one: this file is broken.
         problem = str(error).rstrip(".") or type(error).__name__
@@ -162,6 +166,14 @@ def _orientation(image: Image.Image) -> int:
     except Exception:
         return 1
     return turn if turn in _TURN else 1
+
+
+def _frames(image: Image.Image) -> int:
+    """How many frames there are; counted last, because some formats move to other frames to tell."""
+    try:
+        return int(getattr(image, "n_frames", 1))
+    except Exception:
+        return 1  # a later frame is damaged, which the first, the one that is read, need not mind
 
 
 def _rgb(image: Image.Image, name: str) -> Image.Image:

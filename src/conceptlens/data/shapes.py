@@ -38,7 +38,7 @@ MARKS: tuple[Colour, ...] = (
 )  # the shortcut's colour for each class
 _FRAME: Colour = (60, 60, 60)
 
-_FEATURE, _POSE, _FLIP, _FLIPPED_TO, _HIDE, _SHORTCUT, _PIXELS = range(7)  # kinds of chance
+_FEATURE, _POSE, _FLIP, _FLIPPED_TO, _HIDE, _SHORTCUT, _PIXELS, _CLUTTER = range(8)  # kinds of chance
 #        x, y, scale, turn, stretch, mirrored, light, ground
 _LOW = (0, 0, 0.7, -25, 0.94, 0, 0.88, 0)
 _HIGH = (1, 1, 1.1, 25, 1.06, 1, 1.04, len(GROUNDS))
@@ -68,7 +68,8 @@ class Shapes(DataSource):
         concepts: The concept set that the labels belong to.
         true_concepts: Labels (N, K) before any is flipped or hidden. Without a wing its colour is UNKNOWN even so.
         label_ceiling: The best accuracy that a reader of the reported concept labels can reach; 1 unless some are
-            flipped or hidden, or a group that decides the class is missing from `concepts`.
+            flipped or hidden, or a group that decides the class is missing from `concepts` (a group that is there
+            counts as whole, also if it lacks values).
     """
 
     def __init__(self, config: ShapesConfig, concepts: ConceptSet | None = None) -> None:
@@ -141,7 +142,7 @@ class Shapes(DataSource):
         # The fourth channel holds how far things cover a pixel: there the texture of the ground ends.
         canvas = Image.new("RGBX", (size * FINE, size * FINE), (*ground.tolist(), 0))
         draw = ImageDraw.Draw(canvas)
-        for paint in (*self._clutter(chance), *self._things(index)):
+        for paint in (*self._clutter(index), *self._things(index)):
             draw.polygon(paint.outline, fill=(*paint.colour, 255 if paint.part else 0))
         drawn = np.asarray(canvas.reduce(FINE), dtype=np.float32)
         blotches = Image.fromarray(chance.normal(0, 9, (6, 6)).astype(np.float32))
@@ -231,8 +232,11 @@ class Shapes(DataSource):
                 left, right, top, bottom = side * np.array([inset, 0.11 - inset, 0.89 + inset, 1 - inset])
                 yield _Paint([left, top, right, top, right, bottom, left, bottom], "shortcut", colour)
 
-    def _clutter(self, chance: np.random.Generator) -> Iterator[_Paint]:
+    def _clutter(self, index: int) -> Iterator[_Paint]:
         """Blobs in the colours of the creatures."""
+        if not self.config.clutter:
+            return
+        chance = np.random.default_rng([self.config.seed, _CLUTTER, index])
         side = self.config.size * FINE
         colours = list(PALETTE.values())
         for _ in range(self.config.clutter):

@@ -35,8 +35,8 @@ def divide(
         raise UserError(f"{len(units)} {noun} cannot be divided into {', '.join(shares)}; more are needed.")
     # Sorted by name, then shuffled: the order in which the source lists its images plays no part.
     members = [units[key] for key in sorted(units)]
-    counts = [Counter(stratum for index in unit for stratum in strata[index]) for unit in members]
-    total = sum(counts, Counter())
+    counts = [_count(unit, strata) for unit in members]
+    total = sum((Counter(count) for count in counts), Counter[int]())
     smallest = min(shares.values())
     shuffled = np.random.default_rng(seed).permutation(len(members)).tolist()
 
@@ -58,6 +58,11 @@ def divide(
             f"Too few images or groups: none is left for {empty[0]}. Add some, or give a larger data.split.{empty[0]}."
         )
     return drawn
+
+
+def _count(unit: Sequence[int], strata: Sequence[tuple[int, ...]]) -> dict[int, int]:
+    """Images of each stratum in a unit; in a fixed order, so that sums over it come out the same to the last bit."""
+    return dict(sorted(Counter(stratum for index in unit for stratum in strata[index]).items()))
 
 
 def _shortest_side(

@@ -2,7 +2,7 @@
 
 import inspect
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conceptlens.errors import UserError, did_you_mean, unknown_name
 from conceptlens.recipe.schema import EncoderConfig
@@ -26,7 +26,11 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
     for option in config.options:
         if option in SETTINGS:
             raise UserError(f"encoder.options.{option}: this is a key of `encoder` itself. Write `encoder.{option}`.")
-    settings = {"layers": config.layers, "final_norm": config.final_norm, "pretrained": config.pretrained}
+    settings: dict[str, Any] = {
+        "layers": config.layers,
+        "final_norm": config.final_norm,
+        "pretrained": config.pretrained,
+    }
     if config.image_size is not None:
         settings["image_size"] = config.image_size
     if config.weights is not None:

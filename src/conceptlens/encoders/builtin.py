@@ -24,7 +24,7 @@ WEIGHTS = Path(__file__).with_name("weights") / "vit.safetensors"
 
 
 def resize_positions(positions: Tensor, size: tuple[int, int]) -> Tensor:
-    """A grid of position vectors (1, h, w, D) on another grid, by bicubic interpolation; the same one at its own size."""
+    """Position vectors (1, h, w, D) on another grid, by bicubic interpolation; untouched at their own size."""
     if positions.shape[1:3] == size:
         return positions
     maps = F.interpolate(positions.permute(0, 3, 1, 2), size, mode="bicubic", align_corners=False)
@@ -42,7 +42,7 @@ class BuiltinViT(Encoder):
         mlp_ratio: Hidden width of a block's MLP, relative to D.
         stem_width: Channels of the stem's first convolution; the second has twice as many.
         registers: Register tokens beside the class token.
-        drop_path: Share of images that leave out a residual branch of the last block in training; less in earlier blocks.
+        drop_path: Share of images that skip a branch of the last block in training; smaller in earlier blocks.
         layers: Blocks whose patches are handed on besides the last.
         final_norm: Take patches after the final norm, or before it; the class token always passes it.
         pretrained: Start from the package's trained weights where it has them; from torch's generator otherwise.
@@ -151,6 +151,6 @@ def check_package_weights(path: Path) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != expected:
         raise UserError(
-            f"{path}: expected sha256 {expected}, found {found}: the file is damaged. Install conceptlens again, or set "
-            "`encoder.pretrained: false`."
+            f"{path}: expected sha256 {expected}, found {found}: the file is damaged. "
+            "Install conceptlens again, or set `encoder.pretrained: false`."
         )

@@ -1,8 +1,8 @@
 """`builtin/text`: a small text encoder without weights, the same to the last bit on every machine.
 
-Words, pieces of words and pairs of words are hashed to directions that are close to Gaussian (random projection of a bag
-of features); a phrase is their weighted sum at unit length. All sums are over whole numbers, so they are exact in any
-order; only one square root and one division round, and both are defined by IEEE 754.
+Words, pieces of words and pairs of words are hashed to directions that are close to Gaussian (a random projection of a
+bag of features); a phrase is their weighted sum at unit length. All sums are over whole numbers, so they are exact in
+any order; only one square root and one division round, and both are defined by IEEE 754.
 """
 
 import hashlib
@@ -22,15 +22,20 @@ from conceptlens.errors import UserError
 WIDTH = 256
 
 # Whole weights; only their ratios matter.
-WORD, STOP_WORD, NEGATED, NEGATION, PIECES, PAIR = 64, 8, 80, 32, 40, 32
+WORD, STOP_WORD, NEGATED, NEGATION, PIECES, PAIR = 64, 8, 80, 32, 48, 32
 NEGATED_PLAIN = 20  # what is left of a word's own direction behind a "no"
 
 STOP_WORDS = frozenset(
-    "a an and are as at be been being but by can for from had has have having his in into is it its of on or such than that "
-    "the their them there these this those to was were which while who whose with".split()
+    re.findall(
+        r"\w+",
+        """a an and are as at be been being but by can for from had has have having his in into is it its of on or such
+        than that the their them there these this those to was were which while who whose with""",
+    )
 )
-NEGATIONS = frozenset("no not non without never none nor neither lacking lacks lack absent cannot".split())
-NEGATION_ENDS = frozenset("but and or with".split())
+NEGATIONS = frozenset(
+    ("no", "not", "non", "without", "never", "none", "nor", "neither", "lacking", "lacks", "lack", "absent", "cannot")
+)
+NEGATION_ENDS = frozenset(("but", "and", "or", "with"))
 NEGATION_REACH = 3  # content words behind a negation that it turns
 IRREGULAR = {"nuclei": "nucleus", "nucleoli": "nucleolus", "foci": "focus"}
 _TOKEN = re.compile(r"[^\W_]+|[,;:.!?]")
@@ -52,7 +57,9 @@ def stem(word: str) -> str:
 def _direction(feature: str) -> npt.NDArray[np.int16]:
     """A feature's direction: sums of four bytes of its hash, centred, which are nearly Gaussian."""
     stream = hashlib.shake_256(feature.encode()).digest(4 * WIDTH)
-    return (np.frombuffer(stream, np.uint8).reshape(WIDTH, 4).sum(1, dtype=np.int16) - 510).astype(np.int16)
+    quarters = np.frombuffer(stream, np.uint8).reshape(WIDTH, 4).astype(np.int16)
+    direction: npt.NDArray[np.int16] = quarters.sum(1, dtype=np.int16) - np.int16(510)
+    return direction
 
 
 @lru_cache(maxsize=50_000)
@@ -60,7 +67,9 @@ def _pieces(word: str) -> npt.NDArray[np.int64]:
     """Character n-grams of a word, as one vector about as long as a direction of weight PIECES."""
     marked = f"<{word}>"
     grams = sorted({marked[start : start + n] for n in (3, 4) for start in range(len(marked) - n + 1)} or {marked})
-    total = np.sum([_direction(f"piece {gram}") for gram in grams], axis=0, dtype=np.int64)
+    total = np.zeros(WIDTH, np.int64)
+    for gram in grams:
+        total += _direction(f"piece {gram}")
     return total * PIECES // math.isqrt(len(grams))
 
 
@@ -93,7 +102,9 @@ def _vector(text: str) -> npt.NDArray[np.float32]:
     for feature, weight in _features(text):
         features[feature] = max(weight, features.get(feature, 0))
     if not features:
-        raise UserError(f"A concept's text must hold at least one word, got {text!r}. Write what the concept looks like.")
+        raise UserError(
+            f"A concept's text must hold at least one word, got {text!r}. Write what the concept looks like."
+        )
     total = np.zeros(WIDTH, np.int64)
     for feature, weight in features.items():
         total += _direction(feature).astype(np.int64) * weight

@@ -33,7 +33,7 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
     def blocks(self) -> Sequence[nn.Module]:
-        """From input to output, the pieces of which `last n blocks` are trained; heads and final norms are not blocks."""
+        """From input to output, the pieces of which the last n are trained; heads and final norms are not blocks."""
         raise NotImplementedError
 
     def tail(self) -> Sequence[nn.Module]:

@@ -11,8 +11,8 @@ def choose_layers(layers: Sequence[int] | None, count: int, encoder: str) -> tup
     for layer in layers or ():
         if isinstance(layer, bool) or not isinstance(layer, int) or not -count <= layer < count:
             raise UserError(
-                f"encoder.layers: expected whole numbers from {-count} to {count - 1}, for {encoder} has {count} blocks; "
-                f"got {layer!r}."
+                f"encoder.layers: expected whole numbers from {-count} to {count - 1}, got {layer!r}: "
+                f"{encoder} has {count} blocks."
             )
         chosen.append(layer % count)
     return tuple(chosen)

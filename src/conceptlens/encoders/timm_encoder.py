@@ -1,4 +1,7 @@
-"""`timm/NAME`: any image model of timm as an encoder. ViTs give patch tokens; the map of a CNN or of a Swin serves as patches."""
+"""`timm/NAME`: image models of timm as encoders.
+
+A ViT gives its patch tokens; the last map of a CNN or of a Swin serves as patches. Weights are read by `weights_file`.
+"""
 
 import inspect
 import sys
@@ -37,7 +40,7 @@ def _init_options(model: nn.Module) -> set[str]:
     """Keywords of the model's class, and of its bases as far as keywords are passed on to them."""
     names: set[str] = set()
     for kind in type(model).__mro__:
-        parameters = inspect.signature(kind.__init__).parameters.values()
+        parameters = inspect.signature(vars(kind).get("__init__", object.__init__)).parameters.values()
         names |= {parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
         if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
             break
@@ -51,13 +54,13 @@ def _create(name: str, options: Mapping[str, Any]) -> nn.Module:
     return model
 
 
-def build_model(name: str, image_size: int | None, options: Mapping[str, Any]) -> nn.Module:
+def build_model(name: str, image_size: int | None, options: Mapping[str, Any]) -> Any:
     """A timm model with fresh weights that takes as many image sizes as its kind can."""
     for option in options:
         if option in RESERVED:
             raise UserError(f"encoder.options.{option} cannot be set for timm/{name}: {RESERVED[option]}.")
-    plain = _create(name, {})
-    known = _init_options(plain)
+    with torch.device("meta"):  # no memory, no random numbers: only to see which keywords its class takes
+        known = _init_options(_create(name, {}))
     for option in options:
         if option not in known:
             raise UserError(f"encoder.options: timm/{name} has no option {option!r}. {did_you_mean(option, known)}")
@@ -70,12 +73,12 @@ def build_model(name: str, image_size: int | None, options: Mapping[str, Any]) -
         sizes = {"img_size": image_size} if image_size is not None else {}
         if "strict_img_size" in known:
             sizes["strict_img_size"] = False
-    if not options and not sizes:
-        return plain
     try:
         return _create(name, {**options, **sizes})
     except (TypeError, ValueError, AssertionError, RuntimeError) as error:
-        raise UserError(f"timm/{name} cannot be built with {dict(options)} at {image_size or 'its own'} pixels: {error}.") from None
+        raise UserError(
+            f"timm/{name} cannot be built with {dict(options)} at {image_size or 'its own'} pixels: {error}."
+        ) from None
 
 
 class TimmEncoder(Encoder):
@@ -103,18 +106,20 @@ class TimmEncoder(Encoder):
         **options: Any,
     ) -> None:
         super().__init__()
-        from timm.data import resolve_model_data_config
+        from timm.data.config import resolve_model_data_config
 
         short = name.removeprefix("timm/")
         names = timm_names()
         if short not in names:
             raise unknown_name("encoder", f"timm/{short}", [f"timm/{known}" for known in names])
-        if image_size is not None and (isinstance(image_size, bool) or not isinstance(image_size, int) or image_size < 1):
+        if image_size is not None and (
+            isinstance(image_size, bool) or not isinstance(image_size, int) or image_size < 1
+        ):
             raise UserError(f"encoder.image_size: expected a positive whole number, got {image_size!r}.")
         self.name = f"timm/{short}"
         self.final_norm = final_norm
         self.model: Any = build_model(short, image_size, options)
-        data = resolve_model_data_config(self.model)
+        data: dict[str, Any] = resolve_model_data_config(self.model)  # type: ignore[no-untyped-call]
         self.mean, self.std = tuple(data["mean"]), tuple(data["std"])
         self.image_size = image_size or int(data["input_size"][-1])
         if weights is not None:
@@ -122,7 +127,7 @@ class TimmEncoder(Encoder):
         elif pretrained:
             from conceptlens.encoders.timm_hub import published_weights
 
-            self._load(published_weights(self.name, self.model.pretrained_cfg))
+            self._load(published_weights(self.name, dict(self.model.pretrained_cfg)))
         strip_head(self.model)
         self.layers = self._check_layers(layers)
         self._grids: dict[tuple[int, int], tuple[int, int]] = {}
@@ -147,8 +152,8 @@ class TimmEncoder(Encoder):
             if shapes[layer] != shapes[-1]:
                 raise UserError(
                     f"encoder.layers: layer {layer} of {self.name} has {shapes[layer][0]} channels, one for every "
-                    f"{shapes[layer][1]} pixels, the last {shapes[-1][0]} for every {shapes[-1][1]}. Only layers of the last "
-                    "one's shape can be handed on; all blocks of a plain ViT can."
+                    f"{shapes[layer][1]} pixels, the last {shapes[-1][0]} for every {shapes[-1][1]}. Only layers of "
+                    "the last one's shape can be handed on; all blocks of a plain ViT can."
                 )
         return chosen
 
@@ -165,7 +170,7 @@ class TimmEncoder(Encoder):
         final, maps = self.model.forward_intermediates(images, indices=indices, norm=self.final_norm, output_fmt="NCHW")
         by_layer = dict(zip(indices, (_flat(layer) for layer in maps), strict=True))
         layers = tuple(by_layer[layer] for layer in self.layers)
-        if final.ndim != 3 and getattr(self.model, "norm", None) is None:
+        if not isinstance(final, Tensor) or (final.ndim != 3 and getattr(self.model, "norm", None) is None):
             read = self._from_map(final)
             return Tokens(read.patches, read.grid, read.cls, layers)
         grid = (int(maps[-1].shape[-2]), int(maps[-1].shape[-1]))
@@ -176,7 +181,9 @@ class TimmEncoder(Encoder):
     def _from_map(self, final: Any) -> Tokens:
         """Tokens from the last feature map of a network without a final norm."""
         if not isinstance(final, Tensor) or final.ndim != 4:
-            raise UserError(f"{self.name} gives no map of features that could serve as patches. Choose another encoder.")
+            raise UserError(
+                f"{self.name} gives no map of features that could serve as patches. Choose another encoder."
+            )
         if getattr(self.model, "output_fmt", "NCHW") == "NHWC":
             final = final.permute(0, 3, 1, 2)
         patches = _flat(final)

@@ -28,7 +28,9 @@ def published_weights(name: str, config: dict[str, Any]) -> Path:
         return Path(hf_hub_download(repository, FILE, revision=revision or None))
     except EntryNotFoundError as error:
         if not isinstance(error, LocalEntryNotFoundError):
-            raise UserError(f"{name}: {repository} on the hub has no {FILE}, and pickles are never loaded. {INSTEAD}") from None
+            raise UserError(
+                f"{name}: {repository} on the hub has no {FILE}, and pickles are never loaded. {INSTEAD}"
+            ) from None
         reason = "the hub cannot be reached and the file is not in the cache"
     except Exception as error:  # the hub's errors come from several HTTP libraries without a common base
         reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no details'}"

@@ -6,7 +6,18 @@ from torch import nn
 
 # By timm's convention these belong to `forward_head`, which comes after the tokens.
 HEAD = frozenset(
-    "head head_dist head_norm norm_head fc fc_norm classifier attn_pool global_pool pre_logits".split()
+    (
+        "head",
+        "head_dist",
+        "head_norm",
+        "norm_head",
+        "fc",
+        "fc_norm",
+        "classifier",
+        "attn_pool",
+        "global_pool",
+        "pre_logits",
+    )
 )
 STAGES = ("blocks", "stages", "layers")
 NUMBERED = re.compile(r"(layer|stage|block)_?\d+")
@@ -43,5 +54,7 @@ def split_model(model: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]:
             return list(container), [children[after] for after in names[names.index(name) + 1 :]]
     numbered = [name for name in names if NUMBERED.fullmatch(name)]
     if numbered:
-        return [children[name] for name in numbered], [children[name] for name in names[names.index(numbered[-1]) + 1 :]]
+        return [children[name] for name in numbered], [
+            children[name] for name in names[names.index(numbered[-1]) + 1 :]
+        ]
     return list(children.values()), []

@@ -22,8 +22,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if path.suffix.lower() in PICKLES:
         convert = CONVERT.format(name=path.name, stem=path.stem)
         raise UserError(
-            f"{path}: expected a .safetensors file. Pickled weights ({path.suffix}) can run code when opened and are never "
-            f"loaded. If you trust the file, convert it once:\n  {convert}"
+            f"{path}: expected a .safetensors file. Pickled weights ({path.suffix}) can run code when opened and are "
+            f"never loaded. If you trust the file, convert it once:\n  {convert}"
         )
     if not path.is_file():
         found = "a folder" if path.is_dir() else "nothing there"

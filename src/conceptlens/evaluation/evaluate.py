@@ -48,7 +48,9 @@ def evaluate_run(
     """
     run = RunFolder.open(path)
     if run.info["status"] != "done":
-        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with `conceptlens resume {run.path}`.")
+        raise UserError(
+            f"{run.path}: this run is not done ({run.info['status']}). Finish it with `conceptlens resume {run.path}`."
+        )
     split = split or ("test" if data is None else "all")
     if split not in (*SPLITS, "all"):
         raise unknown_name("split", split, (*SPLITS, "all"))
@@ -63,7 +65,9 @@ def evaluate_run(
             + (f"; rename or leave out {missing} with --data.rename.classes." if missing else ".")
         )
     if data is None:
-        splits: Splits | None = Splits.from_json(read_json(run.path / "splits.json"), source.examples.ids, where=str(run.path / "splits.json"))
+        splits: Splits | None = Splits.from_json(
+            read_json(run.path / "splits.json"), source.examples.ids, where=str(run.path / "splits.json")
+        )
     else:
         splits = None
     if split == "all":
@@ -81,9 +85,23 @@ def evaluate_run(
         pipeline.to(processes.device), reader, indices, rank_images=recipe.metrics.rank_images, processes=processes
     )
     metrics = full_summary(
-        predictions, source, concepts, splits, recipe.metrics, thresholds=card.thresholds, priors=np.array(card.concept_priors)
+        predictions,
+        source,
+        concepts,
+        splits,
+        recipe.metrics,
+        thresholds=card.thresholds,
+        priors=np.array(card.concept_priors),
     )
     file = Path(out) if out else run.path / "evaluation" / f"{source.name}-{split}.json"
     if processes.main:
-        write_json(file, {"run": run.path.name, "data": source.name, "data_hash": source.examples.fingerprint, "splits": {split: metrics}})
+        write_json(
+            file,
+            {
+                "run": run.path.name,
+                "data": source.name,
+                "data_hash": source.examples.fingerprint,
+                "splits": {split: metrics},
+            },
+        )
     return Evaluation(run.path.name, source.name, split, metrics, file)

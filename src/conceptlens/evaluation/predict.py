@@ -33,7 +33,9 @@ class Prediction:
         if self.error or self.probabilities is None or self.concepts is None:
             return f"{self.image}: {self.error}"
         names = [self.predicted] if isinstance(self.predicted, str) else list(self.predicted or ["no class"])
-        head = ", ".join(f"{name} ({self.probabilities[name]:.0%})" if name in self.probabilities else name for name in names)
+        head = ", ".join(
+            f"{name} ({self.probabilities[name]:.0%})" if name in self.probabilities else name for name in names
+        )
         told = []
         for group, values in self.concepts.items():
             value = max(values, key=lambda name: values[name])
@@ -66,7 +68,9 @@ def probabilities(logits: np.ndarray[Any, Any], concepts: ConceptSet) -> np.ndar
 
 
 @torch.inference_mode()
-def predict_images(pipeline: Pipeline, card: Card, concepts: ConceptSet, files: Iterable[Path], *, batch: int = 32) -> Iterator[Prediction]:
+def predict_images(
+    pipeline: Pipeline, card: Card, concepts: ConceptSet, files: Iterable[Path], *, batch: int = 32
+) -> Iterator[Prediction]:
     """Predictions in the order of the files."""
     device = next(pipeline.parameters()).device
     waiting: list[tuple[Path, np.ndarray[Any, np.dtype[np.uint8]] | str]] = []
@@ -96,12 +100,15 @@ def predict_images(pipeline: Pipeline, card: Card, concepts: ConceptSet, files: 
     yield from flush()
 
 
-def _prediction(name: str, row: np.ndarray[Any, Any], concept_row: np.ndarray[Any, Any], card: Card, concepts: ConceptSet) -> Prediction:
+def _prediction(
+    name: str, row: np.ndarray[Any, Any], concept_row: np.ndarray[Any, Any], card: Card, concepts: ConceptSet
+) -> Prediction:
     chosen: str | list[str] = card.classes[int(row.argmax())]
     if card.task == "multilabel":
         chosen = [label for label, share, cut in zip(card.classes, row, card.thresholds, strict=True) if share >= cut]
     values = {
-        group.name: dict(zip(group.values, map(float, concept_row[group.concepts]), strict=True)) for group in concepts.groups
+        group.name: dict(zip(group.values, map(float, concept_row[group.concepts]), strict=True))
+        for group in concepts.groups
     }
     return Prediction(name, chosen, dict(zip(card.classes, map(float, row), strict=True)), values)
 
@@ -132,7 +139,9 @@ def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Pa
         raise UserError("No image was named: conceptlens predict RUN cell.png folder/ …")
     run = RunFolder.open(path)
     if not (run.path / "model").exists():
-        raise UserError(f"{run.path}: this run has no model yet ({run.info['status']}). Finish it with `conceptlens resume {run.path}`.")
+        raise UserError(
+            f"{run.path}: no model yet ({run.info['status']}). Finish the run with `conceptlens resume {run.path}`."
+        )
     pipeline, card, concepts = load_pipeline(run.path)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     items = list(predict_images(pipeline.to(device), card, concepts, find_images(images)))
@@ -147,7 +156,15 @@ def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Pa
 def _csv(items: list[Prediction], card: Card, concepts: ConceptSet) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow(["image", "class", *[f"p({name})" for name in card.classes], *[concept.name for concept in concepts.concepts], "error"])
+    writer.writerow(
+        [
+            "image",
+            "class",
+            *[f"p({name})" for name in card.classes],
+            *[concept.name for concept in concepts.concepts],
+            "error",
+        ]
+    )
     for item in items:
         if item.probabilities is None or item.concepts is None:
             writer.writerow([item.image, *[""] * (1 + len(card.classes) + len(concepts)), item.error])

@@ -100,7 +100,9 @@ def predict(
         indices=np.asarray(indices),
         logits=np.concatenate([rows for each in tallies for rows in each.logits])[back],
         concept_logits=np.concatenate([rows for each in tallies for rows in each.concept_logits])[back],
-        ranks=rank_means({name: np.concatenate([columns[name] for columns in ranks]) for name in ranks[0]}) if ranks else {},
+        ranks=rank_means({name: np.concatenate([columns[name] for columns in ranks]) for name in ranks[0]})
+        if ranks
+        else {},
         codebook=first.codes.summary() if first.codes else None,
         slots=first.slots.summary() if first.slots else None,
     )

@@ -65,7 +65,9 @@ def full_summary(
     examples, chosen = source.examples, predictions.indices
     labels, truth = examples.labels[chosen], examples.concepts[chosen]
     summary: dict[str, Any] = {
-        "class": class_metrics(predictions.logits, labels, source.task, thresholds, names=source.classes, bins=config.bins),
+        "class": class_metrics(
+            predictions.logits, labels, source.task, thresholds, names=source.classes, bins=config.bins
+        ),
         "concept": concept_metrics(
             predictions.concept_logits,
             truth,

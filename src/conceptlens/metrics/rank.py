@@ -163,8 +163,7 @@ def rank_summary(patches: Tensor) -> dict[str, float | None]:
 
 def _from_gram(eigenvalues: Tensor, patches: Tensor) -> _Spectra:
     squared = eigenvalues.clamp(min=0.0)
-    # A dot product of m terms and the reduction to tridiagonal form err by at most about m · ε · trace, and usually far
-    # less.
+    # Dot products of m terms and the reduction to tridiagonal form err by up to about m · ε · trace, usually far less.
     error = max(patches.shape[1:]) * EPS * squared.sum(1, keepdim=True)
     doubt = (squared + error).sqrt() - (squared - error).clamp(min=0.0).sqrt()
     return _Spectra(squared.sqrt(), doubt, error, _tolerance(patches))
@@ -188,7 +187,9 @@ def _unit_scale(matrices: Tensor) -> Tensor:
 
 
 def _centre(matrices: Matrices) -> Matrices:
-    centred: Matrices = matrices - matrices.mean(1)[:, None]
+    # From the first patch on, so that patches that are all alike come out as zeros and not as rounding errors.
+    shifted = matrices - matrices[:, :1]
+    centred: Matrices = shifted - shifted.mean(1)[:, None]
     return centred
 
 

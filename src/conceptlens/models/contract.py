@@ -22,7 +22,7 @@ class ConceptOutput:
     concept_logits: Tensor  # (B, K): softmax within an exclusive group, sigmoid otherwise
     bottleneck: Tensor  # (B, K): exactly what `decide` reads
     slots: Tensor | None = None  # (B, S, D)
-    attention: Tensor | None = None  # (B, S, L): a slot's weights over the patches; None where there are none
+    attention: Tensor | None = None  # (B, S, L): a slot's weights over the patches, where it has any
     assignment: Tensor | None = None  # (B, L, S): how each patch is shared among the slots, where patches choose
     layer_weights: Tensor | None = None  # (B, S, layers), for methods that weigh layers
     losses: dict[str, Tensor] = field(default_factory=dict)  # label-free terms, (B,) each: one value per image
@@ -31,7 +31,7 @@ class ConceptOutput:
 
 
 class ConceptModel(nn.Module, ABC):
-    """Base of all methods. The constructor takes a `Setup` and keyword options: those are the recipe's `method` keys."""
+    """Base of all methods. The constructor takes a `Setup` and keyword options: the recipe's `method` keys."""
 
     space: ClassVar[Space] = "logit"  # the space of the bottleneck
     bypass: ClassVar[str | None] = None  # what reaches the class besides the concepts, in words; None: nothing does

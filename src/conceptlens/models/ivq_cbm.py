@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from conceptlens.bottleneck.magnet import Magnet
+from conceptlens.bottleneck.setup import Setup
 from conceptlens.concepts import ConceptSet
 from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
 from conceptlens.models.contract import ConceptModel, ConceptOutput
-from conceptlens.bottleneck.setup import Setup
 
 
 def projection(kind: Literal["linear", "ffn"], width: int, text_width: int) -> nn.Module:

@@ -54,7 +54,9 @@ def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:
     if not weights.exists():
         raise UserError(f"{weights}: the weights are missing. Train again, or copy the whole run folder.")
     if file_hash(weights) != card.weights_hash:
-        raise UserError(f"{weights}: the file is not the one that was saved (its hash differs). Copy the run folder again.")
+        raise UserError(
+            f"{weights}: the file is not the one that was saved (its hash differs). Copy the run folder again."
+        )
     recipe = load_recipe(run / "recipe.yaml")
     recipe.encoder = replace(recipe.encoder, pretrained=False, weights=None)  # everything is in the weights
     concepts = ConceptSet.load(run / "concepts.yaml")
@@ -62,5 +64,7 @@ def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:
     try:
         pipeline.load_state_dict(load_file(weights))
     except RuntimeError as error:
-        raise UserError(f"{weights}: the weights do not fit the recipe: {str(error).splitlines()[-1].strip()}") from None
+        raise UserError(
+            f"{weights}: the weights do not fit the recipe: {str(error).splitlines()[-1].strip()}"
+        ) from None
     return pipeline.eval(), card, concepts

@@ -17,32 +17,59 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     need("data.source", bool(data.source.strip()), "the name of a data set, a folder or a table", data.source)
     need("data.split.val", 0 < split.val < 1, "a share between 0 and 1", split.val)
     need("data.split.test", 0 < split.test < 1, "a share between 0 and 1", split.test)
-    need("data.split", split.val + split.test < 1, "val + test below 1, so that images are left for training", split.val + split.test)
+    need(
+        "data.split",
+        split.val + split.test < 1,
+        "val + test below 1, so that images are left for training",
+        split.val + split.test,
+    )
     need("data.limit", data.limit is None or data.limit > 0, "a number of images above 0", data.limit)
     need("data.cache_mb", data.cache_mb >= 0, "0 or more megabytes", data.cache_mb)
     need("data.workers", 0 <= data.workers <= 256, "0 to 256", data.workers)
     size = encoder.image_size
     need("encoder.image_size", size is None or 16 <= size <= 4096, "16 to 4096 pixels", size)
-    need("encoder.train", isinstance(encoder.train, str) or encoder.train >= 1, "all, none, or a number of blocks above 0", encoder.train)
+    need(
+        "encoder.train",
+        isinstance(encoder.train, str) or encoder.train >= 1,
+        "all, none, or a number of blocks above 0",
+        encoder.train,
+    )
     for key in ("epochs", "batch_size", "accumulate", "validate_every"):
         need(f"training.{key}", getattr(training, key) >= 1, "1 or more", getattr(training, key))
-    need("training.accumulate", training.batch_size % training.accumulate == 0, f"a divisor of the batch size {training.batch_size}", training.accumulate)
+    need(
+        "training.accumulate",
+        training.batch_size % training.accumulate == 0,
+        f"a divisor of the batch size {training.batch_size}",
+        training.accumulate,
+    )
     need("training.learning_rate", 0 < training.learning_rate < 10, "a rate above 0", training.learning_rate)
     need("training.final_rate", 0 < training.final_rate <= 1, "above 0, at most 1", training.final_rate)
     for key in ("weight_decay", "warmup", "clip", "patience", "checkpoint_every", "rank_every", "rank_images"):
         need(f"training.{key}", getattr(training, key) >= 0, "0 or more", getattr(training, key))
     need("training.ema", 0 <= training.ema < 1, "0 (off) or a decay below 1", training.ema)
-    need("training.betas", all(0 <= beta < 1 for beta in training.betas), "two numbers from 0 to below 1", training.betas)
+    need(
+        "training.betas", all(0 <= beta < 1 for beta in training.betas), "two numbers from 0 to below 1", training.betas
+    )
     need("training.threads", training.threads is None or training.threads >= 1, "1 or more", training.threads)
     need("training.augment.crop", 0 < augment.crop <= 1, "an area above 0, at most 1", augment.crop)
     for key in ("brightness", "contrast", "saturation"):
         need(f"training.augment.{key}", 0 <= getattr(augment, key) < 1, "0 to below 1", getattr(augment, key))
     need("training.augment.rotate", 0 <= augment.rotate <= 180, "0 to 180 degrees", augment.rotate)
-    need("training.loss.label_smoothing", 0 <= training.loss.label_smoothing < 1, "0 to below 1", training.loss.label_smoothing)
+    need(
+        "training.loss.label_smoothing",
+        0 <= training.loss.label_smoothing < 1,
+        "0 to below 1",
+        training.loss.label_smoothing,
+    )
     for key in ("class_weight", "concept_weight"):
         need(f"training.loss.{key}", getattr(training.loss, key) >= 0, "0 or more", getattr(training.loss, key))
     for stage in training.stages:
-        need(f"training.stages ({stage.name}).epochs", stage.epochs is None or stage.epochs >= 1, "1 or more", stage.epochs)
+        need(
+            f"training.stages ({stage.name}).epochs",
+            stage.epochs is None or stage.epochs >= 1,
+            "1 or more",
+            stage.epochs,
+        )
         need(f"training.stages ({stage.name}).train", bool(stage.train), "what learns, such as [model]", stage.train)
     need("metrics.bootstrap", 0 <= metrics.bootstrap <= 100_000, "0 to 100,000", metrics.bootstrap)
     need("metrics.confidence", 0 < metrics.confidence < 1, "between 0 and 1", metrics.confidence)

@@ -1,6 +1,6 @@
 """From a YAML file and command-line overrides to a checked recipe. jsonargparse does the types, this the words.
 
-A recipe is laid over the preset of its method (`presets/NAME.yaml`), so that a method's name brings its paper's settings.
+A recipe is laid over the preset of its method (`presets/NAME.yaml`): a method's name brings its paper's settings.
 """
 
 import re
@@ -14,7 +14,15 @@ from jsonargparse import ArgumentParser, Namespace
 from conceptlens.errors import UserError, did_you_mean, unknown_name
 from conceptlens.files import dump_yaml, parse_yaml, read_yaml
 from conceptlens.recipe.check import check_recipe
-from conceptlens.recipe.schema import DataConfig, EncoderConfig, MetricsConfig, Recipe, TrainingConfig
+from conceptlens.recipe.schema import (
+    DataConfig,
+    EncoderConfig,
+    MetricsConfig,
+    Recipe,
+    ShapesConfig,
+    SplitConfig,
+    TrainingConfig,
+)
 from conceptlens.registry import METHODS, REGULARISERS
 
 DEFAULT_METHOD = "ivq-cbm"
@@ -46,7 +54,9 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
     else:
         raw, where = read_yaml(Path(recipe)), str(recipe)
     if not isinstance(raw, dict):
-        raise UserError(f"{where}: expected a mapping with keys such as `data` and `method`, found {type(raw).__name__}.")
+        raise UserError(
+            f"{where}: expected a mapping with keys such as `data` and `method`, found {type(raw).__name__}."
+        )
     return raw, where
 
 
@@ -89,7 +99,9 @@ def _preset(method: str) -> Tree:
 
 def _expand(tree: Mapping[str, Any]) -> Tree:
     """Sections that are just a word, spelt out."""
-    return {key: {SHORT[key]: value} if key in SHORT and isinstance(value, str) else value for key, value in tree.items()}
+    return {
+        key: {SHORT[key]: value} if key in SHORT and isinstance(value, str) else value for key, value in tree.items()
+    }
 
 
 def _section(tree: Tree, key: str) -> Tree:
@@ -104,7 +116,9 @@ def make_parser(method: str | None = None, regulariser: str | None = None) -> Ar
     parser = ArgumentParser(prog="conceptlens train RECIPE", exit_on_error=False, add_help=False)
     parser.add_argument("--data", type=DataConfig, help="Where images and labels come from.")
     parser.add_argument("--concepts", type=str | None, default=None, help="A concept file, or the name of a ready one.")
-    parser.add_argument("--encoder", type=EncoderConfig, default=EncoderConfig(), help="Images → tokens, texts → vectors.")
+    parser.add_argument(
+        "--encoder", type=EncoderConfig, default=EncoderConfig(), help="Images → tokens, texts → vectors."
+    )
     for key, name, registry in (("method", method, METHODS), ("regulariser", regulariser, REGULARISERS)):
         names = ", ".join(registry.names())
         parser.add_argument(f"--{key}.name", type=str, default=name, help=f"One of: {names}.")
@@ -113,7 +127,9 @@ def make_parser(method: str | None = None, regulariser: str | None = None) -> Ar
     parser.add_argument("--training", type=TrainingConfig, default=TrainingConfig(), help="The loop.")
     parser.add_argument("--metrics", type=MetricsConfig, default=MetricsConfig(), help="What is measured at the end.")
     parser.add_argument("--seed", type=int, default=0, help="Of initialisation, order and augmentation.")
-    parser.add_argument("--out", type=str | None, default=None, help="The run folder; runs/<data>-<method>-<seed> if not given.")
+    parser.add_argument(
+        "--out", type=str | None, default=None, help="The run folder; runs/<data>-<method>-<seed> if not given."
+    )
     return parser
 
 
@@ -134,9 +150,8 @@ def _known_keys(parser: ArgumentParser) -> set[str]:
     """Every dotted key, and every section above one."""
     defaults: Namespace = parser.get_defaults(skip_validation=True)
     keys = set(_leaves(defaults.as_dict())) | {f"data.{name}" for name in DataConfig.__dataclass_fields__}
-    for section in ("split", "shapes"):
-        fields = DataConfig.__dataclass_fields__[section].default_factory().__dataclass_fields__  # type: ignore[misc]
-        keys |= {f"data.{section}.{name}" for name in fields}
+    for section, fields in (("split", SplitConfig), ("shapes", ShapesConfig)):
+        keys |= {f"data.{section}.{name}" for name in fields.__dataclass_fields__}
     return keys | {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
 
 
@@ -159,8 +174,8 @@ def _explain(message: str, where: str) -> str:
     required = re.search(r"required: (.+)$", message)
     if required:
         return (
-            f"{where}: `{required[1].replace(', ', '`, `')}` is missing. Name the images in the recipe, as `data: {{source: my-images}}`, "
-            "or with --data.source."
+            f"{where}: `{required[1].replace(', ', '`, `')}` is missing. Name the images in the recipe, as "
+            "`data: {source: my-images}`, or with --data.source."
         )
     key = re.search(r'[Kk]ey "([^"]+)"', message)
     expected = re.findall(r"Expected an? (.+?)(?:\. Got value.*)?$", message, re.MULTILINE)
@@ -178,7 +193,9 @@ def _plain_type(kind: str) -> str:
     return re.sub(r"Literal\[(.*?)\]", r"one of \1", kind)
 
 
-def load_recipe(recipe: str | Path | Mapping[str, Any] | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
+def load_recipe(
+    recipe: str | Path | Mapping[str, Any] | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()
+) -> Recipe:
     """A complete, checked recipe.
 
     Args:

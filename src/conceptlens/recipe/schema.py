@@ -189,14 +189,14 @@ class TrainingConfig:
         learning_rate: AdamW's peak rate.
         weight_decay: AdamW's; not on norms, biases, queries, codes and positions.
         betas: AdamW's.
-        schedule: `exponential` as the paper, `polynomial` as its published code, `cosine`, or `constant`; each after a warm-up.
+        schedule: After the warm-up: `exponential` as the paper, `polynomial` as its code, `cosine`, or `constant`.
         schedule_by: Change the rate with every step, or once an epoch as the published code.
         warmup: Epochs of warm-up.
         warmup_shape: `linear`, or `exponential` as the published code.
         final_rate: Rate at the end, relative to the peak; for the exponential and cosine schedules.
         clip: Largest norm of the gradient; 0 turns it off.
         precision: `fp32` or `bf16`.
-        ema: Decay of an exponential moving average of the weights, which is then what is evaluated and saved; 0 turns it off.
+        ema: Decay of a moving average of the weights, which is then evaluated and saved; 0 turns it off.
         select: What chooses the model on validation: a metric's path, with a leading `-` if smaller is better.
         patience: Epochs without improvement after which training stops; 0 never stops early.
         validate_every: Epochs between validations.

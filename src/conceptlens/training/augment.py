@@ -35,7 +35,10 @@ def draw(config: AugmentConfig, batch: int, key: tuple[int, ...]) -> Draw:
     upside = torch.where((u[:, 5] < 0.5) & torch.tensor(config.flip_vertical), -1.0, 1.0)
     angle = torch.deg2rad((2 * u[:, 6] - 1) * config.rotate)
     cos, sin = angle.cos(), angle.sin()
-    rows = (torch.stack((width * mirror * cos, -width * upside * sin, x), -1), torch.stack((height * mirror * sin, height * upside * cos, y), -1))
+    rows = (
+        torch.stack((width * mirror * cos, -width * upside * sin, x), -1),
+        torch.stack((height * mirror * sin, height * upside * cos, y), -1),
+    )
     spread = torch.tensor([config.brightness, config.contrast, config.saturation])
     colours = torch.from_numpy(np.random.default_rng([*key, 1]).random((batch, 3), dtype=np.float32))
     return Draw(torch.stack(rows, 1), 1 + (2 * colours - 1) * spread)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class WeightAverage:
-    """Shadow weights: s ← d · s + (1 − d) · w after every step. Early on the decay is smaller, so the start is forgotten."""
+    """Shadow weights: s ← d · s + (1 − d) · w after every step; d is smaller early on, so the start is forgotten."""
 
     def __init__(self, module: nn.Module, decay: float) -> None:
         self.decay, self.steps = decay, 0

@@ -53,7 +53,8 @@ def restore_optimiser(pipeline: nn.Module, optimiser: Optimizer, tensors: dict[s
         state = {key.rpartition("/")[2]: value for key, value in tensors.items() if key.rpartition("/")[0] == name}
         if state:
             optimiser.state[parameter] = {
-                key: value.clone() if key == "step" else value.to(parameter.device).clone() for key, value in state.items()
+                key: value.clone() if key == "step" else value.to(parameter.device).clone()
+                for key, value in state.items()
             }
 
 
@@ -122,7 +123,9 @@ class StateFolder:
             position = Position(**raw)
             tensors = {file.stem: load_file(file) for file in newest.glob("*.safetensors")}
         except (TypeError, ValueError, OSError) as error:
-            raise UserError(f"{newest}: this state cannot be read ({error}); delete the folder to resume from the one before.") from None
+            raise UserError(
+                f"{newest}: this state cannot be read ({error}); delete the folder to resume from the one before."
+            ) from None
         return position, tensors
 
     def load_best(self, position: Position) -> dict[str, Tensor] | None:

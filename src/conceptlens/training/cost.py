@@ -45,9 +45,10 @@ class Cost:
                 f"images      {split}",
                 f"vocabulary  {self.concepts} concepts, {self.classes} classes, {self.patches} patches an image",
                 f"parameters  {self.parameters:,}, of which {self.learning_parameters:,} learn",
-                f"steps       {self.epochs} epochs × {self.steps_per_epoch} steps, {self.forward_gflops_per_image:.2f} GFLOP forward an image",
-                f"memory      about {self.memory_mb:,.0f} MB on {self.device}, {self.disk_mb:,.0f} MB on disk while training",
-                f"time        {self.seconds_per_step * 1000:.0f} ms a step, about {minutes:.1f} minutes in all on this machine",
+                f"steps       {self.epochs} epochs × {self.steps_per_epoch} steps; "
+                f"{self.forward_gflops_per_image:.2f} GFLOP an image, forward",
+                f"memory      about {self.memory_mb:,.0f} MB on {self.device}; {self.disk_mb:,.0f} MB on disk",
+                f"time        {self.seconds_per_step * 1000:.0f} ms a step, about {minutes:.1f} minutes in all",
                 "nothing was started or written (--dry-run)",
             )
         )
@@ -64,7 +65,9 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
     rest_idle_parameters(pipeline, pixels)
     optimiser = build_optimiser(pipeline, training, recipe.encoder, training.learning_rate)
     check_optimiser(pipeline, optimiser)
-    weights = class_weights(training.loss, session.source.examples.labels[splits.train], len(session.source.classes), session.source.task)
+    weights = class_weights(
+        training.loss, session.source.examples.labels[splits.train], len(session.source.classes), session.source.task
+    )
     criterion = SupervisedLoss(training.loss, session.blueprint.concepts, session.source.task, weights)
     whole = Targets.of(session.source.examples, np.asarray(indices))
     counts = criterion.count(whole)

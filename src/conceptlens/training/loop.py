@@ -69,7 +69,9 @@ def stages_of(recipe: Recipe) -> list[StageConfig]:
     training = recipe.training
     stages = training.stages or [StageConfig()]
     return [
-        StageConfig(stage.name, stage.epochs or training.epochs, stage.train, stage.learning_rate or training.learning_rate)
+        StageConfig(
+            stage.name, stage.epochs or training.epochs, stage.train, stage.learning_rate or training.learning_rate
+        )
         for stage in stages
     ]
 
@@ -93,7 +95,11 @@ def fit(session: Session) -> dict[str, Tensor]:
             _own_counts(pipeline, keep=False)  # the state holds the sum over all processes
     idle = rest_idle_parameters(pipeline, sample)
     learning = {name for name, parameter in pipeline.named_parameters() if parameter.requires_grad}
-    history = History(session.run.history, keep_bytes=position.history_bytes, seconds=position.seconds) if processes.main else None
+    history = (
+        History(session.run.history, keep_bytes=position.history_bytes, seconds=position.seconds)
+        if processes.main
+        else None
+    )
     if idle and resumed is None:
         session.progress.note(f"no output depends on {', '.join(idle)}: left as they are")
     session.progress.start(sum(stage.epochs or 0 for stage in stages_of(recipe)), position.total_epochs)
@@ -131,21 +137,26 @@ class _Stage:
         recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
         self.session, self.stage, self.position, self.states = session, stage, position, states
         self.training, self.history, self.sample = recipe.training, history, sample
+        names = [name for name, _ in (*pipeline.named_modules(), *pipeline.named_parameters()) if name]
         for name in stage.train:
-            if not any(known == name or known.startswith(f"{name}.") for known, _ in pipeline.named_parameters()):
-                parts = sorted({".".join(known.split(".")[:depth]) for known, _ in pipeline.named_parameters() for depth in (1, 2)})
-                raise unknown_name("part in training.stages", name, parts)
+            if name not in names:
+                raise unknown_name("part in training.stages", name, [known for known in names if known.count(".") < 2])
         for name, parameter in pipeline.named_parameters():
             chosen = any(name == part or name.startswith(f"{part}.") for part in stage.train)
             parameter.requires_grad_(name in learning and chosen)
         self.parameters = [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
         self.wrapped: nn.Module = processes.wrap(pipeline)
-        self.optimiser: AdamW = build_optimiser(pipeline, self.training, recipe.encoder, stage.learning_rate or self.training.learning_rate)
+        self.optimiser: AdamW = build_optimiser(
+            pipeline, self.training, recipe.encoder, stage.learning_rate or self.training.learning_rate
+        )
         check_optimiser(pipeline, self.optimiser)
         self.average = WeightAverage(pipeline, self.training.ema) if self.training.ema else None
         examples = session.source.examples
         weights = class_weights(
-            self.training.loss, examples.labels[session.splits.train], len(session.blueprint.classes), session.source.task
+            self.training.loss,
+            examples.labels[session.splits.train],
+            len(session.blueprint.classes),
+            session.source.task,
         )
         self.loss = SupervisedLoss(self.training.loss, session.blueprint.concepts, session.source.task, weights)
         self.order = Order.plan(
@@ -174,7 +185,10 @@ class _Stage:
         """One pass over the training images."""
         session, position, processes = self.session, self.position, self.session.processes
         self.wrapped.train()
-        sums = {name: torch.tensor(value, dtype=torch.float64, device=processes.device) for name, value in position.sums.items()}
+        sums = {
+            name: torch.tensor(value, dtype=torch.float64, device=processes.device)
+            for name, value in position.sums.items()
+        }
         batches = list(enumerate(self.order.epoch(position.total_epochs, start=position.step), position.step))
         pieces, offset = processes.count * self.training.accumulate, processes.index * self.training.accumulate
 
@@ -185,7 +199,9 @@ class _Stage:
 
         pixels = session.reader.prefetch(mine())
         for step, batch in batches:
-            factor = rate(self.training, position.epoch * self.order.steps + step, self.order.steps, self.stage.epochs or 1)
+            factor = rate(
+                self.training, position.epoch * self.order.steps + step, self.order.steps, self.stage.epochs or 1
+            )
             set_rate(self.optimiser, factor)
             whole = Targets.of(session.source.examples, batch)
             counts = self.loss.count(whole)
@@ -209,7 +225,7 @@ class _Stage:
             if self.training.rank_every and position.total_steps % self.training.rank_every == 0:
                 self.track_rank(output.patches)
             if self.training.checkpoint_every and position.total_steps % self.training.checkpoint_every == 0:
-                position.sums = {name: float(value) for name, value in sums.items()}
+                position.sums = self.numbers(sums)
                 self.save()
             session.progress.step(position.step / self.order.steps, sums, position.step)
         self.close_epoch(sums)
@@ -218,13 +234,8 @@ class _Stage:
         """The epoch's mean losses, over all processes."""
         names = sorted(sums)
         totals = self.session.processes.total(torch.stack([sums[name] for name in names])) / self.order.steps
-        losses = dict(zip(names, totals.tolist(), strict=True))
+        losses = self.numbers(dict(zip(names, totals, strict=True)))
         self.position.sums = {}
-        if not all(math.isfinite(value) for value in losses.values()):
-            raise UserError(
-                f"The loss is no longer a number in epoch {self.position.total_epochs + 1} ({losses}). Try a smaller "
-                "training.learning_rate, training.clip above 0, or training.precision: fp32."
-            )
         self.session.progress.losses = losses
         self.record(
             "train",
@@ -233,6 +244,16 @@ class _Stage:
             loss=sum(losses.values()),
             **{f"loss_{name}": value for name, value in losses.items()},
         )
+
+    def numbers(self, losses: dict[str, Tensor]) -> dict[str, float]:
+        """Losses as plain numbers, or the end of a training that has lost its way."""
+        values = {name: float(value) for name, value in losses.items()}
+        if not all(math.isfinite(value) for value in values.values()):
+            raise UserError(
+                f"The loss is no longer a number in epoch {self.position.total_epochs + 1} ({values}). Try a smaller "
+                "training.learning_rate, training.clip above 0, or training.precision: fp32."
+            )
+        return values
 
     def track_rank(self, patches: Tensor | None) -> None:
         """The rank of the patch matrix of the first images of the batch; the main process holds them."""
@@ -339,5 +360,3 @@ def _flat(summary: dict[str, Any], prefix: str = "") -> dict[str, float]:
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             flat[f"{prefix}{key}"] = value
     return flat
-
-

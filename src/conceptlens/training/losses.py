@@ -56,7 +56,8 @@ def class_weights(config: LossConfig, labels: npt.NDArray[np.int64], classes: in
     """One weight per class, (C,): ones, the inverse of the class's share among training images, or as given."""
     if isinstance(config.class_balance, list):
         if len(config.class_balance) != classes:
-            raise UserError(f"training.loss.class_balance: expected {classes} weights, one per class, found {len(config.class_balance)}.")
+            found = len(config.class_balance)
+            raise UserError(f"training.loss.class_balance: expected {classes} weights, one per class, found {found}.")
         return torch.tensor(config.class_balance, dtype=torch.float32)
     if config.class_balance == "none" or task == "multilabel":
         return torch.ones(classes)
@@ -80,7 +81,12 @@ class SupervisedLoss:
             classes = self.weights[known].sum()
         concepts = whole.weights.sum()
         if self.config.concept == "axis":
-            concepts = torch.stack([_axis_weight(whole.weights[:, group.concepts], group.kind == "exclusive").sum() for group in self.concepts.groups])
+            concepts = torch.stack(
+                [
+                    _axis_weight(whole.weights[:, group.concepts], group.kind == "exclusive").sum()
+                    for group in self.concepts.groups
+                ]
+            )
         return Counts(len(whole.labels), classes, concepts)
 
     def class_loss(self, logits: Tensor, labels: Tensor, counts: Counts) -> Tensor:

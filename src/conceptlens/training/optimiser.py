@@ -14,18 +14,26 @@ from conceptlens.recipe import EncoderConfig, TrainingConfig
 NO_DECAY = ("queries", "codebook", "position", "class_token", "cls_token", "pos_embed", "register")
 
 
-def build_optimiser(pipeline: Pipeline, training: TrainingConfig, encoder: EncoderConfig, learning_rate: float) -> AdamW:
+def build_optimiser(
+    pipeline: Pipeline, training: TrainingConfig, encoder: EncoderConfig, learning_rate: float
+) -> AdamW:
     """Groups by rate and decay. A parameter's `rate` multiplies the stage's; the encoder may have a rate of its own."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in pipeline.named_parameters():
         if not parameter.requires_grad:
             continue
-        base = encoder.learning_rate if name.startswith("encoder.") and encoder.learning_rate is not None else learning_rate
+        base = (
+            encoder.learning_rate
+            if name.startswith("encoder.") and encoder.learning_rate is not None
+            else learning_rate
+        )
         plain = parameter.ndim < 2 or any(word in name for word in NO_DECAY)
         key = (base * float(getattr(parameter, "rate", 1.0)), 0.0 if plain else training.weight_decay)
         groups.setdefault(key, []).append(parameter)
     if not groups:
-        raise UserError("Nothing would learn: every parameter is frozen in this stage. Check encoder.train and training.stages.")
+        raise UserError(
+            "Nothing would learn: every parameter is frozen in this stage. Check encoder.train and training.stages."
+        )
     return AdamW(
         [{"params": group, "lr": lr, "peak": lr, "weight_decay": decay} for (lr, decay), group in groups.items()],
         betas=(training.betas[0], training.betas[1]),
@@ -46,7 +54,7 @@ def check_optimiser(pipeline: nn.Module, optimiser: Optimizer) -> None:
     if missing or twice or strangers:
         raise UserError(
             "The optimiser does not hold every learning parameter exactly once: "
-            f"missing {missing or 'none'}, twice {twice or 'none'}, {strangers} that do not learn. This is a bug in the method."
+            f"missing {missing or 'none'}, twice {twice or 'none'}, {strangers} that do not learn: a bug in the method."
         )
 
 

@@ -14,7 +14,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Order:
-    """Batches of the training images. The last, incomplete batch of an epoch is left out; the next epoch's order differs."""
+    """Batches of the training images. An epoch's last, incomplete batch is left out; the next epoch's order differs."""
 
     indices: Indices
     batch_size: int
@@ -25,12 +25,14 @@ class Order:
         """`pieces`: processes × accumulation steps; each gets an equal part of every batch."""
         if batch_size % pieces:
             raise UserError(
-                f"training.batch_size: {batch_size} images cannot be shared equally by {pieces} processes and accumulation "
-                f"steps; choose a multiple of {pieces}."
+                f"training.batch_size: {batch_size} images cannot be shared equally by {pieces} processes and "
+                f"accumulation steps; choose a multiple of {pieces}."
             )
         fitting = min(batch_size, len(indices) // pieces * pieces)
         if fitting == 0:
-            raise UserError(f"{len(indices)} training images are too few for {pieces} processes and accumulation steps.")
+            raise UserError(
+                f"{len(indices)} training images are too few for {pieces} processes and accumulation steps."
+            )
         return cls(indices, fitting, seed)
 
     @property

@@ -9,11 +9,11 @@ from tqdm import tqdm
 
 
 class Progress:
-    """Writes to the error stream, so that results on the output stay clean. Silent when `quiet` or not the main process."""
+    """Writes to the error stream, so that results on the output stay clean; silent when `quiet`."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet, self.live = quiet, sys.stderr.isatty() and not quiet
-        self.bar: "tqdm[Any] | None" = None
+        self.bar: tqdm[Any] | None = None
         self.losses: dict[str, float] = {}
         self.rank: float | None = None
         self.total = self.done = 0
@@ -28,7 +28,10 @@ class Progress:
         self.first = done
         if self.live:
             self.bar = tqdm(
-                total=epochs, initial=done, unit="epoch", bar_format="{l_bar}{bar:24}| {n:.1f}/{total} epochs, {remaining} left {postfix}"
+                total=epochs,
+                initial=done,
+                unit="epoch",
+                bar_format="{l_bar}{bar:24}| {n:.1f}/{total} epochs, {remaining} left {postfix}",
             )
 
     def step(self, share: float, sums: dict[str, Tensor], steps: int) -> None:

@@ -8,13 +8,15 @@ from conceptlens.recipe import TrainingConfig
 def rate(config: TrainingConfig, step: int, steps_per_epoch: int, epochs: int) -> float:
     """The rate at a step of a stage, relative to the peak.
 
-    Warm-up: linear, or e^{10(e/w − 1)} as the published code. Then: exponential decay to `final_rate` (the paper names no
-    constant), (1 − e/E)^0.9 over the whole training as the published code, cosine to `final_rate`, or constant.
+    Warm-up: linear, or e^{10(e/w − 1)} as the published code. Then: exponential decay to `final_rate` (the paper names
+    no constant), (1 − e/E)^0.9 over the whole training as the published code, cosine to `final_rate`, or constant.
     """
     epoch = step // steps_per_epoch if config.schedule_by == "epoch" else (step + 1) / steps_per_epoch
     warmup = min(config.warmup, epochs)
     if epoch < warmup:
-        return math.exp(10 * (epoch / warmup - 1)) if config.warmup_shape == "exponential" else max(epoch, 1e-3) / warmup
+        return (
+            math.exp(10 * (epoch / warmup - 1)) if config.warmup_shape == "exponential" else max(epoch, 1e-3) / warmup
+        )
     progress = min((epoch - warmup) / max(epochs - warmup, 1e-9), 1.0)
     if config.schedule == "exponential":
         return float(config.final_rate**progress)

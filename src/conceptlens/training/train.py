@@ -32,7 +32,13 @@ from conceptlens.training.progress import Progress
 def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, progress: Progress) -> Session:
     """Data, splits and a fresh pipeline; a resumed run brings its own concepts and splits."""
     torch.set_num_threads(recipe.training.threads or torch.get_num_threads())
-    concepts = ConceptSet.load(run.path / "concepts.yaml") if run else ConceptSet.load(recipe.concepts) if recipe.concepts else None
+    concepts = (
+        ConceptSet.load(run.path / "concepts.yaml")
+        if run
+        else ConceptSet.load(recipe.concepts)
+        if recipe.concepts
+        else None
+    )
     source, concepts = open_source(recipe.data, concepts)
     if run is not None:
         known = run.info["data"]["hash"]
@@ -41,9 +47,13 @@ def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, pro
                 f"{recipe.data.source}: the data changed since this run began (names or labels; {known} then, "
                 f"{source.examples.fingerprint} now). Restore them, or train anew."
             )
-        splits = Splits.from_json(read_json(run.path / "splits.json"), source.examples.ids, where=str(run.path / "splits.json"))
+        splits = Splits.from_json(
+            read_json(run.path / "splits.json"), source.examples.ids, where=str(run.path / "splits.json")
+        )
     else:
-        splits = make_splits(source.examples, recipe.data.split, source.task, classes=source.classes, limit=recipe.data.limit)
+        splits = make_splits(
+            source.examples, recipe.data.split, source.task, classes=source.classes, limit=recipe.data.limit
+        )
     for warning in splits.warnings:
         progress.note(f"warning: {warning}")
     torch.manual_seed(recipe.seed)
@@ -128,7 +138,9 @@ def _measure(session: Session) -> None:
     source, splits, concepts = session.source, session.splits, session.blueprint.concepts
     session.progress.note("measuring the chosen model on validation and test images")
     predicted = {
-        name: predict(session.pipeline, session.reader, indices, rank_images=recipe.metrics.rank_images, processes=processes)
+        name: predict(
+            session.pipeline, session.reader, indices, rank_images=recipe.metrics.rank_images, processes=processes
+        )
         for name, indices in (("val", splits.val), ("test", splits.test))
     }
     if not processes.main:
@@ -170,7 +182,9 @@ def _locked(run: RunFolder) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"{run.path}: another process is training this run; wait for it or stop it first.") from None
+            raise UserError(
+                f"{run.path}: another process is training this run; wait for it or stop it first."
+            ) from None
         yield
     finally:
         os.close(handle)
