@@ -105,7 +105,7 @@ def _check(args: argparse.Namespace, words: Words) -> int:
         from conceptlens.files import write_json
 
         write_json(Path(args.out), report.to_json())
-    return 2 if report.errors else 0
+    return 0 if report.ok else 2
 
 
 def _demo(args: argparse.Namespace, _: Words) -> int:

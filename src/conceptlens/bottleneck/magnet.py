@@ -68,8 +68,14 @@ class Magnet(nn.Module):
         z = torch.cat([self.normalise(piece).flatten(0, 1).float() for piece in patches])
         if self.query_init == "kmeans":
             self.queries.copy_(kmeans(z, len(self.queries), seed=seed))
+        self.calibrate(z)
+
+    @torch.no_grad()
+    def calibrate(self, z: Tensor) -> None:
+        """Set τ so that normalised patches (…, D) are shared among slots as widely as wanted."""
         if self.calibrated and len(self.queries) > 1:
-            self.log_temperature.fill_(calibrate(squared_distances(z, self.queries.float()), self.target_entropy))
+            distances = squared_distances(z.flatten(0, -2).float(), self.queries.float())
+            self.log_temperature.fill_(calibrate(distances, self.target_entropy))
 
     @torch.no_grad()
     def refill(self, patches: Tensor) -> int:

@@ -13,6 +13,7 @@ from conceptlens.data.dataset import UNLABELLED, Examples
 from conceptlens.data.encoded import EncodedSource
 from conceptlens.data.findings import Problems, counted
 from conceptlens.data.images import SUFFIXES
+from conceptlens.data.rename import check_rename, rename_class
 from conceptlens.data.split_names import split_of
 from conceptlens.errors import UserError
 from conceptlens.recipe.schema import DataConfig
@@ -57,7 +58,11 @@ class Folder(EncodedSource):
         split: list[str] = []
         skipped: list[str] = []
         filled: dict[str, bool] = {}
-        for place, name, side in places:
+        check_rename(config.rename, concepts)
+        for place, folder, side in places:
+            name = rename_class(folder, config.rename)
+            if name is None:
+                continue
             files = sorted(_images(path / place, skipped))
             filled[name] = filled.get(name, False) or bool(files)
             ids += [f"{place}/{file}" for file in files]

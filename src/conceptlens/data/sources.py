@@ -45,7 +45,8 @@ def open_source(
     if concepts is None:
         raise _no_concepts(config.source)
     if kind == "npy":
-        return NpyPair(path.parent if path.name == IMAGES else path, config, concepts, problems), concepts
+        folder = path.parent if path.name == IMAGES else path
+        return NpyPair(folder, config, concepts, problems, channel_order=config.npy_channels), concepts
     return (Table if kind == "table" else Folder)(path, config, concepts, problems), concepts
 
 

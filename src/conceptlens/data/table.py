@@ -15,6 +15,7 @@ from conceptlens.data.columns import Column, Columns, read_columns
 from conceptlens.data.encoded import EncodedSource
 from conceptlens.data.findings import Problems, counted
 from conceptlens.data.images import SUFFIXES
+from conceptlens.data.rename import rename_table
 from conceptlens.data.rows import examples_of, find_column
 from conceptlens.errors import UserError
 from conceptlens.recipe.schema import DataConfig
@@ -39,7 +40,7 @@ class Table(EncodedSource):
             raise UserError(
                 f"data.images: expected the folder that image paths start from, found none at {self._base}."
             )
-        table = read_columns(path, problems, expect=config.image_column)
+        table = rename_table(read_columns(path, problems, expect=config.image_column), config, concepts)
         if not len(table):
             raise UserError(f"{path}: expected rows below the header, found none.")
         image = find_column(table, config, "image_column", required=True)

@@ -56,7 +56,7 @@ def evaluate_run(
         raise unknown_name("split", split, (*SPLITS, "all"))
     pipeline, card, concepts = load_pipeline(run.path)
     recipe = load_recipe(run.path / "recipe.yaml")
-    config = recipe.data if data is None else replace(data, classes=list(card.classes), task=card.task, fit=card.fit)  # type: ignore[arg-type]
+    config = recipe.data if data is None else replace(data, classes=list(card.classes), task=card.task, fit=card.fit)
     source, _ = open_source(config, concepts)
     if source.classes != tuple(card.classes):
         missing = [name for name in source.classes if name not in card.classes]
@@ -80,7 +80,7 @@ def evaluate_run(
         if not len(indices):
             raise UserError(f"{config.source}: no image has the split {split!r}; use --split all.")
     processes = Launched()
-    reader = PixelReader(source, card.image_size, card.fit, config.cache_mb, workers=config.workers)  # type: ignore[arg-type]
+    reader = PixelReader(source, card.image_size, card.fit, config.cache_mb, workers=config.workers)
     predictions = predict(
         pipeline.to(processes.device), reader, indices, rank_images=recipe.metrics.rank_images, processes=processes
     )

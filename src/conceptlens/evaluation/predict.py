@@ -92,7 +92,14 @@ def predict_images(
 
     for file in files:
         try:
-            waiting.append((file, resize_square(open_image(file, name=str(file)), card.image_size, card.fit)))  # type: ignore[arg-type]
+            waiting.append(
+                (
+                    file,
+                    resize_square(
+                        open_image(file, name=str(file), at_least=card.image_size), card.image_size, card.fit
+                    ),
+                )
+            )
         except UserError as error:
             waiting.append((file, str(error)))
         if len(waiting) == batch:

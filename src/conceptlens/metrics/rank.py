@@ -113,7 +113,7 @@ def patch_ranks(
         threshold: Share for `published` and `energy`.
 
     Returns:
-        For each definition a float64 tensor (B,) on the patches' device. A matrix of zeros has rank 0 by every
+        For each definition a float64 tensor (B,) on the CPU. A matrix of zeros has rank 0 by every
         definition; an image with a token that is not a finite number has rank NaN.
     """
     for name in definitions:
@@ -125,8 +125,10 @@ def patch_ranks(
             "Add a batch dimension to a single image: `patches[None]`."
         )
     patches = patches.detach()
+    if patches.device.type != "cuda":
+        patches = patches.cpu()  # not every accelerator knows float64
     if patches.numel() == 0:
-        return {name: torch.zeros(len(patches), dtype=torch.float64, device=patches.device) for name in definitions}
+        return {name: torch.zeros(len(patches), dtype=torch.float64) for name in definitions}
     eigenvalues = _eigenvalues(patches, centred)
     broken, zero = eigenvalues.isnan().any(1), eigenvalues[:, 0] == 0
     spectra = _from_gram(eigenvalues.nan_to_num(0.0), patches)
@@ -135,7 +137,7 @@ def patch_ranks(
     left_open = torch.stack([rank.open for rank in ranks.values()]).any(0) if ranks else torch.zeros_like(broken)
     again = (left_open & ~broken & ~zero).nonzero()[:, 0]
     if len(again):
-        exact = _from_svd(patches[again], centred)
+        exact = _from_svd(patches[again.to(patches.device)].cpu(), centred)
         for name, value in values.items():
             value[again] = DEFINITIONS[name](exact, threshold).value
     for value in values.values():
@@ -200,39 +202,25 @@ def _gram(matrices: Matrices) -> Matrices:
 
 
 def _eigenvalues(patches: Tensor, centred: bool) -> Tensor:
-    """Float64 eigenvalues (B, n) of the smaller Gram matrix, descending; NaN for an image with broken tokens."""
+    """Float64 eigenvalues (B, n) of the smaller Gram matrix, descending; NaN for an image with broken tokens.
+
+    One image a thread: LAPACK gains little from two threads in a matrix this small, but wholly from two matrices. NumPy
+    rather than torch because it forms X Xᵀ with half the work (syrk), and its threads are bounded without touching
+    torch's. A GPU forms the Gram matrices and leaves the rest to the CPU, which is several times faster at it.
+    """
     if patches.dtype == torch.float64:
         patches = _unit_scale(patches)
-    if patches.device.type == "cpu":
-        return _eigenvalues_on_cpu(patches, centred)
-    matrices = patches.double()
-    gram = _gram(_centre(matrices) if centred else matrices)
-    # A token that is not finite leaves its trace on the diagonal.
-    broken = ~gram.diagonal(dim1=1, dim2=2).sum(1).isfinite()
-    gram[broken] = 0.0
-    eigenvalues: Tensor = torch.linalg.eigvalsh(gram).flip(1)
-    eigenvalues[broken] = torch.nan
-    return eigenvalues
-
-
-@cache
-def _blas() -> Any:
-    return ThreadpoolController().select(user_api="blas")
-
-
-def _eigenvalues_on_cpu(patches: Tensor, centred: bool) -> Tensor:
-    """One image a thread: LAPACK hardly gains from two threads in one matrix this small, but wholly from two matrices.
-
-    NumPy rather than torch because it forms X Xᵀ with half the work (syrk) and its threads are bounded without touching
-    torch's.
-    """
-    array = (patches if patches.dtype in (torch.float32, torch.float64) else patches.float()).numpy()
-    threads = torch.get_num_threads()
+    elif patches.dtype != torch.float32:
+        patches = patches.float()
+    on_gpu = patches.device.type == "cuda"
+    if on_gpu:
+        matrices = patches.double()
+        patches = _gram(_centre(matrices) if centred else matrices).cpu()
+    array, threads = patches.numpy(), torch.get_num_threads()
 
     def solve(images: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        matrices = images.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            gram = _gram(_centre(matrices) if centred else matrices)
+        gram = images if on_gpu else _gram_of(images, centred)
+        # A token that is not finite leaves its trace on the diagonal.
         broken = ~np.isfinite(np.trace(gram, axis1=1, axis2=2))
         gram[broken] = 0.0
         eigenvalues: npt.NDArray[np.float64] = np.linalg.eigvalsh(gram).astype(np.float64)[:, ::-1]
@@ -243,3 +231,14 @@ def _eigenvalues_on_cpu(patches: Tensor, centred: bool) -> Tensor:
     pieces = np.array_split(array, max(min(len(array), 4 * threads), len(array) // 4))
     with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
         return torch.from_numpy(np.concatenate(list(pool.map(solve, pieces))))
+
+
+def _gram_of(images: npt.NDArray[Any], centred: bool) -> npt.NDArray[np.float64]:
+    matrices = images.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return _gram(_centre(matrices) if centred else matrices)
+
+
+@cache
+def _blas() -> Any:
+    return ThreadpoolController().select(user_api="blas")

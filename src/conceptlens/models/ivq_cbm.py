@@ -43,8 +43,9 @@ class IVQCBM(ConceptModel):
         aggregate: Literal["magnet", "cls", "mean"] = "magnet",
         slots: Literal["concept", "axis"] = "concept",
         temperature: float | Literal["calibrate"] = "calibrate",
-        learn_temperature: bool = True,
+        learn_temperature: bool = False,
         target_entropy: float = 0.4,
+        hold_entropy: bool = True,
         token_norm: Literal["layer", "none"] = "layer",
         pooling: Literal["sum", "mean"] = "sum",
         query_init: Literal["kmeans", "normal"] = "kmeans",
@@ -65,6 +66,7 @@ class IVQCBM(ConceptModel):
             temperature: τ of Eq. 5; 1 as printed, or `calibrate`: set from training images before training.
             learn_temperature: Whether τ learns from there on.
             target_entropy: Mean entropy of the assignment that calibration aims at, as a share of the largest.
+            hold_entropy: Calibrate again after each epoch; otherwise tokens and queries part and slots starve.
             token_norm: Normalise tokens (without affine) before distances and sums, or take them as they are.
             pooling: Weighted sum, as Eq. 6 is printed, or weighted average, as its words say.
             query_init: Start of the queries: k-means of training tokens, or N(0, 1) as the published code.
@@ -79,7 +81,7 @@ class IVQCBM(ConceptModel):
         super().__init__()
         if logit_scale <= 0:
             raise UserError(f"method.logit_scale: expected a number above 0, got {logit_scale}.")
-        self.aggregate, self.refills = aggregate, refill
+        self.aggregate, self.refills, self.holds = aggregate, refill, hold_entropy
         groups = torch.as_tensor(setup.concepts.group_of)
         concept_slot = torch.arange(len(groups)) if slots == "concept" else groups
         if aggregate != "magnet":
@@ -142,6 +144,9 @@ class IVQCBM(ConceptModel):
         return logits
 
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
-        if not (self.has_attention and self.refills and self.magnet.queries.requires_grad):
+        if not (self.has_attention and self.magnet.queries.requires_grad):
             return {}
-        return {"slots_refilled": float(self.magnet.refill(tokens.patches))}
+        refilled = self.magnet.refill(tokens.patches) if self.refills else 0
+        if self.holds:
+            self.magnet.calibrate(self.magnet.normalise(tokens.patches))
+        return {"slots_refilled": float(refilled), "temperature": float(self.magnet.log_temperature.exp())}

@@ -4,10 +4,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.data.dataset import Task
+from conceptlens.data.images import Fit
 from conceptlens.errors import UserError
 from conceptlens.files import file_hash, new_folder, read_json, write_json
 from conceptlens.models.contract import Pipeline
@@ -21,9 +24,9 @@ class Card:
     """What must be known to use the weights."""
 
     classes: list[str]
-    task: str
+    task: Task
     image_size: int
-    fit: str
+    fit: Fit
     encoder: dict[str, str]
     thresholds: list[float] = field(default_factory=list)  # per class, chosen on validation
     concept_priors: list[float] = field(default_factory=list)  # share of each concept among training labels
@@ -40,9 +43,11 @@ def load_card(folder: Path) -> Card:
     raw: dict[str, Any] = read_json(folder / "model.json")
     raw.pop("schema", None)
     try:
-        return Card(**raw)
-    except TypeError as error:
-        raise UserError(f"{folder / 'model.json'}: not a model of this version ({error}).") from None
+        return TypeAdapter(Card).validate_python(raw, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(f"{folder / 'model.json'}: {place}: {first['msg']}; not a model of this version.") from None
 
 
 def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:

@@ -19,6 +19,7 @@ from conceptlens.recipe.schema import (
     EncoderConfig,
     MetricsConfig,
     Recipe,
+    RenameConfig,
     ShapesConfig,
     SplitConfig,
     TrainingConfig,
@@ -143,14 +144,19 @@ def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
             yield here
 
 
-_FREE = {"encoder.options"}  # mappings whose keys are checked by what reads them
+_FREE = {
+    "encoder.options",
+    "data.rename.classes",
+    "data.rename.columns",
+    "data.rename.values",
+}  # mappings whose keys are checked by what reads them
 
 
 def _known_keys(parser: ArgumentParser) -> set[str]:
     """Every dotted key, and every section above one."""
     defaults: Namespace = parser.get_defaults(skip_validation=True)
     keys = set(_leaves(defaults.as_dict())) | {f"data.{name}" for name in DataConfig.__dataclass_fields__}
-    for section, fields in (("split", SplitConfig), ("shapes", ShapesConfig)):
+    for section, fields in (("split", SplitConfig), ("shapes", ShapesConfig), ("rename", RenameConfig)):
         keys |= {f"data.{section}.{name}" for name in fields.__dataclass_fields__}
     return keys | {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
 

@@ -49,6 +49,21 @@ class ShapesConfig:
 
 
 @dataclass
+class RenameConfig:
+    """Other names for the same things, as they stand in the data.
+
+    Args:
+        classes: Their class: ours; `null` leaves its images out.
+        columns: Our concept group: their column.
+        values: Our concept group: {their word: our value}; several of their words may mean one value.
+    """
+
+    classes: dict[str, str | None] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    values: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass
 class DataConfig:
     """Where images and labels come from.
 
@@ -64,12 +79,14 @@ class DataConfig:
         certainty_column: Column with the weight of the row's concept labels, 0 to 1.
         task: One class per image, several, or one on an ordered scale.
         classes: Class names in the order wanted (an ordinal scale needs one); as found if not given.
+        rename: Other names for the same things, as they stand in the data.
+        npy_channels: Order of the colours in dataList.npy; the published builder writes blue first.
         split: How images without a given split are divided.
         shapes: Settings of the drawn data set `shapes`.
         limit: Use at most so many images per split, chosen with the split's seed; for a first try.
         fit: How an image becomes a square: `squash` keeps all of it, `crop` the centre, `pad` adds a border.
         cache_mb: Decoded images are kept in memory if all of them fit in so many megabytes.
-        workers: Processes that decode images; the main one does it if 0.
+        workers: Threads that decode images; the reader's own does it if 0.
     """
 
     source: str
@@ -82,6 +99,8 @@ class DataConfig:
     certainty_column: str = "certainty"
     task: Literal["single", "multilabel", "ordinal"] = "single"
     classes: list[str] | None = None
+    rename: RenameConfig = field(default_factory=RenameConfig)
+    npy_channels: Literal["bgr", "rgb"] = "bgr"
     split: SplitConfig = field(default_factory=SplitConfig)
     shapes: ShapesConfig = field(default_factory=ShapesConfig)
     limit: int | None = None

@@ -44,7 +44,9 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(position * step, 12) for position in range(first, last + 1)]
 
 
-def line_chart(title: str, series: Sequence[Series], *, y_range: tuple[float, float] | None = None, mark: float | None = None) -> Html:
+def line_chart(
+    title: str, series: Sequence[Series], *, y_range: tuple[float, float] | None = None, mark: float | None = None
+) -> Html:
     """Lines over epochs with a legend; `mark` draws the chosen epoch. Lines without points are left out."""
     drawn = [line for line in series if line.points]
     if not drawn:
@@ -67,7 +69,14 @@ def line_chart(title: str, series: Sequence[Series], *, y_range: tuple[float, fl
         parts.append(_label(f"chosen: epoch {mark:g}", x(mark) + shift, TOP - 8, side))
     for line in drawn:
         parts += _line(line, x, y)
-    svg = h("svg", parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=f"{title}. {_in_words(drawn)}", class_="chart")
+    svg = h(
+        "svg",
+        parts,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        aria_label=f"{title}. {_in_words(drawn)}",
+        class_="chart",
+    )
     legend = h("ul", (h("li", _swatch(line), line.name) for line in drawn), class_="legend")
     return h("figure", h("figcaption", title), legend, svg)
 
@@ -76,7 +85,11 @@ def _line(line: Series, x: _Scale, y: _Scale) -> list[Html]:
     step = math.ceil(len(line.points) / MOST_POINTS)
     kept = [point for place, point in enumerate(line.points) if place % step == 0 or place == len(line.points) - 1]
     places = [(f"{x(across):.1f}", f"{y(up):.1f}") for across, up in kept]
-    path = h("path", d="M" + "L".join(" ".join(place) for place in places), class_=f"line look{line.look}{' faint' * line.faint}")
+    path = h(
+        "path",
+        d="M" + "L".join(" ".join(place) for place in places),
+        class_=f"line look{line.look}{' faint' * line.faint}",
+    )
     if line.faint or len(places) > 60:
         return [path]
     return [path, *(h("circle", cx=a, cy=b, r=2.6, class_=f"dot look{line.look}") for a, b in places)]
@@ -84,7 +97,13 @@ def _line(line: Series, x: _Scale, y: _Scale) -> list[Html]:
 
 def _swatch(line: Series) -> Html:
     faint = " faint" * line.faint
-    return h("svg", h("path", d="M1 5H25", class_=f"line look{line.look}{faint}"), viewBox="0 0 26 10", class_="swatch", aria_hidden="true")
+    return h(
+        "svg",
+        h("path", d="M1 5H25", class_=f"line look{line.look}{faint}"),
+        viewBox="0 0 26 10",
+        class_="swatch",
+        aria_hidden="true",
+    )
 
 
 def _rule(path: str, name: str) -> Html:
@@ -111,8 +130,12 @@ def interval_bar(value: float, interval: tuple[float, float] | None, chance: flo
         parts.append(h("path", d=f"M{100 * chance:.1f} 2V14", class_="tick"))
     if interval:
         low, high = (100 * min(max(bound, 0.0), 1.0) for bound in interval)
-        parts.append(h("rect", x=f"{low:.1f}", y=4.5, width=f"{max(high - low, 0.8):.1f}", height=7, rx=2, class_="band"))
-    parts.append(h("circle", cx=f"{100 * min(max(value, 0.0), 1.0):.1f}", cy=8, r=3, class_="dot look1"))
+        parts.append(
+            h("rect", x=f"{low:.1f}", y=3, width=f"{max(high - low, 0.8):.1f}", height=10, rx=1.5, class_="band")
+        )
+    parts.append(
+        h("circle", cx=f"{100 * min(max(value, 0.0), 1.0):.1f}", cy=8, r=2 if interval else 2.6, class_="dot look1")
+    )
     return h("svg", parts, viewBox="-4 0 108 16", class_="interval", aria_hidden="true")
 
 
@@ -124,15 +147,20 @@ def share_bar(share: float, even: float | None = None, *, empty: bool = False) -
     return h("svg", parts, viewBox="0 0 100 10", preserveAspectRatio="none", class_="share", aria_hidden="true")
 
 
-def signed_bar(value: float, largest: float) -> Html:
-    """A bar to the right (speaks for) or to the left (speaks against) of a middle line."""
-    length = 48 * min(abs(value) / largest, 1.0) if largest else 0.0
-    start, look = (50.0, "bar") if value >= 0 else (50 - length, "bar against")
-    bar = h("rect", x=f"{start:.1f}", y=2, width=f"{length:.1f}", height=8, class_=look)
-    return h("svg", join([bar, h("path", d="M50 0V12", class_="tick")]), viewBox="0 0 100 12", class_="signed", aria_hidden="true")
+def signed_bar(value: float, scale: tuple[float, float]) -> Html:
+    """A bar to the right (speaks for) or to the left (speaks against) of zero, on a scale that holds zero."""
+    place = _Scale(*scale, 2, 98)
+    ends = sorted((place(0.0), place(value)))
+    look = "bar" if value >= 0 else "bar against"
+    bar = h("rect", x=f"{ends[0]:.1f}", y=2, width=f"{ends[1] - ends[0]:.1f}", height=8, class_=look)
+    zero = h("path", d=f"M{place(0.0):.1f} 0V12", class_="tick")
+    return h("svg", join([bar, zero]), viewBox="0 0 100 12", class_="signed", aria_hidden="true")
 
 
 def heat(share: float, *, right: bool) -> str:
-    """A cell's background. Half transparent at most: the text on it keeps its contrast in light and in dark."""
+    """A cell's background. Half transparent at most: the text on it keeps its contrast in light and in dark.
+
+    The root makes small shares visible: one image in ten taken for another class matters.
+    """
     colour = "0,114,178" if right else "213,94,0"
-    return f"background:rgba({colour},{0.55 * share:.2f})"
+    return f"background:rgba({colour},{0.55 * math.sqrt(share):.2f})"

@@ -1,6 +1,7 @@
-"""Which test images are worth telling: surely right, surely wrong, and unsure; as different from each other as can be."""
+"""Which test images are worth telling: surely right, surely wrong, and unsure; as different as can be."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +14,17 @@ Kind = Literal["right", "wrong", "unsure"]
 EACH = 3  # of a kind
 
 
-def choose(
-    values: Floats, labels: npt.NDArray[np.int64], task: Task, thresholds: Sequence[float]
-) -> list[tuple[Kind, int, int]]:
+@dataclass(frozen=True)
+class Choice:
+    """An image, the class that its story is about, and whether everything said of its known labels is right."""
+
+    kind: Kind
+    row: int
+    about: int
+    right: bool
+
+
+def choose(values: Floats, labels: npt.NDArray[np.int64], task: Task, thresholds: Sequence[float]) -> list[Choice]:
     """At most three images of each kind, most telling first; each image once.
 
     Args:
@@ -23,9 +32,6 @@ def choose(
         labels: (N,), or (N, C) for a multi-label task; negative is unknown.
         task: The task.
         thresholds: (C,), for a multi-label task.
-
-    Returns:
-        Kind, row, and the class that the story is about.
     """
     if not len(values):
         return []
@@ -50,11 +56,12 @@ def choose(
         ("wrong", rows & ~right, -boldness),
         ("unsure", rows, certainty),
     )
-    taken: list[tuple[Kind, int, int]] = []
+    taken: list[Choice] = []
     for kind, allowed, order in plans:
-        used = {row for _, row, _ in taken}
+        used = {each.row for each in taken}
         ranked = [row for row in np.argsort(order, kind="stable").tolist() if allowed[row] and row not in used]
-        taken += [(kind, row, int(about[kind][row])) for row in _varied(ranked, lambda row: tuple(alike[row]))]
+        varied = _varied(ranked, lambda row: tuple(alike[row]))
+        taken += [Choice(kind, row, int(about[kind][row]), bool(right[row])) for row in varied]
     return taken
 
 

@@ -66,7 +66,7 @@ def _bottleneck(pipeline: Pipeline, reader: PixelReader, indices: Indices, batch
 
 @torch.inference_mode()
 def head_weight(model: ConceptModel, bottleneck: Tensor) -> Floats | None:
-    """The weight (C, K) with which a linear head reads the bottleneck (n, K); None if the class is decided otherwise."""
+    """The weight (C, K) with which a linear head reads the bottleneck (n, K); None if the head is another."""
     head = getattr(model, "head", None)
     if not isinstance(head, nn.Linear) or head.in_features != bottleneck.shape[1]:
         return None

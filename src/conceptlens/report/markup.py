@@ -1,7 +1,7 @@
 """HTML from Python values, safe by default: whatever is not `Html` already is escaped.
 
-Names of classes, concepts and files come from strangers. No part of the report writes a tag by hand, so none of them can
-become one.
+Names of classes, concepts and files come from strangers. No part of the report writes a tag by hand, so none of them
+can become one.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,20 @@ from typing import Any
 MISSING = "–"  # a number that cannot be computed
 _VOID = {"meta", "img", "br"}
 _OWN_LINE = {"p", "tr", "table", "caption", "thead", "tbody", "section", "header", "h1", "h2", "h3", "li", "ul", "div"}
-_OWN_LINE |= {"article", "figure", "svg", "details", "summary", "head", "meta", "title", "style", "nav", "main", "footer"}
+_OWN_LINE |= {
+    "article",
+    "figure",
+    "svg",
+    "details",
+    "summary",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "nav",
+    "main",
+    "footer",
+}
 
 
 class Html(str):
@@ -86,8 +99,13 @@ def names(values: Iterable[str], at_most: int = 12) -> str:
     return ", ".join(known[:at_most]) + more
 
 
-def table(caption: Any, head: Iterable[Any], body: Iterable[Any], *, class_: str | None = None) -> Html:
+def quoted(name: str) -> str:
+    """A name that would run into its sentence, as one with a colon does."""
+    return f"“{name}”"
+
+
+def table(caption: str, head: Iterable[Any], body: Iterable[Any], *, class_: str | None = None) -> Html:
     """A table that scrolls by itself where the page is narrow, by touch or by keyboard."""
     columns = h("thead", h("tr", (h("th", name, scope="col") for name in head)))
-    inner = h("table", h("caption", caption), columns, h("tbody", body), class_=class_)
-    return h("div", inner, class_="scroll", tabindex="0")
+    inner = h("table", h("caption", h("span", caption)), columns, h("tbody", body), class_=class_)
+    return h("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)

@@ -21,6 +21,11 @@ def value_of(tree: Any, path: str) -> Any:
     return tree
 
 
+def shown_split(splits: Mapping[str, Any]) -> str:
+    """The split a page speaks of: the test, or validation where no test image has a class."""
+    return "test" if value_of(splits, "test.class.n") else "val"
+
+
 @dataclass(frozen=True)
 class Material:
     """Everything the sections read."""
@@ -46,7 +51,7 @@ class Material:
         """
         path = run.path
         splits = read_json(path / "metrics.json")["splits"]
-        split = "test" if value_of(splits, "test.class.n") else "val"
+        split = shown_split(splits)
         recipe_file = path / "recipe.yaml"
         if not recipe_file.exists():
             raise UserError(f"{recipe_file}: no such file. Copy the whole run folder.")
@@ -75,6 +80,11 @@ class Material:
         return (bounds[0], bounds[1]) if bounds and None not in bounds else None
 
     @property
+    def confidence(self) -> str:
+        """Of the intervals, in words."""
+        return f"{100 * (value_of(self.recipe, 'metrics.confidence') or 0.95):g}%"
+
+    @property
     def classes(self) -> list[str]:
         return list(self.card["classes"])
 
@@ -96,11 +106,15 @@ class Material:
                 found.setdefault(line["epoch"], {}).update(line)
         return [found[epoch] for epoch in sorted(found)]
 
+    @property
+    def select(self) -> str:
+        """What chose the model; with a leading `-` if smaller is better."""
+        return str(value_of(self.recipe, "training.select") or "class.balanced_accuracy")
+
     @cached_property
     def chosen_epoch(self) -> int | None:
         """The epoch whose weights validation chose: the first with the best value, as training chooses."""
-        select = str(value_of(self.recipe, "training.select") or "class.balanced_accuracy")
-        sign, key = (-1, select[1:]) if select.startswith("-") else (1, select)
+        sign, key = (-1, self.select[1:]) if self.select.startswith("-") else (1, self.select)
         measured = [(sign * line[key], -line["epoch"]) for line in self.epochs if line.get(key) is not None]
         return -max(measured)[1] if measured else None
 

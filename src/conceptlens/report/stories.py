@@ -44,6 +44,7 @@ class Story(BaseModel):
     model_config = ConfigDict(allow_inf_nan=False)
     image: str
     kind: Kind
+    right: bool
     truth: list[str]
     predicted: list[str]
     explained: str
@@ -89,27 +90,28 @@ def tell(
     chosen = choose(shares, labels, source.task, thresholds)
     if not chosen:
         return Stories(split=split, average_of=0, stories=[])
-    rows = np.array([row for _, row, _ in chosen], dtype=np.int64)
-    about = [number for _, _, number in chosen]
+    rows = np.array([each.row for each in chosen], dtype=np.int64)
+    about = [each.about for each in chosen]
     added = contributions(pipeline, reader, predictions.indices[rows], about, predictions.indices)
     read = probabilities(predictions.concept_logits[rows], concepts)
     told: list[Story] = []
-    for place, (kind, row, number) in enumerate(chosen):
-        index = int(predictions.indices[row])
+    for place, each in enumerate(chosen):
+        row, index = each.row, int(predictions.indices[each.row])
         if source.task == "multilabel":
             truth = [name for name, mark in zip(source.classes, labels[row], strict=True) if mark == 1]
             said = [name for c, name in enumerate(source.classes) if shares[row, c] >= thresholds[c]]
         else:
-            truth, said = [source.classes[labels[row]]], [source.classes[number]]
+            truth, said = [source.classes[labels[row]]], [source.classes[each.about]]
         marks = source.examples.concepts[index].tolist()
         values = None if added is None else added.values[place].tolist()
         told.append(
             Story(
                 image=source.examples.ids[index],
-                kind=kind,
+                kind=each.kind,
+                right=each.right,
                 truth=truth,
                 predicted=said,
-                explained=source.classes[number],
+                explained=source.classes[each.about],
                 probabilities=dict(zip(source.classes, shares[row].round(6).tolist(), strict=True)),
                 concepts=_readings(concepts, read[place].tolist(), marks, values),
             )

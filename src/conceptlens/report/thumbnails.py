@@ -1,4 +1,4 @@
-"""Small pictures of the stories' images, as data in the page. Without the data there are none, and the page says why."""
+"""Small pictures of the stories' images, inside the page. Without the data there are none, and the page says why."""
 
 import base64
 import io

@@ -163,7 +163,7 @@ def _measure(session: Session) -> None:
     )
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})
-    write_report(run, session)
+    write_report(run, session.pipeline, session.reader, concepts, predicted)
     run.update(status="done", reason=None)
     StateFolder(run.path).clear()
     processes.wait()
