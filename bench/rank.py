@@ -2,15 +2,15 @@
 
     python bench/rank.py [--device cuda] [--repeats 7] [--threads 2] [--json FILE]
 
-Both see the same images, eight at a time and in turns; times are the smallest over the repeats, so that other work on the
-machine counts as little as possible. Every rank is compared with a float64 SVD of the same image.
+Both see the same images, in turns. Times are the smallest over the repeats; the two-thread figures mean something only
+where two cores are free. Every rank is compared with a float64 SVD of the same image.
 """
 
 import argparse
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ SHAPES = (
     (32, 144, 128),
 )  # ViT-B/16 at 224 px, ViT-Ti/16, a small ViT on 12 × 12 patches
 SPECTRA = ("tokens", "collapsed", "gaussian")
-PIECE = 8  # images timed at once: short enough to find a quiet moment on a machine that others use too
 
 
 def make_patches(kind: str, shape: tuple[int, int, int], seed: int) -> Tensor:
@@ -74,31 +73,34 @@ def reference(patches: Tensor) -> dict[str, Tensor]:
     return {name: torch.stack(values).double() for name, values in rows.items()}
 
 
-def best_time(call: Callable[[Tensor], object], pieces: Sequence[Tensor], best: list[float]) -> None:
-    """Time the call on each piece and keep the smallest wall time seen of each, in seconds."""
-    for position, piece in enumerate(pieces):
-        if piece.is_cuda:
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        call(piece)
-        if piece.is_cuda:
-            torch.cuda.synchronize()
-        best[position] = min(best[position], time.perf_counter() - start)
+def best_times(work: dict[str, Callable[[], object]], repeats: int, device: str) -> dict[str, float]:
+    """Smallest wall time of each piece of work, in seconds."""
+    best = dict.fromkeys(work, float("inf"))
+    for turn in range(repeats + 1):
+        for name, call in work.items():
+            time.sleep(0.03)  # idle OpenMP threads spin for a while: not in the other's time
+            if device == "cuda":
+                torch.cuda.synchronize()
+            start = time.perf_counter()
+            call()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            if turn:  # the first turn warms up
+                best[name] = min(best[name], time.perf_counter() - start)
+    return best
 
 
 def measure(kind: str, shape: tuple[int, int, int], repeats: int, device: str) -> dict[str, Any]:
     patches = make_patches(kind, shape, seed=sum(shape)).to(device)
-    pieces = patches.split(PIECE)
-    work: dict[str, Callable[[Tensor], object]] = {
-        "loop": published_loop,
-        "published": lambda piece: patch_ranks(piece, ("published",)),
-        "all five": patch_ranks,
-    }
-    best = {name: [float("inf")] * len(pieces) for name in work}
-    for turn in range(repeats + 1):
-        for name, call in work.items():
-            best_time(call, pieces, best[name] if turn else best[name].copy())  # the first turn warms up
-    seconds = {name: sum(times) for name, times in best.items()}
+    seconds = best_times(
+        {
+            "loop": lambda: published_loop(patches),
+            "published": lambda: patch_ranks(patches, ("published",)),
+            "all five": lambda: patch_ranks(patches),
+        },
+        repeats,
+        device,
+    )
     truth, ours, loop = reference(patches.cpu()), patch_ranks(patches), published_loop(patches).cpu()
     wrong = {name: int((ours[name] != truth[name]).sum()) for name in ("published", "energy", "numerical")}
     wrong |= {name: int((ours[name] / truth[name] - 1).abs().gt(1e-5).sum()) for name in ("effective", "stable")}

@@ -89,7 +89,7 @@ def check_data(data: Mapping[str, Any] | str, concepts: str | None = None, *, qu
     return check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
 
 
-def report(run: str | Path) -> Path:
+def make_report(run: str | Path) -> Path:
     """Write a run's `report.html` again."""
     from conceptlens.report.page import render_report
     from conceptlens.runs import RunFolder

@@ -116,7 +116,7 @@ def _demo(args: argparse.Namespace, _: Words) -> int:
 
 
 def _report(args: argparse.Namespace, _: Words) -> int:
-    _say(f"written: {api.report(args.run)}")
+    _say(f"written: {api.make_report(args.run)}")
     return 0
 
 

@@ -29,7 +29,7 @@ class Magnet(nn.Module):
         *,
         temperature: float | Literal["calibrate"] = 1.0,
         learn_temperature: bool = False,
-        target_entropy: float = 0.4,
+        target_entropy: float = 0.5,
         token_norm: Literal["none", "layer"] = "none",
         pooling: Literal["sum", "mean"] = "sum",
         query_init: Literal["normal", "kmeans"] = "normal",

@@ -52,7 +52,7 @@ class ImplicitVQ(Regulariser):
         reduction: Reduction = "mean",
         init: Literal["kmeans", "uniform", "normal"] = "kmeans",
         learn: bool = True,
-        rate: float = 1.0,
+        rate: float = 10.0,
         revive: bool = True,
     ) -> None:
         """Implicit vector quantisation.

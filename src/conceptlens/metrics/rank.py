@@ -26,40 +26,43 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.special import entr
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from torch import Tensor
 
 from conceptlens.errors import UserError, unknown_name
 
-Matrices = TypeVar("Matrices", Tensor, npt.NDArray[np.float64])
+Floats = npt.NDArray[np.float64]
+Matrices = TypeVar("Matrices", Tensor, Floats)
 
-EPS = torch.finfo(torch.float64).eps
+EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)  # keeps the shares of a zero matrix out of 0 / 0
 ROUNDING = 1e-12  # of sums and quotients in float64, far above what they lose
-TINY = torch.finfo(torch.float64).tiny  # keeps the shares of a zero matrix out of 0 / 0
 
 
 @dataclass(frozen=True)
 class _Spectra:
     """Singular values of B matrices and what is known of their errors."""
 
-    sigma: Tensor  # (B, n) float64, descending
-    doubt: Tensor  # (B, n): width of the interval that holds each true σ
-    doubt_squared: Tensor  # (B, 1): bound on the error of each σ²
+    sigma: Floats  # (B, n), descending
+    doubt: Floats  # (B, n): width of the interval that holds each true σ
+    doubt_squared: Floats  # (B, 1): bound on the error of each σ²
     tolerance: float  # max(L, D) · ε of the input's type
 
 
 @dataclass(frozen=True)
 class _Ranks:
-    value: Tensor  # (B,) float64
-    open: Tensor  # (B,) bool: the errors' bounds allow another value
+    value: Floats  # (B,)
+    open: npt.NDArray[np.bool_]  # (B,): the errors' bounds allow another value
 
 
-def _share_rank(parts: Tensor, doubt: Tensor, threshold: float) -> _Ranks:
+def _share_rank(parts: Floats, doubt: Floats, threshold: float) -> _Ranks:
     """How many cumulative shares of `parts` (B, n) stay within the threshold; partial sums may err by `doubt` (B,)."""
-    total = parts.sum(1).clamp(min=TINY)
+    total = np.maximum(parts.sum(1), TINY)
     share = parts.cumsum(1) / total[:, None]
     margin = 2 * doubt / total + ROUNDING
-    return _Ranks((share <= threshold).sum(1).double(), ((share - threshold).abs() <= margin[:, None]).any(1))
+    near = np.abs(share - threshold) <= margin[:, None]
+    return _Ranks((share <= threshold).sum(1).astype(np.float64), near.any(1))
 
 
 def _published(spectra: _Spectra, threshold: float) -> _Ranks:
@@ -71,25 +74,24 @@ def _energy(spectra: _Spectra, threshold: float) -> _Ranks:
 
 
 def _numerical(spectra: _Spectra, threshold: float) -> _Ranks:
-    squared, edge = spectra.sigma**2, (spectra.sigma[:, :1] * spectra.tolerance) ** 2
-    near = (squared - edge).abs() <= 2 * spectra.doubt_squared
-    exceeds = spectra.sigma > spectra.sigma[:, :1] * spectra.tolerance
-    return _Ranks(exceeds.sum(1).double(), near.any(1))
+    edge = spectra.sigma[:, :1] * spectra.tolerance
+    near: npt.NDArray[np.bool_] = np.abs(spectra.sigma**2 - edge**2) <= 2 * spectra.doubt_squared
+    return _Ranks((spectra.sigma > edge).sum(1).astype(np.float64), near.any(1))
 
 
 def _effective(spectra: _Spectra, threshold: float) -> _Ranks:
-    share = spectra.sigma / spectra.sigma.sum(1, keepdim=True).clamp(min=TINY)
-    return _settled(torch.special.entr(share).sum(1).exp())
+    share = spectra.sigma / np.maximum(spectra.sigma.sum(1, keepdims=True), TINY)
+    return _settled(np.exp(entr(share).sum(1)))
 
 
 def _stable(spectra: _Spectra, threshold: float) -> _Ranks:
     squared = spectra.sigma**2
-    return _settled(squared.sum(1) / squared[:, 0].clamp(min=TINY))
+    return _settled(squared.sum(1) / np.maximum(squared[:, 0], TINY))
 
 
-def _settled(value: Tensor) -> _Ranks:
+def _settled(value: Floats) -> _Ranks:
     """A rank that is no count has no edge to be on the wrong side of."""
-    return _Ranks(value, torch.zeros_like(value, dtype=torch.bool))
+    return _Ranks(value, np.zeros(len(value), dtype=bool))
 
 
 DEFINITIONS: Mapping[str, Callable[[_Spectra, float], _Ranks]] = MappingProxyType(
@@ -130,20 +132,20 @@ def patch_ranks(
     if patches.numel() == 0:
         return {name: torch.zeros(len(patches), dtype=torch.float64) for name in definitions}
     eigenvalues = _eigenvalues(patches, centred)
-    broken, zero = eigenvalues.isnan().any(1), eigenvalues[:, 0] == 0
-    spectra = _from_gram(eigenvalues.nan_to_num(0.0), patches)
+    broken, zero = np.isnan(eigenvalues).any(1), eigenvalues[:, 0] == 0
+    spectra = _from_gram(np.nan_to_num(eigenvalues), patches)
     ranks = {name: DEFINITIONS[name](spectra, threshold) for name in definitions}
     values = {name: rank.value for name, rank in ranks.items()}
-    left_open = torch.stack([rank.open for rank in ranks.values()]).any(0) if ranks else torch.zeros_like(broken)
-    again = (left_open & ~broken & ~zero).nonzero()[:, 0]
-    if len(again):
-        exact = _from_svd(patches[again.to(patches.device)].cpu(), centred)
+    left_open = np.any([rank.open for rank in ranks.values()], axis=0) & ~broken & ~zero
+    if left_open.any():
+        again = torch.from_numpy(np.flatnonzero(left_open)).to(patches.device)
+        exact = _from_svd(patches[again].cpu(), centred)
         for name, value in values.items():
-            value[again] = DEFINITIONS[name](exact, threshold).value
+            value[left_open] = DEFINITIONS[name](exact, threshold).value
     for value in values.values():
         value[zero] = 0.0
-        value[broken] = torch.nan
-    return values
+        value[broken] = np.nan
+    return {name: torch.from_numpy(value) for name, value in values.items()}
 
 
 def rank_columns(patches: Tensor) -> dict[str, Tensor]:
@@ -163,18 +165,18 @@ def rank_summary(patches: Tensor) -> dict[str, float | None]:
     return rank_means({name: column.cpu().numpy() for name, column in rank_columns(patches).items()})
 
 
-def _from_gram(eigenvalues: Tensor, patches: Tensor) -> _Spectra:
-    squared = eigenvalues.clamp(min=0.0)
+def _from_gram(eigenvalues: Floats, patches: Tensor) -> _Spectra:
+    squared = np.maximum(eigenvalues, 0.0)
     # Dot products of m terms and the reduction to tridiagonal form err by up to about m · ε · trace, usually far less.
-    error = max(patches.shape[1:]) * EPS * squared.sum(1, keepdim=True)
-    doubt = (squared + error).sqrt() - (squared - error).clamp(min=0.0).sqrt()
-    return _Spectra(squared.sqrt(), doubt, error, _tolerance(patches))
+    error = max(patches.shape[1:]) * EPS * squared.sum(1, keepdims=True)
+    doubt = np.sqrt(squared + error) - np.sqrt(np.maximum(squared - error, 0.0))
+    return _Spectra(np.sqrt(squared), doubt, error, _tolerance(patches))
 
 
 def _from_svd(patches: Tensor, centred: bool) -> _Spectra:
     matrices = _unit_scale(patches.double())
-    sigma = torch.linalg.svdvals(_centre(matrices) if centred else matrices)
-    return _Spectra(sigma, torch.zeros_like(sigma), torch.zeros_like(sigma[:, :1]), _tolerance(patches))
+    sigma = torch.linalg.svdvals(_centre(matrices) if centred else matrices).numpy()
+    return _Spectra(sigma, np.zeros_like(sigma), np.zeros_like(sigma[:, :1]), _tolerance(patches))
 
 
 def _tolerance(patches: Tensor) -> float:
@@ -201,7 +203,7 @@ def _gram(matrices: Matrices) -> Matrices:
     return gram
 
 
-def _eigenvalues(patches: Tensor, centred: bool) -> Tensor:
+def _eigenvalues(patches: Tensor, centred: bool) -> Floats:
     """Float64 eigenvalues (B, n) of the smaller Gram matrix, descending; NaN for an image with broken tokens.
 
     One image a thread: LAPACK gains little from two threads in a matrix this small, but wholly from two matrices. NumPy
@@ -218,22 +220,24 @@ def _eigenvalues(patches: Tensor, centred: bool) -> Tensor:
         patches = _gram(_centre(matrices) if centred else matrices).cpu()
     array, threads = patches.numpy(), torch.get_num_threads()
 
-    def solve(images: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def solve(images: npt.NDArray[Any]) -> Floats:
         gram = images if on_gpu else _gram_of(images, centred)
         # A token that is not finite leaves its trace on the diagonal.
         broken = ~np.isfinite(np.trace(gram, axis1=1, axis2=2))
         gram[broken] = 0.0
-        eigenvalues: npt.NDArray[np.float64] = np.linalg.eigvalsh(gram).astype(np.float64)[:, ::-1]
+        eigenvalues: Floats = np.linalg.eigvalsh(gram).astype(np.float64)[:, ::-1]
         eigenvalues[broken] = np.nan
         return eigenvalues
 
-    # Pieces of a few images: no thread waits long for the last one, and memory does not grow with B.
-    pieces = np.array_split(array, max(min(len(array), 4 * threads), len(array) // 4))
+    # Pieces of a few images keep memory small, but NumPy lets other threads run only beside more than 500 rows of work.
+    least = 500 // min(patches.shape[1:]) + 1
+    size = max(least, min(8, -(-len(array) // threads)))
+    pieces = np.array_split(array, -(-len(array) // size))
     with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
-        return torch.from_numpy(np.concatenate(list(pool.map(solve, pieces))))
+        return np.concatenate(list(pool.map(solve, pieces)))
 
 
-def _gram_of(images: npt.NDArray[Any], centred: bool) -> npt.NDArray[np.float64]:
+def _gram_of(images: npt.NDArray[Any], centred: bool) -> Floats:
     matrices = images.astype(np.float64)
     with np.errstate(invalid="ignore"):
         return _gram(_centre(matrices) if centred else matrices)

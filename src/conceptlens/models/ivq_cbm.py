@@ -44,13 +44,13 @@ class IVQCBM(ConceptModel):
         slots: Literal["concept", "axis"] = "concept",
         temperature: float | Literal["calibrate"] = "calibrate",
         learn_temperature: bool = False,
-        target_entropy: float = 0.4,
+        target_entropy: float = 0.5,
         hold_entropy: bool = True,
         token_norm: Literal["layer", "none"] = "layer",
         pooling: Literal["sum", "mean"] = "sum",
         query_init: Literal["kmeans", "normal"] = "kmeans",
         learn_queries: bool = True,
-        query_rate: float = 10.0,
+        query_rate: float = 1.0,
         refill: bool = True,
         project: Literal["linear", "ffn"] = "linear",
         logit_scale: float = 10.0,
@@ -149,4 +149,4 @@ class IVQCBM(ConceptModel):
         refilled = self.magnet.refill(tokens.patches) if self.refills else 0
         if self.holds:
             self.magnet.calibrate(self.magnet.normalise(tokens.patches))
-        return {"slots_refilled": float(refilled), "temperature": float(self.magnet.log_temperature.exp())}
+        return {"slots_refilled": float(refilled), "temperature": float(self.magnet.log_temperature.detach().exp())}

@@ -43,7 +43,7 @@ def load_card(folder: Path) -> Card:
     raw: dict[str, Any] = read_json(folder / "model.json")
     raw.pop("schema", None)
     try:
-        return TypeAdapter(Card).validate_python(raw, strict=True)
+        return TypeAdapter(Card).validate_python(raw)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -10,13 +10,13 @@ from conceptlens.report.material import Material
 LARGEST_MATRIX = 16  # classes; beyond, the most frequent confusions are listed instead
 MOST_CONFUSIONS = 20
 MOST_PROBABLE = (
-    "When each image gets its most probable class, recall is the share of a class that is found, and precision the share "
-    "of the images called by a class's name that belong to it."
+    "When each image gets its most probable class, recall is the share of a class that is found, and precision the "
+    "share of the images called by a class's name that belong to it."
 )
 OPERATING_POINT = (
     "Sensitivity, specificity, positive (PPV) and negative (NPV) predictive value ask one class against the rest, at a "
-    "threshold chosen on validation images. Predictive values hold for classes as frequent as in these images; at another "
-    "frequency, as in a clinic, they differ."
+    "threshold chosen on validation images. Predictive values hold for classes as frequent as in these images; at "
+    "another frequency, as in a clinic, they differ."
 )
 
 

@@ -64,5 +64,5 @@ def _environment(material: Material) -> list[tuple[str, Any]]:
         ("Packages", ", ".join(f"{name} {version}" for name, version in packages.items() if version)),
         ("System", value_of(found, "machine.system")),
         ("Processor", f"{value_of(found, 'machine.processor')}, {value_of(found, 'machine.cpus')} CPUs"),
-        ("Device", f"{found.get('device')}, {found.get('threads')} threads, {found.get('processes')} processes"),
+        ("Device", f"{found.get('device')}; threads: {found.get('threads')}; processes: {found.get('processes')}"),
     ]
