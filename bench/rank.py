@@ -1,8 +1,8 @@
 """Ranks of patch matrices: a loop of one full SVD per image, as in published code, against `patch_ranks`, in one run.
 
-    python bench/rank.py [--device cuda] [--repeats 7] [--threads 2] [--json FILE]
+    python bench/rank.py [--device cuda] [--repeats 5] [--threads 2] [--json FILE]
 
-Both see the same images, in turns. Times are the smallest over the repeats; the two-thread figures mean something only
+Both see the same images. Times are the smallest over the repeats; the two-thread figures mean something only
 where two cores are free. Every rank is compared with a float64 SVD of the same image.
 """
 
@@ -74,19 +74,16 @@ def reference(patches: Tensor) -> dict[str, Tensor]:
 
 
 def best_times(work: dict[str, Callable[[], object]], repeats: int, device: str) -> dict[str, float]:
-    """Smallest wall time of each piece of work, in seconds."""
+    """Smallest wall time of each piece of work, in seconds; two rounds, in each the repeats of one after another."""
     best = dict.fromkeys(work, float("inf"))
-    for turn in range(repeats + 1):
-        for name, call in work.items():
-            time.sleep(0.03)  # idle OpenMP threads spin for a while: not in the other's time
-            if device == "cuda":
-                torch.cuda.synchronize()
+    for name, call in [*work.items(), *work.items()]:
+        time.sleep(0.05)  # OpenMP threads spin for a while after their work: not in the next one's time
+        for _ in range(repeats):
             start = time.perf_counter()
             call()
             if device == "cuda":
                 torch.cuda.synchronize()
-            if turn:  # the first turn warms up
-                best[name] = min(best[name], time.perf_counter() - start)
+            best[name] = min(best[name], time.perf_counter() - start)
     return best
 
 
@@ -139,7 +136,7 @@ def machine(device: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

@@ -72,7 +72,7 @@ def full_summary(
             predictions.concept_logits,
             truth,
             concepts,
-            class_labels=labels if source.task != "multilabel" else None,
+            class_labels=labels,
             priors=priors,
             bins=config.bins,
         ),

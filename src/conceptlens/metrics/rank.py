@@ -16,6 +16,7 @@ float64 SVD. The counts are then those of a float64 SVD; `effective` and `stable
 better than 1e-5.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -75,8 +76,8 @@ def _energy(spectra: _Spectra, threshold: float) -> _Ranks:
 
 def _numerical(spectra: _Spectra, threshold: float) -> _Ranks:
     edge = spectra.sigma[:, :1] * spectra.tolerance
-    near: npt.NDArray[np.bool_] = np.abs(spectra.sigma**2 - edge**2) <= 2 * spectra.doubt_squared
-    return _Ranks((spectra.sigma > edge).sum(1).astype(np.float64), near.any(1))
+    near = np.abs(spectra.sigma**2 - edge**2) <= 2 * spectra.doubt_squared
+    return _Ranks((spectra.sigma > edge).sum(1).astype(np.float64), np.any(near, axis=1))
 
 
 def _effective(spectra: _Spectra, threshold: float) -> _Ranks:
@@ -206,9 +207,9 @@ def _gram(matrices: Matrices) -> Matrices:
 def _eigenvalues(patches: Tensor, centred: bool) -> Floats:
     """Float64 eigenvalues (B, n) of the smaller Gram matrix, descending; NaN for an image with broken tokens.
 
-    One image a thread: LAPACK gains little from two threads in a matrix this small, but wholly from two matrices. NumPy
-    rather than torch because it forms X Xᵀ with half the work (syrk), and its threads are bounded without touching
-    torch's. A GPU forms the Gram matrices and leaves the rest to the CPU, which is several times faster at it.
+    Each thread has images of its own: LAPACK gains little from two threads in one matrix this small. NumPy rather than
+    torch because it forms X Xᵀ with half the work (syrk), and its threads are bounded without touching torch's. A GPU
+    forms the Gram matrices and leaves the rest to the CPU, which is faster at it.
     """
     if patches.dtype == torch.float64:
         patches = _unit_scale(patches)
@@ -233,14 +234,20 @@ def _eigenvalues(patches: Tensor, centred: bool) -> Floats:
     least = 500 // min(patches.shape[1:]) + 1
     size = max(least, min(8, -(-len(array) // threads)))
     pieces = np.array_split(array, -(-len(array) // size))
-    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
-        return np.concatenate(list(pool.map(solve, pieces)))
+    with _blas().limit(limits=1):
+        return np.concatenate(list(_pool(threads, os.getpid()).map(solve, pieces)))
 
 
 def _gram_of(images: npt.NDArray[Any], centred: bool) -> Floats:
     matrices = images.astype(np.float64)
     with np.errstate(invalid="ignore"):
         return _gram(_centre(matrices) if centred else matrices)
+
+
+@cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that stay, since starting them costs as much as an image; a forked process needs its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="patch-ranks")
 
 
 @cache
