@@ -1,7 +1,23 @@
 """Values that have the right type and still cannot be meant."""
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+
 from conceptlens.errors import UserError
 from conceptlens.recipe.schema import Recipe
+
+
+def _numbers(node: object, path: str = "") -> Iterator[tuple[str, float]]:
+    """Every number of a recipe with its dotted key."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _numbers(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(node, Sequence) and not isinstance(node, str):
+        for value in node:
+            yield from _numbers(value, path)
+    elif isinstance(node, float):
+        yield path, node
 
 
 def check_recipe(recipe: Recipe, where: str) -> None:
@@ -13,6 +29,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         if not fine:
             raise UserError(f"{where}: {key}: expected {words}, found {came!r}.")
 
+    for key, number in _numbers(asdict(recipe)):
+        need(key, math.isfinite(number), "a finite number", number)
     split = data.split
     need("data.source", bool(data.source.strip()), "the name of a data set, a folder or a table", data.source)
     need("data.split.val", 0 < split.val < 1, "a share between 0 and 1", split.val)
@@ -42,7 +60,10 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         f"a divisor of the batch size {training.batch_size}",
         training.accumulate,
     )
-    need("training.learning_rate", 0 < training.learning_rate < 10, "a rate above 0", training.learning_rate)
+    rates = [("training.learning_rate", training.learning_rate), ("encoder.learning_rate", encoder.learning_rate)]
+    rates += [(f"training.stages ({stage.name}).learning_rate", stage.learning_rate) for stage in training.stages]
+    for key, rate in rates:
+        need(key, rate is None or 0 < rate < 10, "a rate above 0, below 10", rate)
     need("training.final_rate", 0 < training.final_rate <= 1, "above 0, at most 1", training.final_rate)
     for key in ("weight_decay", "warmup", "clip", "patience", "checkpoint_every", "rank_every", "rank_images"):
         need(f"training.{key}", getattr(training, key) >= 0, "0 or more", getattr(training, key))
@@ -50,7 +71,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     need(
         "training.betas", all(0 <= beta < 1 for beta in training.betas), "two numbers from 0 to below 1", training.betas
     )
-    need("training.threads", training.threads is None or training.threads >= 1, "1 or more", training.threads)
+    threads = training.threads
+    need("training.threads", threads is None or 1 <= threads <= 1024, "1 to 1024", threads)
     need("training.augment.crop", 0 < augment.crop <= 1, "an area above 0, at most 1", augment.crop)
     for key in ("brightness", "contrast", "saturation"):
         need(f"training.augment.{key}", 0 <= getattr(augment, key) < 1, "0 to below 1", getattr(augment, key))
@@ -60,6 +82,13 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         0 <= training.loss.label_smoothing < 1,
         "0 to below 1",
         training.loss.label_smoothing,
+    )
+    balance = training.loss.class_balance
+    need(
+        "training.loss.class_balance",
+        isinstance(balance, str) or (all(weight >= 0 for weight in balance) and any(balance)),
+        "weights of 0 or more, not all of them 0",
+        balance,
     )
     for key in ("class_weight", "concept_weight"):
         need(f"training.loss.{key}", getattr(training.loss, key) >= 0, "0 or more", getattr(training.loss, key))
@@ -75,4 +104,4 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     need("metrics.confidence", 0 < metrics.confidence < 1, "between 0 and 1", metrics.confidence)
     need("metrics.bins", metrics.bins >= 2, "2 or more", metrics.bins)
     need("metrics.rank_images", metrics.rank_images >= 0, "0 or more", metrics.rank_images)
-    need("seed", 0 <= recipe.seed < 2**31, "a whole number from 0", recipe.seed)
+    need("seed", 0 <= recipe.seed < 2**31, "a whole number from 0 to 2147483647", recipe.seed)
