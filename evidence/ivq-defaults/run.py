@@ -46,7 +46,7 @@ def measure(variant: str, seed: int, out: Path) -> dict[str, Any]:
     run = cl.train(recipe, overwrite=True, quiet=True)
     test = read_json(run.path / "metrics.json")["splits"]["test"]
     codebook, slots = test.get("codebook", {}), test.get("slots", {})
-    care = [line for line in run.read_history() if line.get("kind") == "care"]
+    care = [line for line in run.read_history() if line.get("kind") == "upkeep"]
     return {
         "name": variant,
         "seed": seed,

@@ -280,7 +280,8 @@ def _reason(error: BaseException) -> str | None:
         errno.EFBIG,
     ):
         return f"{error.filename}: {error.strerror}."
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+    out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if out_of_memory or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error)):
         return "Out of memory. Try a smaller training.batch_size or encoder.image_size, or training.accumulate above 1."
     return None
 

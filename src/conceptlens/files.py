@@ -16,6 +16,8 @@ import yaml
 from conceptlens.errors import UserError
 
 SCHEMA = 1
+MAX_YAML = 5_000_000  # characters
+MAX_DEPTH = 50  # levels of nesting in YAML
 
 
 def _flush_folder(folder: Path) -> None:
@@ -130,20 +132,24 @@ _StrictSafeLoader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|false|
 
 def parse_yaml(text: str, *, where: str) -> Any:
     """YAML from a stranger: no code, no aliases, errors that name the line."""
-    if len(text) > 20_000_000:
-        raise UserError(f"{where}: {len(text):,} characters are too many for a YAML file; at most 20,000,000 are read.")
+    if len(text) > MAX_YAML:
+        raise UserError(
+            f"{where}: {len(text):,} characters are too many for a YAML file; at most {MAX_YAML:,} are read."
+        )
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            # A few nested aliases stand for billions of values.
-            raise UserError(f"{where}: aliases (*name) are not read; write the values out.")
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise UserError(f"{where}: nested more than {MAX_DEPTH} levels deep; nothing here needs that.")
+            if isinstance(event, yaml.AliasEvent):  # a few nested aliases stand for billions of values
+                raise UserError(f"{where}: aliases (*name) are not read; write the values out.")
         return yaml.load(text, Loader=_StrictSafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error)
         raise UserError(f"{where}:{line} is not valid YAML: {problem}.") from None
-    except RecursionError:
-        raise UserError(f"{where}: nested too deeply to be read.") from None
 
 
 def read_yaml(path: Path) -> Any:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from conceptlens.errors import UserError
+
 T = TypeVar("T")
 
 
@@ -42,7 +44,14 @@ class Launched(Processes):
         # Buffers hold counts of each process's own: they must not be overwritten by the first one's.
         keep = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
         # Precision is ours: Accelerate's is fixed for the life of a process and rewrites the model's forward.
-        self.accelerator = Accelerator(mixed_precision="no", kwargs_handlers=[keep])
+        launched = int(os.environ.get("WORLD_SIZE", "1"))
+        alone_on_cpu = launched > 1 and not torch.cuda.is_available()  # Accelerate would start no group otherwise
+        self.accelerator = Accelerator(cpu=alone_on_cpu, mixed_precision="no", kwargs_handlers=[keep])
+        if self.accelerator.num_processes != launched:
+            raise UserError(
+                f"{launched} processes were launched, but {self.accelerator.num_processes} found each other. Use "
+                "`accelerate launch --multi_gpu --num_processes N -m conceptlens …`, also on CPUs."
+            )
         self.half = precision == "bf16"
         super().__init__(self.accelerator.device)
         self.index, self.count = self.accelerator.process_index, self.accelerator.num_processes
@@ -53,8 +62,16 @@ class Launched(Processes):
 
     def wrap(self, module: nn.Module) -> nn.Module:
         """The module on its device, with gradients averaged over processes if there are several."""
+        if self.count > 1 and self.device.type == "cuda":
+            module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
         wrapped: nn.Module = self.accelerator.prepare_model(module)
         return wrapped
+
+    def agree(self, module: nn.Module) -> None:
+        """Give every process the main one's parameters, after a change that no gradient made."""
+        if self.count > 1:
+            for parameter in module.parameters():
+                torch.distributed.broadcast(parameter.data, src=0)
 
     def backward(self, loss: Tensor) -> None:
         """Gradients of this process's part of the batch's loss; shared with the others at the last part.

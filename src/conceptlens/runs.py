@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from conceptlens.errors import UserError, did_you_mean
 from conceptlens.files import read_json, remove_leftovers, write_json, write_text
@@ -74,6 +74,11 @@ class RunFolder:
     @property
     def info(self) -> dict[str, Any]:
         info: dict[str, Any] = read_json(self.path / "run.json")
+        if not isinstance(info, dict) or info.get("status") not in get_args(Status):
+            raise UserError(
+                f"{self.path / 'run.json'}: expected what training writes, with a status of "
+                f"{', '.join(get_args(Status))}. It was edited or damaged; copy the run folder again."
+            )
         return info
 
     @property

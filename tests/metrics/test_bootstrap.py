@@ -131,7 +131,7 @@ def test_images_of_one_group_are_worth_one() -> None:
 def test_headline_statistics_equal_the_metrics_they_stand_beside() -> None:
     logits, labels, concept_logits, marks = some_run()
     ones = np.ones((1, len(labels)))
-    found = class_metrics(logits, labels, "single")
+    found = class_metrics(class_probabilities(logits, "single"), labels, "single")
     for name, statistic in class_statistics(class_probabilities(logits, "single"), labels, "single").items():
         assert statistic(ones)[0] == pytest.approx(found[name.removeprefix("class.")])
     described = concept_metrics(concept_logits, marks, CONCEPTS)
@@ -155,9 +155,10 @@ def test_multilabel_statistics_equal_the_metrics() -> None:
 def test_intervals_of_a_run() -> None:
     logits, labels, concept_logits, marks = some_run(200)
     config = MetricsConfig(bootstrap=200)
-    given = (logits, labels, concept_logits, marks, CONCEPTS)
+    shares = class_probabilities(logits, "single")
+    given = (shares, labels, concept_logits, marks, CONCEPTS)
     found = metric_intervals(*given, None, config)
-    points = {f"class.{k}": v for k, v in class_metrics(logits, labels, "single").items()}
+    points = {f"class.{k}": v for k, v in class_metrics(shares, labels, "single").items()}
     points |= {f"concept.{k}": v for k, v in concept_metrics(concept_logits, marks, CONCEPTS).items()}
     assert set(found) == {
         "class.accuracy",
@@ -174,7 +175,7 @@ def test_intervals_of_a_run() -> None:
     assert metric_intervals(*given, None, config) == found
     assert metric_intervals(*given, None, MetricsConfig(bootstrap=0)) == {}
     assert set(metric_intervals(*given, ["one patient"] * 200, config).values()) == {None}
-    nothing = metric_intervals(logits, labels * 0 - 1, concept_logits, marks * 0 - 1, CONCEPTS, None, config)
+    nothing = metric_intervals(shares, labels * 0 - 1, concept_logits, marks * 0 - 1, CONCEPTS, None, config)
     assert set(nothing.values()) == {None}
 
 

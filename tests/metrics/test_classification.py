@@ -22,7 +22,7 @@ def some_task(n: int = 200, classes: int = 7, seed: int = 0) -> tuple[np.ndarray
 def test_single_equals_scikit_learn() -> None:
     logits, labels = some_task()
     probabilities, predicted = softmax(logits, axis=1), logits.argmax(1)
-    found = class_metrics(logits, labels, "single")
+    found = class_metrics(class_probabilities(logits, "single"), labels, "single")
     assert found["n"] == 200
     assert found["accuracy"] == pytest.approx(sk.accuracy_score(labels, predicted))
     assert found["balanced_accuracy"] == pytest.approx(sk.balanced_accuracy_score(labels, predicted))
@@ -42,7 +42,7 @@ def test_single_equals_scikit_learn() -> None:
 
 def test_ordinal_kappa() -> None:
     logits, labels = some_task(classes=4)
-    found = class_metrics(logits, labels, "ordinal")
+    found = class_metrics(class_probabilities(logits, "ordinal"), labels, "ordinal")
     expected = sk.cohen_kappa_score(labels, logits.argmax(1), weights="quadratic")
     assert found["quadratic_weighted_kappa"] == pytest.approx(expected)
     assert "top5" not in found
@@ -56,8 +56,9 @@ def test_images_without_a_label_are_left_out() -> None:
     logits, labels = some_task(60, 3)
     masked = np.where(np.arange(60) % 3 == 0, -1, labels)
     kept = masked >= 0
-    assert class_metrics(logits, masked, "single") == class_metrics(logits[kept], labels[kept], "single")
-    assert choose_thresholds(logits, masked, "single") == choose_thresholds(logits[kept], labels[kept], "single")
+    shares = class_probabilities(logits, "single")
+    assert class_metrics(shares, masked, "single") == class_metrics(shares[kept], labels[kept], "single")
+    assert choose_thresholds(shares, masked, "single") == choose_thresholds(shares[kept], labels[kept], "single")
 
 
 def test_operating_point_by_hand() -> None:
@@ -110,7 +111,7 @@ def test_multilabel_equals_scikit_learn() -> None:
     probabilities = expit(logits)
     thresholds = [0.4, 0.5, 0.3, 0.6]
     predicted = (probabilities >= thresholds).astype(int)
-    found = class_metrics(logits, labels, "multilabel", thresholds)
+    found = class_metrics(class_probabilities(logits, "multilabel"), labels, "multilabel", thresholds)
     assert found["subset_accuracy"] == pytest.approx(sk.accuracy_score(labels, predicted))
     assert found["accuracy"] == pytest.approx((labels == predicted).mean())
     assert found["f1_macro"] == pytest.approx(sk.f1_score(labels, predicted, average="macro"))
@@ -144,13 +145,12 @@ def test_nothing_to_measure_is_valid_json(task: str) -> None:
         json.dumps(found, allow_nan=False)
 
 
-def test_probabilities_are_recognised() -> None:
-    probabilities = np.array([[0.2, 0.8], [0.5, 0.5]])
-    assert class_probabilities(probabilities, "single") is probabilities
-    assert class_probabilities(probabilities * 3, "single") == pytest.approx(softmax(probabilities * 3, axis=1))
-    assert class_probabilities([[0.2, 0.2]], "single") == pytest.approx(0.5)
-    assert class_probabilities([[0.2, 0.2]], "multilabel") == pytest.approx(0.2)
-    assert class_probabilities([[-2.0, 0.2]], "multilabel") == pytest.approx(expit([[-2.0, 0.2]]))
+def test_logits_become_probabilities_and_are_never_guessed() -> None:
+    logits = np.array([[0.2, 0.8], [0.5, 0.5]])  # could be taken for probabilities
+    assert class_probabilities(logits, "single") == pytest.approx(softmax(logits, axis=1))
+    assert class_probabilities(logits, "multilabel") == pytest.approx(expit(logits))
+    with pytest.raises(UserError, match="convert logits"):
+        class_metrics(np.array([[-1.0, 2.0]]), [0], "single")
 
 
 def test_bad_input_is_explained() -> None:

@@ -70,3 +70,37 @@ def test_the_border_of_an_empty_slot() -> None:
 def test_wrong_number_of_slots() -> None:
     with pytest.raises(UserError, match=r"\(B, L, 4\), found \(1, 2, 3\)"):
         AssignmentUse(4).update(torch.ones(1, 2, 3) / 3)
+
+
+def test_counts_of_several_processes_add_up_to_one_pass() -> None:
+    generator = torch.Generator().manual_seed(1)
+    codes = torch.randint(0, 5, (7, 4), generator=generator)  # code 5 is never the nearest
+    whole, parts = CodebookUse(6), [CodebookUse(6), CodebookUse(6), CodebookUse(6)]
+    whole.update(codes)
+    for part, rows in zip(parts, (codes[:3], codes[3:], codes[:0]), strict=True):
+        part.update(rows)
+    for other in parts[1:]:
+        parts[0].add(other)
+    assert parts[0].counts.tolist() == whole.counts.tolist()
+    assert parts[0].summary() == whole.summary()
+    assert parts[0].summary()["dead"] == [5]
+
+
+def test_assignments_of_several_processes_add_up_to_one_pass() -> None:
+    generator = torch.Generator().manual_seed(2)
+    assignment = torch.rand(6, 5, 3, generator=generator).softmax(-1)
+    whole, parts = AssignmentUse(3), [AssignmentUse(3), AssignmentUse(3), AssignmentUse(3)]
+    whole.update(assignment)
+    for part, rows in zip(parts, (assignment[:2], assignment[2:], None), strict=True):
+        if rows is not None:  # a process may have had no image
+            part.update(rows)
+    for other in parts[1:]:
+        parts[0].add(other)
+    one, sum_of = whole.summary(), parts[0].summary()
+    assert parts[0].patches == whole.patches == 30
+    assert sum_of["assignment_entropy"] == pytest.approx(one["assignment_entropy"])
+    assert sum_of["slot_mass"] == pytest.approx(one["slot_mass"])
+    assert sum_of["empty_slots"] == one["empty_slots"]
+    first = AssignmentUse(3)
+    first.add(whole)  # also where the main process is the one without
+    assert first.summary()["slot_mass"] == pytest.approx(one["slot_mass"])

@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import conceptlens as cl
-from conceptlens.files import write_text
+from conceptlens.files import read_json, write_text
 from conceptlens.recipe.parse import load_recipe, recipe_yaml
+from tests.training.test_resume import KILLER
 from tests.training.tiny import tiny
 
 
@@ -31,43 +33,56 @@ def numbers(node: object, path: str = "") -> dict[str, float]:
     return {path: float(node)} if isinstance(node, (int, float)) else {}
 
 
-def test_two_processes_equal_one(tmp_path: Path) -> None:
-    changes = {"training__loss__concept": "axis", "data__shapes__unknown": 0.2, "data__shapes__n": 120}
-    one = cl.train(tiny(tmp_path / "one", **changes), quiet=True).path
-    recipe = tmp_path / "recipe.yaml"
-    write_text(recipe, recipe_yaml(load_recipe(tiny(tmp_path / "two", **changes))))
-    launch = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--cpu",
-        "--num_processes",
-        "2",
-        "--num_machines",
-        "1",
-    ]
-    launch += [
-        "--mixed_precision",
-        "no",
-        "--dynamo_backend",
-        "no",
-        "--main_process_port",
-        str(free_port()),
-        "-m",
-        "conceptlens",
-    ]
-    env = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*launch, "train", str(recipe), "--quiet"], capture_output=True, text=True, check=False, env=env
-    )
+def launch(*words: str) -> subprocess.CompletedProcess[str]:
+    """Two processes; on a machine without GPUs they talk through gloo."""
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+    command += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    command += ["--main_process_port", str(free_port()), *words]
+    env = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+def losses(run: Path) -> list[float]:
+    lines = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+CHANGES = {
+    "training__loss__concept": "axis",
+    "data__shapes__unknown": 0.2,
+    "data__shapes__n": 120,
+    "training__ema": 0.9,
+    "metrics__rank_images": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cl.train(tiny(tmp_path_factory.mktemp("one") / "run", **CHANGES), quiet=True).path
+
+
+def test_two_processes_equal_one(one: Path, tmp_path: Path) -> None:
+    recipe, two = tmp_path / "recipe.yaml", tmp_path / "two"
+    write_text(recipe, recipe_yaml(load_recipe(tiny(two, training__accumulate=2, **CHANGES))))
+    done = launch("-m", "conceptlens", "train", str(recipe), "--quiet")
     assert done.returncode == 0, done.stderr[-3000:]
+    assert read_json(two / "environment.json")["processes"] == 2
     assert done.stdout.count("class balanced accuracy") == 1  # one voice
-    a, b = (numbers(json.loads((run / "metrics.json").read_text())) for run in (one, tmp_path / "two"))
+    a, b = (numbers(read_json(run / "metrics.json")) for run in (one, two))
     assert a.keys() == b.keys()
     for name in a:
         assert np.isclose(a[name], b[name], atol=1e-4), name
-    first, second = (
-        [json.loads(line)["loss"] for line in (run / "history.jsonl").read_text().splitlines() if '"loss"' in line]
-        for run in (one, tmp_path / "two")
-    )
-    np.testing.assert_allclose(first, second, atol=1e-4)
+    np.testing.assert_allclose(losses(one), losses(two), atol=1e-4)
+
+
+def test_two_processes_resume_in_the_middle_of_an_epoch(one: Path, tmp_path: Path) -> None:
+    recipe, two, killer = tmp_path / "recipe.yaml", tmp_path / "two", tmp_path / "killer.py"
+    write_text(recipe, recipe_yaml(load_recipe(tiny(two, **CHANGES))))
+    write_text(killer, KILLER)
+    words = ["conceptlens.training.loop", "augment", "8", "train", str(recipe), "--quiet"]
+    assert launch(str(killer), *words).returncode != 0
+    position = read_json(sorted((two / "state").glob("0*"))[-1] / "position.json")
+    assert position["step"] > 0  # in the middle of an epoch
+    done = launch("-m", "conceptlens", "resume", str(two), "--quiet")
+    assert done.returncode == 0, done.stderr[-3000:]
+    np.testing.assert_allclose(losses(one), losses(two), atol=1e-4)

@@ -118,3 +118,22 @@ def test_states_keep_the_last_two(tmp_path: Path) -> None:
     assert len(states) == 2
     named = {read_json(out / "state" / state / "position.json")["best_file"] for state in states}
     assert {file.name for file in (out / "state").glob("best-*")} == named
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training__patience": 1, "training__epochs": 6, "training__learning_rate": 1e-6},
+        {"training__stages": [{"name": "a", "epochs": 1}, {"name": "b", "epochs": 1, "train": ["model"]}]},
+        {"training__validate_every": 2, "training__checkpoint_every": 3},
+    ],
+)
+def test_killed_while_measuring_after_early_stopping_stages_or_sparse_validation(
+    changes: dict[str, object], tmp_path: Path
+) -> None:
+    first, second, recipe = tmp_path / "first", tmp_path / "second", tmp_path / "recipe.yaml"
+    cl.train(tiny(first, **changes), quiet=True)
+    write_text(recipe, recipe_yaml(load_recipe(tiny(second, **changes))))
+    run_and_kill(("conceptlens.training.train", "save_model", 1), "train", str(recipe), "--quiet")
+    cl.resume(second, quiet=True)
+    same(first, second)

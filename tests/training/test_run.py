@@ -52,11 +52,11 @@ def test_history_has_losses_ranks_and_validations(run: RunFolder) -> None:
     )
     assert epochs[-1]["loss"] < epochs[0]["loss"]
     assert any("rank_published" in line for line in lines)
-    assert [line["epoch"] for line in lines if line["split"] == "val"] == [1, 2, 3]
+    assert [line["epoch"] for line in lines if line["split"] == "val"] == [0, 1, 2, 3]  # 0: before training
 
 
 def test_the_saved_model_is_the_one_validation_chose(run: RunFolder) -> None:
-    lines = [line for line in run.read_history() if line["split"] == "val"]
+    lines = [line for line in run.read_history() if line["split"] == "val" and line["epoch"] > 0]
     best = max(line["class.balanced_accuracy"] for line in lines)
     measured = read_json(run.path / "metrics.json")["splits"]["val"]["class"]["balanced_accuracy"]
     assert measured == pytest.approx(best)
@@ -136,7 +136,18 @@ def test_a_second_stage_trains_only_its_part(tmp_path: Path) -> None:
     assert [line["stage"] for line in both.read_history() if "stage" in line] == ["all", "head"]
 
 
+def test_patience_ends_a_stage_and_not_the_training(tmp_path: Path) -> None:
+    stages = [{"name": "a", "epochs": 5, "learning_rate": 1e-7}, {"name": "b", "epochs": 1}]
+    run = cl.train(tiny(tmp_path / "run", training__stages=stages, training__patience=1), quiet=True)
+    named = [line["stage"] for line in run.read_history() if "stage" in line]
+    assert named.count("a") < 5
+    assert named.count("b") == 1
+
+
 def test_token_regulariser_on_a_frozen_encoder_is_refused(tmp_path: Path) -> None:
+    frozen = [{"name": "only", "train": ["model", "regulariser"]}]
+    with pytest.raises(UserError, match="regulariser: none"):
+        cl.train(tiny(tmp_path / "run", training__stages=frozen), quiet=True)
     with pytest.raises(UserError, match="regulariser: none"):
         cl.train(tiny(tmp_path / "run", encoder__train="none"), quiet=True)
     assert not (tmp_path / "run").exists()
@@ -156,7 +167,7 @@ def test_unknown_metric_and_part_names(tmp_path: Path) -> None:
         cl.train(tiny(tmp_path / "a", training__select="class.balanced_acuracy"), quiet=True)
     assert RunFolder.open(tmp_path / "a").info["status"] == "failed"
     with pytest.raises(UserError, match=r"model\.head"):
-        cl.train(tiny(tmp_path / "b", training__stages=[{"train": ["model.haed"]}]), quiet=True)
+        cl.train(tiny(tmp_path / "b", training__stages=[{"train": ["model.haed"]}], regulariser="none"), quiet=True)
 
 
 def test_a_loss_that_explodes_is_said_so(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from conceptlens.bottleneck.clusters import kmeans, squared_distances
-from conceptlens.bottleneck.regulariser import Regularised, Regulariser
+from conceptlens.bottleneck.regulariser import Regularised, Regulariser, check_not_negative
 from conceptlens.bottleneck.setup import Setup
 from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
@@ -71,11 +71,14 @@ class ImplicitVQ(Regulariser):
             revive: Move codes that no patch chose in an epoch to the patches that are served worst.
         """
         super().__init__()
+        check_not_negative(weight=weight, beta=beta, rate=rate)
         base = len(setup.concepts) if per == "concept" else len(setup.concepts.groups)
         size = codebook_size if codebook_size is not None else round(codebook_multiple * base)
         if size < 1:
             raise UserError(
-                f"regulariser: the codebook needs at least one code; {codebook_multiple} × {base} gives {size}."
+                f"regulariser.codebook_size: expected at least one code, found {size}."
+                if codebook_size is not None
+                else f"regulariser: the codebook needs at least one code; {codebook_multiple} × {base} gives {size}."
             )
         self.weight, self.beta, self.reduction, self.init, self.revives = (
             weight,
@@ -149,6 +152,7 @@ class PlainL2(Regulariser):
             reduction: Sum or mean over patches and channels.
         """
         super().__init__()
+        check_not_negative(weight=weight)
         self.weight, self.reduction = weight, reduction
 
     def forward(self, tokens: Tokens) -> Regularised:

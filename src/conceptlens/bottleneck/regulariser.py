@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from conceptlens.bottleneck.setup import Setup
 from conceptlens.encoders.contract import Tokens
+from conceptlens.errors import UserError
 
 
 @dataclass
@@ -17,6 +18,13 @@ class Regularised:
     tokens: Tokens
     losses: dict[str, Tensor] = field(default_factory=dict)
     codes: Tensor | None = None  # (B, L)
+
+
+def check_not_negative(**options: float) -> None:
+    """Raise a `UserError` for the first option of a regulariser that is below 0."""
+    for name, value in options.items():
+        if value < 0:
+            raise UserError(f"regulariser.{name}: expected 0 or more, found {value}.")
 
 
 class Regulariser(nn.Module, ABC):

@@ -11,6 +11,7 @@ from conceptlens.data.dataset import SPLITS, DataSource
 from conceptlens.data.findings import EXAMPLES, Finding, Level, Problems, counted
 from conceptlens.data.image_findings import copy_findings, image_findings
 from conceptlens.data.label_findings import class_counts, class_findings, concept_findings
+from conceptlens.data.learnable import split_findings
 from conceptlens.data.sources import BUILTIN, open_source
 from conceptlens.data.splits import Splits, make_splits, torn_groups, torn_warning
 from conceptlens.data.survey import survey_images
@@ -109,6 +110,8 @@ def check_data(
     findings += class_findings(source)
     findings += concept_findings(source, concepts)
     splits = _splits(source, config, findings)
+    if splits is not None and not any(finding.code in ("no-labels", "one-class") for finding in findings):
+        findings += split_findings(source, splits)
     side_of = np.full(len(source), "", dtype="<U5")
     for side in SPLITS:
         if splits is not None:

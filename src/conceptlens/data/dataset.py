@@ -34,9 +34,10 @@ class Examples:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of names and labels; with the images' sizes it identifies the data of a run."""
-        given = "\n".join(self.split) if self.split else ""
-        return fingerprint("\n".join(self.ids), self.labels.tobytes(), self.concepts.tobytes(), given)
+        """A hash of everything here but the metadata: what a run was trained on, pixels aside."""
+        words = ["\n".join(part) if part else "" for part in (self.ids, self.split, self.group)]
+        certainty = b"" if self.certainty is None else self.certainty.tobytes()
+        return fingerprint(*words, self.labels.tobytes(), self.concepts.tobytes(), certainty)
 
 
 @dataclass(frozen=True)

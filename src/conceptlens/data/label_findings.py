@@ -98,7 +98,7 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
             )
     lists: tuple[tuple[Level, str, list[str], str, str, str], ...] = (
         (
-            "warning",
+            "error" if len(unlabelled) == len(concepts.groups) else "warning",
             "no-concept-labels",
             unlabelled,
             "concept group",

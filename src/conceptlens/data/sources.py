@@ -33,6 +33,9 @@ def open_source(
         UserError: There is no such source, it cannot be read, or it needs a concept set and has none.
     """
     kind = _kind(config)
+    rename = config.rename
+    if kind in ("builtin", "npy") and (rename.classes or rename.columns or rename.values):
+        raise UserError("data.rename: other names are read in tables and folders; this source has none of its own.")
     if kind == "builtin":
         if config.source == "shapes":
             from conceptlens.data.shapes import Shapes

@@ -64,6 +64,11 @@ def evaluate_run(
             f"{config.source}: its classes {list(source.classes)} are not the run's {card.classes}"
             + (f"; rename or leave out {missing} with --data.rename.classes." if missing else ".")
         )
+    if data is None and source.examples.fingerprint != run.info["data"]["hash"]:
+        raise UserError(
+            f"{config.source}: names or labels changed since this run was trained, so its own test images are not what "
+            f"they were. Bring the same data back, or evaluate it as other data: --data {config.source}."
+        )
     if data is None:
         splits: Splits | None = Splits.from_json(
             read_json(run.path / "splits.json"), source.examples.ids, where=str(run.path / "splits.json")
@@ -79,7 +84,7 @@ def evaluate_run(
         indices = np.array([i for i, name in enumerate(given or ()) if name == split], dtype=np.int64)
         if not len(indices):
             raise UserError(f"{config.source}: no image has the split {split!r}; use --split all.")
-    processes = Launched()
+    processes = Launched(recipe.training.precision)
     reader = PixelReader(source, card.image_size, card.fit, config.cache_mb, workers=config.workers)
     predictions = predict(
         pipeline.to(processes.device), reader, indices, rank_images=recipe.metrics.rank_images, processes=processes

@@ -146,6 +146,8 @@ def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Pa
         raise UserError("No image was named: conceptlens predict RUN cell.png folder/ …")
     run = RunFolder.open(path)
     if not (run.path / "model").exists():
+        if run.info["status"] == "done":
+            raise UserError(f"{run.path / 'model'}: no such folder. Copy the whole run folder.")
         raise UserError(
             f"{run.path}: no model yet ({run.info['status']}). Finish the run with `conceptlens resume {run.path}`."
         )

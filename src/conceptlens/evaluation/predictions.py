@@ -73,7 +73,7 @@ def predict(
     pipeline.eval()
     mine = np.arange(len(indices))[processes.index :: processes.count]
     codebook = getattr(pipeline.regulariser, "codebook", None)
-    tally = _Tally(-(-rank_images // processes.count))  # each process measures its share of the first images
+    tally = _Tally(int((mine < rank_images).sum()))  # ranks are measured on the first images, whoever has them
 
     def batches() -> Iterator[Indices]:
         # At least one batch, if need be an empty one, so that the widths of the outputs are known.

@@ -12,6 +12,7 @@ from conceptlens.data.splits import Splits
 from conceptlens.errors import unknown_name
 from conceptlens.evaluation.predictions import Predictions
 from conceptlens.files import read_json
+from conceptlens.metrics.axes import concept_priors
 from conceptlens.metrics.ceiling import label_to_class_ceiling
 from conceptlens.metrics.classification import choose_thresholds, class_metrics, class_probabilities
 from conceptlens.metrics.concepts import concept_metrics
@@ -40,13 +41,19 @@ def _inside(predictions: Predictions) -> dict[str, Any]:
     return inside
 
 
-def quick_summary(predictions: Predictions, source: DataSource, concepts: ConceptSet) -> dict[str, Any]:
+def quick_summary(predictions: Predictions, source: DataSource, concepts: ConceptSet, splits: Splits) -> dict[str, Any]:
     """For each validation during training: no intervals, no thresholds."""
     labels = source.examples.labels[predictions.indices]
     truth = source.examples.concepts[predictions.indices]
     return {
-        "class": class_metrics(predictions.logits, labels, source.task),
-        "concept": concept_metrics(predictions.concept_logits, truth, concepts),
+        "class": class_metrics(class_probabilities(predictions.logits, source.task), labels, source.task),
+        "concept": concept_metrics(
+            predictions.concept_logits,
+            truth,
+            concepts,
+            class_labels=labels,
+            priors=concept_priors(source.examples.concepts[splits.train], concepts),
+        ),
         **_inside(predictions),
     }
 
@@ -64,10 +71,9 @@ def full_summary(
     """Everything `metrics.json` holds of one split."""
     examples, chosen = source.examples, predictions.indices
     labels, truth = examples.labels[chosen], examples.concepts[chosen]
+    shares = class_probabilities(predictions.logits, source.task)
     summary: dict[str, Any] = {
-        "class": class_metrics(
-            predictions.logits, labels, source.task, thresholds, names=source.classes, bins=config.bins
-        ),
+        "class": class_metrics(shares, labels, source.task, thresholds, names=source.classes, bins=config.bins),
         "concept": concept_metrics(
             predictions.concept_logits,
             truth,
@@ -83,9 +89,10 @@ def full_summary(
             examples.concepts[splits.train], examples.labels[splits.train], truth, labels
         )
     if config.bootstrap:
-        groups = None if examples.group is None else [examples.group[index] for index in chosen]
+        # An image without a group stands alone, as it does in the splits.
+        groups = None if examples.group is None else [examples.group[i] or f"image {examples.ids[i]}" for i in chosen]
         summary["intervals"] = metric_intervals(
-            class_probabilities(predictions.logits, source.task),
+            shares,
             labels,
             predictions.concept_logits,
             truth,

@@ -24,18 +24,20 @@ Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
 
-def class_probabilities(scores: npt.ArrayLike, task: Task) -> Floats:
-    """Class scores (N, C) as probabilities: logits are converted, probabilities are left alone.
-
-    Scores count as probabilities if all lie in [0, 1] and, for one class per image, each row sums to one.
-    """
-    values = finite(np.asarray(scores, dtype=np.float64), "class scores")
-    inside = bool(((values >= 0) & (values <= 1)).all())
+def class_probabilities(logits: npt.ArrayLike, task: Task) -> Floats:
+    """Class logits (N, C) as probabilities: softmax, or a sigmoid each for a multi-label task."""
+    values = finite(np.asarray(logits, dtype=np.float64), "class scores")
     if task == "multilabel":
-        return values if inside else np.asarray(expit(values))
-    if inside and np.allclose(values.sum(1), 1, atol=1e-4):
-        return values
+        return np.asarray(expit(values))
     return np.asarray(softmax(values, axis=1)) if values.size else values
+
+
+def _checked(probabilities: npt.ArrayLike) -> Floats:
+    """Probabilities as float64; logits by mistake are refused rather than guessed."""
+    values = finite(np.asarray(probabilities, dtype=np.float64), "class scores")
+    if values.size and (values.min() < 0 or values.max() > 1):
+        raise UserError("Class metrics need probabilities between 0 and 1; convert logits with `class_probabilities`.")
+    return values
 
 
 def choose_thresholds(probabilities: npt.ArrayLike, labels: npt.ArrayLike, task: Task) -> list[float]:
@@ -46,11 +48,11 @@ def choose_thresholds(probabilities: npt.ArrayLike, labels: npt.ArrayLike, task:
     does not show both outcomes gets 0.5.
 
     Args:
-        probabilities: (N, C) on validation, or logits.
+        probabilities: (N, C) on validation.
         labels: (N,), or (N, C) for a multi-label task.
         task: The task.
     """
-    values = class_probabilities(probabilities, task)
+    values = _checked(probabilities)
     return [
         _youden(column[known], positive[known]) for column, positive, known in _one_against_rest(values, labels, task)
     ]
@@ -83,7 +85,7 @@ def _one_against_rest(
 
 
 def class_metrics(
-    scores: npt.ArrayLike,
+    probabilities: npt.ArrayLike,
     labels: npt.ArrayLike,
     task: Task,
     thresholds: Sequence[float] | None = None,
@@ -94,7 +96,7 @@ def class_metrics(
     """Everything said about the classes of a split; ready for JSON.
 
     Args:
-        scores: (N, C) probabilities or logits (see `class_probabilities`).
+        probabilities: (N, C), from `class_probabilities`.
         labels: (N,) class index or UNLABELLED, whose images are left out; multi-label: (N, C) of 0, 1, UNKNOWN.
         task: The task.
         thresholds: One per class, from `choose_thresholds` on validation. Without them there are no sensitivity,
@@ -110,12 +112,12 @@ def class_metrics(
         `balanced_accuracy` and `f1_macro` (means over labels), `macro_auc`, `ece` (of all known yes/no answers),
         `per_class`.
     """
-    values, truth = class_probabilities(scores, task), np.asarray(labels, dtype=np.int64)
+    values, truth = _checked(probabilities), np.asarray(labels, dtype=np.int64)
     expected = values.shape if task == "multilabel" else values.shape[:1]
     if values.ndim != 2 or truth.shape != expected:
         raise UserError(
-            f"Class metrics of a {task} task need scores (N, C) and labels of shape {expected}; "
-            f"the scores are {values.shape}, the labels {truth.shape}."
+            f"Class metrics of a {task} task need probabilities (N, C) and labels of shape {expected}; "
+            f"the probabilities are {values.shape}, the labels {truth.shape}."
         )
     if thresholds is not None and len(thresholds) != values.shape[1]:
         raise UserError(f"Expected one threshold for each of {values.shape[1]} classes, found {len(thresholds)}.")

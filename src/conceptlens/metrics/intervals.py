@@ -10,7 +10,6 @@ from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.data.dataset import UNLABELLED, Task
 from conceptlens.metrics.axes import Axis, axes
 from conceptlens.metrics.bootstrap import Statistic, bootstrap_intervals
-from conceptlens.metrics.classification import class_probabilities
 from conceptlens.metrics.weighted import mean_known, weighted_accuracy, weighted_auc, weighted_balanced_accuracy
 from conceptlens.recipe.schema import MetricsConfig
 
@@ -50,7 +49,7 @@ def metric_intervals(
     """
     if config.bootstrap == 0:
         return {}
-    values, truth = class_probabilities(class_probs, task), np.asarray(labels, dtype=np.int64)
+    values, truth = np.asarray(class_probs, dtype=np.float64), np.asarray(labels, dtype=np.int64)
     statistics = class_statistics(values, truth, task, thresholds)
     statistics |= concept_statistics(axes(concept_logits, concept_labels, concepts))
     return bootstrap_intervals(

@@ -64,7 +64,7 @@ class IVQCBM(ConceptModel):
             aggregate: Magnet attention, the class token ([CLS] of Table 3), or the mean of the patches.
             slots: One Magnet query per concept, as the paper, or per axis, as its published code.
             temperature: τ of Eq. 5; 1 as printed, or `calibrate`: set from training images before training.
-            learn_temperature: Whether τ learns from there on.
+            learn_temperature: Whether τ learns from there on; it is then not calibrated again.
             target_entropy: Mean entropy of the assignment that calibration aims at, as a share of the largest.
             hold_entropy: Calibrate again after each epoch; otherwise tokens and queries part and slots starve.
             token_norm: Normalise tokens (without affine) before distances and sums, or take them as they are.
@@ -79,9 +79,20 @@ class IVQCBM(ConceptModel):
             logit_bias: Whether each concept has a bias that learns.
         """
         super().__init__()
-        if logit_scale <= 0:
-            raise UserError(f"method.logit_scale: expected a number above 0, got {logit_scale}.")
-        self.aggregate, self.refills, self.holds = aggregate, refill, hold_entropy
+        for option, fine, words, found in (
+            (
+                "temperature",
+                temperature == "calibrate" or temperature > 0,
+                "calibrate or a number above 0",
+                temperature,
+            ),
+            ("target_entropy", 0 < target_entropy < 1, "a share between 0 and 1", target_entropy),
+            ("query_rate", query_rate >= 0, "0 or more", query_rate),
+            ("logit_scale", logit_scale > 0, "a number above 0", logit_scale),
+        ):
+            if not fine:
+                raise UserError(f"method.{option}: expected {words}, found {found}.")
+        self.aggregate, self.refills, self.holds = aggregate, refill, hold_entropy and not learn_temperature
         groups = torch.as_tensor(setup.concepts.group_of)
         concept_slot = torch.arange(len(groups)) if slots == "concept" else groups
         if aggregate != "magnet":

@@ -5,6 +5,7 @@ A recipe is laid over the preset of its method (`presets/NAME.yaml`): a method's
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from jsonargparse import ArgumentParser, Namespace
 
 from conceptlens.errors import UserError, did_you_mean, unknown_name
-from conceptlens.files import dump_yaml, parse_yaml, read_yaml
+from conceptlens.files import SCHEMA, dump_yaml, parse_yaml, read_yaml
 from conceptlens.recipe.check import check_recipe
 from conceptlens.recipe.schema import (
     DataConfig,
@@ -22,6 +23,7 @@ from conceptlens.recipe.schema import (
     RenameConfig,
     ShapesConfig,
     SplitConfig,
+    StageConfig,
     TrainingConfig,
 )
 from conceptlens.registry import METHODS, REGULARISERS
@@ -105,11 +107,12 @@ def _expand(tree: Mapping[str, Any]) -> Tree:
     }
 
 
-def _section(tree: Tree, key: str) -> Tree:
-    section = tree.setdefault(key, {}) or {}
+def _name(tree: Tree, key: str, default: str) -> str:
+    section = tree.get(key) or {}
     if not isinstance(section, dict):
         raise UserError(f"{key}: expected a name or a mapping with `name`, found {section!r}.")
-    return section
+    name = section.get("name")
+    return default if name is None else str(name)
 
 
 def make_parser(method: str | None = None, regulariser: str | None = None) -> ArgumentParser:
@@ -174,6 +177,39 @@ def _check_keys(tree: Tree, parser: ArgumentParser, where: str) -> None:
         raise UserError(f"{where}: the key {name!r} is not known {inside}. {did_you_mean(name, siblings, listing=40)}")
 
 
+def _check_sections(tree: Tree, parser: ArgumentParser, where: str) -> Tree:
+    """Sections are mappings; a key without a value, as `training:` alone on its line, leaves the default."""
+    known = _known_keys(parser)
+    sections = {key.rpartition(".")[0] for key in known} - {""}
+
+    def tidy(node: Tree, path: str) -> Tree:
+        kept: Tree = {}
+        for key, value in node.items():
+            here = f"{path}{key}"
+            if value is None:
+                continue
+            if here in sections and not isinstance(value, Mapping):
+                inside = sorted(name.rpartition(".")[2] for name in known if name.rpartition(".")[0] == here)
+                some = ", ".join(f"`{name}`" for name in inside[:4])
+                raise UserError(f"{where}: {here}: expected a mapping with keys such as {some}, found {value!r}.")
+            kept[key] = tidy(dict(value), f"{here}.") if here in sections else value
+        return kept
+
+    return tidy(tree, "")
+
+
+def _check_stages(stages: object, where: str) -> None:
+    """A list of plain mappings: jsonargparse would import whatever module a `class_path` in one of them names."""
+    if not isinstance(stages, list) or not all(isinstance(stage, Mapping) for stage in stages):
+        raise UserError(f"{where}: training.stages: expected a list as [{{name: all, epochs: 5}}], found {stages!r}.")
+    known = list(StageConfig.__dataclass_fields__)
+    for key in (str(key) for stage in stages for key in stage):
+        if key not in known:
+            raise UserError(
+                f"{where}: the key {key!r} is not known in `training.stages`. {did_you_mean(key, known, listing=40)}"
+            )
+
+
 def _explain(message: str, where: str) -> str:
     """jsonargparse's message in our words."""
     message = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).strip()
@@ -210,16 +246,19 @@ def load_recipe(
     """
     raw, where = read_recipe(recipe) if recipe is not None else ({}, "recipe")
     given = parse_overrides(overrides) if not isinstance(overrides, Mapping) else overrides
-    tree = merge(_expand(raw), _expand(given))
-    tree.pop("schema", None)
-    method = str(_section(tree, "method").get("name", DEFAULT_METHOD))
+    tree = deepcopy(merge(_expand(raw), _expand(given)))  # jsonargparse writes into what it parses
+    if tree.pop("schema", SCHEMA) != SCHEMA:
+        raise UserError(f"{where}: written with another schema; this version reads recipes of schema {SCHEMA}.")
+    method = _name(tree, "method", DEFAULT_METHOD)
     preset = _preset(method)
     own = preset["regulariser"]["name"]
-    regulariser = str(_section(tree, "regulariser").get("name", own))
+    regulariser = _name(tree, "regulariser", own)
     if regulariser != own:
         preset["regulariser"] = {"name": regulariser}  # another regulariser's options would not fit
     parser = make_parser(method, regulariser)
     _check_keys(tree, parser, where)
+    tree = _check_sections(tree, parser, where)
+    _check_stages(tree.get("training", {}).get("stages", []), where)
     try:
         parsed = parser.parse_object(merge(preset, tree))
         values = parser.instantiate(parsed)

@@ -206,7 +206,8 @@ class TrainingConfig:
         batch_size: Images per optimiser step, over all processes and accumulation steps.
         accumulate: Pieces into which a batch is cut where memory is short.
         learning_rate: AdamW's peak rate.
-        weight_decay: AdamW's; not on norms, biases, queries, codes and positions.
+        weight_decay: AdamW's.
+        decay: What decays: `matrices` spares norms, biases, queries, codes and positions; `all` as the published code.
         betas: AdamW's.
         schedule: After the warm-up: `exponential` as the paper, `polynomial` as its code, `cosine`, or `constant`.
         schedule_by: Change the rate with every step, or once an epoch as the published code.
@@ -217,7 +218,7 @@ class TrainingConfig:
         precision: `fp32` or `bf16`.
         ema: Decay of a moving average of the weights, which is then evaluated and saved; 0 turns it off.
         select: What chooses the model on validation: a metric's path, with a leading `-` if smaller is better.
-        patience: Epochs without improvement after which training stops; 0 never stops early.
+        patience: Validations without improvement after which a stage stops; 0 never stops early.
         validate_every: Epochs between validations.
         checkpoint_every: Steps between checkpoints besides the one at each epoch's end; 0: none.
         rank_every: Steps between measurements of the patch matrix's rank; 0 turns it off.
@@ -233,6 +234,7 @@ class TrainingConfig:
     accumulate: int = 1
     learning_rate: float = 1e-4
     weight_decay: float = 0.01
+    decay: Literal["matrices", "all"] = "matrices"
     betas: tuple[float, float] = (0.9, 0.999)
     schedule: Literal["exponential", "polynomial", "cosine", "constant"] = "exponential"
     schedule_by: Literal["step", "epoch"] = "step"

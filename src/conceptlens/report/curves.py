@@ -76,7 +76,7 @@ def _told(material: Material) -> str:
     told = [f"{last} epochs."]
     if chosen is not None:
         told.append(f"The model of epoch {chosen} was kept: its {measure} on validation images is the {best}.")
-    care = [line for line in material.history if line.get("kind") == "care"]
+    care = [line for line in material.history if line.get("kind") == "upkeep"]
     known = (("codes_dead", "codes were found dead"), ("slots_refilled", "empty slots were refilled"))
     done = [
         f"{count(sum(line.get(key, 0) for line in care))} {words}"

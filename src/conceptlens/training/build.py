@@ -43,10 +43,13 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
     setup = Setup(blueprint.concepts, text, encoder.width, len(blueprint.classes))
     regulariser = REGULARISERS.get(str(recipe.regulariser["name"]))(setup, **_options(recipe.regulariser))
     model = METHODS.get(str(recipe.method["name"]))(setup, **_options(recipe.method))
-    if regulariser.acts_on_tokens and not any(parameter.requires_grad for parameter in encoder.parameters()):
+    stages = recipe.training.stages
+    learns = any(part.split(".")[0] == "encoder" for stage in stages for part in stage.train) if stages else True
+    if regulariser.acts_on_tokens and not (learns and any(each.requires_grad for each in encoder.parameters())):
         raise UserError(
             f"regulariser.name: {recipe.regulariser['name']!r} acts on the encoder's tokens, but the encoder is frozen "
-            "(encoder.train: none), so no gradient would reach it. Train some blocks, or set `regulariser: none`."
+            "(by encoder.train or in every stage), so no gradient would reach it. Train some blocks, or set "
+            "`regulariser: none`."
         )
     return Pipeline(encoder, regulariser, model)
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from safetensors.torch import save as serialise
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from conceptlens.errors import UserError
-from conceptlens.files import new_folder, read_json, remove_leftovers, write_json
+from conceptlens.files import new_folder, read_json, remove_leftovers, write_bytes, write_json
 
 KEEP = 2
 
@@ -100,10 +102,7 @@ class StateFolder:
     def save_best(self, position: Position, tensors: dict[str, Tensor]) -> str:
         """The weights chosen so far, in a file of their own: a state names the one it belongs to."""
         name = f"best-{position.total_steps:09d}.safetensors"
-        aside = self.path / f".{name}.tmp"
-        self.path.mkdir(parents=True, exist_ok=True)
-        save_file(contiguous(tensors), aside)
-        aside.replace(self.path / name)
+        write_bytes(self.path / name, serialise(contiguous(tensors)))
         return name
 
     def states(self) -> list[Path]:
@@ -114,22 +113,32 @@ class StateFolder:
         if not self.path.exists():
             return None
         remove_leftovers(self.path)
-        if not self.states():
-            return None
-        newest = self.states()[-1]
-        raw: dict[str, Any] = read_json(newest / "position.json")
-        raw.pop("schema", None)
-        try:
-            position = Position(**raw)
-            tensors = {file.stem: load_file(file) for file in newest.glob("*.safetensors")}
-        except (TypeError, ValueError, OSError) as error:
-            raise UserError(
-                f"{newest}: this state cannot be read ({error}); delete the folder to resume from the one before."
-            ) from None
-        return position, tensors
+        problem = None
+        for state in reversed(self.states()):
+            try:
+                raw: dict[str, Any] = read_json(state / "position.json")
+                raw.pop("schema", None)
+                position = Position(**raw)
+                tensors = {file.stem: load_file(file) for file in state.glob("*.safetensors")}
+                if absent := sorted({"pipeline", "optimiser", "random"} - set(tensors)):
+                    raise ValueError(f"{absent[0]}.safetensors is missing")
+                return position, tensors
+            except (UserError, TypeError, ValueError, OSError, SafetensorError) as error:
+                problem = problem or f"{state}: this state is damaged ({error})"
+        if problem:
+            raise UserError(f"{problem}, and there is no older one that is whole. Train the run anew.")
+        return None
 
     def load_best(self, position: Position) -> dict[str, Tensor] | None:
-        return load_file(self.path / position.best_file) if position.best_file else None
+        if not position.best_file:
+            return None
+        try:
+            return dict(load_file(self.path / position.best_file))
+        except (OSError, SafetensorError) as error:
+            raise UserError(
+                f"{self.path / position.best_file}: the weights chosen so far cannot be read ({error}). "
+                "Train the run anew."
+            ) from None
 
     def clear(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

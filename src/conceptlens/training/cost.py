@@ -80,7 +80,9 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
     def step(number: int) -> None:
         images = augment(session.reader.batch(indices).to(device), draw(training.augment, len(indices), (0, number)))
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            terms = criterion(pipeline(images), whole.to(device), counts)
+            with session.processes.autocast():
+                output = pipeline(images)
+            terms = criterion(output, whole.to(device), counts)
             total = torch.stack(list(terms.values())).sum()
         total.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -118,7 +120,8 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
         forward_gflops_per_image=counter.get_total_flops() / len(indices) / 1e9,
         seconds_per_step=seconds,
         seconds_in_all=epochs * (steps_per_epoch * seconds + validation / training.validate_every),
-        memory_mb=(everything * 4 + learning * 12 + activations + cache) / 2**20 + 450,  # 450: Python and torch
+        memory_mb=(everything * 4 + learning * (16 if training.ema else 12) + activations + cache) / 2**20
+        + 450,  # 450: Python and torch
         disk_mb=(everything * 4 * 4 + learning * 8 * 2) / 2**20,
         device=str(device),
     )

@@ -76,6 +76,24 @@ def stages_of(recipe: Recipe) -> list[StageConfig]:
     ]
 
 
+def _chosen(name: str, stage: StageConfig) -> bool:
+    return any(name == part or name.startswith(f"{part}.") for part in stage.train)
+
+
+def check_stages(stages: list[StageConfig], pipeline: Pipeline) -> None:
+    """Refuse a stage that names no part of the pipeline, or whose parts are all frozen, before the first one starts."""
+    names = [name for name, _ in (*pipeline.named_modules(), *pipeline.named_parameters()) if name]
+    for stage in stages:
+        for name in stage.train:
+            if name not in names:
+                raise unknown_name("part in training.stages", name, [known for known in names if known.count(".") < 2])
+        if not any(value.requires_grad and _chosen(name, stage) for name, value in pipeline.named_parameters()):
+            raise UserError(
+                f"training.stages ({stage.name}): nothing would learn, every parameter of {', '.join(stage.train)} is "
+                "frozen. Check encoder.train and the stage's `train`."
+            )
+
+
 def fit(session: Session) -> dict[str, Tensor]:
     """Train, or go on where the newest state stands; returns the weights that validation chose."""
     recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
@@ -92,7 +110,7 @@ def fit(session: Session) -> dict[str, Tensor]:
         position = resumed[0]
         pipeline.load_state_dict(resumed[1]["pipeline"])
         if not processes.main:
-            _own_counts(pipeline, keep=False)  # the state holds the sum over all processes
+            _sum_code_uses(pipeline, keep=False)  # the state holds the sum over all processes
     idle = rest_idle_parameters(pipeline, sample)
     learning = {name for name, parameter in pipeline.named_parameters() if parameter.requires_grad}
     history = (
@@ -105,16 +123,17 @@ def fit(session: Session) -> dict[str, Tensor]:
     session.progress.start(sum(stage.epochs or 0 for stage in stages_of(recipe)), position.total_epochs)
     torch.manual_seed(recipe.seed + 1000 * processes.index)  # for layers that draw; a resumed state overrides it
 
-    stopped = False
     for number, stage in enumerate(stages_of(recipe)):
-        if number < position.stage or stopped:
+        if number < position.stage:
             continue
         trainer = _Stage(session, stage, learning, position, states, history, sample)
         if resumed is not None:
             trainer.restore(resumed[1])
             resumed = None
-        stopped = trainer.run()
-        position.stage, position.epoch, position.step = number + 1, 0, 0
+        elif position.total_steps == 0:
+            trainer.validate(start=True)
+        trainer.run()
+        position.stage, position.epoch, position.step, position.epochs_without_gain = number + 1, 0, 0, 0
     session.progress.finish()
     best = states.load_best(position)
     assert best is not None  # every stage validates after its last epoch
@@ -137,13 +156,8 @@ class _Stage:
         recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
         self.session, self.stage, self.position, self.states = session, stage, position, states
         self.training, self.history, self.sample = recipe.training, history, sample
-        names = [name for name, _ in (*pipeline.named_modules(), *pipeline.named_parameters()) if name]
-        for name in stage.train:
-            if name not in names:
-                raise unknown_name("part in training.stages", name, [known for known in names if known.count(".") < 2])
         for name, parameter in pipeline.named_parameters():
-            chosen = any(name == part or name.startswith(f"{part}.") for part in stage.train)
-            parameter.requires_grad_(name in learning and chosen)
+            parameter.requires_grad_(name in learning and _chosen(name, stage))
         self.parameters = [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
         self.wrapped: nn.Module = processes.wrap(pipeline)
         self.optimiser: AdamW = build_optimiser(
@@ -163,10 +177,14 @@ class _Stage:
             session.splits.train, self.training.batch_size, processes.count * self.training.accumulate, recipe.seed
         )
 
-    def run(self) -> bool:
-        """All epochs from the position on; returns whether patience ended."""
+    @property
+    def out_of_patience(self) -> bool:
+        return 0 < self.training.patience <= self.position.epochs_without_gain
+
+    def run(self) -> None:
+        """All epochs from the position on, or as many as patience allows."""
         epochs = self.stage.epochs or 0
-        while self.position.epoch < epochs:
+        while self.position.epoch < epochs and not self.out_of_patience:
             self.train_epoch()
             self.position.epoch, self.position.step = self.position.epoch + 1, 0
             self.position.total_epochs += 1
@@ -174,12 +192,10 @@ class _Stage:
             if last or self.position.total_epochs % self.training.validate_every == 0:
                 self.validate()
             if not last:
-                self.look_after()
+                self.upkeep()
             self.save()
-            if 0 < self.training.patience <= self.position.epochs_without_gain:
-                self.session.progress.note(f"no gain in {self.training.patience} validations: stopped early")
-                return True
-        return False
+        if self.out_of_patience:
+            self.session.progress.note(f"no gain in {self.training.patience} validations: stopped early")
 
     def train_epoch(self) -> None:
         """One pass over the training images."""
@@ -188,6 +204,7 @@ class _Stage:
         sums = {
             name: torch.tensor(value, dtype=torch.float64, device=processes.device)
             for name, value in position.sums.items()
+            if processes.main
         }
         batches = list(enumerate(self.order.epoch(position.total_epochs, start=position.step), position.step))
         pieces, offset = processes.count * self.training.accumulate, processes.index * self.training.accumulate
@@ -199,10 +216,7 @@ class _Stage:
 
         pixels = session.reader.prefetch(mine())
         for step, batch in batches:
-            factor = rate(
-                self.training, position.epoch * self.order.steps + step, self.order.steps, self.stage.epochs or 1
-            )
-            set_rate(self.optimiser, factor)
+            set_rate(self.optimiser, self.rate(step))
             whole = Targets.of(session.source.examples, batch)
             counts = self.loss.count(whole)
             drawn = draw(self.training.augment, len(batch), (session.recipe.seed, position.total_epochs, step))
@@ -225,10 +239,17 @@ class _Stage:
             if self.training.rank_every and position.total_steps % self.training.rank_every == 0:
                 self.track_rank(output.patches)
             if self.training.checkpoint_every and position.total_steps % self.training.checkpoint_every == 0:
-                position.sums = self.numbers(sums)
+                names = sorted(sums)  # the state holds the sum over all processes
+                totals = processes.total(torch.stack([sums[name] for name in names]))
+                position.sums = self.numbers(dict(zip(names, totals, strict=True)))
                 self.save()
             session.progress.step(position.step / self.order.steps, sums, position.step)
         self.close_epoch(sums)
+
+    def rate(self, step: int) -> float:
+        """The learning rate at a step of the running epoch, relative to the peak."""
+        done = self.position.epoch * self.order.steps
+        return rate(self.training, done + step, self.order.steps, self.stage.epochs or 1)
 
     def close_epoch(self, sums: dict[str, Tensor]) -> None:
         """The epoch's mean losses, over all processes."""
@@ -240,7 +261,7 @@ class _Stage:
         self.record(
             "train",
             stage=self.stage.name,
-            learning_rate=self.optimiser.param_groups[0]["lr"],
+            learning_rate=self.optimiser.param_groups[0]["peak"] * self.rate(self.order.steps - 1),
             loss=sum(losses.values()),
             **{f"loss_{name}": value for name, value in losses.items()},
         )
@@ -265,18 +286,21 @@ class _Stage:
         if all(math.isfinite(value) for value in means.values()):
             self.record("train", kind="rank", **{f"rank_{name}": value for name, value in means.items()})
 
-    def validate(self) -> None:
-        """Measure on validation, and keep the weights if they are the best so far."""
+    def validate(self, *, start: bool = False) -> None:
+        """Measure on validation, and keep the weights if they are the best so far; at the start, measure only."""
         session, position = self.session, self.position
         if self.average:
             with self.average.applied(session.pipeline):
                 predictions, weights = self.predict_validation(), _clone(session.pipeline)
         else:
             predictions, weights = self.predict_validation(), session.pipeline.state_dict()
-        summary = quick_summary(predictions, session.source, session.blueprint.concepts)
+        summary = quick_summary(predictions, session.source, session.blueprint.concepts, session.splits)
         select = self.training.select
         value = value_at(summary, select.removeprefix("-"), "training.select")
         gain = -value if select.startswith("-") else value
+        self.record("val", **_flat(summary))
+        if start:
+            return
         if position.best_value is None or gain > position.best_value:
             position.best_value, position.best_epoch, position.epochs_without_gain = gain, position.total_epochs, 0
             if session.processes.main:
@@ -284,7 +308,6 @@ class _Stage:
             position.best_file = session.processes.gather(position.best_file)[0]
         else:
             position.epochs_without_gain += 1
-        self.record("val", **_flat(summary))
         session.progress.epoch(position.total_epochs, summary, best=position.best_epoch == position.total_epochs)
 
     def predict_validation(self) -> Predictions:
@@ -297,7 +320,7 @@ class _Stage:
             processes=session.processes,
         )
 
-    def look_after(self) -> None:
+    def upkeep(self) -> None:
         """Between epochs: revive dead codes, refill empty slots."""
         pipeline = self.session.pipeline
         tokens = join(sample_tokens(pipeline, self.sample))
@@ -305,19 +328,22 @@ class _Stage:
             **pipeline.regulariser.end_epoch(tokens, self.session.processes.total),
             **pipeline.model.end_epoch(tokens),
         }
+        self.session.processes.agree(pipeline)
         if notes:
-            self.record("train", kind="care", **notes)
+            self.record("train", kind="upkeep", **notes)
 
     def record(self, split: str, **values: Any) -> None:
         if self.history:
-            place = {"epoch": self.position.total_epochs + (1 if split == "train" and "kind" not in values else 0)}
-            self.history.add(**place, step=self.position.total_steps, split=split, **values)
+            running = split == "train" and values.get("kind") != "upkeep"  # an epoch that is not over yet
+            self.history.add(
+                epoch=self.position.total_epochs + running, step=self.position.total_steps, split=split, **values
+            )
 
     def save(self) -> None:
         """A state to resume from."""
         pipeline = self.session.pipeline
         if self.position.step:
-            _own_counts(pipeline, keep=self.session.processes.main, total=self.session.processes)
+            _sum_code_uses(pipeline, keep=self.session.processes.main, total=self.session.processes)
         if self.history is None:
             return
         self.position.history_bytes, self.position.seconds = self.history.flush(), self.history.seconds
@@ -334,10 +360,11 @@ class _Stage:
         restore_optimiser(self.session.pipeline, self.optimiser, tensors["optimiser"])
         if self.average and "average" in tensors:
             self.average.restore(tensors["average"])
-        restore_random(tensors["random"])
+        if self.session.processes.main:
+            restore_random(tensors["random"])
 
 
-def _own_counts(pipeline: Pipeline, *, keep: bool, total: Launched | None = None) -> None:
+def _sum_code_uses(pipeline: Pipeline, *, keep: bool, total: Launched | None = None) -> None:
     """Counts of use are kept per process; a state must hold their sum, in the main one."""
     for name, buffer in pipeline.named_buffers():
         if name.endswith(".uses"):

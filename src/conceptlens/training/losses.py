@@ -59,8 +59,12 @@ def class_weights(config: LossConfig, labels: npt.NDArray[np.int64], classes: in
             found = len(config.class_balance)
             raise UserError(f"training.loss.class_balance: expected {classes} weights, one per class, found {found}.")
         return torch.tensor(config.class_balance, dtype=torch.float32)
-    if config.class_balance == "none" or task == "multilabel":
+    if config.class_balance == "none":
         return torch.ones(classes)
+    if task == "multilabel":
+        raise UserError(
+            "training.loss.class_balance: `balanced` is for one class per image; give one weight per class instead."
+        )
     counts = np.bincount(labels[labels != UNLABELLED], minlength=classes)
     weights = counts.sum() / np.maximum(counts, 1) / max(int((counts > 0).sum()), 1)
     return torch.from_numpy(weights.astype(np.float32))

@@ -27,8 +27,8 @@ def build_optimiser(
             if name.startswith("encoder.") and encoder.learning_rate is not None
             else learning_rate
         )
-        plain = parameter.ndim < 2 or any(word in name for word in NO_DECAY)
-        key = (base * float(getattr(parameter, "rate", 1.0)), 0.0 if plain else training.weight_decay)
+        spared = parameter.ndim < 2 or any(word in name for word in NO_DECAY)
+        key = (base * float(getattr(parameter, "rate", 1.0)), 0.0 if spared and training.decay == "matrices" else training.weight_decay)
         groups.setdefault(key, []).append(parameter)
     if not groups:
         raise UserError(

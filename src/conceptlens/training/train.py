@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.data.learnable import check_learnable
 from conceptlens.data.loader import PixelReader
 from conceptlens.data.sources import open_source
 from conceptlens.data.splits import Splits, make_splits
@@ -25,7 +26,9 @@ from conceptlens.report.page import write_report
 from conceptlens.runs import RunFolder
 from conceptlens.training.build import Blueprint, build_pipeline
 from conceptlens.training.checkpoint import StateFolder
-from conceptlens.training.loop import Session, fit
+from conceptlens.training.loop import Session, check_stages, fit, stages_of
+from conceptlens.training.losses import class_weights
+from conceptlens.training.paths import with_absolute_paths
 from conceptlens.training.progress import Progress
 
 
@@ -56,9 +59,13 @@ def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, pro
         )
     for warning in splits.warnings:
         progress.note(f"warning: {warning}")
+    loss = recipe.training.loss
+    check_learnable(source, splits, concepts, class_loss=loss.class_weight > 0, concept_loss=loss.concept_weight > 0)
+    class_weights(loss, source.examples.labels[splits.train], len(source.classes), source.task)  # refuses a wrong count
     torch.manual_seed(recipe.seed)
     blueprint = Blueprint(recipe, concepts, source.classes)
     pipeline = build_pipeline(blueprint)
+    check_stages(stages_of(recipe), pipeline)
     size = recipe.encoder.image_size or pipeline.encoder.image_size
     reader = PixelReader(source, size, recipe.data.fit, recipe.data.cache_mb, workers=recipe.data.workers)
     return Session(blueprint, pipeline, source, splits, reader, run or RunFolder(Path(recipe.out)), processes, progress)
@@ -72,7 +79,7 @@ def start_run(recipe: Recipe, *, overwrite: bool = False, quiet: bool = False) -
 
     def create() -> None:
         run = RunFolder.create(recipe.out, overwrite=overwrite)
-        run.write("recipe.yaml", recipe_yaml(recipe))
+        run.write("recipe.yaml", recipe_yaml(with_absolute_paths(recipe)))
         run.write("concepts.yaml", session.blueprint.concepts.to_yaml())
         write_json(run.path / "splits.json", session.splits.to_json())
         run.write_environment(threads=torch.get_num_threads(), device=str(processes.device), processes=processes.count)

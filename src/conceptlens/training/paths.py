@@ -1,0 +1,29 @@
+"""Where a recipe's files are, said so that it holds from every directory: a run may be resumed from another one."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+from conceptlens.concepts import library
+from conceptlens.data.sources import BUILTIN
+from conceptlens.recipe import Recipe
+
+
+def _absolute(name: str, ready: Collection[str] = ()) -> str:
+    """The absolute path of what exists; a ready name wins over a file called the same, as everywhere."""
+    path = Path(name).expanduser()
+    return str(path.absolute()) if name not in ready and path.exists() else name
+
+
+def with_absolute_paths(recipe: Recipe) -> Recipe:
+    """The recipe as a run keeps it: data, images, concept file and weights by their absolute paths."""
+    data, encoder, concepts = recipe.data, recipe.encoder, recipe.concepts
+    builtin = BUILTIN if data.kind in ("auto", "builtin") else ()
+    return replace(
+        recipe,
+        data=replace(
+            data, source=_absolute(data.source, builtin), images=None if data.images is None else _absolute(data.images)
+        ),
+        concepts=None if concepts is None else _absolute(concepts, library()),
+        encoder=replace(encoder, weights=None if encoder.weights is None else _absolute(encoder.weights)),
+    )
