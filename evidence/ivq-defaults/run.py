@@ -72,13 +72,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/ivq-defaults"))
     parser.add_argument("--json", type=Path, default=Path("results.json"))
     args = parser.parse_args()
-    rows = []
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
+    machine = {"device": device, "torch": torch.__version__, "python": platform.python_version()}
+    rows: list[dict[str, Any]] = []
     for variant in VARIANTS:
         for seed in range(5):
             rows.append(measure(variant, seed, args.out))
             print(rows[-1], flush=True)
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
-    write_json(args.json, {"machine": {"device": device, "torch": torch.__version__}, "runs": rows})
+            write_json(args.json, {"machine": machine, "runs": rows})  # what is done is kept
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import argparse
 import errno
+import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -263,23 +265,31 @@ def _split_settings(words: Words, parser: _Parser) -> tuple[Words, Words]:
     return own, settings
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EFBIG)
+_DEVICE = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ESTALE)
+
+
+def _system_error(error: BaseException) -> tuple[int | None, str]:
+    """The system's number for an error and where it happened; safetensors passes the number on as text."""
+    if isinstance(error, OSError):
+        return error.errno, str(error.filename or "while reading or writing")
+    number = re.search(r"\(os error (\d+)\)", str(error)) if type(error).__name__ == "SafetensorError" else None
+    return (int(number[1]) if number else None), "while reading or writing weights"
+
+
 def _reason(error: BaseException) -> str | None:
     """What a user can mend about an error of the system; None for a bug of ours."""
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        place = error.filename or "while writing"
-        return f"The disk is full ({place}). Free some space, then `conceptlens resume RUN` goes on."
-    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{error.filename}: {error.strerror}. Choose a place you may write to, or change its permissions."
-    if isinstance(error, OSError) and error.errno in (
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.EISDIR,
-        errno.ENAMETOOLONG,
-        errno.EFBIG,
-    ):
-        return f"{error.filename}: {error.strerror}."
+    number, place = _system_error(error)
+    if number in _FULL:
+        return f"The disk is full ({place}). Free some space; `conceptlens resume RUN` goes on with a run."
+    if number in _FORBIDDEN:
+        return f"{place}: {os.strerror(number)}. Choose a place you may write to, or change its permissions."
+    if number in (*_PLACE, *_DEVICE):
+        return f"{place}: {os.strerror(number)}."
     out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if out_of_memory or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error)):
         return "Out of memory. Try a smaller training.batch_size or encoder.image_size, or training.accumulate above 1."

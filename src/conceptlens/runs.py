@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass
@@ -61,15 +62,25 @@ class RunFolder:
             if not (folder / "run.json").exists():
                 raise UserError(f"{folder}: this folder holds other files; choose an empty one with --out.")
             if not overwrite:
-                status = read_json(folder / "run.json").get("status")
+                run = cls(folder)
                 raise UserError(
-                    f"{folder}: a run is here already ({status}). Go on with `conceptlens resume {folder}`, "
+                    f"{folder}: a run is here already ({run.info['status']}). Go on with {run.how_to_go_on}, "
                     "choose another folder with --out, or replace it with --overwrite."
                 )
             shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"{folder}: cannot make this folder ({error.strerror}). Choose another one with --out."
+            ) from None
         check_writable(folder)
         return cls(folder)
+
+    @property
+    def how_to_go_on(self) -> str:
+        """The command that goes on with this run, ready to be pasted."""
+        return f"`conceptlens resume {shlex.quote(str(self.path))}`"
 
     @property
     def info(self) -> dict[str, Any]:

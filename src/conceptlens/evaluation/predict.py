@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ class Prediction:
     concepts: dict[str, dict[str, float]] | None = None  # group → value → probability
     error: str | None = None
 
-    def line(self) -> str:
+    def line(self, independent: Collection[str] = ()) -> str:
+        """For people; of the groups called `independent`, all values that hold are told."""
         if self.error or self.probabilities is None or self.concepts is None:
             return f"{self.image}: {self.error}"
         names = [self.predicted] if isinstance(self.predicted, str) else list(self.predicted or ["no class"])
@@ -38,8 +39,9 @@ class Prediction:
         )
         told = []
         for group, values in self.concepts.items():
-            value = max(values, key=lambda name: values[name])
-            told.append(f"{group}: {value} ({values[value]:.0%})")
+            best = max(values, key=lambda name: values[name])
+            held = [name for name in values if values[name] >= 0.5] if group in independent else [best]
+            told.append(f"{group}: {', '.join(f'{name} ({values[name]:.0%})' for name in held) or 'none'}")
         return f"{self.image}: {head}\n    " + "; ".join(told)
 
 
@@ -126,13 +128,14 @@ class PredictionList:
 
     items: list[Prediction]
     path: Path | None
+    independent: frozenset[str] = frozenset()  # groups of which several values may hold
 
     @property
     def failed(self) -> list[Prediction]:
         return [item for item in self.items if item.error]
 
     def text(self) -> str:
-        lines = [item.line() for item in self.items if not item.error]
+        lines = [item.line(self.independent) for item in self.items if not item.error]
         if self.path:
             lines.append(f"{len(self.items) - len(self.failed)} predictions written to {self.path}")
         return "\n".join(lines)
@@ -149,7 +152,7 @@ def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Pa
         if run.info["status"] == "done":
             raise UserError(f"{run.path / 'model'}: no such folder. Copy the whole run folder.")
         raise UserError(
-            f"{run.path}: no model yet ({run.info['status']}). Finish the run with `conceptlens resume {run.path}`."
+            f"{run.path}: no model yet ({run.info['status']}). Finish the run with {run.how_to_go_on}."
         )
     pipeline, card, concepts = load_pipeline(run.path)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -159,7 +162,8 @@ def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Pa
         write_json(file, {"run": run.path.name, "predictions": [item.__dict__ for item in items]})
     elif file:
         write_text(file, _csv(items, card, concepts))
-    return PredictionList(items, file)
+    independent = frozenset(group.name for group in concepts.groups if group.kind == "independent")
+    return PredictionList(items, file, independent)
 
 
 def _csv(items: list[Prediction], card: Card, concepts: ConceptSet) -> str:

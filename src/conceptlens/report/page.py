@@ -40,7 +40,7 @@ def render_report(run: RunFolder) -> Path:
     """
     status = run.info.get("status")
     if status != "done":
-        raise UserError(f"{run.path}: this run is not done ({status}). Finish it with `conceptlens resume {run.path}`.")
+        raise UserError(f"{run.path}: this run is not done ({status}). Finish it with {run.how_to_go_on}.")
     try:
         material = Material.read(run)
         pictures = pictures_of(run, material.info, material.concepts, _ids(material))

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,31 +80,41 @@ def start_run(recipe: Recipe, *, overwrite: bool = False, quiet: bool = False) -
 
     def create() -> None:
         run = RunFolder.create(recipe.out, overwrite=overwrite)
-        run.write("recipe.yaml", recipe_yaml(with_absolute_paths(recipe)))
-        run.write("concepts.yaml", session.blueprint.concepts.to_yaml())
-        write_json(run.path / "splits.json", session.splits.to_json())
-        run.write_environment(threads=torch.get_num_threads(), device=str(processes.device), processes=processes.count)
-        run.update(
-            id=run.path.name,
-            kind="bottleneck",
-            method=recipe.method["name"],
-            regulariser=recipe.regulariser["name"],
-            bypass=session.pipeline.model.bypass,
-            status="running",
-            reason=None,
-            data={
-                "name": session.source.name,
-                "hash": session.source.examples.fingerprint,
-                "split_hash": session.splits.hash,
-                "images": len(session.source),
-            },
-            encoder={"name": recipe.encoder.name, "hash": weights_hash(session.pipeline.encoder)},
-            concepts={"name": session.blueprint.concepts.name, "hash": session.blueprint.concepts.fingerprint},
-            seed=recipe.seed,
-        )
+        try:
+            _describe(session, run)
+        except BaseException:
+            shutil.rmtree(run.path, ignore_errors=True)  # without its run.json the folder would only be in the way
+            raise
 
     processes.first(create)
     return _finish(session)
+
+
+def _describe(session: Session, run: RunFolder) -> None:
+    """What makes the run again; `run.json` comes last and makes the folder a run."""
+    recipe, processes = session.recipe, session.processes
+    run.write("recipe.yaml", recipe_yaml(with_absolute_paths(recipe)))
+    run.write("concepts.yaml", session.blueprint.concepts.to_yaml())
+    write_json(run.path / "splits.json", session.splits.to_json())
+    run.write_environment(threads=torch.get_num_threads(), device=str(processes.device), processes=processes.count)
+    run.update(
+        id=run.path.name,
+        kind="bottleneck",
+        method=recipe.method["name"],
+        regulariser=recipe.regulariser["name"],
+        bypass=session.pipeline.model.bypass,
+        status="running",
+        reason=None,
+        data={
+            "name": session.source.name,
+            "hash": session.source.examples.fingerprint,
+            "split_hash": session.splits.hash,
+            "images": len(session.source),
+        },
+        encoder={"name": recipe.encoder.name, "hash": weights_hash(session.pipeline.encoder)},
+        concepts={"name": session.blueprint.concepts.name, "hash": session.blueprint.concepts.fingerprint},
+        seed=recipe.seed,
+    )
 
 
 def resume_run(path: str | Path, *, quiet: bool = False) -> RunFolder:

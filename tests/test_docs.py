@@ -1,0 +1,59 @@
+"""What the documents say is true now: tables, links, examples."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conceptlens.concepts import ConceptSet, library
+from conceptlens.files import parse_yaml
+from conceptlens.recipe.parse import load_recipe
+from conceptlens.registry import METHODS, REGULARISERS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("evidence/**/*.md")]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+
+
+def test_tables_are_those_of_the_evidence() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/tables.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_readmes_own_data_example_is_valid(tmp_path: Path) -> None:
+    concept_file, recipe = blocks("README.md", "yaml")
+    concepts = ConceptSet.from_yaml(concept_file)
+    assert len(concepts) == 5
+    loaded = load_recipe(parse_yaml(recipe, where="README"))
+    assert loaded.data.group_column == "patient"
+    for words in re.findall(r"^conceptlens (.+)$", "\n".join(blocks("README.md", "")), re.MULTILINE):
+        assert words.split()[0] in {"data", "train", "resume", "evaluate", "predict"}
+
+
+def test_documented_concept_file_and_recipe_are_valid() -> None:
+    (concept_file,) = blocks("docs/concepts.md", "yaml")
+    concepts = ConceptSet.from_yaml(concept_file)
+    assert concepts.levels["granule colour"] == 1
+    (recipe,) = blocks("docs/recipes.md", "yaml")
+    assert load_recipe(parse_yaml(recipe, where="docs")).encoder.train == 4
+
+
+def test_everything_registered_is_documented() -> None:
+    recipes, concepts = (ROOT / "docs/recipes.md").read_text("utf-8"), (ROOT / "docs/concepts.md").read_text("utf-8")
+    for name in (*METHODS.names(), *REGULARISERS.names()):
+        assert f"`{name}`" in recipes
+    for name in library():
+        assert f"`{name}`" in concepts
