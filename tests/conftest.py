@@ -1,13 +1,18 @@
 """A small world for tests: five concepts in three groups, two classes, eight channels; and a user's own data."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from conceptlens.bottleneck.setup import Setup
+from conceptlens.cli import main
 from conceptlens.concepts import ConceptSet
+from conceptlens.files import read_json
 from tests.own_data import OwnData, make_own_data
+
+Refuse = Callable[..., str]
 
 CONCEPTS = """
 schema: 1
@@ -51,3 +56,48 @@ def own_run(own: OwnData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     import conceptlens as cl
 
     return cl.train(own.recipe, {"out": str(tmp_path_factory.mktemp("own run") / "run")}, quiet=True).path
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> OwnData:
+    """Data that a test may damage."""
+    return make_own_data(tmp_path / "data")
+
+
+@pytest.fixture
+def refuse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Refuse:
+    """Runs a command that must be refused; returns what it said."""
+
+    def call(*words: object, says: tuple[str, ...] | str = ()) -> str:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert code == 2, (out, err)
+        assert "Traceback" not in err
+        said = err if words[:2] != ("data", "check") else out + err
+        for phrase in (says,) if isinstance(says, str) else says:
+            assert phrase in said, said
+        assert not [entry for entry in tmp_path.rglob(".*") if entry.suffix in (".tmp", ".old")]
+        return said
+
+    return call
+
+
+@pytest.fixture
+def refuse_training(refuse: Refuse, tmp_path: Path) -> Refuse:
+    """The same for `train`: there is no run afterwards, or one that failed and says why."""
+
+    def call(recipe: object, *settings: object, says: tuple[str, ...] | str = (), begun: bool = False) -> str:
+        out = tmp_path / "the run"
+        said = refuse("train", recipe, *settings, "--out", out, "--quiet", says=says)
+        assert said.startswith("error: ")
+        assert out.exists() is begun
+        if begun:
+            info = read_json(out / "run.json")
+            assert info["status"] == "failed"
+            assert info["reason"]
+            assert not (out / "metrics.json").exists()
+            assert not (out / "model").exists()
+        return said
+
+    return call

@@ -1,4 +1,4 @@
-"""What a user brings: photographs with awkward names, a table, folders, a concept file, a recipe that trains in a blink.
+"""What a user brings: photographs with awkward names, a table, folders, a concept file, a recipe that trains at once.
 
 Class and border can be seen: benign is reddish, malignant bluish; an irregular border has dark stripes.
 """
@@ -77,8 +77,9 @@ class OwnData:
         rows[number].update(cells)
         self.write_rows(rows)
 
-    def change_all(self, **cells: str) -> None:
-        self.write_rows([{**row, **cells} for row in self.rows()])
+    def change_all(self, side: str | None = None, **cells: str) -> None:
+        """Write other cells into every row, or into those of one side of the split."""
+        self.write_rows([{**row, **cells} if side in (None, row["split"]) else row for row in self.rows()])
 
     def drop(self, *columns: str) -> None:
         self.write_rows([{key: cell for key, cell in row.items() if key not in columns} for row in self.rows()])

@@ -26,9 +26,10 @@ def train(
         quiet: Show no progress.
     """
     from conceptlens.recipe.parse import load_recipe
+    from conceptlens.report.page import write_report
     from conceptlens.training.train import start_run
 
-    return start_run(load_recipe(recipe, overrides), overwrite=overwrite, quiet=quiet)
+    return start_run(load_recipe(recipe, overrides), write_report, overwrite=overwrite, quiet=quiet)
 
 
 def dry_run(recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -> "Cost":
@@ -45,9 +46,10 @@ def dry_run(recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -
 
 def resume(run: str | Path, *, quiet: bool = False) -> "RunFolder":
     """Go on with a run that was stopped, to the same result as if it had not been."""
+    from conceptlens.report.page import write_report
     from conceptlens.training.train import resume_run
 
-    return resume_run(run, quiet=quiet)
+    return resume_run(run, write_report, quiet=quiet)
 
 
 def evaluate(

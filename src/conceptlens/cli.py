@@ -209,7 +209,7 @@ COMMANDS = {
     "list": Command("recipes, methods, concept sets and data that come with the package", lambda parser: None, _list),
 }
 
-TAKES_SETTINGS = ("train", "evaluate", "data check")
+TAKES_SETTINGS = {"train": "--", "evaluate": "--data", "data check": "--data"}  # settings begin with this
 
 
 def _usage() -> str:
@@ -239,9 +239,11 @@ def _run(words: Words) -> int:
     parser = _Parser(prog=f"conceptlens {name}", description=command.about, allow_abbrev=False)
     command.arguments(parser)
     own, settings = _split_settings(words[len(name.split()) :], parser)
-    if settings and name not in TAKES_SETTINGS:
+    begin = TAKES_SETTINGS.get(name, "")
+    for stranger in [word for word in settings if word.startswith("--") and not (begin and word.startswith(begin))]:
         known = [word for action in parser._actions for word in action.option_strings]
-        raise UserError(f"{settings[0]} is not known here. {did_you_mean(settings[0], known)}")
+        hint = " Settings of the data are --data.KEY, as --data.class_column dx." if begin else ""
+        raise UserError(f"{stranger} is not known here. {did_you_mean(stranger, known)}{hint}")
     return command.run(parser.parse_args(own), settings)
 
 

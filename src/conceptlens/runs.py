@@ -1,11 +1,13 @@
 """The run folder: everything that one training made, as plain files (see docs/architecture.md for the list)."""
 
+import contextlib
 import json
 import os
 import platform
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -67,7 +69,8 @@ class RunFolder:
                     f"{folder}: a run is here already ({run.info['status']}). Go on with {run.how_to_go_on}, "
                     "choose another folder with --out, or replace it with --overwrite."
                 )
-            shutil.rmtree(folder)
+            with cls(folder).lock():
+                shutil.rmtree(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -85,9 +88,10 @@ class RunFolder:
     @property
     def info(self) -> dict[str, Any]:
         info: dict[str, Any] = read_json(self.path / "run.json")
-        if not isinstance(info, dict) or info.get("status") not in get_args(Status):
+        fine = isinstance(info, dict) and info.get("status") in get_args(Status) and isinstance(info.get("data"), dict)
+        if not fine:
             raise UserError(
-                f"{self.path / 'run.json'}: expected what training writes, with a status of "
+                f"{self.path / 'run.json'}: expected what training writes, with `data` and a `status` of "
                 f"{', '.join(get_args(Status))}. It was edited or damaged; copy the run folder again."
             )
         return info
@@ -127,6 +131,26 @@ class RunFolder:
 
     def write(self, name: str, text: str) -> None:
         write_text(self.path / name, text)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """One process that writes at a time; the lock dies with its process, however it dies."""
+        try:
+            import fcntl
+        except ImportError:  # not on this system: nothing guards the folder
+            yield
+            return
+        handle = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(
+                    f"{self.path}: another process is training this run; wait for it or stop it first."
+                ) from None
+            yield
+        finally:
+            os.close(handle)
 
     def clean(self) -> None:
         """Remove what a killed process left half-written."""

@@ -9,7 +9,7 @@ import pytest
 from conceptlens.concepts import ConceptSet
 from conceptlens.data.dataset import Task
 from conceptlens.files import dump_yaml
-from conceptlens.metrics.classification import class_metrics
+from conceptlens.metrics.classification import class_metrics, class_probabilities
 from conceptlens.metrics.concepts import concept_metrics
 from conceptlens.report.classes import classes
 from conceptlens.report.headline import result, warnings
@@ -39,7 +39,7 @@ def material(concepts: ConceptSet, task: Task = "single", count: int = 3, images
         width = len(group.values)
         chosen = generator.integers(0, width, images)
         marks[np.arange(images), group.concepts.start + chosen] = 1
-    found = class_metrics(scores, labels, task, [0.5] * count, names=names)
+    found = class_metrics(class_probabilities(scores, task), labels, task, [0.5] * count, names=names)
     read = concept_metrics(generator.normal(size=marks.shape), marks, concepts)
     parts: dict[str, Any] = {
         "info": {"id": "r", "method": "m", "data": {"name": "d", "hash": "x"}, "bypass": None, "seed": 0},

@@ -37,7 +37,7 @@ def test_flips_are_exact(images: Tensor) -> None:
 @pytest.mark.parametrize(("flag", "axis"), [("flip_horizontal", 2), ("flip_vertical", 1)])
 def test_each_flip_turns_its_own_axis(images: Tensor, flag: str, axis: int) -> None:
     off = {"flip_horizontal": False, "flip_vertical": False}
-    changed = augment(images, draw(AugmentConfig(crop=1.0, **{**off, flag: True}), 6, (0, 0, 0)))  # type: ignore[arg-type]
+    changed = augment(images, draw(AugmentConfig(crop=1.0, **{**off, flag: True}), 6, (0, 0, 0)))
     flipped = 0
     for before, after in zip(to_unit(images), changed, strict=True):
         if not torch.allclose(after, before, atol=1e-5):

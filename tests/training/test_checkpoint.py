@@ -130,10 +130,10 @@ def test_damaged_best_weights_are_a_clear_message(tmp_path: Path) -> None:
     folder = states_of(tmp_path, 1)
     position, _ = loaded(folder)
     (folder.path / str(position.best_file)).write_bytes(b"nonsense")
-    with pytest.raises(UserError, match="best-000000001.safetensors"):
+    with pytest.raises(UserError, match="best-000000001"):
         folder.load_best(position)
     (folder.path / str(position.best_file)).unlink()
-    with pytest.raises(UserError, match="best-000000001.safetensors"):
+    with pytest.raises(UserError, match="best-000000001"):
         folder.load_best(position)
 
 

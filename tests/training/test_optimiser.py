@@ -27,6 +27,10 @@ def learning(pipeline: Pipeline) -> list[nn.Parameter]:
     return [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
 
 
+def head_bias(pipeline: Pipeline) -> nn.Parameter:
+    return dict(pipeline.named_parameters())["model.head.bias"]
+
+
 def group_of(pipeline: Pipeline, optimiser: AdamW) -> dict[str, dict[str, float]]:
     names = {id(parameter): name for name, parameter in pipeline.named_parameters()}
     return {names[id(parameter)]: group for group in optimiser.param_groups for parameter in group["params"]}
@@ -87,7 +91,7 @@ def test_a_forgotten_parameter_is_refused(pipeline: Pipeline) -> None:
 
 def test_a_parameter_held_twice_is_refused(pipeline: Pipeline) -> None:
     optimiser = AdamW(learning(pipeline))
-    optimiser.param_groups.append({**optimiser.param_groups[0], "params": [pipeline.model.head.bias]})
+    optimiser.param_groups.append({**optimiser.param_groups[0], "params": [head_bias(pipeline)]})
     with pytest.raises(UserError, match=r"twice \['model.head.bias'\]"):
         check_optimiser(pipeline, optimiser)
 
@@ -96,7 +100,7 @@ def test_a_stranger_or_a_frozen_parameter_is_refused(pipeline: Pipeline) -> None
     with pytest.raises(UserError, match="1 that do not learn"):
         check_optimiser(pipeline, AdamW([*learning(pipeline), nn.Parameter(torch.zeros(2))]))
     optimiser = AdamW(learning(pipeline))
-    pipeline.model.head.bias.requires_grad_(False)
+    head_bias(pipeline).requires_grad_(False)
     with pytest.raises(UserError, match="1 that do not learn"):
         check_optimiser(pipeline, optimiser)
 

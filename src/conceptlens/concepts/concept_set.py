@@ -302,7 +302,8 @@ _PLAIN = {  # pydantic's kinds of error, for people who do not write Python
 
 def _explain(error: ValidationError) -> str:
     """The first thing that is wrong, in words, with the closest match for a misspelt key."""
-    first = error.errors()[0]
+    problems = error.errors()  # a misspelt key makes another one missing; the misspelling is what helps
+    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     place = " → ".join(str(step) for step in first["loc"] if not str(step).startswith("function-"))
     if first["type"] == "extra_forbidden":
         model = _GroupFile if len(first["loc"]) > 1 else _ConceptFile

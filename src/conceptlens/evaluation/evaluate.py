@@ -48,9 +48,7 @@ def evaluate_run(
     """
     run = RunFolder.open(path)
     if run.info["status"] != "done":
-        raise UserError(
-            f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}."
-        )
+        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
     split = split or ("test" if data is None else "all")
     if split not in (*SPLITS, "all"):
         raise unknown_name("split", split, (*SPLITS, "all"))

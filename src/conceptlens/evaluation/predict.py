@@ -151,9 +151,7 @@ def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Pa
     if not (run.path / "model").exists():
         if run.info["status"] == "done":
             raise UserError(f"{run.path / 'model'}: no such folder. Copy the whole run folder.")
-        raise UserError(
-            f"{run.path}: no model yet ({run.info['status']}). Finish the run with {run.how_to_go_on}."
-        )
+        raise UserError(f"{run.path}: no model yet ({run.info['status']}). Finish the run with {run.how_to_go_on}.")
     pipeline, card, concepts = load_pipeline(run.path)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     items = list(predict_images(pipeline.to(device), card, concepts, find_images(images)))

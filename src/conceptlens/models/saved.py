@@ -52,7 +52,7 @@ def load_card(folder: Path) -> Card:
 
 def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:
     """The trained pipeline of a run, on the CPU, in evaluation mode."""
-    from conceptlens.training.build import Blueprint, build_pipeline
+    from conceptlens.models.build import Blueprint, build_pipeline
 
     card = load_card(run / "model")
     weights = run / "model" / WEIGHTS

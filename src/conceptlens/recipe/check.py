@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from conceptlens.errors import UserError
+from conceptlens.errors import UserError, unknown_name
 from conceptlens.recipe.schema import Recipe
+
+PARTS = ("encoder", "regulariser", "model")  # of a pipeline, by which a stage says what learns
 
 
 def _numbers(node: object, path: str = "") -> Iterator[tuple[str, float]]:
@@ -104,6 +106,9 @@ def check_recipe(recipe: Recipe, where: str) -> None:
             stage.epochs,
         )
         need(f"training.stages ({stage.name}).train", bool(stage.train), "what learns, such as [model]", stage.train)
+        for part in stage.train:
+            if part.partition(".")[0] not in PARTS:
+                raise unknown_name("part in training.stages", part, PARTS)
     need("metrics.bootstrap", 0 <= metrics.bootstrap <= 100_000, "0 to 100,000", metrics.bootstrap)
     need("metrics.confidence", 0 < metrics.confidence < 1, "between 0 and 1", metrics.confidence)
     need("metrics.bins", metrics.bins >= 2, "2 or more", metrics.bins)

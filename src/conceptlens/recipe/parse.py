@@ -164,8 +164,7 @@ def _known_keys(parser: ArgumentParser) -> set[str]:
     return keys | {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
 
 
-def _check_keys(tree: Tree, parser: ArgumentParser, where: str) -> None:
-    known = _known_keys(parser)
+def _check_keys(tree: Tree, known: set[str], where: str) -> None:
     for key in _leaves(tree):
         if key in known or any(key.startswith(f"{free}.") for free in _FREE):
             continue
@@ -177,9 +176,8 @@ def _check_keys(tree: Tree, parser: ArgumentParser, where: str) -> None:
         raise UserError(f"{where}: the key {name!r} is not known {inside}. {did_you_mean(name, siblings, listing=40)}")
 
 
-def _check_sections(tree: Tree, parser: ArgumentParser, where: str) -> Tree:
+def _check_sections(tree: Tree, known: set[str], where: str) -> Tree:
     """Sections are mappings; a key without a value, as `training:` alone on its line, leaves the default."""
-    known = _known_keys(parser)
     sections = {key.rpartition(".")[0] for key in known} - {""}
 
     def tidy(node: Tree, path: str) -> Tree:
@@ -256,8 +254,9 @@ def load_recipe(
     if regulariser != own:
         preset["regulariser"] = {"name": regulariser}  # another regulariser's options would not fit
     parser = make_parser(method, regulariser)
-    _check_keys(tree, parser, where)
-    tree = _check_sections(tree, parser, where)
+    known = _known_keys(parser)
+    _check_keys(tree, known, where)
+    tree = _check_sections(tree, known, where)
     _check_stages(tree.get("training", {}).get("stages", []), where)
     try:
         parsed = parser.parse_object(merge(preset, tree))

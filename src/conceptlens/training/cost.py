@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from conceptlens.models.build import rest_idle_parameters
 from conceptlens.training.augment import augment, draw
-from conceptlens.training.build import rest_idle_parameters
 from conceptlens.training.loop import Session, stages_of
 from conceptlens.training.losses import SupervisedLoss, Targets, class_weights
 from conceptlens.training.optimiser import build_optimiser, check_optimiser

@@ -21,13 +21,13 @@ from conceptlens.errors import UserError, unknown_name
 from conceptlens.evaluation.predictions import Predictions, predict
 from conceptlens.evaluation.summary import quick_summary, value_at
 from conceptlens.metrics.rank import patch_ranks
+from conceptlens.models.build import Blueprint, join, rest_idle_parameters, sample_indices, sample_tokens
 from conceptlens.models.contract import Pipeline
 from conceptlens.processes import Launched
 from conceptlens.recipe import Recipe, StageConfig
 from conceptlens.runs import RunFolder
 from conceptlens.training.augment import augment, draw
 from conceptlens.training.average import WeightAverage
-from conceptlens.training.build import Blueprint, join, rest_idle_parameters, sample_indices, sample_tokens
 from conceptlens.training.checkpoint import (
     Position,
     StateFolder,
@@ -108,7 +108,13 @@ def fit(session: Session) -> dict[str, Tensor]:
         position = Position()
     else:
         position = resumed[0]
-        pipeline.load_state_dict(resumed[1]["pipeline"])
+        try:
+            pipeline.load_state_dict(resumed[1]["pipeline"])
+        except RuntimeError as error:
+            raise UserError(
+                f"{states.path}: the state and the recipe do not fit ({str(error).splitlines()[-1].strip()}). "
+                "Bring the run's own recipe.yaml and concepts.yaml back, or train anew."
+            ) from None
         if not processes.main:
             _sum_code_uses(pipeline, keep=False)  # the state holds the sum over all processes
     idle = rest_idle_parameters(pipeline, sample)

@@ -28,7 +28,10 @@ def build_optimiser(
             else learning_rate
         )
         spared = parameter.ndim < 2 or any(word in name for word in NO_DECAY)
-        key = (base * float(getattr(parameter, "rate", 1.0)), 0.0 if spared and training.decay == "matrices" else training.weight_decay)
+        key = (
+            base * float(getattr(parameter, "rate", 1.0)),
+            0.0 if spared and training.decay == "matrices" else training.weight_decay,
+        )
         groups.setdefault(key, []).append(parameter)
     if not groups:
         raise UserError(

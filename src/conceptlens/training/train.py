@@ -1,9 +1,8 @@
 """A run from start to finish: data, pipeline, training, the one look at the test images, the files."""
 
 import contextlib
-import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -15,17 +14,17 @@ from conceptlens.data.sources import open_source
 from conceptlens.data.splits import Splits, make_splits
 from conceptlens.encoders.freezing import weights_hash
 from conceptlens.errors import UserError
-from conceptlens.evaluation.predictions import predict
+from conceptlens.evaluation.predictions import Predictions, predict
 from conceptlens.evaluation.summary import full_summary, thresholds_from
 from conceptlens.files import read_json, write_json
 from conceptlens.metrics.axes import concept_priors
+from conceptlens.models.build import Blueprint, build_pipeline
+from conceptlens.models.contract import Pipeline
 from conceptlens.models.saved import Card, save_model
 from conceptlens.processes import Launched
 from conceptlens.recipe import Recipe
 from conceptlens.recipe.parse import load_recipe, recipe_yaml
-from conceptlens.report.page import write_report
 from conceptlens.runs import RunFolder
-from conceptlens.training.build import Blueprint, build_pipeline
 from conceptlens.training.checkpoint import StateFolder
 from conceptlens.training.loop import Session, check_stages, fit, stages_of
 from conceptlens.training.losses import class_weights
@@ -72,8 +71,11 @@ def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, pro
     return Session(blueprint, pipeline, source, splits, reader, run or RunFolder(Path(recipe.out)), processes, progress)
 
 
-def start_run(recipe: Recipe, *, overwrite: bool = False, quiet: bool = False) -> RunFolder:
-    """Train a recipe into a new run folder."""
+Report = Callable[[RunFolder, Pipeline, PixelReader, ConceptSet, dict[str, Predictions]], object]
+
+
+def start_run(recipe: Recipe, report: Report, *, overwrite: bool = False, quiet: bool = False) -> RunFolder:
+    """Train a recipe into a new run folder; `report` draws the page when everything is measured."""
     processes = Launched(recipe.training.precision)
     progress = Progress(quiet=quiet or not processes.main)
     session = open_session(recipe, None, processes, progress)
@@ -87,7 +89,7 @@ def start_run(recipe: Recipe, *, overwrite: bool = False, quiet: bool = False) -
             raise
 
     processes.first(create)
-    return _finish(session)
+    return _finish(session, report)
 
 
 def _describe(session: Session, run: RunFolder) -> None:
@@ -117,7 +119,7 @@ def _describe(session: Session, run: RunFolder) -> None:
     )
 
 
-def resume_run(path: str | Path, *, quiet: bool = False) -> RunFolder:
+def resume_run(path: str | Path, report: Report, *, quiet: bool = False) -> RunFolder:
     """Go on with a run that was stopped; one that is done stays as it is."""
     run = RunFolder.open(path)
     if run.info["status"] == "done":
@@ -127,20 +129,19 @@ def resume_run(path: str | Path, *, quiet: bool = False) -> RunFolder:
     recipe.training.threads = read_json(run.path / "environment.json").get("threads") or recipe.training.threads
     processes = Launched(recipe.training.precision)
     progress = Progress(quiet=quiet or not processes.main)
-    session = open_session(recipe, run, processes, progress)
-    if processes.main:
-        run.clean()
-        run.update(status="running", reason=None)
-    return _finish(session)
+    return _finish(open_session(recipe, run, processes, progress), report)
 
 
-def _finish(session: Session) -> RunFolder:
+def _finish(session: Session, report: Report) -> RunFolder:
     """Train to the end, then measure once, then write."""
     run, processes = session.run, session.processes
-    with _locked(run) if processes.main else contextlib.nullcontext():
+    with run.lock() if processes.main else contextlib.nullcontext():
         try:
+            if processes.main:
+                run.clean()
+                run.update(status="running", reason=None)
             session.pipeline.load_state_dict(fit(session))
-            _measure(session)
+            _measure(session, report)
         except BaseException as error:
             if processes.main:
                 reason = str(error) or type(error).__name__
@@ -150,7 +151,7 @@ def _finish(session: Session) -> RunFolder:
     return run
 
 
-def _measure(session: Session) -> None:
+def _measure(session: Session, report: Report) -> None:
     """The chosen model on validation and, for the only time, on test."""
     run, processes, recipe = session.run, session.processes, session.recipe
     source, splits, concepts = session.source, session.splits, session.blueprint.concepts
@@ -181,28 +182,7 @@ def _measure(session: Session) -> None:
     )
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})
-    write_report(run, session.pipeline, session.reader, concepts, predicted)
+    report(run, session.pipeline, session.reader, concepts, predicted)
     run.update(status="done", reason=None)
     StateFolder(run.path).clear()
     processes.wait()
-
-
-@contextlib.contextmanager
-def _locked(run: RunFolder) -> Iterator[None]:
-    """One training per run folder at a time; the lock dies with its process."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: nothing guards the folder
-        yield
-        return
-    handle = os.open(run.path / ".lock", os.O_CREAT | os.O_RDWR)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"{run.path}: another process is training this run; wait for it or stop it first."
-            ) from None
-        yield
-    finally:
-        os.close(handle)

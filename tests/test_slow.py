@@ -1,0 +1,77 @@
+"""Minutes rather than seconds: `make test-all`."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import conceptlens as cl
+from conceptlens.files import read_json, write_text
+from conceptlens.recipe.parse import load_recipe, recipe_yaml
+from tests.training.test_resume import same
+from tests.training.tiny import tiny
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_demo_keeps_its_promise(tmp_path: Path) -> None:
+    run = cl.train("blood-cells/ivq-cbm", {"out": str(tmp_path / "demo")}, quiet=True)
+    test = read_json(run.path / "metrics.json")["splits"]["test"]
+    assert test["class"]["balanced_accuracy"] >= 0.80
+    assert test["concept"]["axes_at_chance"]["count"] == 0
+    assert test["slots"]["empty_slots"] == []
+    assert test["codebook"]["use"] > 0.9
+    assert test["slots"]["assignment_entropy"] > 0.3
+
+
+def test_shapes_are_learnt(tmp_path: Path) -> None:
+    run = cl.train("shapes/ivq-cbm", {"out": str(tmp_path / "shapes"), "training": {"epochs": 15}}, quiet=True)
+    test = read_json(run.path / "metrics.json")["splits"]["test"]
+    assert test["class"]["balanced_accuracy"] > 0.6  # chance: 0.25
+    assert test["concept"]["auc"] > 0.8
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    """Whatever the moment, the result is that of an uninterrupted run, bit for bit."""
+    changes = {"training__epochs": 12, "training__ema": 0.9}
+    whole = cl.train(tiny(tmp_path / "whole", **changes), quiet=True).path
+    out, recipe = tmp_path / "torn", tmp_path / "recipe.yaml"
+    write_text(recipe, recipe_yaml(load_recipe(tiny(out, **changes))))
+    chance = random.Random(0)
+    words = ["train", str(recipe)]
+    for _ in range(40):
+        process = subprocess.Popen([sys.executable, "-m", "conceptlens", *words, "--quiet"], stdout=subprocess.DEVNULL)
+        time.sleep(chance.uniform(3.0, 9.0))
+        process.kill()
+        process.wait()
+        if (out / "run.json").exists():
+            words = ["resume", str(out)]
+            if read_json(out / "run.json")["status"] == "done":
+                break
+    cl.resume(out, quiet=True)
+    same(whole, out)
+
+
+MEMORY = """
+import resource, sys
+from conceptlens.data.loader import PixelReader
+from conceptlens.data.shapes import Shapes
+from conceptlens.recipe import ShapesConfig
+import numpy as np
+source = Shapes(ShapesConfig(n=int(sys.argv[1]), size=64))
+reader = PixelReader(source, 64, cache_mb=1)
+rng = np.random.default_rng(0)
+for _ in range(60):
+    reader.batch(rng.integers(len(source), size=32))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def test_memory_does_not_grow_with_the_images() -> None:
+    few, many = (
+        float(subprocess.check_output([sys.executable, "-c", MEMORY, str(n)], text=True)) for n in (1_000, 100_000)
+    )
+    assert many - few < 150  # megabytes: names and labels of 99,000 images more; their pixels would be 1,200
