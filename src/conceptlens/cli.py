@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import io
 import os
 import re
 import sys
@@ -301,6 +302,9 @@ def _reason(error: BaseException) -> str | None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point: 0 if all is well, 2 for what the user can mend, 1 for a bug of ours, 130 when interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without our letters still shows the rest
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:

@@ -15,6 +15,7 @@ from conceptlens.data.findings import Problems, counted
 from conceptlens.data.images import SUFFIXES
 from conceptlens.data.rename import check_rename, rename_class
 from conceptlens.data.split_names import split_of
+from conceptlens.data.words import printable
 from conceptlens.errors import UserError
 from conceptlens.recipe.schema import DataConfig
 
@@ -57,6 +58,7 @@ class Folder(EncodedSource):
         names: list[str] = []
         split: list[str] = []
         skipped: list[str] = []
+        strange: list[str] = []
         filled: dict[str, bool] = {}
         check_rename(config.rename, concepts)
         for place, folder, side in places:
@@ -64,11 +66,16 @@ class Folder(EncodedSource):
             if name is None:
                 continue
             files = sorted(_images(path / place, skipped))
+            strange += [shown for file in files if (shown := printable(f"{place}/{file}")) != f"{place}/{file}"]
+            files = [file for file in files if printable(f"{place}/{file}") == f"{place}/{file}"]
             filled[name] = filled.get(name, False) or bool(files)
             ids += [f"{place}/{file}" for file in files]
             names += [name] * len(files)
             split += [side or ""] * len(files)
         self._report(filled, skipped, problems)
+        if strange:
+            message = f"{path}: {counted(len(strange), 'image')} with a name that is not UTF-8; rename."
+            problems.add("error", "strange-names", message, count=len(strange), examples=strange)
         if not ids:
             raise UserError(f"{path}: no images in its folders; {', '.join(SUFFIXES)} are read.")
 

@@ -124,6 +124,9 @@ def _names(count: int, config: DataConfig, concepts: ConceptSet, source: str) ->
     for declared in (config.classes, concepts.classes):
         if declared and len(declared) == count:
             return order_classes([], wanted=declared, concepts=concepts, task=config.task, source=source)
+    if config.classes and len(config.classes) > count and config.task != "multilabel":
+        # Classes at the end of the list that no image has.
+        return order_classes([], wanted=config.classes, concepts=concepts, task=config.task, source=source)
     if config.classes:
         raise UserError(f"data.classes: names {len(config.classes)} classes, but the labels of {source} have {count}.")
     return tuple(f"class {number}" for number in range(count))

@@ -16,6 +16,11 @@ def fold(word: str) -> str:
     return _GAPS.sub(" ", word.strip().casefold()).strip()
 
 
+def printable(name: str) -> str:
+    """A file's name with `?` for bytes that are not UTF-8, as disks of other days have them."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
 def is_missing(word: str) -> bool:
     """Whether a cell says that its value is not known."""
     return fold(word) in _MISSING

@@ -12,6 +12,7 @@ import torch
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.data.images import SUFFIXES, open_image, resize_square
+from conceptlens.data.words import printable
 from conceptlens.errors import UserError
 from conceptlens.files import write_json, write_text
 from conceptlens.models.contract import Pipeline
@@ -87,9 +88,9 @@ def predict_images(
             concept_rows = iter(probabilities(output.concept_logits.float().cpu().numpy(), concepts))
         for file, entry in waiting:
             if isinstance(entry, str):
-                yield Prediction(str(file), error=entry)
+                yield Prediction(printable(str(file)), error=entry)
             else:
-                yield _prediction(str(file), next(classes), next(concept_rows), card, concepts)
+                yield _prediction(printable(str(file)), next(classes), next(concept_rows), card, concepts)
         waiting.clear()
 
     for file in files:
@@ -98,7 +99,7 @@ def predict_images(
                 (
                     file,
                     resize_square(
-                        open_image(file, name=str(file), at_least=card.image_size), card.image_size, card.fit
+                        open_image(file, name=printable(str(file)), at_least=card.image_size), card.image_size, card.fit
                     ),
                 )
             )

@@ -6,6 +6,7 @@ A recipe is laid over the preset of its method (`presets/NAME.yaml`): a method's
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ def _name(tree: Tree, key: str, default: str) -> str:
     return default if name is None else str(name)
 
 
+@cache
 def make_parser(method: str | None = None, regulariser: str | None = None) -> ArgumentParser:
     """All keys of a recipe. Without names, `method` and `regulariser` show only their `name`, and torch stays out."""
     parser = ArgumentParser(prog="conceptlens train RECIPE", exit_on_error=False, add_help=False)
