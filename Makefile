@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Two workers with one thread each: many tests start processes of their own and wait for them.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .PHONY: demo test test-all lint bench clean install
 
@@ -10,10 +12,10 @@ demo: $(STAMP)
 	@$(BIN)/conceptlens demo
 
 test: $(STAMP) lint
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(PYTEST) -m "not slow"
 
 test-all: $(STAMP) lint
-	@$(BIN)/python -m pytest
+	@$(PYTEST)
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """Bad images, tables, folders, arrays and weights; and data that is odd, but legal."""
 
+import os
 import shutil
 import struct
 import zlib
@@ -157,6 +158,20 @@ def test_sources(refuse_training: Refuse, mine: OwnData, tmp_path: Path) -> None
     refuse_training(mine.recipe, "--data.source", broken, says="not a Parquet file")
     refuse_training(mine.recipe, "--data.source", mine.folders, "--data.task", "multilabel", says="needs a table")
     refuse_training(mine.recipe, "--data.source", mine.table, "--concepts", "null", says="needs a concept file")
+
+
+def test_names_that_are_not_utf8(refuse: Refuse, refuse_training: Refuse, mine: OwnData, own_run: Path) -> None:
+    """As disks of other days have them."""
+    folder = os.fsencode(mine.folders / "benign")
+    try:
+        os.rename(folder + b"/0.png", folder + b"/caf\xe9.png")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    refuse("data", "check", mine.folders, "--concepts", mine.concepts, "--quiet", says=("not UTF-8", "benign/caf?.png"))
+    refuse_training(mine.recipe, "--data.source", mine.folders, says=("not UTF-8", "benign/caf?.png"))
+    words = ["predict", str(own_run), str(mine.folders / "benign"), "--out", str(mine.root / "said.json")]
+    assert main(words) == 0
+    assert "benign/caf?.png" in (mine.root / "said.json").read_text("utf-8")
 
 
 def test_folders(refuse_training: Refuse, mine: OwnData) -> None:

@@ -166,7 +166,7 @@ def test_a_recipe_imports_nothing(
         ("data.split.val", "2", "a share between 0 and 1"),
         ("data.cache_mb", "-1", "0 or more megabytes"),
         ("data.limit", "0", "above 0"),
-        ("data.source", "''", "data.source"),
+        ("data.source", "", "data.source"),
         ("metrics.bootstrap", "-1", "0 to 100,000"),
         ("metrics.confidence", "1", "between 0 and 1"),
         ("seed", "-1", "a whole number from 0"),

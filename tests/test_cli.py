@@ -105,6 +105,14 @@ def test_help_is_instant() -> None:
     assert fastest < 0.5
 
 
+def test_a_terminal_without_our_letters() -> None:
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    program = [sys.executable, "-m", "conceptlens", "--help"]
+    done = subprocess.run(program, capture_output=True, check=False, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"usage: conceptlens COMMAND ?" in done.stdout
+
+
 def test_a_reader_that_stops_early_is_no_error() -> None:
     program = [sys.executable, "-m", "conceptlens", "list"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -138,6 +146,19 @@ def test_settings_may_stand_anywhere(cli: Cli, own: OwnData) -> None:
     wanted = cli("train", own.recipe, "--seed", "3", "--out", "here", "--print_config")[1]
     assert cli("train", "--seed", "3", "--out=here", "--print_config", own.recipe)[1] == wanted
     assert cli("train", "--print_config", "--seed=3", own.recipe, "--out", "here")[1] == wanted
+
+
+def test_names_are_taken_to_the_letter(cli: Cli, own: OwnData) -> None:
+    """As YAML, one would end at its `#`, one be a mapping, one a number."""
+    words = ["--out", "runs/try #2: x", "--data.source", "scans #1.csv"]
+    words += ["--data.class_column", "1", "--data.images", "[a]"]
+    tree = parse_yaml(cli("train", own.recipe, *words, "--print_config")[1], where="printed")
+    assert tree["out"] == "runs/try #2: x"
+    assert tree["data"]["source"] == "scans #1.csv"
+    assert tree["data"]["class_column"] == "1"
+    assert tree["data"]["images"] == "[a]"
+    tree = parse_yaml(cli("train", own.recipe, "--concepts", "null", "--print_config")[1], where="printed")
+    assert tree["concepts"] is None
 
 
 def test_a_dry_run_tells_the_cost_and_writes_nothing(cli: Cli, own: OwnData, tmp_path: Path) -> None:

@@ -293,6 +293,9 @@ def _reason(error: BaseException) -> str | None:
         return f"{place}: {os.strerror(number)}. Choose a place you may write to, or change its permissions."
     if number in (*_PLACE, *_DEVICE):
         return f"{place}: {os.strerror(number)}."
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        around = error.object[max(error.start - 40, 0) : error.end + 20].encode("utf-8", "replace").decode("utf-8")
+        return f"A name is not UTF-8, near {around!r}. Rename the file or folder."
     out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if out_of_memory or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error)):
         return "Out of memory. Try a smaller training.batch_size or encoder.image_size, or training.accumulate above 1."

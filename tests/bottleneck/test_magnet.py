@@ -78,12 +78,12 @@ def test_raw_tokens_make_the_assignment_one_hot_and_calibration_does_not() -> No
     torch.manual_seed(0)
     patches = torch.randn(4, 49, 768)
     raw = Magnet(7, 768)
-    assert float(raw(patches)[1].amax(-1).mean()) > 0.95
+    assert float(raw(patches)[1].detach().amax(-1).mean()) > 0.95
     calibrated = Magnet(7, 768, temperature="calibrate", token_norm="layer", query_init="kmeans")
     calibrated.prepare([patches])
     _, assignment = calibrated(patches)
-    assert float(assignment.amax(-1).mean()) < 0.9
-    assert float((assignment.mean((0, 1)) * 7).min()) > 0.05  # every slot is fed
+    assert float(assignment.detach().amax(-1).mean()) < 0.9
+    assert float((assignment.detach().mean((0, 1)) * 7).min()) > 0.05  # every slot is fed
 
 
 def test_calibrate_is_exact_for_two_equal_slots() -> None:

@@ -31,6 +31,10 @@ from conceptlens.registry import METHODS, REGULARISERS
 
 DEFAULT_METHOD = "ivq-cbm"
 SHORT = {"data": "source", "method": "name", "regulariser": "name"}  # a section that is just a word means this key
+# Names of files and columns are taken to the letter: YAML would cut `scans #2` at its comment and read `1` as a number.
+LITERAL = {"out", "concepts", "encoder.weights", "data.source", "data.images"} | {
+    f"data.{name}" for name in DataConfig.__dataclass_fields__ if name.endswith("_column")
+}
 Tree = dict[str, Any]
 
 
@@ -65,7 +69,7 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
 
 
 def parse_overrides(words: Sequence[str]) -> Tree:
-    """`--training.epochs 5 --seed=1` as a tree; values are read as YAML, as in the file."""
+    """`--training.epochs 5 --seed=1` as a tree; values but names are read as YAML, as in the file."""
     tree: Tree = {}
     rest = list(words)
     while rest:
@@ -76,12 +80,14 @@ def parse_overrides(words: Sequence[str]) -> Tree:
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
         node = tree
-        *path, last = (f"{key}.{SHORT[key]}" if key in SHORT and not value.lstrip().startswith("{") else key).split(".")
+        full = f"{key}.{SHORT[key]}" if key in SHORT and not value.lstrip().startswith("{") else key
+        *path, last = full.split(".")
         for step in path:
             node = node.setdefault(step, {})
             if not isinstance(node, dict):
                 raise UserError(f"--{key}: {step!r} was already given a value of its own.")
-        node[last] = parse_yaml(value, where=f"--{key}")
+        literal = full in LITERAL and value != "null"
+        node[last] = value if literal else parse_yaml(value, where=f"--{key}")
     return tree
 
 
