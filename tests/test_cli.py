@@ -161,6 +161,15 @@ def test_names_are_taken_to_the_letter(cli: Cli, own: OwnData) -> None:
     assert tree["concepts"] is None
 
 
+def test_names_that_look_like_numbers_and_a_home_folder(cli: Cli, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("data: {source: x.csv, class_column: 3, classes: [0, 1]}\nconcepts: ~/c.yaml\nout: ~/run\n")
+    tree = parse_yaml(cli("train", recipe, "--print_config")[1], where="printed")
+    assert tree["data"]["class_column"] == "3"
+    assert tree["data"]["classes"] == ["0", "1"]
+    assert (tree["concepts"], tree["out"]) == (str(Path.home() / "c.yaml"), str(Path.home() / "run"))
+
+
 def test_a_dry_run_tells_the_cost_and_writes_nothing(cli: Cli, own: OwnData, tmp_path: Path) -> None:
     code, out, err = cli("train", own.recipe, "--dry-run", "--out", tmp_path / "run")
     assert (code, err) == (0, "")

@@ -121,6 +121,18 @@ def test_external_validation_on_the_command_line(
     assert by_call.text().splitlines()[:-1] == capsys.readouterr().out.splitlines()[:-1]
 
 
+def test_external_classes_called_by_numbers(own: OwnData, own_run: Path, tmp_path: Path) -> None:
+    """In YAML, {0: benign} is keyed by a number; in their table 0 is a word."""
+    data = make_own_data(tmp_path / "data")
+    data.write_rows([{**row, "diagnosis": str(["benign", "malignant"].index(row["diagnosis"]))} for row in data.rows()])
+    settings = {"source": str(data.table), "class_column": "diagnosis"}
+    found = cl.evaluate(
+        own_run, {**settings, "rename": {"classes": {0: "benign", 1: "malignant"}}}, out=tmp_path / "a.json"
+    )
+    expected = cl.evaluate(own_run, {**settings, "source": str(own.table)}, out=tmp_path / "b.json")
+    assert numbers(found) == numbers(expected)
+
+
 def test_external_folders(own: OwnData, own_run: Path, tmp_path: Path) -> None:
     folders = tmp_path / "archive"
     shutil.copytree(own.folders / "benign", folders / "Nevi")

@@ -6,6 +6,7 @@ A recipe is laid over the preset of its method (`presets/NAME.yaml`): a method's
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -204,6 +205,15 @@ def _check_sections(tree: Tree, known: set[str], where: str) -> Tree:
     return tidy(tree, "")
 
 
+def _as_words(value: Any) -> Any:
+    """Names that YAML took for numbers or truth values, as words: classes are often called 0 and 1."""
+    if isinstance(value, Mapping):
+        return {_as_words(key): _as_words(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_as_words(inner) for inner in value]
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, (int, float)) else value
+
+
 def _check_stages(stages: object, where: str) -> None:
     """A list of plain mappings: jsonargparse would import whatever module a `class_path` in one of them names."""
     if not isinstance(stages, list) or not all(isinstance(stage, Mapping) for stage in stages):
@@ -236,9 +246,21 @@ def _explain(message: str, where: str) -> str:
 
 def _plain_type(kind: str) -> str:
     kind = re.sub(r"<class '(\w+)'>", r"\1", kind).replace("typing.", "").replace("NoneType", "null")
-    for python, plain in (("float", "a number"), ("int", "a whole number"), ("str", "text"), ("bool", "true or false")):
+    for python, plain in (
+        ("float", "a number"),
+        ("int", "a whole number"),
+        ("str", "text"),
+        ("bool", "true or false"),
+        ("dict", "a mapping"),
+        ("list", "a list"),
+    ):
         kind = re.sub(rf"\b{python}\b", plain, kind)
     return re.sub(r"Literal\[(.*?)\]", r"one of \1", kind)
+
+
+def _home(path: str | None) -> str | None:
+    """The path with `~` spelt out, which a shell does not do inside a file or behind an equals sign."""
+    return str(Path(path).expanduser()) if path and path.startswith("~") else path
 
 
 def load_recipe(
@@ -266,6 +288,9 @@ def load_recipe(
     _check_keys(tree, known, where)
     tree = _check_sections(tree, known, where)
     _check_stages(tree.get("training", {}).get("stages", []), where)
+    for key, value in tree.get("data", {}).items():
+        if key in ("classes", "rename") or f"data.{key}" in LITERAL - {"data.source"}:
+            tree["data"][key] = _as_words(value)
     try:
         parsed = parser.parse_object(merge(preset, tree))
         values = parser.instantiate(parsed)
@@ -275,14 +300,14 @@ def load_recipe(
         raise UserError(_explain(str(error), where)) from error
     made = Recipe(
         data=values.data,
-        concepts=values.concepts,
-        encoder=values.encoder,
+        concepts=_home(values.concepts),
+        encoder=replace(values.encoder, weights=_home(values.encoder.weights)),
         method={"name": method, **{key: value for key, value in values.method.as_dict().items() if key != "name"}},
         regulariser={"name": regulariser, **{k: v for k, v in values.regulariser.as_dict().items() if k != "name"}},
         training=values.training,
         metrics=values.metrics,
         seed=values.seed,
-        out=values.out or f"runs/{Path(values.data.source).stem}-{method}-{values.seed}",
+        out=_home(values.out) or f"runs/{Path(values.data.source).stem}-{method}-{values.seed}",
     )
     check_recipe(made, where)
     return made
