@@ -96,7 +96,8 @@ def evaluate_run(
         thresholds=card.thresholds,
         priors=np.array(card.concept_priors),
     )
-    file = Path(out) if out else run.path / "evaluation" / f"{source.name}-{split}.json"
+    mark = "" if data is None else f"-{source.examples.fingerprint[:6]}"  # other data may have the same name
+    file = Path(out) if out else run.path / "evaluation" / f"{source.name}-{split}{mark}.json"
     if processes.main:
         write_json(
             file,

@@ -17,7 +17,7 @@ from conceptlens.errors import UserError
 from conceptlens.files import write_json, write_text
 from conceptlens.models.contract import Pipeline
 from conceptlens.models.saved import Card, load_pipeline
-from conceptlens.runs import RunFolder
+from conceptlens.runs import RunFolder, check_writable
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,8 @@ def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Pa
         raise UserError(f"--out {out}: expected a file that ends in .csv or .json.")
     if not images:
         raise UserError("No image was named: conceptlens predict RUN cell.png folder/ …")
+    if out is not None and Path(out).parent.is_dir():
+        check_writable(Path(out).parent)  # before the work, not after it
     run = RunFolder.open(path)
     if not (run.path / "model").exists():
         if run.info["status"] == "done":
