@@ -7,6 +7,7 @@ Python loop.
 """
 
 import argparse
+import contextlib
 import json
 import platform
 import tempfile
@@ -80,12 +81,10 @@ def milliseconds(steps: int, n: int, *, rank_every: int = 0, published: bool = F
         stage = _Stage(
             session, stages_of(recipe)[0], learning, Position(), StateFolder(run.path), History(run.history), sample
         )
-        try:
+        with contextlib.suppress(Enough):
             while True:
                 stage.train_epoch()
                 stage.position.step = 0
-        except Enough:
-            pass
         return float(np.median(np.diff(watch.times)[3:]) * 1000)
 
 

@@ -1,5 +1,6 @@
 """The encoder's contract: image → tokens, text → unit vectors."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -19,7 +20,7 @@ class Tokens:
     aux: dict[str, Tensor] = field(default_factory=dict)  # named companions, such as a second encoder's vector
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """Base of all image encoders. Subclasses set the attributes and implement `tokens`."""
 
     name: str
@@ -28,21 +29,21 @@ class Encoder(nn.Module):
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
 
+    @abstractmethod
     def tokens(self, images: Tensor) -> Tokens:
         """Normalised images (B, 3, H, W) → tokens."""
-        raise NotImplementedError
 
+    @abstractmethod
     def blocks(self) -> Sequence[nn.Module]:
         """From input to output, the pieces of which the last n are trained; heads and final norms are not blocks."""
-        raise NotImplementedError
 
     def tail(self) -> Sequence[nn.Module]:
         """What follows the last block (a final norm) and is trained with it."""
         return ()
 
+    @abstractmethod
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """The token grid (h, w) for an image of that size."""
-        raise NotImplementedError
 
     def normalise(self, images: Tensor) -> Tensor:
         """Images of bytes or of values in [0, 1], (B, 3, H, W), to what `tokens` expects."""
