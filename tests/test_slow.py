@@ -27,30 +27,39 @@ def test_the_demo_keeps_its_promise(tmp_path: Path) -> None:
     assert test["slots"]["assignment_entropy"] > 0.3
 
 
-def test_shapes_are_learnt(tmp_path: Path) -> None:
+def test_shapes_teach_colours_and_patterns(tmp_path: Path) -> None:
+    """From scratch on 1,800 drawings, the small encoder reads colours and patterns; the shapes of parts need more."""
     run = cl.train("shapes/ivq-cbm", {"out": str(tmp_path / "shapes"), "training": {"epochs": 15}}, quiet=True)
     test = read_json(run.path / "metrics.json")["splits"]["test"]
+    auc = {row["group"]: row["auc"] for row in test["concept"]["per_group"]}
     assert test["class"]["balanced_accuracy"] > 0.6  # chance: 0.25
-    assert test["concept"]["auc"] > 0.8
+    assert min(auc["body colour"], auc["leg colour"]) > 0.9
+    assert auc["body pattern"] > 0.85
 
 
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     """Whatever the moment, the result is that of an uninterrupted run, bit for bit."""
-    changes = {"training__epochs": 12, "training__ema": 0.9}
+    changes = {"training__epochs": 40, "training__ema": 0.9}
     whole = cl.train(tiny(tmp_path / "whole", **changes), quiet=True).path
     out, recipe = tmp_path / "torn", tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(tiny(out, **changes))))
-    chance = random.Random(0)
-    words = ["train", str(recipe)]
+    chance, kills, words = random.Random(0), 0, ["train", str(recipe)]
     for _ in range(40):
         process = subprocess.Popen([sys.executable, "-m", "conceptlens", *words, "--quiet"], stdout=subprocess.DEVNULL)
-        time.sleep(chance.uniform(3.0, 9.0))
+        deadline = time.monotonic() + 60
+        while not (out / "history.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        started = len((out / "history.jsonl").read_bytes()) if (out / "history.jsonl").exists() else 0
+        while process.poll() is None and len((out / "history.jsonl").read_bytes()) == started:
+            time.sleep(0.02)  # until this process trains
+        time.sleep(chance.uniform(0.0, 1.5))
+        kills += process.poll() is None
         process.kill()
         process.wait()
-        if (out / "run.json").exists():
-            words = ["resume", str(out)]
-            if read_json(out / "run.json")["status"] == "done":
-                break
+        words = ["resume", str(out)]
+        if read_json(out / "run.json")["status"] == "done":
+            break
+    assert kills >= 3
     cl.resume(out, quiet=True)
     same(whole, out)
 
