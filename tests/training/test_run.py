@@ -93,6 +93,15 @@ def test_same_seed_same_bits_and_another_seed_not(run: RunFolder, tmp_path: Path
     assert read_json(run.path / "splits.json")["hash"] == read_json(other.path / "splits.json")["hash"]
 
 
+def test_two_threads_give_the_same_bits_twice(tmp_path: Path) -> None:
+    """Rows that several patches chose are summed in one order, whichever thread is first."""
+    first, second = (
+        cl.train(tiny(tmp_path / name, training__threads=2, data__shapes__n=200), quiet=True) for name in "ab"
+    )
+    weights = "model/weights.safetensors"
+    assert (first.path / weights).read_bytes() == (second.path / weights).read_bytes()
+
+
 def test_accumulation_changes_nothing(run: RunFolder, tmp_path: Path) -> None:
     pieces = cl.train(tiny(tmp_path / "pieces", training__accumulate=4), quiet=True)
     a, b = ([line["loss"] for line in each.read_history() if "loss" in line] for each in (run, pieces))

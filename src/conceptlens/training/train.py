@@ -35,6 +35,9 @@ from conceptlens.training.progress import Progress
 def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, progress: Progress) -> Session:
     """Data, splits and a fresh pipeline; a resumed run brings its own concepts and splits."""
     torch.set_num_threads(recipe.training.threads or torch.get_num_threads())
+    if processes.device.type == "cpu":
+        # Sums over indexed rows are added in any order by several threads otherwise, and a resumed run would drift.
+        torch.use_deterministic_algorithms(True, warn_only=True)
     concepts = (
         ConceptSet.load(run.path / "concepts.yaml")
         if run
