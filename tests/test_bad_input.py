@@ -148,7 +148,7 @@ def test_a_recipe_imports_nothing(
         ("encoder.learning_rate", "-1", "a rate above 0"),
         ("encoder.image_size", "8", "16 to 4096 pixels"),
         ("encoder.image_size", "99999", "16 to 4096 pixels"),
-        ("encoder.train", "5", "builtin/vit has 1"),
+        ("encoder.train", "5", "builtin/vit-mini has 1"),
         ("encoder.options.width", "33", "multiple of heads"),
         ("encoder.options.width", "1000000000", "Out of memory"),
         ("encoder.options.width", ".nan", "a finite number"),

@@ -18,7 +18,7 @@ from conceptlens.recipe.parse import merge
 
 BASE: dict[str, Any] = {
     "data": {"source": "blood-cells"},
-    "encoder": {"name": "builtin/vit"},
+    "encoder": {"name": "builtin/vit-mini", "text": "builtin/hashed-text"},
     "training": {"epochs": 30, "batch_size": 32, "learning_rate": 1e-3},
     "metrics": {"bootstrap": 0},
 }

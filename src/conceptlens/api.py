@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from conceptlens.evaluation.predict import PredictionList
     from conceptlens.runs import RunFolder
     from conceptlens.training.cost import Cost
+    from conceptlens.training.encode import EncodedImages
 
 Overrides = Sequence[str] | Mapping[str, Any]
 
@@ -42,6 +43,16 @@ def dry_run(recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -
 
     loaded = load_recipe(recipe, overrides)
     return estimate(open_session(loaded, None, Launched(loaded.training.precision), Progress(quiet=True)))
+
+
+def encode(
+    recipe: str | Path | Mapping[str, Any], overrides: Overrides = (), *, quiet: bool = False
+) -> "EncodedImages":
+    """Store what a recipe's encoder says of every image up to its last, learning blocks; `train` then starts there."""
+    from conceptlens.recipe.parse import load_recipe
+    from conceptlens.training.encode import encode_recipe
+
+    return encode_recipe(load_recipe(recipe, overrides), quiet=quiet)
 
 
 def resume(run: str | Path, *, quiet: bool = False) -> "RunFolder":

@@ -51,6 +51,15 @@ def _train(args: argparse.Namespace, overrides: Words) -> int:
     return 0
 
 
+def _encode(args: argparse.Namespace, overrides: Words) -> int:
+    from conceptlens.processes import is_main
+
+    result = api.encode(args.recipe, overrides, quiet=args.quiet)
+    if is_main():
+        _say(result.text())
+    return 0
+
+
 def _finished(run: Any) -> None:
     """Only the main process of several speaks."""
     from conceptlens.evaluation.summary import run_text
@@ -134,7 +143,8 @@ def _list(args: argparse.Namespace, _: Words) -> int:
         ("regularisers", REGULARISERS.names()),
         ("concept sets", library()),
         ("built-in data", ["blood-cells", "shapes"]),
-        ("encoders", ["builtin/vit", "timm/NAME"]),
+        ("encoders", ["builtin/vit", "builtin/vit-mini", "timm/NAME"]),
+        ("text encoders", ["builtin/text", "builtin/hashed-text"]),
     ):
         _say(f"{title + ':':15}{', '.join(names)}")
     return 0
@@ -155,6 +165,15 @@ def _train_arguments(parser: _Parser) -> None:
     parser.epilog = (
         "Any key of the recipe can be set here: --training.epochs 5 --method.aggregate cls --data.source my.csv. "
         "`--print_config` shows all keys with their values."
+    )
+    _quiet(parser)
+
+
+def _encode_arguments(parser: _Parser) -> None:
+    parser.add_argument("recipe", help="a YAML file, or the name of a ready recipe (see `conceptlens list`)")
+    parser.epilog = (
+        "The recipe's encoder must be frozen or train its last blocks only; say where with --encoder.store FOLDER. "
+        "Called again, it goes on where it was stopped."
     )
     _quiet(parser)
 
@@ -203,6 +222,7 @@ COMMANDS = {
     "demo": Command("train an IVQ-CBM on the built-in blood cells and show the result", _demo_arguments, _demo),
     "data check": Command("what is wrong with my data, before an hour is lost", _check_arguments, _check),
     "train": Command("train a recipe", _train_arguments, _train),
+    "encode": Command("compute once what a frozen encoder says of every image", _encode_arguments, _encode),
     "resume": Command("go on with a run that was stopped", _resume_arguments, _resume),
     "evaluate": Command("measure a run on its test images or on other data", _evaluate_arguments, _evaluate),
     "predict": Command("class and concepts of image files", _predict_arguments, _predict),
@@ -210,7 +230,12 @@ COMMANDS = {
     "list": Command("recipes, methods, concept sets and data that come with the package", lambda parser: None, _list),
 }
 
-TAKES_SETTINGS = {"train": "--", "evaluate": "--data", "data check": "--data"}  # settings begin with this
+TAKES_SETTINGS = {
+    "train": "--",
+    "encode": "--",
+    "evaluate": "--data",
+    "data check": "--data",
+}  # settings begin with this
 
 
 def _usage() -> str:

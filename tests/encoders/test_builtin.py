@@ -4,22 +4,27 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
-from conceptlens.encoders import builtin
-from conceptlens.encoders.builtin import BuiltinViT, resize_positions
+from conceptlens.data.loader import PixelReader
+from conceptlens.data.sources import open_source
+from conceptlens.encoders import builtin, make_text_encoder
+from conceptlens.encoders.builtin import MINI, BuiltinViT, resize_positions
 from conceptlens.encoders.conv_stem import ConvStem
 from conceptlens.encoders.transformer_block import Block, drop_path
 from conceptlens.errors import UserError
+from conceptlens.recipe.schema import DataConfig
 
 
 def small(**options: object) -> BuiltinViT:
     torch.manual_seed(0)
-    settings = {"image_size": 32, "width": 12, "depth": 3, "heads": 3, "stem_width": 4, "pretrained": False}
+    settings = {"image_size": 32, "width": 12, "depth": 3, "heads": 3, "stem_width": 4}
+    settings |= {"text_width": 0, "pretrained": False}
     return BuiltinViT(**{**settings, **options}).eval()  # type: ignore[arg-type]
 
 
@@ -33,10 +38,47 @@ def test_grid_is_one_token_for_every_eight_pixels(side: int, grid: int) -> None:
     assert tokens.cls.shape == (2, 12)
 
 
-def test_default_size_has_144_patches() -> None:
-    encoder = BuiltinViT(pretrained=False)
-    assert encoder.grid(encoder.image_size, encoder.image_size) == (12, 12)
-    assert encoder(torch.zeros(1, 3, 96, 96, dtype=torch.uint8)).patches.shape == (1, 144, encoder.width)
+def test_the_encoder_that_ships_keeps_its_limits() -> None:
+    """At most 6 M parameters in 12 MB, a grid of 14 × 14, and a text space: without a network."""
+    encoder = BuiltinViT().eval()
+    assert builtin.WEIGHTS.stat().st_size <= 12e6
+    assert sum(parameter.numel() for parameter in encoder.parameters()) <= 6e6
+    tokens = encoder(torch.zeros(1, 3, 112, 112, dtype=torch.uint8))
+    assert encoder.grid(encoder.image_size, encoder.image_size) == tokens.grid == (14, 14)
+    assert encoder.text == "builtin/text"
+    assert encoder.embed(tokens).shape == (1, 384)
+
+
+def test_the_encoder_that_ships_knows_what_it_sees() -> None:
+    """Prompts alone tell built-in blood cells apart that it has not seen; chance is one in five."""
+    source, concepts = open_source(DataConfig(source="blood-cells"), None)
+    chosen = np.flatnonzero(np.array(source.examples.split) == "val")[::4]
+    reader = PixelReader(source, 112)
+    encoder, text = BuiltinViT().eval(), make_text_encoder("builtin/text")
+    names = text.embed([f"a {name.lower()}, a kind of white blood cell" for name in concepts.classes])
+    with torch.inference_mode():
+        vectors = encoder.embed(encoder(reader.batch(chosen)))
+    right = (vectors @ names.T).argmax(1).numpy() == source.examples.labels[chosen]
+    assert right.mean() > 0.8
+
+
+def test_embed_is_the_class_token_in_the_text_s_space() -> None:
+    encoder, images = small(text_width=5), torch.rand(2, 3, 32, 32)
+    tokens = encoder(images)
+    assert encoder.to_text is not None
+    expected = tokens.cls @ encoder.to_text.weight.T
+    torch.testing.assert_close(encoder.embed(tokens), expected / expected.norm(dim=1, keepdim=True))
+    with pytest.raises(UserError, match="no text tower"):
+        small().embed(small()(images))
+
+
+def test_mini_has_144_patches_and_no_weights() -> None:
+    torch.manual_seed(0)
+    encoder = BuiltinViT(**MINI)
+    assert encoder.name == "builtin/vit-mini"
+    assert encoder(torch.zeros(1, 3, 96, 96, dtype=torch.uint8)).patches.shape == (1, 144, 96)
+    torch.manual_seed(0)
+    assert torch.equal(encoder.positions, BuiltinViT(**MINI, pretrained=False).positions)
 
 
 @pytest.mark.parametrize("batch", [0, 1])

@@ -32,13 +32,13 @@ def test_timm_by_name() -> None:
 
 
 def test_text_by_name() -> None:
-    assert make_text_encoder("builtin/text").width == 256
+    assert make_text_encoder("builtin/hashed-text").width == 256
     with pytest.raises(UserError, match="Did you mean 'builtin/text'"):
         make_text_encoder("builtin/txt")
 
 
 def test_listing() -> None:
-    assert list_encoders("builtin/*") == ["builtin/vit"]
+    assert list_encoders("builtin/*") == ["builtin/vit", "builtin/vit-mini"]
     assert "timm/test_vit" in list_encoders("timm/test_*")
 
 

@@ -10,7 +10,9 @@ from conceptlens.recipe.schema import EncoderConfig
 if TYPE_CHECKING:
     from conceptlens.encoders.contract import Encoder, TextEncoder
 
-BUILTIN, TEXT, TIMM = "builtin/vit", "builtin/text", "timm/"
+BUILTIN, TIMM = "builtin/vit", "timm/"
+TEXT, HASHED_TEXT = "builtin/text", "builtin/hashed-text"
+MINI = "builtin/vit-mini"
 SETTINGS = ("image_size", "layers", "final_norm", "pretrained", "weights")  # keys of the recipe's `encoder` itself
 
 
@@ -18,7 +20,7 @@ def list_encoders(pattern: str = "*") -> list[str]:
     """Names of image encoders that match a pattern such as `timm/*dinov2*`."""
     from conceptlens.encoders.timm_encoder import timm_names
 
-    return [name for name in (BUILTIN, *(TIMM + short for short in timm_names())) if fnmatch(name, pattern)]
+    return [name for name in (BUILTIN, MINI, *(TIMM + short for short in timm_names())) if fnmatch(name, pattern)]
 
 
 def make_encoder(config: EncoderConfig) -> "Encoder":
@@ -35,14 +37,17 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
         settings["image_size"] = config.image_size
     if config.weights is not None:
         settings["weights"] = config.weights
-    if config.name == BUILTIN:
+    if config.name in (BUILTIN, MINI):
+        from conceptlens.encoders.builtin import MINI as SMALL
         from conceptlens.encoders.builtin import BuiltinViT
 
-        known = [option for option in inspect.signature(BuiltinViT).parameters if option not in SETTINGS]
+        known = [option for option in inspect.signature(BuiltinViT).parameters if option not in (*SETTINGS, "name")]
         for option in config.options:
             if option not in known:
-                raise UserError(f"encoder.options: {BUILTIN} has no option {option!r}. {did_you_mean(option, known)}")
-        return BuiltinViT(**settings, **config.options)  # type: ignore[arg-type]
+                raise UserError(
+                    f"encoder.options: {config.name} has no option {option!r}. {did_you_mean(option, known)}"
+                )
+        return BuiltinViT(**{**(SMALL if config.name == MINI else {}), **settings, **config.options})
     if config.name.startswith(TIMM):
         from conceptlens.encoders.timm_encoder import TimmEncoder
 
@@ -53,10 +58,19 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
     raise unknown_name("encoder", config.name, names)
 
 
+def list_text_encoders() -> list[str]:
+    """Names of text encoders: the trained one, and one without weights as its control."""
+    return [TEXT, HASHED_TEXT]
+
+
 def make_text_encoder(name: str) -> "TextEncoder":
     """What reads the concepts' texts."""
-    if name != TEXT:
-        raise unknown_name("text encoder", name, [TEXT])
-    from conceptlens.encoders.builtin_text import BuiltinText
+    if name == TEXT:
+        from conceptlens.encoders.builtin_text import BuiltinText
 
-    return BuiltinText()
+        return BuiltinText()
+    if name == HASHED_TEXT:
+        from conceptlens.encoders.hashed_text import HashedText
+
+        return HashedText()
+    raise unknown_name("text encoder", name, list_text_encoders())

@@ -1,18 +1,22 @@
-"""`builtin/vit`: a small vision transformer with a convolutional stem, made to learn on two CPU cores.
+"""`builtin/vit`: a small vision transformer with a convolutional stem that comes trained, for machines without a hub.
+
+Its weights were made by the recipe in the repository's `pretraining` folder; `weights/CARD.md` says from what.
+`builtin/vit-mini` is the same network twenty times smaller, without weights: it learns from scratch on two CPU cores.
 
 Register tokens (Darcet et al., Vision Transformers Need Registers, 2024) take up what a ViT would otherwise store in
 patches of the background, where it would spoil the concepts' maps.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from conceptlens.encoders.contract import Encoder, Tokens
+from conceptlens.encoders.contract import Cut, Encoder, Tokens
 from conceptlens.encoders.conv_stem import STRIDE, ConvStem
 from conceptlens.encoders.layer_choice import choose_layers
 from conceptlens.encoders.transformer_block import Block
@@ -21,6 +25,17 @@ from conceptlens.errors import UserError
 from conceptlens.files import read_json
 
 WEIGHTS = Path(__file__).with_name("weights") / "vit.safetensors"
+TEXT_WIDTH = 384  # of `builtin/text`, with whose vectors the class token is aligned
+MINI: dict[str, Any] = {
+    "name": "builtin/vit-mini",
+    "image_size": 96,
+    "width": 96,
+    "depth": 2,
+    "heads": 3,
+    "mlp_ratio": 2.0,
+    "stem_width": 32,
+    "text_width": 0,
+}
 
 
 def resize_positions(positions: Tensor, size: tuple[int, int]) -> Tensor:
@@ -42,36 +57,41 @@ class BuiltinViT(Encoder):
         mlp_ratio: Hidden width of a block's MLP, relative to D.
         stem_width: Channels of the stem's first convolution; the second has twice as many.
         registers: Register tokens beside the class token.
+        text_width: Width of the text tower's vectors with which the class token is aligned; 0 for none.
         drop_path: Share of images that skip a branch of the last block in training; smaller in earlier blocks.
         layers: Blocks whose patches are handed on besides the last.
         final_norm: Take patches after the final norm, or before it; the class token always passes it.
         pretrained: Start from the package's trained weights where it has them; from torch's generator otherwise.
         weights: A local .safetensors file to start from instead.
+        name: `builtin/vit`, the only size with weights in the package, or the name of another size.
     """
 
-    name = "builtin/vit"
     mean = (0.5, 0.5, 0.5)
     std = (0.25, 0.25, 0.25)
 
     def __init__(
         self,
         *,
-        image_size: int = 96,
-        width: int = 96,
-        depth: int = 2,
-        heads: int = 3,
-        mlp_ratio: float = 2.0,
-        stem_width: int = 32,
+        image_size: int = 112,
+        width: int = 256,
+        depth: int = 6,
+        heads: int = 4,
+        mlp_ratio: float = 4.0,
+        stem_width: int = 48,
         registers: int = 4,
+        text_width: int = TEXT_WIDTH,
         drop_path: float = 0.0,
         layers: Sequence[int] | None = None,
         final_norm: bool = False,
         pretrained: bool = True,
         weights: str | Path | None = None,
+        name: str = "builtin/vit",
     ) -> None:
         super().__init__()
-        least = {"image_size": STRIDE, "width": 1, "depth": 1, "heads": 1, "stem_width": 1, "registers": 0}
-        given = (image_size, width, depth, heads, stem_width, registers)
+        self.name = name
+        least = {"image_size": STRIDE, "width": 1, "depth": 1, "heads": 1, "stem_width": 1}
+        least |= {"registers": 0, "text_width": 0}
+        given = (image_size, width, depth, heads, stem_width, registers, text_width)
         for (option, smallest), value in zip(least.items(), given, strict=True):
             if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
                 raise UserError(f"{self.name}: {option} must be a whole number of at least {smallest}, got {value!r}.")
@@ -90,10 +110,13 @@ class BuiltinViT(Encoder):
         rates = [drop_path * index / max(depth - 1, 1) for index in range(depth)]
         self.trunk = nn.ModuleList(Block(width, heads, mlp_ratio, rate) for rate in rates)
         self.norm = nn.LayerNorm(width)
+        self.to_text = nn.Linear(width, text_width, bias=False) if text_width else None
+        if self.to_text is not None:
+            self.text = "builtin/text"
         self._initialise()
         if weights is not None:
             self._load(Path(weights), "Check encoder.weights and encoder.options.")
-        elif pretrained and WEIGHTS.exists():
+        elif pretrained and name == "builtin/vit" and WEIGHTS.exists():
             check_package_weights(WEIGHTS)
             self._load(WEIGHTS, "Leave encoder.options as they are, or set `encoder.pretrained: false`.")
 
@@ -114,18 +137,38 @@ class BuiltinViT(Encoder):
         load_weights(self, state, source=str(path), hint=hint)
 
     def tokens(self, images: Tensor) -> Tokens:
-        grid: Tensor = self.stem(images.to(self.positions.dtype))  # (B, h, w, D)
-        size = (grid.shape[1], grid.shape[2])
-        patches = (grid + resize_positions(self.positions, size)).flatten(1, 2)
-        prefix = torch.cat([self.class_token, self.registers], 1)
-        start = prefix.shape[1]
-        x = torch.cat([prefix.expand(len(images), -1, -1).to(patches.dtype), patches], 1)
-        outputs = []
-        for block in self.trunk:
+        x = self._enter(images)
+        return self._leave(x, self.trunk, self.grid(images.shape[-2], images.shape[-1]))
+
+    def before(self, images: Tensor, blocks: int) -> Tensor:
+        x = self._enter(images)
+        for block in self.trunk[: len(self.trunk) - blocks]:
             x = block(x)
-            outputs.append(x)
-        handed_on = [self._choose_norm(outputs[layer][:, start:]) for layer in self.layers]
-        return Tokens(self._choose_norm(x[:, start:]), size, self.norm(x[:, 0]), tuple(handed_on))
+        return x
+
+    def after(self, entering: Tensor, cut: Cut) -> Tokens:
+        first = len(self.trunk) - cut.blocks
+        return self._leave(entering, self.trunk[first:], cut.grid, first)
+
+    def _enter(self, images: Tensor) -> Tensor:
+        """Class token, registers and patches with their positions, (B, 1 + R + L, D)."""
+        grid: Tensor = self.stem(images.to(self.positions.dtype))  # (B, h, w, D)
+        patches = (grid + resize_positions(self.positions, (grid.shape[1], grid.shape[2]))).flatten(1, 2)
+        prefix = torch.cat([self.class_token, self.registers], 1)
+        return torch.cat([prefix.expand(len(images), -1, -1).to(patches.dtype), patches], 1)
+
+    def _leave(self, x: Tensor, blocks: Iterable[nn.Module], grid: tuple[int, int], first: int = 0) -> Tokens:
+        """Through the blocks, of which the first is number `first`, to tokens."""
+        start = 1 + self.registers.shape[1]
+        handed_on: dict[int, Tensor] = {}
+        for number, block in enumerate(blocks, first):
+            x = block(x)
+            if number in self.layers:
+                handed_on[number] = self._choose_norm(x[:, start:])
+        if missing := [layer for layer in self.layers if layer not in handed_on]:
+            raise UserError(f"encoder.layers: layer {missing[0]} lies before the stored tokens. Train more blocks.")
+        layers = tuple(handed_on[layer] for layer in self.layers)
+        return Tokens(self._choose_norm(x[:, start:]), grid, self.norm(x[:, 0]), layers)
 
     def _choose_norm(self, patches: Tensor) -> Tensor:
         return self.norm(patches) if self.final_norm else patches
@@ -135,6 +178,14 @@ class BuiltinViT(Encoder):
 
     def tail(self) -> Sequence[nn.Module]:
         return [self.norm]
+
+    def heads(self) -> Sequence[nn.Module]:
+        return [] if self.to_text is None else [self.to_text]
+
+    def embed(self, tokens: Tokens) -> Tensor:
+        if self.to_text is None or tokens.cls is None:
+            return super().embed(tokens)
+        return F.normalize(self.to_text(tokens.cls), dim=-1)
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         return -(-height // STRIDE), -(-width // STRIDE)

@@ -1,131 +1,68 @@
-"""`builtin/text`: a small text encoder without weights, the same to the last bit on every machine.
+"""`builtin/text`: English phrases to unit vectors by a small trained transformer that ships with the package.
 
-Words, pieces of words and pairs of words are hashed to directions that are close to Gaussian (a random projection of a
-bag of features); a phrase is their weighted sum at unit length. All sums are over whole numbers, so they are exact in
-any order; only one square root and one division round, and both are defined by IEEE 754.
+It was taught to place phrases where all-MiniLM-L6-v2 does (`pretraining/text` in the repository): phrases of like
+meaning are close, and the built-in image tower's class token can be compared with them.
 """
 
-import hashlib
-import math
-import re
-import unicodedata
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from conceptlens.encoders.builtin import check_package_weights
+from conceptlens.encoders.check_texts import check_texts
+from conceptlens.encoders.int8_rows import unpack
+from conceptlens.encoders.text_tower import TextTower
+from conceptlens.encoders.weights_file import load_weights, read_weights
+from conceptlens.encoders.wordpiece import WordPiece
 from conceptlens.errors import UserError
+from conceptlens.files import read_json
 
-WIDTH = 256
-
-# Whole weights; only their ratios matter.
-WORD, STOP_WORD, NEGATED, NEGATION, PIECES, PAIR = 64, 8, 80, 32, 48, 32
-NEGATED_PLAIN = 20  # what is left of a word's own direction behind a "no"
-
-STOP_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """a an and are as at be been being but by can for from had has have having his in into is it its of on or such
-        than that the their them there these this those to was were which while who whose with""",
-    )
-)
-NEGATIONS = frozenset(
-    ("no", "not", "non", "without", "never", "none", "nor", "neither", "lacking", "lacks", "lack", "absent", "cannot")
-)
-NEGATION_ENDS = frozenset(("but", "and", "or", "with"))
-NEGATION_REACH = 3  # content words behind a negation that it turns
-IRREGULAR = {"nuclei": "nucleus", "nucleoli": "nucleolus", "foci": "focus"}
-_TOKEN = re.compile(r"[^\W_]+|[,;:.!?]")
-
-
-def stem(word: str) -> str:
-    """A word without its commonest endings: granule, granules → granul; lobe, lobes, lobed → lob."""
-    word = IRREGULAR.get(word, word)
-    for ending, put in (("ies", "y"), ("ing", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", "")):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith(("ss", "us", "is")):
-            word = word[: len(word) - len(ending)] + put
-            break
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouls":
-        word = word[:-1]
-    return word[:-1] if len(word) > 3 and word.endswith("e") else word
-
-
-@lru_cache(maxsize=50_000)
-def _direction(feature: str) -> npt.NDArray[np.int16]:
-    """A feature's direction: sums of four bytes of its hash, centred, which are nearly Gaussian."""
-    stream = hashlib.shake_256(feature.encode()).digest(4 * WIDTH)
-    quarters = np.frombuffer(stream, np.uint8).reshape(WIDTH, 4).astype(np.int16)
-    direction: npt.NDArray[np.int16] = quarters.sum(1, dtype=np.int16) - np.int16(510)
-    return direction
-
-
-@lru_cache(maxsize=50_000)
-def _pieces(word: str) -> npt.NDArray[np.int64]:
-    """Character n-grams of a word, as one vector about as long as a direction of weight PIECES."""
-    marked = f"<{word}>"
-    grams = sorted({marked[start : start + n] for n in (3, 4) for start in range(len(marked) - n + 1)} or {marked})
-    total = np.zeros(WIDTH, np.int64)
-    for gram in grams:
-        total += _direction(f"piece {gram}")
-    return total * PIECES // math.isqrt(len(grams))
-
-
-def _features(text: str) -> Iterator[tuple[str, int]]:
-    """Words (`word`), negated words (`not`) and pairs (`pair`) with their weights."""
-    turned, previous = 0, ""
-    for token in _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold()):
-        if not token[0].isalnum() or token in NEGATION_ENDS:
-            turned = 0
-        if not token[0].isalnum():
-            previous = ""
-        elif token in NEGATIONS:
-            turned, previous = NEGATION_REACH, "no"
-            yield "word no", NEGATION
-        elif token in STOP_WORDS:
-            yield f"word {token}", STOP_WORD
-        else:
-            root = stem(token)
-            yield (f"not {root}", NEGATED) if turned else (f"word {root}", WORD)
-            if turned:
-                yield f"word {root}", NEGATED_PLAIN
-            if previous:
-                yield f"pair {previous} {root}", PAIR
-            turned, previous = max(turned - 1, 0), root
-
-
-def _vector(text: str) -> npt.NDArray[np.float32]:
-    # A feature counts once, so that a repeated word does not drown the others.
-    features: dict[str, int] = {}
-    for feature, weight in _features(text):
-        features[feature] = max(weight, features.get(feature, 0))
-    if not features:
-        raise UserError(
-            f"A concept's text must hold at least one word, got {text!r}. Write what the concept looks like."
-        )
-    total = np.zeros(WIDTH, np.int64)
-    for feature, weight in features.items():
-        total += _direction(feature).astype(np.int64) * weight
-        kind, _, root = feature.partition(" ")
-        if weight == WORD and kind == "word":
-            total += _pieces(root)
-    return (total / math.sqrt(int((total * total).sum()))).astype(np.float32)
+WEIGHTS = Path(__file__).with_name("weights") / "text.safetensors"
+PIECES = "pieces"  # the vocabulary, kept among the weights as bytes: one file, one hash
+BATCH = 128  # phrases at once: fewer costs threads that wait for each other, more costs padding
 
 
 class BuiltinText:
-    """English phrases to unit vectors: phrases that share words are close, a negated phrase is not."""
+    """English phrases to unit vectors: phrases of like meaning are close.
+
+    Args:
+        weights: The tower's .safetensors file, beside a .json with its sizes and hash; the package's own by default.
+    """
 
     name = "builtin/text"
-    width = WIDTH
 
+    def __init__(self, weights: str | Path = WEIGHTS) -> None:
+        path = Path(weights)
+        if not path.exists():
+            raise UserError(
+                f"{self.name}: {path} is missing. Install conceptlens again, or write "
+                "`encoder: {text: builtin/hashed-text}`, which needs no weights."
+            )
+        check_package_weights(path)
+        sizes: dict[str, Any] = read_json(path.with_suffix(".json"))["tower"]
+        state = read_weights(path)
+        self.tokeniser = WordPiece(bytes(state.pop(PIECES).numpy()).decode().split("\n"))
+        with torch.random.fork_rng(devices=[]):  # a start that is overwritten must not use up the caller's numbers
+            self.tower = TextTower(**sizes).eval()
+        load_weights(self.tower, unpack(state), source=str(path), hint="Install conceptlens again.")
+        self.width = self.tower.width
+
+    @torch.no_grad()
     def embed(self, texts: Sequence[str]) -> Tensor:
-        """(n, 256), unit length, fp32, on the CPU."""
-        if isinstance(texts, str):
-            raise UserError(f"builtin/text: expected a list of texts, got the single text {texts!r}. Put it in a list.")
-        for text in texts:
-            if not isinstance(text, str):
-                raise UserError(f"builtin/text: expected texts, got {text!r}. Put it in quotes.")
-        vectors = [_vector(text) for text in texts]
-        return torch.from_numpy(np.stack(vectors)) if vectors else torch.zeros(0, WIDTH)
+        """(n, 384), unit length, fp32, on the CPU. A text is read up to its 62nd word piece, about 45 words."""
+        check_texts(self.name, texts)
+        rows = [self.tokeniser.encode(text, longest=self.tower.longest) for text in texts]
+        for text, row in zip(texts, rows, strict=True):
+            if all(number == self.tokeniser.unknown for number in row[1:-1]):
+                raise UserError(f"{self.name}: none of the words of {text!r} is known. Describe it in English.")
+        vectors = torch.empty(len(rows), self.width)
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))  # like lengths together: little padding
+        for start in range(0, len(order), BATCH):
+            places = order[start : start + BATCH]
+            length = len(rows[places[-1]])
+            numbers = torch.tensor([rows[p] + [self.tokeniser.pad] * (length - len(rows[p])) for p in places])
+            vectors[places] = self.tower(numbers, numbers != self.tokeniser.pad)
+        return vectors

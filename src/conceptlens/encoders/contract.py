@@ -8,6 +8,8 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from conceptlens.errors import UserError
+
 
 @dataclass
 class Tokens:
@@ -20,6 +22,14 @@ class Tokens:
     aux: dict[str, Tensor] = field(default_factory=dict)  # named companions, such as a second encoder's vector
 
 
+@dataclass(frozen=True)
+class Cut:
+    """Where an encoder is cut for a token store: before its last `blocks` blocks, on images of that grid."""
+
+    blocks: int
+    grid: tuple[int, int]
+
+
 class Encoder(nn.Module, ABC):
     """Base of all image encoders. Subclasses set the attributes and implement `tokens`."""
 
@@ -28,6 +38,8 @@ class Encoder(nn.Module, ABC):
     image_size: int  # the side in pixels that the encoder prefers; other sizes by interpolating positions
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    text: str | None = None  # the text encoder whose vectors `embed` is aligned with, if any
+    cut: Cut | None = None  # where stored tokens enter, if they may come in place of images
 
     @abstractmethod
     def tokens(self, images: Tensor) -> Tokens:
@@ -41,6 +53,16 @@ class Encoder(nn.Module, ABC):
         """What follows the last block (a final norm) and is trained with it."""
         return ()
 
+    def heads(self) -> Sequence[nn.Module]:
+        """What no token passes through, such as the map to a text tower's space: never trained by a bottleneck."""
+        return ()
+
+    def embed(self, tokens: Tokens) -> Tensor:
+        """One unit vector an image, (B, width of the text tower), comparable with those of the encoder's `text`."""
+        raise UserError(
+            f"{self.name} has no text tower of its own, so images cannot be compared with texts. Use builtin/vit."
+        )
+
     @abstractmethod
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """The token grid (h, w) for an image of that size."""
@@ -53,7 +75,18 @@ class Encoder(nn.Module, ABC):
         std = torch.tensor(self.std, device=images.device, dtype=images.dtype).view(1, 3, 1, 1)
         return (images - mean) / std
 
+    def before(self, images: Tensor, blocks: int) -> Tensor:
+        """Normalised images → what enters the last `blocks` blocks, (B, N, D); 0: what leaves the last one."""
+        raise UserError(f"encoder.store: {self.name} cannot be cut between its blocks. Leave encoder.store empty.")
+
+    def after(self, entering: Tensor, cut: Cut) -> Tokens:
+        """What `before` returned → tokens, as `tokens` would have given."""
+        raise UserError(f"encoder.store: {self.name} cannot be cut between its blocks. Leave encoder.store empty.")
+
     def forward(self, images: Tensor) -> Tokens:
+        """Images (B, 3, H, W) of bytes or in [0, 1]; or stored tokens (B, N, D), where a `cut` is set."""
+        if images.ndim == 3 and self.cut is not None:
+            return self.after(images.float(), self.cut)
         return self.tokens(self.normalise(images))
 
     def train(self, mode: bool = True) -> Self:

@@ -27,6 +27,8 @@ def set_trainable(encoder: Encoder, train: Literal["all", "none"] | int) -> None
             )
         for module in [*blocks[-train:], *encoder.tail()]:
             module.requires_grad_(True)
+    for head in encoder.heads():
+        head.requires_grad_(False)
     encoder.train(encoder.training)
 
 

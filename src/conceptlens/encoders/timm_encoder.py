@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from conceptlens.encoders.contract import Encoder, Tokens
+from conceptlens.encoders.contract import Cut, Encoder, Tokens
 from conceptlens.encoders.layer_choice import choose_layers
 from conceptlens.encoders.timm_structure import is_head, split_model, strip_head
 from conceptlens.encoders.weights_file import load_weights, read_weights
@@ -177,6 +177,27 @@ class TimmEncoder(Encoder):
         patches = by_layer[last]
         has_class_token = final.ndim == 3 and getattr(self.model, "cls_token", None) is not None
         return Tokens(patches, grid, final[:, 0] if has_class_token else patches.mean(1), layers)
+
+    def _plain_vit(self, blocks: int) -> Any:
+        """The model, if it is a ViT whose blocks need nothing but their input."""
+        from timm.models.vision_transformer import VisionTransformer
+
+        if type(self.model) is not VisionTransformer or self.layers:
+            return super().before(torch.empty(0), blocks)  # refuses
+        return self.model
+
+    def before(self, images: Tensor, blocks: int) -> Tensor:
+        model = self._plain_vit(blocks)
+        images = images.to(next(model.parameters()).dtype)
+        x: Tensor = model.norm_pre(model.patch_drop(model._pos_embed(model.patch_embed(images))))
+        return model.blocks[: len(model.blocks) - blocks](x)  # type: ignore[no-any-return]
+
+    def after(self, entering: Tensor, cut: Cut) -> Tokens:
+        model = self._plain_vit(cut.blocks)
+        x = model.blocks[len(model.blocks) - cut.blocks :](entering.to(next(model.parameters()).dtype))
+        final = model.norm(x)
+        patches = (final if self.final_norm else x)[:, model.num_prefix_tokens :]
+        return Tokens(patches, cut.grid, final[:, 0] if model.cls_token is not None else patches.mean(1))
 
     def _from_map(self, final: Any) -> Tokens:
         """Tokens from the last feature map of a network without a final norm."""

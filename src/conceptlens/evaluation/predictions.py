@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from conceptlens.data.loader import PixelReader
+from conceptlens.features.reader import StoredReader
 from conceptlens.metrics.codebook import AssignmentUse, CodebookUse
 from conceptlens.metrics.rank import rank_columns, rank_means
 from conceptlens.models.contract import ConceptOutput, Pipeline
@@ -59,7 +60,7 @@ class _Tally:
 @torch.inference_mode()
 def predict(
     pipeline: Pipeline,
-    reader: PixelReader,
+    reader: PixelReader | StoredReader,
     indices: Indices,
     *,
     batch_size: int = 64,

@@ -122,7 +122,9 @@ class EncoderConfig:
         final_norm: Take patch tokens after the encoder's final norm, or, if false, before it.
         train: `all`, `none` (frozen), or a number: the last n blocks.
         learning_rate: The encoder's own rate; the training's if not given.
-        text: What reads the concepts' texts: `builtin/text`.
+        store: Compute what no training changes once: `run` keeps it in the run folder while it trains, a folder keeps
+            it for further runs (see `conceptlens encode`). Images are then not augmented.
+        text: What reads the concepts' texts: `builtin/text`, or `builtin/hashed-text`, which knows words, not meanings.
         options: Further options of the encoder, such as the built-in one's depth.
     """
 
@@ -134,6 +136,7 @@ class EncoderConfig:
     final_norm: bool = False
     train: Literal["all", "none"] | int = "all"
     learning_rate: float | None = None
+    store: str | None = None
     text: str = "builtin/text"
     options: dict[str, int | float | bool | str] = field(default_factory=dict)
 

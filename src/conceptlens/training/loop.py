@@ -20,6 +20,7 @@ from conceptlens.data.splits import Splits
 from conceptlens.errors import UserError, unknown_name
 from conceptlens.evaluation.predictions import Predictions, predict
 from conceptlens.evaluation.summary import quick_summary, value_at
+from conceptlens.features.reader import StoredReader
 from conceptlens.metrics.rank import patch_ranks
 from conceptlens.models.build import Blueprint, join, rest_idle_parameters, sample_indices, sample_tokens
 from conceptlens.models.contract import Pipeline
@@ -58,10 +59,16 @@ class Session:
     run: RunFolder
     processes: Launched
     progress: Progress
+    stored: StoredReader | None = None  # tokens that come in place of pixels while training
 
     @property
     def recipe(self) -> Recipe:
         return self.blueprint.recipe
+
+    @property
+    def inputs(self) -> PixelReader | StoredReader:
+        """What training reads: stored tokens where there are any, else pixels."""
+        return self.stored or self.reader
 
 
 def stages_of(recipe: Recipe) -> list[StageConfig]:
@@ -99,7 +106,7 @@ def fit(session: Session) -> dict[str, Tensor]:
     recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
     states = StateFolder(session.run.path)
     resumed = states.load()
-    sample = session.reader.batch(sample_indices(session.splits.train, recipe.seed)).to(processes.device)
+    sample = session.inputs.batch(sample_indices(session.splits.train, recipe.seed)).to(processes.device)
     pipeline.to(processes.device)
     if resumed is None:
         pieces = sample_tokens(pipeline, sample)
@@ -220,7 +227,7 @@ class _Stage:
                 for part in range(self.training.accumulate):
                     yield batch[piece(batch, offset + part, pieces)]
 
-        pixels = session.reader.prefetch(mine())
+        inputs = session.inputs.prefetch(mine())
         for step, batch in batches:
             set_rate(self.optimiser, self.rate(step))
             whole = Targets.of(session.source.examples, batch)
@@ -228,7 +235,9 @@ class _Stage:
             drawn = draw(self.training.augment, len(batch), (session.recipe.seed, position.total_epochs, step))
             for part in range(self.training.accumulate):
                 own = piece(batch, offset + part, pieces)
-                images = augment(next(pixels)[1].to(processes.device, non_blocking=True), drawn[own])
+                images = next(inputs)[1].to(processes.device, non_blocking=True)
+                if session.stored is None:
+                    images = augment(images, drawn[own])
                 with processes.hold(self.wrapped, last=part == self.training.accumulate - 1):
                     with processes.autocast():
                         output = self.wrapped(images)
@@ -320,7 +329,7 @@ class _Stage:
         session = self.session
         return predict(
             session.pipeline,
-            session.reader,
+            session.inputs,
             session.splits.val,
             rank_images=min(32, session.recipe.metrics.rank_images),
             processes=session.processes,

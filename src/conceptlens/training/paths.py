@@ -16,7 +16,7 @@ def _absolute(name: str, ready: Collection[str] = ()) -> str:
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
-    """The recipe as a run keeps it: data, images, concept file and weights by their absolute paths."""
+    """The recipe as a run keeps it: data, images, concept file, weights and token store by their absolute paths."""
     data, encoder, concepts = recipe.data, recipe.encoder, recipe.concepts
     builtin = BUILTIN if data.kind in ("auto", "builtin") else ()
     return replace(
@@ -25,5 +25,9 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
             data, source=_absolute(data.source, builtin), images=None if data.images is None else _absolute(data.images)
         ),
         concepts=None if concepts is None else _absolute(concepts, library()),
-        encoder=replace(encoder, weights=None if encoder.weights is None else _absolute(encoder.weights)),
+        encoder=replace(
+            encoder,
+            weights=None if encoder.weights is None else _absolute(encoder.weights),
+            store=encoder.store if encoder.store in (None, "run") else str(Path(encoder.store).expanduser().absolute()),
+        ),
     )

@@ -1,7 +1,9 @@
 """What a person sees while it trains: loss, rank, time left. A line an epoch where the output is a file."""
 
+import contextlib
 import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import Tensor
@@ -22,6 +24,12 @@ class Progress:
     def note(self, text: str) -> None:
         if not self.quiet:
             tqdm.write(text, file=sys.stderr)
+
+    @contextlib.contextmanager
+    def counting(self, what: str, images: int) -> Iterator[Callable[[int], object]]:
+        """A bar for one pass over images; gives what to call with the number just done."""
+        with tqdm(total=images, desc=what, unit="image", disable=not self.live) as bar:
+            yield bar.update
 
     def start(self, epochs: int, done: int) -> None:
         self.total, self.done, self.started = epochs, done, time.monotonic()

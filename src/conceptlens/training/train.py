@@ -30,6 +30,7 @@ from conceptlens.training.loop import Session, check_stages, fit, stages_of
 from conceptlens.training.losses import class_weights
 from conceptlens.training.paths import with_absolute_paths
 from conceptlens.training.progress import Progress
+from conceptlens.training.stored import stored_tokens
 
 
 def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, progress: Progress) -> Session:
@@ -143,7 +144,8 @@ def _finish(session: Session, report: Report) -> RunFolder:
             if processes.main:
                 run.clean()
                 run.update(status="running", reason=None)
-            session.pipeline.load_state_dict(fit(session))
+            with stored_tokens(session):
+                session.pipeline.load_state_dict(fit(session))
             _measure(session, report)
         except BaseException as error:
             if processes.main:

@@ -1,0 +1,134 @@
+"""Images a second of the built-in encoder on the CPU, and what share of the machine's matmul rate it reaches.
+
+    python bench/encoder.py [--threads 2] [--rounds 5] [--json FILE]
+
+All in float32 and in one run: rounds go through all networks and the matmul in turn, and the quickest round of each
+counts. The other networks are timm's, without trained weights, as beacons. Operations are counted by torch
+(convolutions, matmuls, attention), a multiplication and an addition as two. The figures mean something only where the
+cores are free.
+"""
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from conceptlens.encoders.builtin import BuiltinViT
+from conceptlens.files import write_json
+
+PROMISE = {"images_per_second": 50, "share_of_matmul": 0.40}
+BUILTIN = "builtin/vit"
+BATCHES = (1, 8, 32)
+SQUARE = 2048
+
+
+def networks() -> dict[str, tuple[nn.Module, int]]:
+    """Name → network and the side of its images."""
+    ours = BuiltinViT()
+    beacons = {
+        "EfficientNet-Lite0": "tf_efficientnet_lite0",
+        "ViT-Ti/16": "vit_tiny_patch16_224",
+        "ResNet50": "resnet50",
+    }
+    made: dict[str, tuple[nn.Module, int]] = {BUILTIN: (ours, ours.image_size)}
+    made |= {name: (timm.create_model(model, pretrained=False), 224) for name, model in beacons.items()}
+    return {name: (network.eval().requires_grad_(False), size) for name, (network, size) in made.items()}
+
+
+@torch.inference_mode()
+def operations(network: nn.Module, size: int) -> int:
+    """Floating-point operations for one image."""
+    with FlopCounterMode(display=False) as counter:
+        network(torch.zeros(1, 3, size, size))
+    return int(counter.get_total_flops())
+
+
+@torch.inference_mode()
+def seconds(work: Callable[[], object], at_least: float = 0.5) -> float:
+    """Smallest time of one call, over as many calls as fit."""
+    work()
+    best, started = float("inf"), time.perf_counter()
+    while time.perf_counter() - started < at_least:
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def measure(rounds: int) -> dict[str, Any]:
+    made = networks()
+    left, right = torch.rand(SQUARE, SQUARE), torch.rand(SQUARE, SQUARE)
+    matmul = float("inf")
+    best = {(name, batch): float("inf") for name in made for batch in BATCHES}
+    for _ in range(rounds):
+        matmul = min(matmul, seconds(lambda: left @ right))
+        for name, (network, size) in made.items():
+            for batch in BATCHES:
+                images = torch.rand(batch, 3, size, size)
+                taken = seconds(lambda network=network, images=images: network(images))  # type: ignore[misc]
+                best[name, batch] = min(best[name, batch], taken / batch)
+    rate = 2 * SQUARE**3 / matmul
+    rows = []
+    for name, (network, size) in made.items():
+        flops = operations(network, size)
+        batch = min(BATCHES, key=lambda batch: best[name, batch])
+        rows.append(
+            {
+                "name": name,
+                "size": size,
+                "parameters": sum(parameter.numel() for parameter in network.parameters()),
+                "gigaflops_per_image": flops / 1e9,
+                "images_per_second": {str(batch): 1 / best[name, batch] for batch in BATCHES},
+                "best_images_per_second": 1 / best[name, batch],
+                "share_of_matmul": flops / best[name, batch] / rate,
+            }
+        )
+    return {"matmul_gigaflops": rate / 1e9, "rows": rows}
+
+
+def machine() -> dict[str, Any]:
+    cpu = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), cpu)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    about = {"cpu": cpu, "cores": os.cpu_count(), "threads": torch.get_num_threads(), "load_before": load}
+    return about | {"python": platform.python_version(), "torch": torch.__version__}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    about = machine()
+    print(", ".join(f"{key} {value}" for key, value in about.items()))
+    found = measure(args.rounds)
+    print(f"matmul {SQUARE} × {SQUARE}, float32: {found['matmul_gigaflops']:.0f} GFLOP/s")
+    print(f"{'network':20} side  M par.  GFLOP  images/s at batch {BATCHES}        share of matmul")
+    for row in found["rows"]:
+        speeds = "  ".join(f"{row['images_per_second'][str(batch)]:8.1f}" for batch in BATCHES)
+        print(
+            f"{row['name']:20} {row['size']:4} {row['parameters'] / 1e6:7.2f} {row['gigaflops_per_image']:6.2f}  "
+            f"{speeds}    {row['share_of_matmul']:12.0%}"
+        )
+    print(
+        f"{BUILTIN} promises at least {PROMISE['images_per_second']} images/s "
+        f"and {PROMISE['share_of_matmul']:.0%} of the matmul rate"
+    )
+    if args.json:
+        write_json(args.json, {"machine": about, "promise": PROMISE, "rounds": args.rounds, **found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""How the weights that ship are made: teachers, images, text, training and evaluation. Not part of the package."""

@@ -1,0 +1,1 @@
+"""The built-in encoder measured: linear probes, prompts, patch tokens; every model by the same code."""

@@ -1,0 +1,1 @@
+"""Distils the teachers into `builtin/vit`."""

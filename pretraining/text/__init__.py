@@ -1,0 +1,1 @@
+"""The text tower: its phrases, its teacher's vectors, its training."""

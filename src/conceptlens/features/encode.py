@@ -1,0 +1,72 @@
+"""Fill a token store: one pass of the encoder over the images, shared by all processes, resumable shard by shard."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from conceptlens.data.loader import PixelReader
+from conceptlens.encoders.contract import Encoder
+from conceptlens.encoders.freezing import weights_hash
+from conceptlens.errors import UserError
+from conceptlens.features.store import Dtype, Key, TokenStore
+from conceptlens.processes import Processes
+from conceptlens.recipe.schema import EncoderConfig
+
+BATCH = 32
+
+
+def blocks_behind(config: EncoderConfig) -> int:
+    """How many blocks learn, and so lie behind the cut."""
+    if config.train == "all":
+        raise UserError(
+            "encoder.store: with `encoder.train: all` every layer changes while it trains, so nothing can be stored. "
+            "Set encoder.train to none or to a number of blocks, or leave encoder.store empty."
+        )
+    return 0 if config.train == "none" else int(config.train)
+
+
+def open_store(
+    path: Path, encoder: Encoder, config: EncoderConfig, reader: PixelReader, dtype: Dtype = "float16"
+) -> TokenStore:
+    """The store that belongs to an encoder with its starting weights and to the images of a reader."""
+    blocks = blocks_behind(config)
+    examples = reader.source.examples
+    key = Key(
+        encoder.name, weights_hash(encoder), blocks, reader.size, reader.fit, examples.fingerprint, len(examples), dtype
+    )
+    encoder.eval()
+    device = next(encoder.parameters()).device
+    with torch.inference_mode():
+        probe = torch.zeros(1, 3, reader.size, reader.size, device=device)
+        shape = encoder.before(encoder.normalise(probe), blocks).shape
+    return TokenStore(path, key, shape[1], shape[2], encoder.grid(reader.size, reader.size))
+
+
+@torch.inference_mode()
+def fill(
+    store: TokenStore,
+    encoder: Encoder,
+    reader: PixelReader,
+    processes: Processes,
+    on_images: Callable[[int], object] = lambda number: None,
+) -> int:
+    """Encode what is missing; returns how many images were encoded by this process."""
+    if processes.main:
+        store.begin()
+    encoder.to(processes.device).eval()
+    done = 0
+    for shard in range(processes.index, store.shards, processes.count):
+        if store.has(shard):
+            continue
+        rows = np.asarray(store.rows_of(shard))
+        pieces = []
+        for batch, pixels in reader.prefetch(rows[start : start + BATCH] for start in range(0, len(rows), BATCH)):
+            images = encoder.normalise(pixels.to(processes.device, non_blocking=True))
+            with processes.autocast():
+                pieces.append(encoder.before(images, store.cut.blocks).float().cpu())
+            on_images(len(batch))
+        store.write(shard, torch.cat(pieces))
+        done += len(rows)
+    return done

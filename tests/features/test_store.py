@@ -1,0 +1,144 @@
+"""Stored tokens: the same as live ones, whole or not there, never those of another encoder or other images."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import conceptlens as cl
+from conceptlens.data.loader import PixelReader
+from conceptlens.data.sources import open_source
+from conceptlens.encoders import make_encoder
+from conceptlens.encoders.contract import Cut, Encoder
+from conceptlens.errors import UserError
+from conceptlens.features import store as store_module
+from conceptlens.features.encode import fill, open_store
+from conceptlens.features.reader import StoredReader
+from conceptlens.features.store import TokenStore
+from conceptlens.files import read_json
+from conceptlens.processes import Processes
+from conceptlens.recipe.schema import DataConfig, EncoderConfig, ShapesConfig
+from tests.training.tiny import tiny
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four images of `config()` a shard: 21 tokens of width 16 in half precision each."""
+    monkeypatch.setattr(store_module, "SHARD_BYTES", 4 * 21 * 16 * 2)
+
+
+def config(train: object = 1, name: str = "builtin/vit-mini") -> EncoderConfig:
+    options = {"width": 16, "depth": 3, "heads": 2} if name.startswith("builtin") else {}
+    return EncoderConfig(name=name, image_size=32, pretrained=False, train=train, options=options)  # type: ignore[arg-type]
+
+
+def reader(n: int = 10) -> PixelReader:
+    source, _ = open_source(DataConfig(source="shapes", shapes=ShapesConfig(n=n, size=32)), None)
+    return PixelReader(source, 32)
+
+
+def encoder(settings: EncoderConfig) -> Encoder:
+    torch.manual_seed(0)
+    return make_encoder(settings).eval()
+
+
+def filled(path: Path, settings: EncoderConfig, **options: object) -> TokenStore:
+    own = encoder(settings)
+    store = open_store(path, own, settings, reader(), **options)  # type: ignore[arg-type]
+    fill(store, own, reader(), Processes())
+    return store
+
+
+@pytest.mark.parametrize("name", ["builtin/vit-mini", "timm/test_vit"])
+@pytest.mark.parametrize("train", ["none", 1, 2])
+@torch.inference_mode()
+def test_tokens_behind_the_cut_are_those_of_the_whole_encoder(name: str, train: object) -> None:
+    settings = config(train, name)
+    own, images = encoder(settings), torch.rand(2, 3, 32, 32)
+    blocks = 0 if train == "none" else int(str(train))
+    whole = own(images)
+    entering = own.before(own.normalise(images), blocks)
+    own.cut = Cut(blocks, whole.grid)
+    cut = own(entering)
+    assert cut.grid == whole.grid
+    assert whole.cls is not None
+    assert cut.cls is not None
+    torch.testing.assert_close(cut.patches, whole.patches, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(cut.cls, whole.cls, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@torch.inference_mode()
+def test_rows_come_back_in_the_order_asked_for(tmp_path: Path, dtype: str) -> None:
+    settings = config()
+    store, own = filled(tmp_path / "s", settings, dtype=dtype), encoder(settings)
+    assert store.shards == 3
+    order = np.array([9, 0, 5, 5, 3])
+    live = own.before(own.normalise(reader().batch(order)), 1)
+    stored = StoredReader(store).batch(order)
+    assert stored.dtype == getattr(torch, dtype)
+    assert torch.equal(stored, live.to(getattr(torch, dtype)))
+
+
+def test_a_torn_shard_is_written_again_and_the_others_are_kept(tmp_path: Path) -> None:
+    settings = config()
+    store = filled(tmp_path / "s", settings)
+    whole = (tmp_path / "s" / "shard-00001.npy").read_bytes()
+    (tmp_path / "s" / "shard-00001.npy").write_bytes(whole[:-7])
+    untouched = (tmp_path / "s" / "shard-00000.npy").stat().st_mtime_ns
+    store = TokenStore(store.path, store.key, store.tokens, store.width, store.cut.grid)
+    with pytest.raises(UserError, match="torn"):
+        store.read(np.array([5]))
+    assert fill(store, encoder(settings), reader(), Processes()) == 4
+    assert (tmp_path / "s" / "shard-00001.npy").read_bytes() == whole
+    assert (tmp_path / "s" / "shard-00000.npy").stat().st_mtime_ns == untouched
+
+
+def test_a_stale_store_is_refused(tmp_path: Path) -> None:
+    settings, path = config(), tmp_path / "s"
+    own = encoder(settings)
+    fill(open_store(path, own, settings, reader()), own, reader(), Processes())
+    open_store(path, own, settings, reader())
+    with pytest.raises(UserError, match="stored with data"):
+        open_store(path, own, settings, reader(11))
+    with pytest.raises(UserError, match="stored with blocks 1, now it is 2"):
+        open_store(path, own, config(2), reader())
+    torch.nn.init.zeros_(own.blocks()[0].out.weight)  # type: ignore[arg-type, union-attr]
+    with pytest.raises(UserError, match="stored with weights"):
+        open_store(path, own, settings, reader())
+
+
+def test_what_cannot_be_stored_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nothing can be stored"):
+        open_store(tmp_path, encoder(config("all")), config("all"), reader())
+    resnet = config("none", "timm/test_resnet")
+    with pytest.raises(UserError, match="cannot be cut"):
+        open_store(tmp_path, encoder(resnet), resnet, reader())
+    with pytest.raises(UserError, match="expected a folder"):
+        cl.api.encode(tiny(tmp_path / "run", encoder__train=1))
+
+
+def test_training_from_a_store_is_training_without_augmentation(tmp_path: Path) -> None:
+    plain = {"crop": 1.0, "flip_horizontal": False, "flip_vertical": False}
+    live = tiny(tmp_path / "live", encoder__train=1, training__augment=plain)
+    stored = tiny(tmp_path / "stored", encoder__train=1, encoder__store="run")
+    histories = []
+    for recipe in (live, stored):
+        run = cl.train(recipe, quiet=True)
+        histories.append([line["loss"] for line in run.read_history() if "loss" in line])
+        assert not (run.path / "tokens").exists()
+    assert len(histories[0]) == 3
+    assert histories[1] == pytest.approx(histories[0], rel=2e-3)  # the tokens are kept in half precision
+
+
+def test_encode_once_train_often(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    recipe = tiny(tmp_path / "a", encoder__train=1, encoder__store=store)
+    first = cl.api.encode(recipe, quiet=True)
+    assert (first.images, first.encoded) == (96, 96)
+    assert cl.api.encode(recipe, quiet=True).encoded == 0
+    assert "96 were there" in cl.api.encode(recipe, quiet=True).text()
+    run = cl.train(recipe, quiet=True)
+    assert read_json(run.path / "run.json")["status"] == "done"
+    assert (tmp_path / "store" / "store.json").exists()
