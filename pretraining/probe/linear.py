@@ -27,7 +27,6 @@ Integers = npt.NDArray[np.int64]
 
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
 CURVATURE = 0.1  # typical second derivative of a cross-entropy by a logit, 0.25 at most; only speed depends on it
-PATIENCE = 2  # weaker λ in a row without a gain for any question end the path
 
 
 @dataclass(frozen=True)
@@ -125,20 +124,18 @@ def probe_once(features: Tensor, images: ImageSet, seed: int) -> dict[str, Any]:
     asked = images.questions
     sizes = [len(question.values) for question in asked]
     labels = [torch.from_numpy(question.labels[train]) for question in asked]
-    best: list[tuple[float, float, int]] = [(-1.0, 0.0, 0)] * len(asked)  # validation score, λ, step of the path
+    best: list[tuple[float, float]] = [(-1.0, 0.0)] * len(asked)  # validation score, λ
     chosen: list[Tensor | None] = [None] * len(asked)  # test logits of the best λ so far, not looked at before the end
     fit, path = None, []
-    for step, strength in enumerate(STRENGTHS):
+    for strength in STRENGTHS:
         fit = fit_logistic(seen, labels, sizes, strength, fit)
         scores = _scores(fit.logits(checked), asked, validation)
         path.append({"strength": strength, "validation": [score["balanced_accuracy"] for score in scores]})
         for index, logits in enumerate(torch.split(fit.logits(asked_last), sizes, 1)):
             if scores[index]["balanced_accuracy"] > best[index][0]:
-                best[index], chosen[index] = (scores[index]["balanced_accuracy"], strength, step), logits
-        if step - max(place for *_, place in best) >= PATIENCE:
-            break
+                best[index], chosen[index] = (scores[index]["balanced_accuracy"], strength), logits
     found = _scores(torch.cat([logits for logits in chosen if logits is not None], 1), asked, test)
-    for score, (_, strength, _) in zip(found, best, strict=True):
+    for score, (_, strength) in zip(found, best, strict=True):
         score["strength"] = strength
     return {"seed": seed, "questions": dict(zip((q.name for q in asked), found, strict=True)), "path": path}
 

@@ -22,12 +22,12 @@ SHOWN = {
 SETS = {"imagenette": "Imagenette", "blood": "blood cells", "idrid": "IDRiD", "ham": "HAM10000", "cub": "CUB"}
 HEAD = ("measure", "must", "measured", "verdict", "who saw the images")
 SEEN = {
-    "imagenette": "not the student; the teachers, with labels",
-    "blood": "the student saw the training images, never test; the teachers none",
-    "idrid": "nobody",
-    "ham": "nobody",
-    "cub": "not the student; the teachers some, in ImageNet",
-    "unseen": "the student neither images nor classes; the teachers both",
+    "imagenette": "not seen by the student (it saw the training images, with labels); by the teachers, with labels",
+    "blood": "not seen by the student (it saw the training images, with labels); not by the teachers",
+    "idrid": "not seen by anyone, nor anything like it",
+    "ham": "not seen by anyone, nor anything like it",
+    "cub": "not seen by the student; some by the teachers, in ImageNet",
+    "unseen": "not seen by the student, nor other images of these classes; by the teachers, with labels",
 }
 
 

@@ -12,6 +12,7 @@ from pretraining.student.losses import (
     direction_loss,
     diversity_loss,
     grid_to_patches,
+    relation_loss,
     text_loss,
 )
 
@@ -19,7 +20,8 @@ WEIGHTS = {
     "class": 1.0,
     "feature": 1.0,
     "patch": 1.0,
-    "diversity": 0.25,
+    "relation": 3.0,
+    "diversity": 0.05,
     "text": 0.5,
     "cells": 0.5,
     "cell_text": 0.25,
@@ -34,13 +36,24 @@ class Student(nn.Module):
         pooled: Teacher → width of its image vector.
         grids: Teacher → components of its map.
         axes: Number of values of the classes and attributes of blood cells, one axis each.
+        relation: The teacher whose patches' likeness is taught.
+        scale: (C', 1, 1) factors of that teacher's components, taken back where likeness is compared.
     """
 
+    scale: Tensor
+
     def __init__(
-        self, encoder: BuiltinViT, pooled: Mapping[str, int], grids: Mapping[str, int], axes: tuple[int, ...]
+        self,
+        encoder: BuiltinViT,
+        pooled: Mapping[str, int],
+        grids: Mapping[str, int],
+        axes: tuple[int, ...],
+        relation: str,
+        scale: Tensor,
     ) -> None:
         super().__init__()
-        self.encoder, self.axes = encoder, axes
+        self.encoder, self.axes, self.relation = encoder, axes, relation
+        self.register_buffer("scale", scale.view(-1, 1, 1), persistent=False)
         self.classes = nn.Linear(encoder.width, 1000)
         self.pooled = nn.ModuleDict({name: nn.Linear(encoder.width, width) for name, width in pooled.items()})
         self.grids = nn.ModuleDict({name: nn.Linear(encoder.width, width) for name, width in grids.items()})
@@ -73,6 +86,9 @@ class Student(nn.Module):
                     for name, head in self.grids.items()
                 ]
             ).mean(),
+            "relation": relation_loss(
+                tokens.patches, grid_to_patches(batch[f"grid.{self.relation}"] / self.scale, tokens.grid)
+            ),
             "diversity": diversity_loss(tokens.patches[:, ::7]),
             "text": text_loss(vectors, texts, batch["names"].float(), scale),
         }

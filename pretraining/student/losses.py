@@ -22,11 +22,26 @@ def grid_to_patches(grid: Tensor, size: tuple[int, int]) -> Tensor:
     return grid.flatten(2).transpose(1, 2)
 
 
+def relation_loss(patches: Tensor, target: Tensor) -> Tensor:
+    """Let patches (B, L, D) be as alike as the teacher's (B, L, C) are: squared difference of their cosines.
+
+    Both less their image's mean, so what counts is how an image falls into parts; D and C may differ.
+    """
+
+    def cosines(tokens: Tensor) -> Tensor:
+        rest = tokens.float() - tokens.float().mean(1, keepdim=True)
+        unit = F.normalize(rest, dim=-1)
+        return unit @ unit.transpose(1, 2)
+
+    return (cosines(patches) - cosines(target)).square().mean()
+
+
 def diversity_loss(patches: Tensor) -> Tensor:
     """Keep the patches of an image apart: no channel may fall silent and no two may say the same.
 
     Variance and covariance terms of VICReg (Bardes et al., 2022), on patches (B, L, D) less their image's mean, so that
-    differences between images do not count as diversity.
+    differences between images do not count as diversity. The covariance term makes all directions equally strong: at
+    a high weight it hides what sets an object apart from its background.
     """
     rest = (patches.float() - patches.float().mean(1, keepdim=True)).flatten(0, 1)
     spread = (rest.square().mean(0) + 1e-4).sqrt()

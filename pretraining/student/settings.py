@@ -36,9 +36,8 @@ class Settings:
         fresh: New views the teachers judge in a step.
         ring: Views kept; a multiple of `fresh`.
         rate: AdamW's, after `warmup` steps.
-        label: Weight of the true class beside the teachers' probabilities, 0 to 1.
         teachers: Teacher → side in pixels at which it looks.
-        grids: Teacher → components of its map that are taught.
+        grids: Teacher → components of its map that are taught; the likeness of patches is the first teacher's.
         stages: In the order of training.
     """
 
@@ -49,7 +48,6 @@ class Settings:
     rate: float = 1e-3
     weight_decay: float = 0.05
     warmup: int = 400
-    label: float = 0.5
     watch: int = 500
     save_every: int = 500
     teachers: dict[str, int] = field(

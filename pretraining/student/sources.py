@@ -9,7 +9,7 @@ from torch import Tensor
 from conceptlens.errors import UserError
 from pretraining.imagenet import WNIDS
 from pretraining.images.shards import PackedImages, read_source
-from pretraining.student.pool import STYLES, Source
+from pretraining.student.pool import LABELS, STYLES, Source
 from pretraining.student.wordings import cell_axes
 
 
@@ -23,7 +23,7 @@ def load_sources(folder: Path, names: Sequence[str], workers: int) -> dict[str, 
                 f"{folder}: expected shards {name}-0, {name}-1, …, found none. Run pretraining.images.pack."
             )
         packed = read_source(shards, workers)
-        sources[name] = Source(packed.pixels, _classes(packed), _attributes(packed), STYLES[name])
+        sources[name] = Source(packed.pixels, _classes(packed), _attributes(packed), STYLES[name], LABELS[name])
     return sources
 
 

@@ -16,7 +16,7 @@ class Targets:
     Args:
         probabilities: Mean of the teachers' class probabilities, (V, 1000).
         pooled: Teacher → standardised image vectors, (V, C).
-        grids: Teacher → principal components of its standardised map, (V, C', h, w).
+        grids: Teacher → principal components of its map, each divided by √λ^½, (V, C', h, w).
     """
 
     probabilities: Tensor
@@ -27,8 +27,8 @@ class Targets:
 class Panel:
     """Several teachers and the statistics that put their answers on one scale.
 
-    Vectors are standardised channel by channel; maps are standardised too and reduced to their first components, which
-    makes every teacher's map weigh the same and fit into memory.
+    Vectors are standardised channel by channel; maps are centred and reduced to their first principal components, which
+    fit into memory.
     """
 
     def __init__(self, teachers: Sequence[Teacher], grids: Mapping[str, int]) -> None:
@@ -57,14 +57,15 @@ class Panel:
             self.statistics[f"{name}.pooled.std"] = rows.std(0) + 1e-4
         for name, parts in grids.items():
             rows = torch.cat(parts)
-            mean, std = rows.mean(0), rows.std(0) + 1e-4
-            rows = (rows - mean) / std
-            values, vectors = torch.linalg.eigh(rows.T.double() @ rows.double() / len(rows))
+            mean = rows.mean(0)
+            centred = (rows - mean).double()
+            values, vectors = torch.linalg.eigh(centred.T @ centred / len(rows))
             keep = vectors[:, -self.grids[name] :].flip(1).float()
             # Between raw and whitened: √λ^½ keeps strong components ahead without drowning the others.
             scale = values[-self.grids[name] :].flip(0).clamp(min=1e-6).float().pow(-0.25)
             self.statistics[f"{name}.grid.mean"] = mean
-            self.statistics[f"{name}.grid.basis"] = keep * scale / std.unsqueeze(1)
+            self.statistics[f"{name}.grid.basis"] = keep * scale
+            self.statistics[f"{name}.grid.scale"] = scale
 
     def widths(self) -> tuple[dict[str, int], dict[str, int]]:
         """Teacher → width of its vector, and teacher → components of its map, as the statistics have them."""

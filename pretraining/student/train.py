@@ -1,4 +1,4 @@
-"""Train the student, one stage at a time; stopped at any moment, the same command goes on from the last checkpoint.
+"""Train the student, stage after stage; stopped at any moment, the same command goes on from the last checkpoint.
 
 python -m pretraining.student.train --stage trunk --shards DIR --teachers DIR --wordings FILE --out DIR
 """
@@ -96,7 +96,9 @@ class Run:
             self.panel.statistics = {name: value.to(self.device) for name, value in statistics.items()}
         else:
             raise UserError(f"{folder}: stage {self.stage_name} starts from it. Train stage {self.stage.start} first.")
-        self.student = Student(self.encoder, *self.panel.widths(), self.axes).to(self.device)
+        relation = next(iter(self.settings.grids))
+        scale = self.panel.statistics[f"{relation}.grid.scale"]
+        self.student = Student(self.encoder, *self.panel.widths(), self.axes, relation, scale).to(self.device)
         self.optimiser = make_optimiser(self.student, self.settings)
         if folder is not None:
             note = checkpoint.load(folder, self.student, self.optimiser)
@@ -114,7 +116,7 @@ class Run:
             said = self.panel(large)
         known = labels["label"] >= 0
         true = F.one_hot(labels["label"].clamp(min=0), len(WNIDS)).float()
-        share = self.settings.label * known.float().unsqueeze(1)
+        share = (labels["trust"] * known).unsqueeze(1)
         classes = (1 - share) * said.probabilities.float() + share * true
         names = classes[:, self.seen] * known.unsqueeze(1)
         names = names / names.sum(1, keepdim=True).clamp(min=1e-6)
@@ -231,8 +233,8 @@ def _until(run: Run, moment: float) -> Iterator[None]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipe", type=Path, default=RECIPE)
-    parser.add_argument("--stage", required=True)
-    parser.add_argument("--steps", type=int, help="another length than the recipe's")
+    parser.add_argument("--stage", required=True, nargs="+", help="one or more, in order")
+    parser.add_argument("--steps", type=int, nargs="+", default=[], help="other lengths than the recipe's, one a stage")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; call again to go on")
     parser.add_argument("--shards", type=Path, required=True)
     parser.add_argument("--teachers", type=Path, required=True)
@@ -253,14 +255,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _main(options: argparse.Namespace) -> bool:
     settings = read_settings(options.recipe)
-    if options.stage not in settings.stages:
-        raise unknown_name("stage", options.stage, list(settings.stages))
-    stage = settings.stages[options.stage]
-    if options.steps:
-        settings.stages[options.stage] = Stage(**{**vars(stage), "steps": options.steps})
+    for name in options.stage:
+        if name not in settings.stages:
+            raise unknown_name("stage", name, list(settings.stages))
+    if options.steps and len(options.steps) != len(options.stage):
+        raise UserError(f"--steps: expected one number for each of {len(options.stage)} stages, got {options.steps}.")
+    for name, steps in zip(options.stage, options.steps, strict=False):
+        settings.stages[name] = Stage(**{**vars(settings.stages[name]), "steps": steps})
     torch.set_float32_matmul_precision("high")
     began = time.monotonic()
-    sources = load_sources(options.shards, list(stage.shares), options.workers)
+    needed = sorted({source for name in options.stage for source in settings.stages[name].shares})
+    sources = load_sources(options.shards, needed, options.workers)
     device = torch.device(options.device)
     teachers = [load_teacher(name, options.teachers, size=size) for name, size in settings.teachers.items()]
     if device.type == "cuda":
@@ -268,8 +273,12 @@ def _main(options: argparse.Namespace) -> bool:
         for teacher in teachers:
             teacher.features = torch.compile(teacher.features)  # type: ignore[method-assign]
     text = BuiltinText(options.text) if options.text else BuiltinText()
-    run = Run(settings, options.stage, sources, teachers, load_wordings(options.wordings), text, options.out, device)
-    return train(run, options.minutes * 60 - (time.monotonic() - began))
+    wordings = load_wordings(options.wordings)
+    for name in options.stage:
+        run = Run(settings, name, sources, teachers, wordings, text, options.out, device)
+        if not train(run, options.minutes * 60 - (time.monotonic() - began)):
+            return False
+    return True
 
 
 if __name__ == "__main__":

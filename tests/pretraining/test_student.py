@@ -19,6 +19,7 @@ from pretraining.student.losses import (
     direction_loss,
     diversity_loss,
     grid_to_patches,
+    relation_loss,
     text_loss,
 )
 from pretraining.student.pool import Pool, Source, split_off
@@ -180,6 +181,15 @@ def test_diversity_is_zero_for_independent_channels_of_unit_spread() -> None:
     assert diversity_loss(torch.ones(1, 4, 2)).item() == pytest.approx(0.99, abs=1e-3)
 
 
+def test_relation_compares_how_an_image_falls_into_parts() -> None:
+    patches = torch.tensor([[[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]])
+    turned = torch.stack([-patches[..., 1], patches[..., 0], torch.zeros(1, 4)], -1) + 5  # turned, moved, wider
+    assert relation_loss(patches, turned).item() == pytest.approx(0, abs=1e-6)
+    two = torch.tensor([[[1.0], [1.0], [-1.0], [-1.0]]])
+    # Cosines of `patches`: (1, −1, 0, 0), …; of `two`: (1, 1, −1, −1), …: a row differs by 0, 2, 1, 1.
+    assert relation_loss(patches, two).item() == pytest.approx((0 + 4 + 1 + 1) / 4)
+
+
 def test_grid_to_patches_keeps_the_order_of_rows() -> None:
     grid = torch.arange(4.0).view(1, 1, 2, 2)
     assert grid_to_patches(grid, (2, 2)).flatten().tolist() == [0, 1, 2, 3]
@@ -243,5 +253,6 @@ def test_panel_standardises_and_keeps_the_strongest_components() -> None:
     spread = covariance.diagonal()
     assert (spread[:-1] >= spread[1:] - 1e-3).all()
     assert (covariance - spread.diag()).abs().max() < 2e-2
-    # All six components at λ^½: their squares add up to the six channels' unit variances.
-    assert spread.square().sum().item() == pytest.approx(6, rel=2e-2)
+    # Each component keeps √λ of its variance λ: their squares add up to the variance of the channels.
+    grid = teacher(views).grid.permute(0, 2, 3, 1).flatten(0, 2)
+    assert spread.square().sum().item() == pytest.approx(grid.var(0, correction=0).sum().item(), rel=2e-2)
