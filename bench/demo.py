@@ -16,7 +16,7 @@ import torch
 
 from conceptlens.files import read_json, write_json
 
-PROMISE = {"seconds": 300, "memory_mb": 3072, "balanced_accuracy": 0.80}
+PROMISE = {"seconds": 300, "memory_mb": 3072, "balanced_accuracy": 0.93, "concept_balanced_accuracy": 0.80}
 
 
 def main() -> None:
@@ -35,7 +35,8 @@ def main() -> None:
         second = time.perf_counter() - again
     score, concepts = test["class"]["balanced_accuracy"], test["concept"]["balanced_accuracy"]
     print(f"{seconds:.0f} s (at most {PROMISE['seconds']}), {memory:.0f} MB (at most {PROMISE['memory_mb']})")
-    print(f"balanced accuracy {score:.3f} (at least {PROMISE['balanced_accuracy']}), of concepts {concepts:.3f}")
+    print(f"balanced accuracy {score:.3f} (at least {PROMISE['balanced_accuracy']})")
+    print(f"of concepts {concepts:.3f} (at least {PROMISE['concept_balanced_accuracy']})")
     print(f"a second call answers in {second:.1f} s")
     if args.json:
         machine = {"system": platform.platform(), "torch": torch.__version__, "threads": torch.get_num_threads()}

@@ -1,4 +1,4 @@
-"""Images a second of the built-in encoder on the CPU, and what share of the machine's matmul rate it reaches.
+"""Images a second of the built-in encoder on the CPU, its share of the machine's matmul rate, and phrases a minute.
 
     python bench/encoder.py [--threads 2] [--rounds 5] [--json FILE]
 
@@ -21,10 +21,12 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from conceptlens.concepts import ConceptSet, library
 from conceptlens.encoders.builtin import BuiltinViT
+from conceptlens.encoders.builtin_text import BuiltinText
 from conceptlens.files import write_json
 
-PROMISE = {"images_per_second": 50, "share_of_matmul": 0.40}
+PROMISE = {"images_per_second": 50, "share_of_matmul": 0.40, "phrases_per_minute": 10_000}
 BUILTIN = "builtin/vit"
 BATCHES = (1, 8, 32)
 SQUARE = 2048
@@ -68,8 +70,11 @@ def measure(rounds: int) -> dict[str, Any]:
     left, right = torch.rand(SQUARE, SQUARE), torch.rand(SQUARE, SQUARE)
     matmul = float("inf")
     best = {(name, batch): float("inf") for name in made for batch in BATCHES}
+    text, words = BuiltinText(), [phrase for name in library() for phrase in ConceptSet.load(name).texts]
+    reading = float("inf")
     for _ in range(rounds):
         matmul = min(matmul, seconds(lambda: left @ right))
+        reading = min(reading, seconds(lambda: text.embed(words)))
         for name, (network, size) in made.items():
             for batch in BATCHES:
                 images = torch.rand(batch, 3, size, size)
@@ -91,7 +96,8 @@ def measure(rounds: int) -> dict[str, Any]:
                 "share_of_matmul": flops / best[name, batch] / rate,
             }
         )
-    return {"matmul_gigaflops": rate / 1e9, "rows": rows}
+    phrases = {"phrases": len(words), "phrases_per_minute": 60 * len(words) / reading}
+    return {"matmul_gigaflops": rate / 1e9, "rows": rows, "text": phrases}
 
 
 def machine() -> dict[str, Any]:
@@ -122,6 +128,7 @@ def main() -> None:
             f"{row['name']:20} {row['size']:4} {row['parameters'] / 1e6:7.2f} {row['gigaflops_per_image']:6.2f}  "
             f"{speeds}    {row['share_of_matmul']:12.0%}"
         )
+    print(f"builtin/text: {found['text']['phrases_per_minute']:,.0f} phrases a minute (concept texts)")
     print(
         f"{BUILTIN} promises at least {PROMISE['images_per_second']} images/s "
         f"and {PROMISE['share_of_matmul']:.0%} of the matmul rate"

@@ -67,6 +67,7 @@ def milliseconds(steps: int, n: int, *, rank_every: int = 0, published: bool = F
         recipe = load_recipe(
             {
                 "data": {"source": "shapes", "shapes": {"n": n}, "cache_mb": cache_mb},
+                "encoder": {"name": "builtin/vit-mini"},
                 "training": {"rank_every": rank_every, "learning_rate": 1e-3},
                 "out": f"{folder}/run",
             }

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from conceptlens.errors import UserError
 from conceptlens.files import read_json, write_json
+from pretraining.command import command
 from pretraining.images.collect import (
     Listing,
     list_blood,
@@ -122,7 +122,8 @@ def pack(
     return manifest
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@command
+def main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", type=Path, required=True, help="Tiny-ImageNet: train/ and val/")
     parser.add_argument("--imagenette", type=Path, required=True, help="Imagenette: train/ and val/")
@@ -133,31 +134,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shard-mib", type=int, default=52, help="largest shard (default: %(default)s MiB)")
     parser.add_argument("--workers", type=int, default=1, help="threads (default: %(default)s)")
     options = parser.parse_args(arguments)
-    try:
-        unseen = read_unseen()
-        listings = [
-            list_tiny(options.tiny, unseen),
-            list_imagenette(options.imagenette, unseen),
-            list_samples(options.samples, unseen),
-            list_blood(options.blood),
-        ]
-        evaluation = {
-            "tiny-val": list_evaluation(options.tiny / "val"),
-            "tiny-unseen": [path for wnid in unseen for path in list_evaluation(options.tiny / "train" / wnid)],
-            "imagenette-val": list_evaluation(options.imagenette / "val"),
-            "blood-val-test": list_blood_evaluation(options.blood),
-            **{folder.name: list_evaluation(folder) for folder in options.evaluation},
-        }
-        manifest = pack(listings, evaluation, options.out, limit=options.shard_mib * MIB, workers=options.workers)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    unseen = read_unseen()
+    listings = [
+        list_tiny(options.tiny, unseen),
+        list_imagenette(options.imagenette, unseen),
+        list_samples(options.samples, unseen),
+        list_blood(options.blood),
+    ]
+    evaluation = {
+        "tiny-val": list_evaluation(options.tiny / "val"),
+        "tiny-unseen": [path for wnid in unseen for path in list_evaluation(options.tiny / "train" / wnid)],
+        "imagenette-val": list_evaluation(options.imagenette / "val"),
+        "blood-val-test": list_blood_evaluation(options.blood),
+        **{folder.name: list_evaluation(folder) for folder in options.evaluation},
+    }
+    manifest = pack(listings, evaluation, options.out, limit=options.shard_mib * MIB, workers=options.workers)
     for source, entry in manifest["sources"].items():
         size = sum(entry["shards"].values()) / MIB
         print(
             f"{source}: {entry['kept']:,} images, {size:.1f} MiB in {len(entry['shards'])} shards, {entry['psnr']} dB"
         )
-    return 0
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from conceptlens.errors import UserError
+from pretraining.command import command
 
 FILE = Path(__file__).with_name("unseen_classes.txt")
 HOW_MANY = 20
@@ -40,23 +41,19 @@ def _names(tiny: Path) -> dict[str, str]:
         return {wnid: names.split(",")[0].strip() for wnid, names in (line.split("\t") for line in file)}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@command
+def main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", type=Path, required=True, help="Tiny-ImageNet, with train/ and words.txt")
     parser.add_argument("--imagenette", type=Path, required=True, help="Imagenette, with train/")
     options = parser.parse_args(arguments)
-    try:
-        folders = [options.tiny / "train", options.imagenette / "train"]
-        for folder in folders:
-            if not folder.is_dir():
-                raise UserError(f"{folder}: no such folder; expected one folder per class in it.")
-        wnids, taken = ([entry.name for entry in folder.iterdir() if entry.is_dir()] for folder in folders)
-        names = _names(options.tiny)
-        print("\n".join(f"{wnid}\t{names[wnid]}" for wnid in draw_unseen(wnids, taken)))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    folders = [options.tiny / "train", options.imagenette / "train"]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"{folder}: no such folder; expected one folder per class in it.")
+    wnids, taken = ([entry.name for entry in folder.iterdir() if entry.is_dir()] for folder in folders)
+    names = _names(options.tiny)
+    print("\n".join(f"{wnid}\t{names[wnid]}" for wnid in draw_unseen(wnids, taken)))
 
 
 if __name__ == "__main__":

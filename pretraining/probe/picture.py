@@ -23,8 +23,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from conceptlens.data.images import open_image
-from conceptlens.errors import UserError
 from conceptlens.files import write_bytes
+from pretraining.command import command
 from pretraining.imagenet import NAMES as NAMES_OF_WNIDS
 from pretraining.imagenet import WNIDS
 from pretraining.probe.models import Model, student, teacher
@@ -147,7 +147,8 @@ def _show_photo(axis: Any, example: Example, *, shown: bool) -> None:
               va="center", transform=axis.transAxes)  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@command
+def main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weights", type=Path, help="of builtin/vit; the package's own if not given")
     parser.add_argument("--teachers", type=Path, required=True)
@@ -156,22 +157,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--photos", type=Path, help="a folder outside the repository")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(arguments)
-    try:
-        examples = choose(load_sets(parse_places(args.data)), args.seed)
-        models: dict[str, Model] = {"builtin/vit": student("builtin/vit", args.weights)}
-        models["ResNet50"] = teacher("resnet50", args.teachers)
-        for dpi in (170, 140, 110, 80):
-            picture = draw(examples, models, photos=False, dpi=dpi)
-            if len(picture) <= MOST_BYTES:
-                break
-        write_bytes(args.out, picture)
-        if args.photos:
-            write_bytes(args.photos / args.out.name, draw(examples, models, photos=True, dpi=170))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    examples = choose(load_sets(parse_places(args.data)), args.seed)
+    models: dict[str, Model] = {"builtin/vit": student("builtin/vit", args.weights)}
+    models["ResNet50"] = teacher("resnet50", args.teachers)
+    for dpi in (170, 140, 110, 80):
+        picture = draw(examples, models, photos=False, dpi=dpi)
+        if len(picture) <= MOST_BYTES:
+            break
+    write_bytes(args.out, picture)
+    if args.photos:
+        write_bytes(args.photos / args.out.name, draw(examples, models, photos=True, dpi=170))
     print(f"{args.out}: {len(picture) / 1000:.0f} kB")
-    return 0
 
 
 if __name__ == "__main__":

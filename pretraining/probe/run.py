@@ -22,8 +22,8 @@ from typing import Any
 import torch
 
 from conceptlens.encoders import make_text_encoder
-from conceptlens.errors import UserError
 from conceptlens.files import read_json, write_json
+from pretraining.command import command
 from pretraining.probe.features import FeatureStore, list_key
 from pretraining.probe.linear import STRENGTHS, probe
 from pretraining.probe.models import Model, random_vit, student, teacher
@@ -83,7 +83,8 @@ def probe_sets(results: Results, store: FeatureStore, sets: dict[str, ImageSet],
             )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@command
+def main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weights", type=Path, help="of builtin/vit; the package's own if not given")
     parser.add_argument("--without-blood", type=Path, help="weights of the same network trained without blood cells")
@@ -97,12 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true", help="measure again what results.json has")
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
-    try:
-        measure_all(args)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    measure_all(args)
 
 
 def measure_all(args: argparse.Namespace) -> None:

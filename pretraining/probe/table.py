@@ -144,10 +144,16 @@ class Reach:
         least, rate = self.speed["promise"]["images_per_second"], self.speed["promise"]["share_of_matmul"]
         where = f"{self.speed['machine']['cpu']}, {self.speed['machine']['threads']} threads, fp32"
         matmul = f"{share:.0%} of {self.speed['matmul_gigaflops']:.0f} GFLOP/s"
-        return [
+        rows = [
             [f"CPU ({where}), images/s", f"≥ {least}", f"{images:.0f}", verdict(images >= least), "–"],
             ["share of the fp32 matmul rate of the same run", f"≥ {rate:.0%}", matmul, verdict(share >= rate), "–"],
         ]
+        if "text" in self.speed:
+            phrases, least = self.speed["text"]["phrases_per_minute"], self.speed["promise"]["phrases_per_minute"]
+            rows.append(
+                ["`builtin/text`, phrases a minute", f"≥ {least:,}", f"{phrases:,.0f}", verdict(phrases >= least), "–"]
+            )
+        return rows
 
     def markdown(self) -> str:
         rows = self.imagenette() + self.blood() + self.others() + self.prompts() + self.patches() + self.speeds()

@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from conceptlens.encoders.builtin_text import BuiltinText
 from conceptlens.encoders.contract import TextEncoder
 from conceptlens.errors import UserError, unknown_name
 from conceptlens.metrics.rank import patch_ranks
+from pretraining.command import command
 from pretraining.imagenet import WNIDS
 from pretraining.images.unseen import read_unseen
 from pretraining.student import checkpoint
@@ -230,7 +231,8 @@ def _until(run: Run, moment: float) -> Iterator[None]:
         yield
 
 
-def main(arguments: list[str] | None = None) -> int:
+@command
+def main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipe", type=Path, default=RECIPE)
     parser.add_argument("--stage", required=True, nargs="+", help="one or more, in order")
@@ -244,13 +246,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--workers", type=int, default=8)
     options = parser.parse_args(arguments)
-    try:
-        done = _main(options)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    done = _main(options)
     print("done" if done else "stopped in time: call again to go on")
-    return 0
 
 
 def _main(options: argparse.Namespace) -> bool:

@@ -7,6 +7,7 @@ WordNet's definitions take part; the file is work material and is not kept with 
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from conceptlens.concepts.concept_set import ConceptSet
 from conceptlens.encoders.contract import TextEncoder
 from conceptlens.errors import UserError
 from conceptlens.files import read_json, write_json
+from pretraining.command import command
 from pretraining.imagenet import NAMES, glosses
 
 TEMPLATES = (
@@ -69,17 +71,13 @@ def load_wordings(path: Path) -> list[list[str]]:
     return wordings
 
 
-def main(arguments: list[str] | None = None) -> int:
+@command
+def main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wordnet", type=Path, help="folder with data.noun and index.sense")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
-    try:
-        write_json(options.out, {"schema": 1, "wordings": class_wordings(options.wordnet)})
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    write_json(options.out, {"schema": 1, "wordings": class_wordings(options.wordnet)})
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from conceptlens.errors import UserError
 from conceptlens.files import write_json
+from pretraining.command import command
 from pretraining.imagenet import WNIDS
 from pretraining.teachers import Teacher, load_teacher
 
@@ -114,7 +115,8 @@ def measure(teacher: Teacher, name: str, images: Tensor, classes: Tensor, *, bat
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@command
+def main(arguments: Sequence[str] | None) -> None:
     """Measure, print a table, write it as JSON."""
     parser = argparse.ArgumentParser(
         prog="python -m pretraining.teachers.check",
@@ -135,31 +137,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "tiny": (chosen.tiny, list_tiny, chosen.limits[2], 64, 1.0, chosen.sizes),
     }
     rows: list[Row] = []
-    try:
-        teachers = [load_teacher(name, chosen.teachers).to(chosen.device) for name in CLASSIFIERS]
-        print(f"{'set':<12}{'teacher':<20}{'size':>5}{'images':>8}{'top-1':>8}{'top-5':>8}{'CE':>8}{'im/s':>8}")
-        for name, (folder, listing, limit, side, crop, sizes) in plans.items():
-            if folder is None:
-                continue
-            files = listing(folder, limit)
-            images = torch.stack([read_square(file, side, crop) for file, _ in files])
-            classes = torch.tensor([place for _, place in files])
-            for teacher in teachers:
-                for size in sizes:
-                    teacher.size = size
-                    row = measure(teacher, name, images, classes)
-                    rows.append(row)
-                    print(
-                        f"{row.set:<12}{row.teacher:<20}{row.size:>5}{row.images:>8}{row.top1:>8.3f}{row.top5:>8.3f}"
-                        f"{row.cross_entropy:>8.3f}{row.images_per_second:>8.1f}",
-                        flush=True,
-                    )
-        if chosen.out is not None:
-            write_json(chosen.out, {"rows": [row._asdict() for row in rows]})
-    except UserError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    teachers = [load_teacher(name, chosen.teachers).to(chosen.device) for name in CLASSIFIERS]
+    print(f"{'set':<12}{'teacher':<20}{'size':>5}{'images':>8}{'top-1':>8}{'top-5':>8}{'CE':>8}{'im/s':>8}")
+    for name, (folder, listing, limit, side, crop, sizes) in plans.items():
+        if folder is None:
+            continue
+        files = listing(folder, limit)
+        images = torch.stack([read_square(file, side, crop) for file, _ in files])
+        classes = torch.tensor([place for _, place in files])
+        for teacher in teachers:
+            for size in sizes:
+                teacher.size = size
+                row = measure(teacher, name, images, classes)
+                rows.append(row)
+                print(
+                    f"{row.set:<12}{row.teacher:<20}{row.size:>5}{row.images:>8}{row.top1:>8.3f}{row.top5:>8.3f}"
+                    f"{row.cross_entropy:>8.3f}{row.images_per_second:>8.1f}",
+                    flush=True,
+                )
+    if chosen.out is not None:
+        write_json(chosen.out, {"rows": [row._asdict() for row in rows]})
 
 
 if __name__ == "__main__":

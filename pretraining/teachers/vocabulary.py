@@ -1,0 +1,20 @@
+"""BERT's vocab.txt as a tokeniser."""
+
+from pathlib import Path
+
+from conceptlens.encoders.wordpiece import END, PAD, START, UNKNOWN, WordPiece
+from conceptlens.errors import UserError
+
+
+def read_vocabulary(path: Path) -> WordPiece:
+    """The tokeniser of a vocab.txt, a piece a line."""
+    try:
+        # Not splitlines(): some pieces are themselves line separators of Unicode.
+        pieces = path.read_text("utf-8").replace("\r\n", "\n").removesuffix("\n").split("\n")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}. The tokeniser needs BERT's vocab.txt.") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: expected UTF-8 text, but {error.reason} at byte {error.start}.") from None
+    if missing := [mark for mark in (PAD, UNKNOWN, START, END) if mark not in pieces]:
+        raise UserError(f"{path}: {', '.join(missing)} missing; expected BERT's vocab.txt, a piece a line.")
+    return WordPiece(pieces)
