@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from conceptlens.data.check import DataReport
     from conceptlens.evaluation.evaluate import Evaluation
     from conceptlens.evaluation.predict import PredictionList
+    from conceptlens.explain.explain import Explanations
     from conceptlens.runs import RunFolder
     from conceptlens.training.cost import Cost
     from conceptlens.training.encode import EncodedImages
@@ -90,6 +91,49 @@ def predict(run: str | Path, images: Sequence[str | Path], *, out: str | Path | 
     from conceptlens.evaluation.predict import predict_run
 
     return predict_run(run, images, out=out)
+
+
+def explain(
+    run: str | Path,
+    images: Sequence[str | Path] = (),
+    *,
+    out: str | Path | None = None,
+    concepts: Sequence[str] | None = None,
+    maps: Sequence[str] = ("attention", "gradcam", "index"),
+    sheet: bool = False,
+    split: str = "test",
+    n: int = 12,
+    show: str = "all",
+    opacity: float = 0.6,
+) -> "Explanations":
+    """Why a finished run says what it says of image files, or of images of its own data: files and pictures.
+
+    Args:
+        run: The run folder.
+        images: Files and folders; none for images of the run's own data.
+        out: Folder for the files; `explain/` in the run folder by default.
+        concepts: Whose maps are wanted: concepts, groups, or `all`; by default those that decided each image.
+        maps: Of `attention`, `gradcam` and `index`.
+        sheet: Also draw, for each concept, the maps of all images on one sheet.
+        split: Of the run's own data: `train`, `val` or `test`.
+        n: At most so many of its images.
+        show: Which: `right`, `wrong`, `uncertain` or `all`.
+        opacity: Of a map where it is largest, 0 to 1.
+    """
+    from conceptlens.explain.explain import explain_run
+
+    return explain_run(
+        run,
+        images,
+        out=out,
+        concepts=concepts,
+        maps=maps,
+        sheet=sheet,
+        split=split,
+        n=n,
+        show=show,
+        opacity=opacity,
+    )
 
 
 def check_data(data: Mapping[str, Any] | str, concepts: str | None = None, *, quiet: bool = False) -> "DataReport":

@@ -108,6 +108,25 @@ def _predict(args: argparse.Namespace, _: Words) -> int:
     return 2 if result.failed else 0
 
 
+def _explain(args: argparse.Namespace, _: Words) -> int:
+    result = api.explain(
+        args.run,
+        args.images,
+        out=args.out,
+        concepts=args.concepts,
+        maps=[name.strip() for name in args.maps.split(",") if name.strip()],
+        sheet=args.sheet,
+        split=args.split,
+        n=args.n,
+        show=args.show,
+        opacity=args.opacity,
+    )
+    _say(result.text())
+    for item in result.failed:
+        print(f"error: {item.error}", file=sys.stderr)
+    return 2 if result.failed else 0
+
+
 def _check(args: argparse.Namespace, words: Words) -> int:
     report = api.check_data(_data_section(words, args.source), args.concepts, quiet=args.quiet)
     _say(report.text())
@@ -200,6 +219,24 @@ def _predict_arguments(parser: _Parser) -> None:
     parser.add_argument("--out", help="a .csv or .json file for the predictions")
 
 
+def _explain_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("images", nargs="*", help="image files or folders; images of the run's own data if none")
+    parser.add_argument("--out", help="folder for files and pictures; explain/ in the run folder if not given")
+    parser.add_argument(
+        "--concepts",
+        action="append",
+        help="whose maps: concepts ('granularity: yes'), groups or `all`, by commas or given again; "
+        "those that decided the image if not given",
+    )
+    parser.add_argument("--maps", default="attention,gradcam,index", help="of attention, gradcam and index, by commas")
+    parser.add_argument("--sheet", action="store_true", help="also a sheet of all images for each concept")
+    parser.add_argument("--opacity", type=float, default=0.6, help="of a map at its largest value, 0 to 1")
+    parser.add_argument("--split", default="test", help="of the run's own data: train, val or test")
+    parser.add_argument("--n", type=int, default=12, help="at most so many of its images")
+    parser.add_argument("--show", default="all", help="which of them: right, wrong, uncertain or all")
+
+
 def _check_arguments(parser: _Parser) -> None:
     parser.add_argument("source", help="a folder, a table, or a built-in name")
     parser.add_argument("--concepts", help="the concept file, or the name of a ready one")
@@ -226,6 +263,9 @@ COMMANDS = {
     "resume": Command("go on with a run that was stopped", _resume_arguments, _resume),
     "evaluate": Command("measure a run on its test images or on other data", _evaluate_arguments, _evaluate),
     "predict": Command("class and concepts of image files", _predict_arguments, _predict),
+    "explain": Command(
+        "why a run says what it says of images: a sentence, maps, pictures", _explain_arguments, _explain
+    ),
     "report": Command("write a run's report.html again", _report_arguments, _report),
     "list": Command("recipes, methods, concept sets and data that come with the package", lambda parser: None, _list),
 }

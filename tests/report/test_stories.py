@@ -12,12 +12,12 @@ from conceptlens.data.loader import PixelReader
 from conceptlens.data.sources import open_source
 from conceptlens.data.splits import Splits
 from conceptlens.evaluation.predictions import predict
+from conceptlens.explain.contributions import contributions, head_weight
 from conceptlens.files import read_json
 from conceptlens.models.contract import ConceptModel, ConceptOutput, Pipeline
 from conceptlens.models.ivq_cbm import IVQCBM
 from conceptlens.models.saved import load_pipeline
 from conceptlens.recipe.parse import load_recipe
-from conceptlens.report.contributions import contributions, head_weight
 from conceptlens.report.stories import Stories
 from conceptlens.runs import RunFolder
 

@@ -11,11 +11,11 @@ from conceptlens.data.loader import PixelReader
 from conceptlens.errors import UserError
 from conceptlens.evaluation.predict import probabilities
 from conceptlens.evaluation.predictions import Predictions
+from conceptlens.explain.contributions import contributions
 from conceptlens.files import read_json, write_json
 from conceptlens.metrics.classification import class_probabilities
 from conceptlens.models.contract import Pipeline
 from conceptlens.report.choice import Kind, choose
-from conceptlens.report.contributions import contributions
 
 FILE = "stories.json"
 

@@ -41,15 +41,20 @@ def contributions(
         about: (n,) the class in question of each.
         reference: Positions of the images whose average is compared with; some of them, evenly spread, are read.
     """
-    spread = np.linspace(0, len(reference) - 1, min(REFERENCE, len(reference))).round().astype(np.int64)
-    seen = _bottleneck(pipeline, reader, np.concatenate([images, reference[spread]]))
+    average = spread(reference)
+    seen = _bottleneck(pipeline, reader, np.concatenate([images, average]))
     weight = head_weight(pipeline.model, seen)
     if weight is None:
         return None
     if reader.source.task != "multilabel":
         weight = weight - weight.mean(0)
     scores = seen.double().cpu().numpy()
-    return Contributions(weight[list(about)] * (scores[: len(images)] - scores[len(images) :].mean(0)), len(spread))
+    return Contributions(weight[list(about)] * (scores[: len(images)] - scores[len(images) :].mean(0)), len(average))
+
+
+def spread(indices: Indices, most: int = REFERENCE) -> Indices:
+    """Some of the indices, evenly spread."""
+    return indices[np.linspace(0, len(indices) - 1, min(most, len(indices))).round().astype(np.int64)]
 
 
 @torch.inference_mode()
