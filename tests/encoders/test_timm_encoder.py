@@ -77,6 +77,26 @@ def test_a_vit_s_tokens_are_timm_s(registers: int, prefix: int) -> None:
     torch.testing.assert_close(encoder(images).patches, after[:, prefix:])
 
 
+@pytest.mark.parametrize(("side", "grid"), [(256, 16), (128, 8)])
+def test_dinov3_without_class_token_and_registers_among_its_patches(side: int, grid: int) -> None:
+    encoder = make("vit_small_patch16_dinov3", depth=2, embed_dim=48, num_heads=3, image_size=side)
+    assert encoder.model.num_prefix_tokens == 5  # a class token and four registers
+    images = torch.rand(1, 3, side, side)
+    tokens = encoder(images)
+    assert tokens.grid == encoder.grid(side, side) == (grid, grid)
+    assert tokens.patches.shape == (1, grid * grid, 48)
+    expected = encoder.model.forward_features(encoder.normalise(images))
+    torch.testing.assert_close(encoder.model.norm(tokens.patches), expected[:, 5:])
+    torch.testing.assert_close(tokens.cls, expected[:, 0])
+
+
+def test_dinov3_in_its_own_size() -> None:
+    with torch.device("meta"):
+        encoder = make("vit_large_patch16_dinov3")
+        tokens = encoder.tokens(torch.empty(1, 3, 256, 256))
+    assert (encoder.image_size, tokens.grid, tokens.patches.shape) == (256, (16, 16), (1, 256, 1024))
+
+
 @pytest.mark.parametrize("name", ["test_resnet", "test_convnext", "test_mambaout"])
 def test_a_map_is_read_row_by_row(name: str) -> None:
     encoder, images = make(name), torch.rand(1, 3, 96, 160)

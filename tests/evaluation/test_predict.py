@@ -161,6 +161,19 @@ def test_any_kind_of_image(own_run: Path, tmp_path: Path) -> None:
     assert not found.failed
 
 
+def test_deep_grey_is_read_with_the_window_of_the_run(own: OwnData, tmp_path: Path) -> None:
+    run = cl.train(own.recipe, ["--data.window", "[0, 1000]", "--training.epochs", "1", "--out", str(tmp_path / "r")])
+    steps = np.linspace(0, 1000, 30 * 20).reshape(20, 30)
+    Image.fromarray(np.rint(steps * 255 / 1000).astype(np.uint8)).save(tmp_path / "shallow.png")
+    steps[0, 0] = 60_000  # the image's own range would turn all else black
+    Image.fromarray(steps.astype(np.uint16)).save(tmp_path / "deep.png")
+    deep, shallow = cl.predict(run.path, [tmp_path / "deep.png", tmp_path / "shallow.png"]).items
+    assert deep.probabilities is not None
+    assert shallow.probabilities is not None
+    assert list(deep.probabilities.values()) == pytest.approx(list(shallow.probabilities.values()), abs=0.02)
+    assert load_pipeline(run.path)[1].window == (0.0, 1000.0)
+
+
 def test_what_is_refused(own: OwnData, own_run: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"\.csv or \.json"):
         cl.predict(own_run, [own.image(0)], out=tmp_path / "said.xlsx")

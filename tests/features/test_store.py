@@ -102,6 +102,10 @@ def test_a_stale_store_is_refused(tmp_path: Path) -> None:
     open_store(path, own, settings, reader())
     with pytest.raises(UserError, match="stored with data"):
         open_store(path, own, settings, reader(11))
+    windowed = reader()
+    windowed.source.window = (0.0, 100.0)
+    with pytest.raises(UserError, match="stored with fit 'squash', now it is 'squash, window"):
+        open_store(path, own, settings, windowed)
     with pytest.raises(UserError, match="stored with blocks 1, now it is 2"):
         open_store(path, own, config(2), reader())
     torch.nn.init.zeros_(own.blocks()[0].out.weight)  # type: ignore[arg-type, union-attr]

@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -203,26 +203,35 @@ def _read_parquet(path: Path) -> Columns:
         raise UserError(f"{path}: no such file.")
     try:
         with pq.ParquetFile(path) as file:
-            fields = [
-                field
-                for field in file.schema_arrow
-                if not field.name.startswith("__") and _is_plain(pa.types, field.type)
-            ]
-            header = [field.name.strip() for field in fields]
-            _refuse_repeated(header, str(path))
-            names = [field.name for field in fields]
-
-            def rows() -> Iterator[tuple[int, list[str]]]:
-                number = 2
-                for batch in file.iter_batches(_CHUNK, columns=names):
-                    cells = [[_text(value) for value in batch.column(name).to_pylist()] for name in names]
-                    for row in zip(*cells, strict=True):
-                        yield number, list(row)
-                        number += 1
-
-            return _encode(header, rows(), str(path))
+            return arrow_columns(file.schema_arrow, lambda names: file.iter_batches(_CHUNK, columns=names), str(path))
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a Parquet file that can be read: {str(error).splitlines()[0]}") from None
+
+
+def arrow_columns(schema: Any, batches: Callable[[list[str]], Iterable[Any]], source: str) -> Columns:
+    """Those columns of an Arrow table that hold words, numbers, dates or lists of them.
+
+    Args:
+        schema: The table's.
+        batches: Gives the record batches of the columns of these names.
+        source: For messages.
+    """
+    import pyarrow as pa
+
+    fields = [field for field in schema if not field.name.startswith("__") and _is_plain(pa.types, field.type)]
+    header = [field.name.strip() for field in fields]
+    _refuse_repeated(header, source)
+    names = [field.name for field in fields]
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        number = 2
+        for batch in batches(names):
+            cells = [[_text(value) for value in batch.column(name).to_pylist()] for name in names]
+            for row in zip(*cells, strict=True):
+                yield number, list(row)
+                number += 1
+
+    return _encode(header, rows(), source)
 
 
 def _is_plain(types: Any, kind: Any) -> bool:

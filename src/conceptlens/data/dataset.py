@@ -10,6 +10,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from conceptlens.concepts import UNKNOWN
+from conceptlens.data.window import Window
 from conceptlens.files import fingerprint
 
 Task = Literal["single", "multilabel", "ordinal"]
@@ -58,6 +59,7 @@ class DataSource(ABC):
     classes: tuple[str, ...]
     task: Task
     examples: Examples
+    window: Window = "file"  # which values of deep grey become black and white
 
     @abstractmethod
     def read(self, index: int) -> Image.Image:

@@ -20,7 +20,7 @@ class EncodedSource(DataSource):
         """The image as RGB, upright, and what its file held; see `examine_image`."""
         file = self.encoded(index)
         name = str(file) if isinstance(file, Path) else f"{self.name}: {self.examples.ids[index]}"
-        return examine_image(file, name=name, at_least=at_least)
+        return examine_image(file, name=name, at_least=at_least, window=self.window)
 
     def read(self, index: int) -> Image.Image:
         return self.examine(index)[0]

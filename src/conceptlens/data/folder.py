@@ -39,6 +39,7 @@ class Folder(EncodedSource):
             raise UserError(f"{path}: a folder per class gives each image one class; a multi-label task needs a table.")
         self.name = path.resolve().name
         self.task = config.task
+        self.window = config.window
         self._root = path
         tops = _folders(path)
         if not tops:

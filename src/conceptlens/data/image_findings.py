@@ -49,7 +49,14 @@ def image_findings(source: DataSource, survey: Survey) -> Iterator[Finding]:
         what = "in grey among colour images; read as RGB, but a model may take the difference for a sign"
         yield from handled("warning", "grey", grey, what)
     deep = which(lambda facts: facts.deep)
-    what = "with 16 bits or more; grey is scaled by the image's own darkest and brightest pixel, colour cut to 8 bits"
+    scaled = {
+        "file": "the window that a DICOM file names, else the image's own darkest and brightest pixel",
+        "range": "the image's own darkest and brightest pixel",
+        "percentile": "the image's own 1st and 99th percentile",
+    }
+    chosen = source.window if isinstance(source.window, str) else None
+    ends = scaled[chosen] if chosen else "the ends that data.window gives"
+    what = f"with more than 8 bits; grey is scaled by {ends}, colour cut to 8 bits"
     yield from handled("info", "16-bit", deep, what)
     yield from handled("info", "alpha", which(lambda facts: facts.alpha), "with transparency; laid over white")
     yield from handled("info", "exif-rotated", which(lambda facts: facts.rotated), "turned by a tag; turned upright")

@@ -3,8 +3,9 @@
 - EXIF (and TIFF) orientation is applied.
 - Grey, 1-bit, palette and CMYK become RGB; colour profiles (ICC) are ignored.
 - Transparency is laid over white, as a page would show it.
-- 16-bit and floating-point grey is scaled by the image's own window: its smallest value becomes 0, its largest 255.
-  16-bit colour keeps its upper 8 bits.
+- 16-bit and floating-point grey is scaled by a window (see `window`): by default the image's smallest value becomes 0,
+  its largest 255. 16-bit colour keeps its upper 8 bits.
+- DICOM files are rescaled and windowed as they ask for (see `dicom`).
 - Of several frames or pages, the first is read.
 """
 
@@ -19,12 +20,18 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from conceptlens.data.dicom import SUFFIXES as DICOM_SUFFIXES
+from conceptlens.data.dicom import is_dicom, read_dicom
+from conceptlens.data.window import Window, spread
 from conceptlens.errors import UserError
 
 Fit = Literal["squash", "crop", "pad"]
 Encoded = Path | bytes | BinaryIO
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".jp2", ".avif")
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".jp2", ".avif"),
+    *DICOM_SUFFIXES,
+)
 MAX_PIXELS = 89_000_000  # just below the number at which Pillow warns of a decompression bomb
 
 # Formats that are only ever decoded: EPS, for one, would start another program on a stranger's file.
@@ -48,7 +55,7 @@ class ImageFacts:
 
     width: int
     height: int
-    mode: str  # Pillow's name: RGB, L, I;16, …
+    mode: str  # Pillow's name: RGB, L, I;16, …; or DICOM and its photometric interpretation
     grey: bool
     alpha: bool
     deep: bool  # more than 8 bits a channel
@@ -56,7 +63,7 @@ class ImageFacts:
     frames: int
 
 
-def open_image(source: Encoded, *, name: str, at_least: int | None = None) -> Image.Image:
+def open_image(source: Encoded, *, name: str, at_least: int | None = None, window: Window = "file") -> Image.Image:
     """The image as RGB, upright.
 
     Args:
@@ -64,11 +71,12 @@ def open_image(source: Encoded, *, name: str, at_least: int | None = None) -> Im
         name: What to call the image in an error.
         at_least: A JPEG may be decoded at half, a quarter or an eighth of its size, as long as both sides keep at least
             twice so many pixels. Much faster for large photographs that are resized afterwards.
+        window: Which values of grey with more than 8 bits become black and white.
 
     Raises:
         UserError: The file is missing, is no image, is cut short, has no pixels, or has too many.
     """
-    return examine_image(source, name=name, at_least=at_least)[0]
+    return examine_image(source, name=name, at_least=at_least, window=window)[0]
 
 
 def describe_image(source: Encoded, *, name: str) -> ImageFacts:
@@ -76,9 +84,14 @@ def describe_image(source: Encoded, *, name: str) -> ImageFacts:
     return examine_image(source, name=name)[1]
 
 
-def examine_image(source: Encoded, *, name: str, at_least: int | None = None) -> tuple[Image.Image, ImageFacts]:
+def examine_image(
+    source: Encoded, *, name: str, at_least: int | None = None, window: Window = "file"
+) -> tuple[Image.Image, ImageFacts]:
     """The image as `open_image` returns it, and what its file held."""
     try:
+        if is_dicom(source):
+            picture, held = read_dicom(source, name=name, window=window, max_pixels=MAX_PIXELS)
+            return picture, ImageFacts(**held)
         with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=_formats()) as file:
             width, height = file.size
             if width < 1 or height < 1:
@@ -92,7 +105,7 @@ def examine_image(source: Encoded, *, name: str, at_least: int | None = None) ->
                 file.draft(file.mode, (2 * at_least, 2 * at_least))
             file.load()
             turn = _orientation(file)  # a TIFF is upright by now, a PNG may name its orientation only here
-            image = _rgb(file, name)
+            image = _rgb(file, name, window)
             facts = ImageFacts(
                 width,
                 height,
@@ -118,7 +131,7 @@ def examine_image(source: Encoded, *, name: str, at_least: int | None = None) ->
         raise _too_large(name, "its") from None
     except Exception as error:
         # Decoders meet damaged bytes with every kind of exception; for the reader it is one: this file is broken.
-        problem = str(error).rstrip(".") or type(error).__name__
+        problem = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise UserError(
             f"{name}: damaged or cut short ({problem}). Copy it again from where it came, or remove it."
         ) from None
@@ -176,30 +189,16 @@ def _frames(image: Image.Image) -> int:
         return 1  # a later frame is damaged, which the first, the one that is read, need not mind
 
 
-def _rgb(image: Image.Image, name: str) -> Image.Image:
+def _rgb(image: Image.Image, name: str, window: Window) -> Image.Image:
     if image.mode == "F" or image.mode.startswith("I"):
-        return _windowed(image, name)
+        values = np.asarray(image).astype(np.float64)
+        return Image.fromarray(spread(values, window, name=name)).convert("RGB")
     if image.has_transparency_data:
         above = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
     if image.mode == "RGB":
         return image.copy()  # the file is closed when it leaves the block, its pixels are not
     return image.convert("RGB")
-
-
-def _windowed(image: Image.Image, name: str) -> Image.Image:
-    """Grey of many levels (H, W), its own range stretched over 0 to 255; a flat image becomes black."""
-    values = np.asarray(image).astype(np.float64)
-    if image.mode == "F":
-        finite = np.isfinite(values)
-        if not finite.any():
-            raise UserError(f"{name}: none of its pixels is a number.")
-        low, high = values[finite].min(), values[finite].max()
-        np.nan_to_num(values, copy=False, nan=low, posinf=high, neginf=low)
-    low, high = values.min(), values.max()
-    values -= low
-    values *= 255.0 / max(high - low, 1e-30)
-    return Image.fromarray(np.rint(values, out=values).astype(np.uint8)).convert("RGB")
 
 
 def _too_large(name: str, size: str) -> UserError:
@@ -213,4 +212,4 @@ def _size_hint(source: Encoded) -> str:
     return " (it is empty)" if size == 0 else ""
 
 
-_READABLE = "JPEG, PNG, TIFF, BMP, GIF, WebP, PPM, JPEG 2000 and AVIF are."
+_READABLE = "JPEG, PNG, TIFF, BMP, GIF, WebP, PPM, JPEG 2000, AVIF and DICOM are."

@@ -47,6 +47,12 @@ class PixelReader:
         """Whether decoded images are kept."""
         return self._cache is not None
 
+    @property
+    def view(self) -> str:
+        """How an image becomes bytes, besides their size: other words, other pixels."""
+        window = self.source.window
+        return self.fit if window == "file" else f"{self.fit}, window {window}"
+
     def batch(self, indices: Indices) -> Tensor:
         """The images at these positions, (B, 3, S, S) of uint8, in memory of their own."""
         if self._cache is None:

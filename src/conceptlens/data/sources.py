@@ -1,4 +1,4 @@
-"""From the words in a recipe to a data source: built-in, folder, table or pair of arrays."""
+"""From the words in a recipe to a data source: built-in, folder, table, pair of arrays or Hugging Face data."""
 
 import os
 from pathlib import Path
@@ -9,12 +9,14 @@ from conceptlens.data.blood_cells import BloodCells
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.findings import Problems
 from conceptlens.data.folder import Folder
+from conceptlens.data.hf import HuggingFace, is_saved
 from conceptlens.data.npy import IMAGES, NpyPair
 from conceptlens.data.table import Table
 from conceptlens.errors import UserError, did_you_mean, unknown_name
 from conceptlens.recipe.schema import DataConfig
 
 BUILTIN = ("blood-cells", "shapes")
+HUB = "hf:"
 _TABLES = {".csv", ".tsv", ".txt", ".parquet", ".pq"}
 
 
@@ -47,6 +49,13 @@ def open_source(
     path = Path(config.source).expanduser()
     if concepts is None:
         raise _no_concepts(config.source)
+    if kind == "hf":
+        if config.source.startswith(HUB):
+            from conceptlens.data.hf_hub import from_hub
+
+            name = config.source.removeprefix(HUB).split("/")[-1].replace(":", "-")
+            return HuggingFace(from_hub(config.source), config, concepts, problems, name=name), concepts
+        return HuggingFace(path, config, concepts, problems), concepts
     if kind == "npy":
         folder = path.parent if path.name == IMAGES else path
         return NpyPair(folder, config, concepts, problems, channel_order=config.npy_channels), concepts
@@ -59,6 +68,8 @@ def _kind(config: DataConfig) -> str:
         raise unknown_name("built-in data", config.source, BUILTIN)
     if config.kind == "builtin" or (config.kind == "auto" and config.source in BUILTIN):
         return "builtin"
+    if config.kind in ("auto", "hf") and config.source.startswith(HUB):
+        return "hf"
     path = Path(config.source).expanduser()
     if not path.exists():
         raise _nowhere(config.source, path)
@@ -67,9 +78,11 @@ def _kind(config: DataConfig) -> str:
             raise UserError(f"{path}: expected a folder with a folder per class, found a file.")
         if config.kind == "table" and path.is_dir():
             raise UserError(f"{path}: expected a CSV or Parquet table, found a folder.")
+        if config.kind == "hf" and not is_saved(path):
+            raise UserError(f"{path}: expected a folder that `Dataset.save_to_disk` wrote, with dataset_info.json.")
         return config.kind
     if path.is_dir():
-        return "npy" if (path / IMAGES).is_file() else "folder"
+        return "hf" if is_saved(path) else "npy" if (path / IMAGES).is_file() else "folder"
     if path.name == IMAGES:
         return "npy"
     if path.suffix.lower() in _TABLES:

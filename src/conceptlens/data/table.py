@@ -35,6 +35,7 @@ class Table(EncodedSource):
         problems = problems or Problems()
         self.name = path.stem
         self.task = config.task
+        self.window = config.window
         self._base = Path(config.images).expanduser() if config.images else path.parent
         if not self._base.is_dir():
             raise UserError(

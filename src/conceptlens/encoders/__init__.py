@@ -10,17 +10,22 @@ from conceptlens.recipe.schema import EncoderConfig
 if TYPE_CHECKING:
     from conceptlens.encoders.contract import Encoder, TextEncoder
 
-BUILTIN, TIMM = "builtin/vit", "timm/"
+BUILTIN, TIMM, OPEN_CLIP = "builtin/vit", "timm/", "open_clip/"
 TEXT, HASHED_TEXT = "builtin/text", "builtin/hashed-text"
 MINI = "builtin/vit-mini"
+AUTO = "auto"  # as a text encoder: the image encoder's own, else the package's
 SETTINGS = ("image_size", "layers", "final_norm", "pretrained", "weights")  # keys of the recipe's `encoder` itself
 
 
 def list_encoders(pattern: str = "*") -> list[str]:
     """Names of image encoders that match a pattern such as `timm/*dinov2*`."""
+    from conceptlens.encoders.open_clip_files import open_clip_names
     from conceptlens.encoders.timm_encoder import timm_names
 
-    return [name for name in (BUILTIN, MINI, *(TIMM + short for short in timm_names())) if fnmatch(name, pattern)]
+    names = [BUILTIN, MINI, *(TIMM + short for short in timm_names())]
+    if not pattern.startswith((TIMM, BUILTIN[:8])):  # importing open_clip takes seconds
+        names += open_clip_names()
+    return [name for name in names if fnmatch(name, pattern)]
 
 
 def make_encoder(config: EncoderConfig) -> "Encoder":
@@ -52,19 +57,31 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
         from conceptlens.encoders.timm_encoder import TimmEncoder
 
         return TimmEncoder(config.name, **settings, **config.options)  # type: ignore[arg-type]
-    names = list_encoders()
+    if config.name.startswith(OPEN_CLIP):
+        from conceptlens.encoders.open_clip_encoder import make_open_clip
+
+        if unknown := [option for option in config.options if option != "structure"]:
+            raise UserError(
+                f"encoder.options: {config.name} has no option {unknown[0]!r}; leave encoder.options empty."
+            )
+        return make_open_clip(config.name, **settings, **config.options)  # type: ignore[arg-type]
+    names = [*list_encoders("builtin/*"), *list_encoders("timm/*")]
     if TIMM + config.name in names:
         raise UserError(f"Unknown encoder {config.name!r}. Did you mean '{TIMM}{config.name}'?")
     raise unknown_name("encoder", config.name, names)
 
 
 def list_text_encoders() -> list[str]:
-    """Names of text encoders: the trained one, and one without weights as its control."""
+    """Names of text encoders: the trained one, and one without weights as its control; any `open_clip/…` besides."""
     return [TEXT, HASHED_TEXT]
 
 
 def make_text_encoder(name: str) -> "TextEncoder":
     """What reads the concepts' texts."""
+    if name.startswith(OPEN_CLIP):
+        from conceptlens.encoders.open_clip_text import OpenClipText
+
+        return OpenClipText(name)
     if name == TEXT:
         from conceptlens.encoders.builtin_text import BuiltinText
 
@@ -74,3 +91,8 @@ def make_text_encoder(name: str) -> "TextEncoder":
 
         return HashedText()
     raise unknown_name("text encoder", name, list_text_encoders())
+
+
+def text_encoder_name(chosen: str, encoder: "Encoder") -> str:
+    """The text encoder that a recipe's `encoder.text` means for this image encoder."""
+    return (encoder.text or TEXT) if chosen == AUTO else chosen

@@ -39,6 +39,7 @@ class Encoder(nn.Module, ABC):
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
     text: str | None = None  # the text encoder whose vectors `embed` is aligned with, if any
+    structure: str | None = None  # JSON that builds it again where its name stands for files outside of the run
     cut: Cut | None = None  # where stored tokens enter, if they may come in place of images
 
     @abstractmethod

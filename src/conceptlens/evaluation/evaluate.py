@@ -54,7 +54,9 @@ def evaluate_run(
         raise unknown_name("split", split, (*SPLITS, "all"))
     pipeline, card, concepts = load_pipeline(run.path)
     recipe = load_recipe(run.path / "recipe.yaml")
-    config = recipe.data if data is None else replace(data, classes=list(card.classes), task=card.task, fit=card.fit)
+    config = recipe.data
+    if data is not None:
+        config = replace(data, classes=list(card.classes), task=card.task, fit=card.fit, window=card.window)
     source, _ = open_source(config, concepts)
     if source.classes != tuple(card.classes):
         missing = [name for name in source.classes if name not in card.classes]

@@ -95,14 +95,8 @@ def predict_images(
 
     for file in files:
         try:
-            waiting.append(
-                (
-                    file,
-                    resize_square(
-                        open_image(file, name=printable(str(file)), at_least=card.image_size), card.image_size, card.fit
-                    ),
-                )
-            )
+            image = open_image(file, name=printable(str(file)), at_least=card.image_size, window=card.window)
+            waiting.append((file, resize_square(image, card.image_size, card.fit)))
         except UserError as error:
             waiting.append((file, str(error)))
         if len(waiting) == batch:

@@ -34,7 +34,14 @@ def open_store(
     blocks = blocks_behind(config)
     examples = reader.source.examples
     key = Key(
-        encoder.name, weights_hash(encoder), blocks, reader.size, reader.fit, examples.fingerprint, len(examples), dtype
+        encoder.name,
+        weights_hash(encoder),
+        blocks,
+        reader.size,
+        reader.view,
+        examples.fingerprint,
+        len(examples),
+        dtype,
     )
     encoder.eval()
     device = next(encoder.parameters()).device

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conceptlens.bottleneck.setup import Setup
 from conceptlens.concepts import ConceptSet
-from conceptlens.encoders import make_encoder, make_text_encoder
+from conceptlens.encoders import make_encoder, make_text_encoder, text_encoder_name
 from conceptlens.encoders.contract import Tokens
 from conceptlens.encoders.freezing import set_trainable
 from conceptlens.errors import UserError
@@ -28,6 +28,7 @@ class Blueprint:
     recipe: Recipe
     concepts: ConceptSet
     classes: tuple[str, ...]
+    text: Tensor | None = None  # the concepts' vectors (K, width), where they are known already
 
 
 def _options(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,7 +40,9 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
     recipe = blueprint.recipe
     encoder = make_encoder(recipe.encoder)
     set_trainable(encoder, recipe.encoder.train)
-    text = make_text_encoder(recipe.encoder.text).embed(blueprint.concepts.texts)
+    text = blueprint.text
+    if text is None:
+        text = make_text_encoder(text_encoder_name(recipe.encoder.text, encoder)).embed(blueprint.concepts.texts)
     setup = Setup(blueprint.concepts, text, encoder.width, len(blueprint.classes))
     regulariser = REGULARISERS.get(str(recipe.regulariser["name"]))(setup, **_options(recipe.regulariser))
     model = METHODS.get(str(recipe.method["name"]))(setup, **_options(recipe.method))

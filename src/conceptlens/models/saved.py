@@ -11,6 +11,7 @@ from torch import Tensor
 from conceptlens.concepts import ConceptSet
 from conceptlens.data.dataset import Task
 from conceptlens.data.images import Fit
+from conceptlens.data.window import Window
 from conceptlens.errors import UserError
 from conceptlens.files import file_hash, new_folder, read_json, write_json
 from conceptlens.models.contract import Pipeline
@@ -31,6 +32,7 @@ class Card:
     thresholds: list[float] = field(default_factory=list)  # per class, chosen on validation
     concept_priors: list[float] = field(default_factory=list)  # share of each concept among training labels
     weights_hash: str = ""
+    window: Window = "file"  # which values of deep grey become black and white
 
 
 def save_model(folder: Path, weights: dict[str, Tensor], card: Card) -> None:
@@ -65,9 +67,13 @@ def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:
     recipe = load_recipe(run / "recipe.yaml")
     recipe.encoder = replace(recipe.encoder, pretrained=False, weights=None)  # everything is in the weights
     concepts = ConceptSet.load(run / "concepts.yaml")
-    pipeline = build_pipeline(Blueprint(recipe, concepts, tuple(card.classes)))
+    if structure := card.encoder.get("structure"):
+        recipe.encoder.options = {**recipe.encoder.options, "structure": structure}
+    state = load_file(weights)
+    # The concepts' vectors are among the weights: what read their texts may be large, or on a hub.
+    pipeline = build_pipeline(Blueprint(recipe, concepts, tuple(card.classes), state.get("model.text")))
     try:
-        pipeline.load_state_dict(load_file(weights))
+        pipeline.load_state_dict(state)
     except RuntimeError as error:
         raise UserError(
             f"{weights}: the weights do not fit the recipe: {str(error).splitlines()[-1].strip()}"

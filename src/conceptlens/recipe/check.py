@@ -44,6 +44,12 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         split.val + split.test,
     )
     need("data.limit", data.limit is None or data.limit > 0, "a number of images above 0", data.limit)
+    need(
+        "data.window",
+        isinstance(data.window, str) or data.window[0] < data.window[1],
+        "file, range, percentile, or two numbers, the smaller first",
+        data.window,
+    )
     need("data.cache_mb", data.cache_mb >= 0, "0 or more megabytes", data.cache_mb)
     need("data.workers", 0 <= data.workers <= 256, "0 to 256", data.workers)
     size = encoder.image_size

@@ -33,7 +33,7 @@ from conceptlens.registry import METHODS, REGULARISERS
 DEFAULT_METHOD = "ivq-cbm"
 SHORT = {"data": "source", "method": "name", "regulariser": "name"}  # a section that is just a word means this key
 # Names of files and columns are taken to the letter: YAML would cut `scans #2` at its comment and read `1` as a number.
-LITERAL = {"out", "concepts", "encoder.weights", "data.source", "data.images"} | {
+LITERAL = {"out", "concepts", "encoder.name", "encoder.text", "encoder.weights", "data.source", "data.images"} | {
     f"data.{name}" for name in DataConfig.__dataclass_fields__ if name.endswith("_column")
 }
 Tree = dict[str, Any]

@@ -68,8 +68,8 @@ class DataConfig:
     """Where images and labels come from.
 
     Args:
-        source: `blood-cells`, `shapes`, a folder with a folder per class, a CSV or Parquet table, or a folder with
-            dataList.npy and labelList.npy.
+        source: `blood-cells`, `shapes`, a folder with a folder per class, a CSV or Parquet table, a folder with
+            dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk` wrote, or `hf:OWNER/NAME`.
         kind: Format of the source; `auto` looks.
         images: Folder that a table's image paths start from; the table's own folder if not given.
         image_column: Column with the image's path.
@@ -85,12 +85,15 @@ class DataConfig:
         shapes: Settings of the drawn data set `shapes`.
         limit: Use at most so many images per split, chosen with the split's seed; for a first try.
         fit: How an image becomes a square: `squash` keeps all of it, `crop` the centre, `pad` adds a border.
+        window: Which values of grey with more than 8 bits become black and white: `file`, as a DICOM file says, else as
+            `range`, the image's smallest to its largest value; `percentile`, its 1st to its 99th; or two numbers in the
+            file's units, such as [-160, 240] for soft tissue in a CT.
         cache_mb: Decoded images are kept in memory if all of them fit in so many megabytes.
         workers: Threads that decode images; the reader's own does it if 0.
     """
 
     source: str
-    kind: Literal["auto", "builtin", "folder", "table", "npy"] = "auto"
+    kind: Literal["auto", "builtin", "folder", "table", "npy", "hf"] = "auto"
     images: str | None = None
     image_column: str = "image"
     class_column: str = "class"
@@ -105,6 +108,7 @@ class DataConfig:
     shapes: ShapesConfig = field(default_factory=ShapesConfig)
     limit: int | None = None
     fit: Literal["squash", "crop", "pad"] = "squash"
+    window: Literal["file", "range", "percentile"] | tuple[float, float] = "file"
     cache_mb: int = 512
     workers: int = 0
 
@@ -114,7 +118,7 @@ class EncoderConfig:
     """What turns images into tokens and texts into vectors.
 
     Args:
-        name: `builtin/vit`, or `timm/NAME` for any timm model.
+        name: `builtin/vit`, `timm/NAME` for any timm model, or `open_clip/NAME/TAG` for a CLIP's image tower.
         weights: A local .safetensors file to load instead of the published weights.
         pretrained: Start from published weights (downloaded by name) or, if false, from scratch.
         image_size: Side in pixels the images are resized to; the encoder's own if not given.
@@ -124,7 +128,8 @@ class EncoderConfig:
         learning_rate: The encoder's own rate; the training's if not given.
         store: Compute what no training changes once: `run` keeps it in the run folder while it trains, a folder keeps
             it for further runs (see `conceptlens encode`). Images are then not augmented.
-        text: What reads the concepts' texts: `builtin/text`, or `builtin/hashed-text`, which knows words, not meanings.
+        text: What reads the concepts' texts: `builtin/text`; `builtin/hashed-text`, which knows words, not meanings;
+            `open_clip/…`, a CLIP's text tower; or `auto`, the image encoder's own where it has one.
         options: Further options of the encoder, such as the built-in one's depth.
     """
 

@@ -15,8 +15,14 @@ def _absolute(name: str, ready: Collection[str] = ()) -> str:
     return str(path.absolute()) if name not in ready and path.exists() else name
 
 
+def _absolute_tower(name: str) -> str:
+    """An `open_clip/local-dir:…` name with the absolute path of its folder; any other name as it is."""
+    head, mark, folder = name.partition("local-dir:")
+    return f"{head}{mark}{_absolute(folder)}" if mark else name
+
+
 def with_absolute_paths(recipe: Recipe) -> Recipe:
-    """The recipe as a run keeps it: data, images, concept file, weights and token store by their absolute paths."""
+    """The recipe as a run keeps it: data, images, concept file, encoder and token store by their absolute paths."""
     data, encoder, concepts = recipe.data, recipe.encoder, recipe.concepts
     builtin = BUILTIN if data.kind in ("auto", "builtin") else ()
     return replace(
@@ -27,6 +33,8 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
         concepts=None if concepts is None else _absolute(concepts, library()),
         encoder=replace(
             encoder,
+            name=_absolute_tower(encoder.name),
+            text=_absolute_tower(encoder.text),
             weights=None if encoder.weights is None else _absolute(encoder.weights),
             store=encoder.store if encoder.store in (None, "run") else str(Path(encoder.store).expanduser().absolute()),
         ),

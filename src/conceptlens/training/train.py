@@ -176,14 +176,17 @@ def _measure(session: Session, report: Report) -> None:
         name: full_summary(found, source, concepts, splits, recipe.metrics, thresholds=thresholds, priors=priors)
         for name, found in predicted.items()
     }
+    encoder = session.pipeline.encoder
+    structure = {} if encoder.structure is None else {"structure": encoder.structure}
     card = Card(
         classes=list(source.classes),
         task=source.task,
         image_size=session.reader.size,
         fit=recipe.data.fit,
-        encoder={"name": recipe.encoder.name, "hash": weights_hash(session.pipeline.encoder)},
+        encoder={"name": recipe.encoder.name, "hash": weights_hash(encoder), **structure},
         thresholds=thresholds,
         concept_priors=priors.tolist(),
+        window=recipe.data.window,
     )
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})
