@@ -162,8 +162,8 @@ def _list(args: argparse.Namespace, _: Words) -> int:
         ("regularisers", REGULARISERS.names()),
         ("concept sets", library()),
         ("built-in data", ["blood-cells", "shapes"]),
-        ("encoders", ["builtin/vit", "builtin/vit-mini", "timm/NAME"]),
-        ("text encoders", ["builtin/text", "builtin/hashed-text"]),
+        ("encoders", ["builtin/vit", "builtin/vit-mini", "timm/NAME", "open_clip/NAME"]),
+        ("text encoders", ["builtin/text", "builtin/hashed-text", "open_clip/NAME"]),
     ):
         _say(f"{title + ':':15}{', '.join(names)}")
     return 0
