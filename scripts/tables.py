@@ -93,6 +93,24 @@ def foundation() -> str:
     return table(["what", "measured", "wanted"], rows)
 
 
+def store() -> str:
+    file = read("speed/store.json")
+    found, promise = file["found"], file["promise"]
+    rows = [
+        [
+            "building, images/s",
+            f"{found['building_images_per_second']:.0f}, {found['building_share']:.0%} of the bare encoder's",
+            f"{promise['building']:.0%}",
+        ],
+        *(
+            [f"reading {words}, share of a plain copy", f"{found[key]:.0%}", f"{promise['reading']:.0%}"]
+            for words, key in (("in order", "reading_in_order_share"), ("at random", "reading_at_random_share"))
+        ),
+        ["a plain copy from the page cache", f"{found['copy_gigabytes_per_second']:.1f} GB/s", "–"],
+    ]
+    return table(["what", "measured", "wanted"], rows)
+
+
 def builtin_encoder() -> str:
     return str(markdown(EVIDENCE / "builtin-encoder"))
 
@@ -101,12 +119,14 @@ TABLES: dict[str, Callable[[], str]] = {
     "ivq-defaults": ivq_defaults,
     "foundation": foundation,
     "builtin-encoder": builtin_encoder,
+    "store": store,
 }
 PAGES = (
     "README.md",
     "evidence/ivq-defaults/README.md",
     "evidence/foundation/README.md",
     "evidence/builtin-encoder/README.md",
+    "evidence/speed/README.md",
     "src/conceptlens/encoders/weights/CARD.md",
 )
 

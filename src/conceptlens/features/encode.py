@@ -1,6 +1,7 @@
 """Fill a token store: one pass of the encoder over the images, shared by all processes, resumable shard by shard."""
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -63,17 +64,21 @@ def fill(
     if processes.main:
         store.begin()
     encoder.to(processes.device).eval()
-    done = 0
-    for shard in range(processes.index, store.shards, processes.count):
-        if store.has(shard):
-            continue
-        rows = np.asarray(store.rows_of(shard))
-        pieces = []
-        for batch, pixels in reader.prefetch(rows[start : start + BATCH] for start in range(0, len(rows), BATCH)):
-            images = encoder.normalise(pixels.to(processes.device, non_blocking=True))
-            with processes.autocast():
-                pieces.append(encoder.before(images, store.cut.blocks).float().cpu())
-            on_images(len(batch))
-        store.write(shard, torch.cat(pieces))
-        done += len(rows)
-    return done
+    missing = [shard for shard in range(processes.index, store.shards, processes.count) if not store.has(shard)]
+    kept = getattr(torch, store.key.dtype)
+    with ThreadPoolExecutor(1, "conceptlens-store") as disk:  # a shard is written while the next is encoded
+        writing: Future[None] | None = None
+        for shard in missing:
+            rows = np.asarray(store.rows_of(shard))
+            pieces = []
+            for batch, pixels in reader.prefetch(rows[start : start + BATCH] for start in range(0, len(rows), BATCH)):
+                images = encoder.normalise(pixels.to(processes.device, non_blocking=True))
+                with processes.autocast():
+                    pieces.append(encoder.before(images, store.cut.blocks).to(kept).cpu())
+                on_images(len(batch))
+            if writing is not None:
+                writing.result()
+            writing = disk.submit(store.write, shard, torch.cat(pieces))
+        if writing is not None:
+            writing.result()
+    return sum(len(store.rows_of(shard)) for shard in missing)

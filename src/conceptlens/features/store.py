@@ -19,7 +19,7 @@ from conceptlens.errors import UserError
 from conceptlens.files import read_json, write_bytes, write_json
 
 Dtype = Literal["float16", "bfloat16"]
-SHARD_BYTES = 64 * 2**20
+SHARD_BYTES = 16 * 2**20
 HEADER = 128  # bytes of a .npy header, as NumPy writes it for shapes of this kind
 
 
@@ -100,10 +100,9 @@ class TokenStore:
     def read(self, positions: npt.NDArray[np.int64]) -> Tensor:
         """The tokens at these positions, (B, N, D), in half precision."""
         out = np.empty((len(positions), self.tokens, self.width), dtype=np.int16)
-        shards = positions // self.rows
-        for shard in np.unique(shards).tolist():
-            chosen = np.flatnonzero(shards == shard)
-            out[chosen] = self._map(shard)[positions[chosen] - shard * self.rows]
+        for place, position in enumerate(positions.tolist()):
+            shard, row = divmod(position, self.rows)
+            out[place] = self._map(shard)[row]  # one copy of some 100 kB: indexing with an array would make two
         return torch.from_numpy(out).view(getattr(torch, self.key.dtype))
 
     def _map(self, shard: int) -> npt.NDArray[Any]:
