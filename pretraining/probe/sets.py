@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from conceptlens.concepts import ConceptSet
 from conceptlens.errors import UserError, unknown_name
 from pretraining.images.unseen import FILE, read_unseen
 
@@ -19,19 +20,7 @@ Integers = npt.NDArray[np.int64]
 Strings = npt.NDArray[np.str_]
 Places = Mapping[str, Path]  # name of a set or of a table → where it lies
 
-BLOOD_AXES = (
-    "cell_size",
-    "cell_shape",
-    "nucleus_shape",
-    "nuclear_cytoplasmic_ratio",
-    "chromatin_density",
-    "cytoplasm_vacuole",
-    "cytoplasm_texture",
-    "cytoplasm_colour",
-    "granule_type",
-    "granule_colour",
-    "granularity",
-)
+BLOOD_AXES = tuple(group.column for group in ConceptSet.load("blood-cells").groups)
 # Two of the 516 graded fundus photographs are one and the same; the test split keeps it.
 IDRID_REPEATED = "IDRiD_118"
 

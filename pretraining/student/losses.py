@@ -41,7 +41,7 @@ def diversity_loss(patches: Tensor) -> Tensor:
 
     Variance and covariance terms of VICReg (Bardes et al., 2022), on patches (B, L, D) less their image's mean, so that
     differences between images do not count as diversity. The covariance term makes all directions equally strong: at
-    a high weight it hides what sets an object apart from its background.
+    a high weight it may hide what sets an object apart from its background.
     """
     rest = (patches.float() - patches.float().mean(1, keepdim=True)).flatten(0, 1)
     spread = (rest.square().mean(0) + 1e-4).sqrt()
