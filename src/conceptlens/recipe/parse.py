@@ -33,9 +33,16 @@ from conceptlens.registry import METHODS, REGULARISERS
 DEFAULT_METHOD = "ivq-cbm"
 SHORT = {"data": "source", "method": "name", "regulariser": "name"}  # a section that is just a word means this key
 # Names of files and columns are taken to the letter: YAML would cut `scans #2` at its comment and read `1` as a number.
-LITERAL = {"out", "concepts", "encoder.name", "encoder.text", "encoder.weights", "data.source", "data.images"} | {
-    f"data.{name}" for name in DataConfig.__dataclass_fields__ if name.endswith("_column")
-}
+LITERAL = {
+    "out",
+    "concepts",
+    "encoder.name",
+    "encoder.text",
+    "encoder.weights",
+    "encoder.store",
+    "data.source",
+    "data.images",
+} | {f"data.{name}" for name in DataConfig.__dataclass_fields__ if name.endswith("_column")}
 Tree = dict[str, Any]
 
 
@@ -301,7 +308,7 @@ def load_recipe(
     made = Recipe(
         data=values.data,
         concepts=_home(values.concepts),
-        encoder=replace(values.encoder, weights=_home(values.encoder.weights)),
+        encoder=replace(values.encoder, weights=_home(values.encoder.weights), store=_home(values.encoder.store)),
         method={"name": method, **{key: value for key, value in values.method.as_dict().items() if key != "name"}},
         regulariser={"name": regulariser, **{k: v for k, v in values.regulariser.as_dict().items() if k != "name"}},
         training=values.training,
