@@ -95,6 +95,29 @@ def test_a_torn_shard_is_written_again_and_the_others_are_kept(tmp_path: Path) -
     assert (tmp_path / "s" / "shard-00000.npy").stat().st_mtime_ns == untouched
 
 
+def test_several_processes_share_the_shards(tmp_path: Path) -> None:
+    settings, own = config(), encoder(config())
+    done = []
+    for index in (1, 0):  # the second may begin first
+        processes = Processes()
+        processes.index, processes.count, processes.main = index, 2, index == 0
+        store = open_store(tmp_path / "s", own, settings, reader())
+        done.append(fill(store, own, reader(), processes))
+    assert done == [4, 6]
+    alone = filled(tmp_path / "alone", settings)
+    everything = np.arange(10)
+    assert torch.equal(store.read(everything), alone.read(everything))
+
+
+def test_dry_run_counts_the_store(tmp_path: Path) -> None:
+    whole = cl.api.dry_run(tiny(tmp_path / "a", encoder__train=1))
+    behind = cl.api.dry_run(tiny(tmp_path / "b", encoder__train=1, encoder__store="run"))
+    assert behind.forward_gflops_per_image < whole.forward_gflops_per_image
+    assert behind.learning_parameters == whole.learning_parameters
+    assert behind.disk_mb - whole.disk_mb == pytest.approx(96 * 21 * 32 * 2 / 2**20)
+    assert not (tmp_path / "b").exists()
+
+
 def test_a_stale_store_is_refused(tmp_path: Path) -> None:
     settings, path = config(), tmp_path / "s"
     own = encoder(settings)

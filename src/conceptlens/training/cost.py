@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from conceptlens.encoders.contract import Cut
+from conceptlens.features.encode import blocks_behind
 from conceptlens.models.build import rest_idle_parameters
 from conceptlens.training.augment import augment, draw
 from conceptlens.training.loop import Session, stages_of
@@ -61,8 +64,12 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
     pipeline.to(device)
     batch = min(training.batch_size // session.processes.count // training.accumulate, len(splits.train))
     indices = splits.train[:batch]
-    pixels = session.reader.batch(indices).to(device)
-    rest_idle_parameters(pipeline, pixels)
+    inputs = session.reader.batch(indices).to(device)
+    encoding = stored_bytes = 0.0  # of one image
+    if recipe.encoder.store is not None:
+        inputs, encoding = _encode(session, inputs)
+        stored_bytes = inputs.nbytes / len(inputs)
+    rest_idle_parameters(pipeline, inputs)
     optimiser = build_optimiser(pipeline, training, recipe.encoder, training.learning_rate)
     check_optimiser(pipeline, optimiser)
     weights = class_weights(
@@ -78,7 +85,11 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
         return tensor
 
     def step(number: int) -> None:
-        images = augment(session.reader.batch(indices).to(device), draw(training.augment, len(indices), (0, number)))
+        images = inputs
+        if recipe.encoder.store is None:
+            images = augment(
+                session.reader.batch(indices).to(device), draw(training.augment, len(indices), (0, number))
+            )
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             with session.processes.autocast():
                 output = pipeline(images)
@@ -90,7 +101,7 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
 
     pipeline.train()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        output = pipeline(pixels)
+        output = pipeline(inputs)
     step(0)
     activations = sum(saved.values())
     times = []
@@ -119,9 +130,23 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
         epochs=epochs,
         forward_gflops_per_image=counter.get_total_flops() / len(indices) / 1e9,
         seconds_per_step=seconds,
-        seconds_in_all=epochs * (steps_per_epoch * seconds + validation / training.validate_every),
+        seconds_in_all=epochs * (steps_per_epoch * seconds + validation / training.validate_every)
+        + encoding * len(session.source) / session.processes.count,
         memory_mb=(everything * 4 + learning * (16 if training.ema else 12) + activations + cache) / 2**20
         + 450,  # 450: Python and torch
-        disk_mb=(everything * 4 * 4 + learning * 8 * 2) / 2**20,
+        disk_mb=(everything * 4 * 4 + learning * 8 * 2 + stored_bytes * len(session.source)) / 2**20,
         device=str(device),
     )
+
+
+@torch.inference_mode()
+def _encode(session: Session, pixels: Tensor) -> tuple[Tensor, float]:
+    """What a token store would give in the place of these pixels, and the seconds an image takes to get there."""
+    encoder, blocks = session.pipeline.encoder.eval(), blocks_behind(session.recipe.encoder)
+    images = encoder.normalise(pixels)
+    encoder.before(images[:1], blocks)
+    started = time.perf_counter()
+    entering = encoder.before(images, blocks).half().cpu()
+    seconds = (time.perf_counter() - started) / len(images)
+    encoder.cut = Cut(blocks, encoder.grid(session.reader.size, session.reader.size))
+    return entering.to(session.processes.device), seconds
