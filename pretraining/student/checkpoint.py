@@ -68,6 +68,8 @@ def load(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> An
     except RuntimeError as error:
         raise UserError(f"{folder}: this checkpoint is of another network: {error}") from None
     for name, parameter in model.named_parameters():
+        if f"step.{name}" not in state:
+            continue  # saved before the first step
         moments = {key: state[f"{key}.{name}"].to(parameter) for key in ("exp_avg", "exp_avg_sq")}
         optimiser.state[parameter] = {"step": state[f"step.{name}"], **moments}
     return read_json(folder / "note.json")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from conceptlens.encoders.builtin import BuiltinViT
 from pretraining.student.losses import (
@@ -36,11 +37,9 @@ class Student(nn.Module):
         pooled: Teacher → width of its image vector.
         grids: Teacher → components of its map.
         axes: Number of values of the classes and attributes of blood cells, one axis each.
-        relation: The teacher whose patches' likeness is taught.
-        scale: (C', 1, 1) factors of that teacher's components, taken back where likeness is compared.
+        alike: The teachers whose patches' likeness is taught → (C',) factors of the components of their maps, taken
+            back where likeness is compared.
     """
-
-    scale: Tensor
 
     def __init__(
         self,
@@ -48,12 +47,12 @@ class Student(nn.Module):
         pooled: Mapping[str, int],
         grids: Mapping[str, int],
         axes: tuple[int, ...],
-        relation: str,
-        scale: Tensor,
+        alike: Mapping[str, Tensor],
     ) -> None:
         super().__init__()
-        self.encoder, self.axes, self.relation = encoder, axes, relation
-        self.register_buffer("scale", scale.view(-1, 1, 1), persistent=False)
+        self.encoder, self.axes, self.alike = encoder, axes, list(alike)
+        for name, scale in alike.items():
+            self.register_buffer(f"scale_{name}", scale.view(-1, 1, 1), persistent=False)
         self.classes = nn.Linear(encoder.width, 1000)
         self.pooled = nn.ModuleDict({name: nn.Linear(encoder.width, width) for name, width in pooled.items()})
         self.grids = nn.ModuleDict({name: nn.Linear(encoder.width, width) for name, width in grids.items()})
@@ -67,7 +66,7 @@ class Student(nn.Module):
 
         Args:
             images: (B, 3, H, W) in [0, 1].
-            batch: Rows of the ring: `classes`, `names`, `attributes`, `pooled.…`, `grid.…`.
+            batch: Rows of the ring: `classes`, `place`, `names`, `attributes`, `pooled.…`, `grid.…`.
             texts: (1000, T), unit vectors of the class names, in this step's wording.
             cell_texts: (ΣV, T), of the values of the cells' axes.
         """
@@ -86,9 +85,7 @@ class Student(nn.Module):
                     for name, head in self.grids.items()
                 ]
             ).mean(),
-            "relation": relation_loss(
-                tokens.patches, grid_to_patches(batch[f"grid.{self.relation}"] / self.scale, tokens.grid)
-            ),
+            "relation": relation_loss(tokens.patches, self.parts(batch, tokens.grid)),
             "diversity": diversity_loss(tokens.patches[:, ::7]),
             "text": text_loss(vectors, texts, batch["names"].float(), scale),
         }
@@ -96,6 +93,17 @@ class Student(nn.Module):
         terms["cells"] = axis_loss(self.cells(both), batch["attributes"], self.axes)
         terms["cell_text"] = axis_loss(scale * vectors @ cell_texts.T, batch["attributes"], self.axes)
         return terms
+
+    def parts(self, batch: Mapping[str, Tensor], size: tuple[int, int]) -> Tensor:
+        """What teachers say an image falls into (B, L, C): the directions of their patches, and where its class is.
+
+        One place beside the directions of several teachers: on birds this finds the object better than any one does.
+        """
+        rows = []
+        for name in self.alike:
+            grid = grid_to_patches(batch[f"grid.{name}"] / self.get_buffer(f"scale_{name}"), size).float()
+            rows.append(F.normalize(grid - grid.mean(1, keepdim=True), dim=-1))
+        return torch.cat([*rows, grid_to_patches(batch["place"], size)], -1)
 
 
 def total(terms: Mapping[str, Tensor], weights: Mapping[str, float] = WEIGHTS) -> Tensor:

@@ -1,7 +1,7 @@
 """The last views that the teachers have judged, kept on the accelerator so that each is learned from several times.
 
 A teacher's forward pass costs more than the student's whole step. Every step a few new views replace the oldest and the
-student's batch is drawn from all: each view is seen about batch ÷ fresh times, under changing colours.
+student's batch is drawn from all: each view is seen about batch ÷ fresh times, under changing colours and sides.
 """
 
 import torch
@@ -28,3 +28,14 @@ class Ring:
         """A batch of rows of a full ring, with replacement."""
         chosen = torch.randint(self.capacity, (number,), generator=generator, device=generator.device)
         return {name: values[chosen] for name, values in self.rows.items()}
+
+
+def mirror(batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+    """Turn half of the views left to right, with the maps that belong to them: all that has four axes."""
+    number = len(next(iter(batch.values())))
+    turned = torch.rand(number, generator=generator, device=generator.device) < 0.5
+    turned = turned.view(-1, 1, 1, 1)
+    return {
+        name: torch.where(turned, values.flip(-1), values) if values.ndim == 4 else values
+        for name, values in batch.items()
+    }

@@ -37,7 +37,8 @@ class Settings:
         ring: Views kept; a multiple of `fresh`.
         rate: AdamW's, after `warmup` steps.
         teachers: Teacher → side in pixels at which it looks.
-        grids: Teacher → components of its map that are taught; the likeness of patches is the first teacher's.
+        grids: Teacher → components of its map that are taught.
+        alike: Teachers whose patches' likeness is taught, some of `grids`.
         stages: In the order of training.
     """
 
@@ -53,7 +54,10 @@ class Settings:
     teachers: dict[str, int] = field(
         default_factory=lambda: {"resnet50": 224, "efficientnet_lite0": 224, "mobile_sam": 224}
     )
-    grids: dict[str, int] = field(default_factory=lambda: {"resnet50": 256, "mobile_sam": 128})
+    grids: dict[str, int] = field(
+        default_factory=lambda: {"resnet50": 256, "efficientnet_lite0": 128, "mobile_sam": 128}
+    )
+    alike: tuple[str, ...] = ("resnet50", "efficientnet_lite0")
     stages: dict[str, Stage] = field(default_factory=dict)
 
 

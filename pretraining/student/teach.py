@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from pretraining.teachers.contract import Teacher
+from pretraining.teachers.contract import Classifier, Teacher
 
 
 @dataclass
@@ -14,12 +15,14 @@ class Targets:
     """Teachers' answers for V views, in half precision.
 
     Args:
-        probabilities: Mean of the teachers' class probabilities, (V, 1000).
+        classes: The teachers' mean class probabilities mixed with the true class, (V, 1000).
+        place: Where the classifiers see those classes, zero mean and unit spread in each view, (V, 1, h, w).
         pooled: Teacher → standardised image vectors, (V, C).
         grids: Teacher → principal components of its map, each divided by √λ^½, (V, C', h, w).
     """
 
-    probabilities: Tensor
+    classes: Tensor
+    place: Tensor
     pooled: dict[str, Tensor]
     grids: dict[str, Tensor]
 
@@ -74,12 +77,16 @@ class Panel:
         return pooled, {name.split(".")[0]: value.shape[1] for name, value in found if name.endswith(".grid.basis")}
 
     @torch.no_grad()
-    def __call__(self, views: Tensor) -> Targets:
+    def __call__(self, views: Tensor, label: Tensor, trust: Tensor) -> Targets:
+        """`label` (V,): the true class, −1 for none; `trust` (V,): its weight beside the teachers' opinion."""
         probabilities, pooled, grids = [], {}, {}
+        maps: list[tuple[Classifier, Tensor]] = []
         for teacher in self.teachers:
             said = teacher(views)
             if said.logits is not None:
                 probabilities.append(said.logits.float().softmax(-1))
+            if isinstance(teacher, Classifier) and said.grid is not None:
+                maps.append((teacher, said.grid))
             if said.pooled is not None:
                 mean, std = (self.statistics[f"{teacher.name}.pooled.{key}"] for key in ("mean", "std"))
                 pooled[teacher.name] = ((said.pooled.float() - mean) / std).half()
@@ -87,4 +94,14 @@ class Panel:
                 mean, basis = (self.statistics[f"{teacher.name}.grid.{key}"] for key in ("mean", "basis"))
                 centred = said.grid.float() - mean.view(1, -1, 1, 1)
                 grids[teacher.name] = torch.einsum("bchw,cd->bdhw", centred, basis).half()
-        return Targets(torch.stack(probabilities).mean(0).half(), pooled, grids)
+        opinion = torch.stack(probabilities).mean(0)
+        share = (trust * (label >= 0)).unsqueeze(1)
+        classes = (1 - share) * opinion + share * F.one_hot(label.clamp(min=0), opinion.shape[1])
+        place = torch.stack([_standard(teacher.where(grid, classes)) for teacher, grid in maps]).sum(0)
+        return Targets(classes.half(), _standard(place).unsqueeze(1).half(), pooled, grids)
+
+
+def _standard(maps: Tensor) -> Tensor:
+    """Maps (V, h, w) with zero mean and unit spread each."""
+    rest = maps - maps.mean((1, 2), keepdim=True)
+    return rest / (rest.square().mean((1, 2), keepdim=True).sqrt() + 1e-6)

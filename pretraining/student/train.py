@@ -29,7 +29,7 @@ from pretraining.student import checkpoint
 from pretraining.student.export import export
 from pretraining.student.heads import Student, total
 from pretraining.student.pool import Pool, Source, split_off, whole_images
-from pretraining.student.ring import Ring
+from pretraining.student.ring import Ring, mirror
 from pretraining.student.settings import RECIPE, Settings, Stage, read_settings
 from pretraining.student.sources import load_sources
 from pretraining.student.teach import Panel
@@ -91,15 +91,15 @@ class Run:
         if folder is None:
             steps = range(-math.ceil(STATISTICS / self.settings.fresh), 0)
             with self.autocast():
-                self.panel.fit(torch.cat([self.draw_views(step)[0][1] for step in steps]))
+                views = torch.cat([self.draw_views(step)[0][1] for step in steps])
+                self.panel.fit(views, self.settings.fresh)  # as many as in a step: teachers are compiled once
         elif folder.exists():
             statistics = checkpoint.read(folder, "extra.")
             self.panel.statistics = {name: value.to(self.device) for name, value in statistics.items()}
         else:
             raise UserError(f"{folder}: stage {self.stage_name} starts from it. Train stage {self.stage.start} first.")
-        relation = next(iter(self.settings.grids))
-        scale = self.panel.statistics[f"{relation}.grid.scale"]
-        self.student = Student(self.encoder, *self.panel.widths(), self.axes, relation, scale).to(self.device)
+        alike = {name: self.panel.statistics[f"{name}.grid.scale"] for name in self.settings.alike}
+        self.student = Student(self.encoder, *self.panel.widths(), self.axes, alike).to(self.device)
         self.optimiser = make_optimiser(self.student, self.settings)
         if folder is not None:
             note = checkpoint.load(folder, self.student, self.optimiser)
@@ -114,16 +114,13 @@ class Run:
         """Put the views of one step, with their labels and the teachers' answers, into the ring."""
         (small, large), labels = self.draw_views(step)
         with self.autocast():
-            said = self.panel(large)
-        known = labels["label"] >= 0
-        true = F.one_hot(labels["label"].clamp(min=0), len(WNIDS)).float()
-        share = (labels["trust"] * known).unsqueeze(1)
-        classes = (1 - share) * said.probabilities.float() + share * true
-        names = classes[:, self.seen] * known.unsqueeze(1)
+            said = self.panel(large, labels["label"], labels["trust"])
+        names = said.classes.float()[:, self.seen] * (labels["label"] >= 0).unsqueeze(1)
         names = names / names.sum(1, keepdim=True).clamp(min=1e-6)
         rows = {
             "pixels": (small * 255).round().byte(),
-            "classes": classes.half(),
+            "classes": said.classes,
+            "place": said.place,
             "names": names.half(),
             "attributes": labels["attributes"],
             "colour": labels["colour"],
@@ -146,6 +143,7 @@ class Run:
         self.teach(self.step)
         generator = self.generator(self.step, 1)
         batch = self.ring.draw(self.settings.batch, generator)
+        batch = mirror(batch, generator)
         images = batch.pop("pixels").float().div_(255)
         images = jitter(images, batch.pop("colour"), batch.pop("grey"), generator)
         wording = int(torch.randint(len(self.texts), (1,), generator=torch.Generator().manual_seed(self.step)))

@@ -76,3 +76,17 @@ class Teacher(nn.Module, ABC):
     @abstractmethod
     def features(self, pixels: Tensor) -> TeacherOutput:
         """From normalised pixels (B, 3, size, size)."""
+
+
+class Classifier(Teacher):
+    """A teacher whose logits are linear in the mean of its grid."""
+
+    classifier: nn.Linear
+
+    def where(self, grid: Tensor, classes: Tensor) -> Tensor:
+        """How much each place (B, h, w) of a grid (B, C, h, w) speaks for a distribution over classes (B, 1000).
+
+        Class activation maps (Zhou et al., 2016), less what speaks for every class alike.
+        """
+        weights = self.classifier.weight.float()
+        return torch.einsum("bchw,bc->bhw", grid.float(), classes.float() @ weights - weights.mean(0))

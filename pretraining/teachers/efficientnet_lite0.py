@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from conceptlens.errors import UserError
-from pretraining.teachers.contract import Teacher, TeacherOutput
+from pretraining.teachers.contract import Classifier, TeacherOutput
 from pretraining.teachers.folding import fold_named
 
 BN_EPS = 1e-3
@@ -71,7 +71,7 @@ class InvertedResidual(nn.Module):
         return out + x if self.residual else out
 
 
-class EfficientNetLite0(Teacher):
+class EfficientNetLite0(Classifier):
     """Logits, the 1,280 pooled channels, and the grid they were pooled from (stride 32).
 
     Args:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from conceptlens.errors import UserError
-from pretraining.teachers.contract import Teacher, TeacherOutput
+from pretraining.teachers.contract import Classifier, TeacherOutput
 from pretraining.teachers.folding import fold
 
 DEPTHS = (3, 4, 6, 3)
@@ -38,7 +38,7 @@ class Bottleneck(nn.Module):
         return F.relu(self.expand(inner) + self.shortcut(x))
 
 
-class ResNet50(Teacher):
+class ResNet50(Classifier):
     """Logits, the 2,048 pooled channels, and the grid of stage 4 (stride 32) or stage 3 (stride 16, 1,024 channels).
 
     Args:

@@ -23,16 +23,16 @@ from pretraining.student.losses import (
     text_loss,
 )
 from pretraining.student.pool import Pool, Source, split_off
-from pretraining.student.ring import Ring
+from pretraining.student.ring import Ring, mirror
 from pretraining.student.settings import Settings, Stage, read_settings
 from pretraining.student.teach import Panel
 from pretraining.student.train import Run, rate_at, train
 from pretraining.student.views import ViewStyle, draw_views, jitter, render, whole_views
 from pretraining.student.wordings import cell_axes, class_wordings
-from pretraining.teachers.contract import Teacher, TeacherOutput
+from pretraining.teachers.contract import Classifier, TeacherOutput
 
 
-class Lines(Teacher):
+class Lines(Classifier):
     """A teacher without weights to load: a fixed random projection of pixels."""
 
     name = "lines"
@@ -41,12 +41,13 @@ class Lines(Teacher):
         super().__init__(size=32)
         generator = torch.Generator().manual_seed(5)
         self.weight = torch.nn.Parameter(torch.randn(6, 3, 8, 8, generator=generator), requires_grad=False)
-        self.head = torch.nn.Parameter(torch.randn(1000, 6, generator=generator), requires_grad=False)
+        self.classifier = torch.nn.Linear(6, 1000, bias=False)
+        self.classifier.weight.data = torch.randn(1000, 6, generator=generator)
 
     def features(self, images: Tensor) -> TeacherOutput:
         grid = F.conv2d(images, self.weight, stride=8)
         pooled = grid.mean((2, 3))
-        return TeacherOutput(pooled @ self.head.T, pooled, grid)
+        return TeacherOutput(self.classifier(pooled), pooled, grid)
 
 
 class Words:
@@ -80,6 +81,7 @@ def settings(steps: int = 4) -> Settings:
         save_every=100,
         teachers={"lines": 32},
         grids={"lines": 4},
+        alike=("lines",),
         stages=stages,
     )
 
@@ -130,6 +132,7 @@ def test_stages_follow_each_other_and_the_encoder_is_exported(tmp_path: Path) ->
 def test_time_limit_stops_and_saves(tmp_path: Path) -> None:
     assert not train(run(tmp_path), seconds=0)
     assert (tmp_path / "trunk" / "checkpoint" / "note.json").exists()
+    assert train(run(tmp_path))
 
 
 def test_names_of_unseen_classes_are_not_taught(tmp_path: Path) -> None:
@@ -233,6 +236,32 @@ def test_pool_keeps_the_shares_and_ring_forgets_the_oldest() -> None:
     assert set(ring.draw(50, torch.Generator().manual_seed(0))["x"].tolist()) == {1, 2}
 
 
+def test_mirrored_views_take_their_maps_along() -> None:
+    columns = torch.arange(3.0).expand(64, 1, 2, 3)
+    batch = {"pixels": columns, "grid.a": columns + 5, "names": torch.arange(64.0).view(64, 1)}
+    turned = mirror(batch, torch.Generator().manual_seed(0))
+    assert torch.equal(turned["grid.a"], turned["pixels"] + 5)
+    assert torch.equal(turned["names"], batch["names"])
+    sides = turned["pixels"][:, 0, 0].tolist()
+    assert {tuple(side) for side in sides} == {(0, 1, 2), (2, 1, 0)}
+
+
+def test_place_is_where_the_true_class_is_seen() -> None:
+    views = torch.rand(8, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    teacher = Lines().eval()
+    panel = Panel([teacher], {"lines": 6})
+    panel.fit(views)
+    label, trust = torch.tensor([3, -1, 3, 3, 3, 3, 3, 3]), torch.ones(8)
+    said = panel(views, label, trust)
+    assert torch.equal(said.classes[0].float(), F.one_hot(torch.tensor(3), 1000).float())
+    grid, weights = teacher(views).grid, teacher.classifier.weight.detach()
+    places = [[float(grid[0, :, y, x].detach() @ (weights[3] - weights.mean(0))) for x in range(4)] for y in range(4)]
+    expected = torch.tensor(places)
+    expected = (expected - expected.mean()) / expected.std(correction=0)
+    assert torch.allclose(said.place[0, 0].float(), expected, atol=5e-3)
+    assert torch.allclose(said.classes[1].float(), teacher(views).logits[1].softmax(-1), atol=1e-3)
+
+
 def test_watched_images_do_not_train() -> None:
     rest, watched = split_off(source(12), 4)
     assert (len(rest.pixels), len(watched.pixels)) == (8, 4)
@@ -244,10 +273,10 @@ def test_panel_standardises_and_keeps_the_strongest_components() -> None:
     teacher = Lines().eval()
     panel = Panel([teacher], {"lines": 6})
     panel.fit(views, batch=20)
-    said = panel(views)
+    said = panel(views, torch.full((64,), -1), torch.ones(64))
     assert torch.allclose(said.pooled["lines"].float().mean(0), torch.zeros(6), atol=1e-2)
     assert torch.allclose(said.pooled["lines"].float().std(0), torch.ones(6), atol=1e-2)
-    assert torch.allclose(said.probabilities.float(), teacher(views).logits.softmax(-1), atol=1e-3)
+    assert torch.allclose(said.classes.float(), teacher(views).logits.softmax(-1), atol=1e-3)
     rows = said.grids["lines"].float().permute(0, 2, 3, 1).flatten(0, 2)
     covariance = rows.T @ rows / len(rows)
     spread = covariance.diagonal()
