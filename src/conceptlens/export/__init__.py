@@ -1,0 +1,1 @@
+"""A trained bottleneck as one file that runs without conceptlens: pixels in; classes, concepts and maps out."""
