@@ -77,7 +77,8 @@ class TeacherModel(Model):
 
 def weights_key(network: nn.Module, size: int) -> str:
     """A hash of all tensors of a network, their names, and its input size."""
-    digest = hashlib.sha256(f"{type(network).__name__} {size}".encode())
+    norm = " normed" if getattr(network, "final_norm", False) else ""
+    digest = hashlib.sha256(f"{type(network).__name__} {size}{norm}".encode())
     for name, value in sorted(network.state_dict().items()):
         digest.update(name.encode())
         digest.update(value.detach().cpu().contiguous().numpy().tobytes())
@@ -85,15 +86,15 @@ def weights_key(network: nn.Module, size: int) -> str:
 
 
 def student(name: str, weights: Path | None) -> StudentModel:
-    """`builtin/vit` with the weights of a file, or the package's own."""
-    return StudentModel(name, BuiltinViT(weights=weights))
+    """`builtin/vit` with the weights of a file, or the package's own; patches after the final norm, where it learned."""
+    return StudentModel(name, BuiltinViT(weights=weights, final_norm=True))
 
 
 def random_vit(seed: int) -> StudentModel:
     """The student's architecture as it starts."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return StudentModel("random", BuiltinViT(pretrained=False))
+        return StudentModel("random", BuiltinViT(pretrained=False, final_norm=True))
 
 
 def teacher(name: str, folder: Path) -> TeacherModel:

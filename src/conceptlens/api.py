@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from conceptlens.compare.compare import Compared
+    from conceptlens.compare.plan import Plan
     from conceptlens.data.check import DataReport
     from conceptlens.evaluation.evaluate import Evaluation
     from conceptlens.evaluation.predict import PredictionList
     from conceptlens.explain.explain import Explanations
+    from conceptlens.export.export import Exported
     from conceptlens.runs import RunFolder
     from conceptlens.training.cost import Cost
     from conceptlens.training.encode import EncodedImages
@@ -134,6 +137,58 @@ def explain(
         show=show,
         opacity=opacity,
     )
+
+
+def export(
+    run: str | Path, *, format: str = "torch", out: str | Path | None = None, size: int | None = None
+) -> "Exported":
+    """Write a finished run as one file that runs without conceptlens: pixels in; classes, concepts and maps out.
+
+    Args:
+        run: The run folder.
+        format: `torch`, for torch.export.load, or `onnx`.
+        out: The file; `export/model.pt2` or `export/model.onnx` in the run folder by default. A card goes beside it.
+        size: Side in pixels of the images it takes; the run's own by default.
+    """
+    from conceptlens.export.export import export_run
+
+    return export_run(run, format=format, out=out, size=size)
+
+
+def compare(
+    file: str | Path,
+    *,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    shard: str | None = None,
+    quiet: bool = False,
+) -> "Compared":
+    """Train what a comparison file asks for and is not done, and compare what is.
+
+    Args:
+        file: The comparison: recipes, data sets, seeds.
+        out: Folder for runs, table and figures; `runs/compare-<file>` by default.
+        jobs: Trainings at once, each a process of its own.
+        shard: `i/n`: only every n-th job, beginning with the i-th.
+        quiet: Show no progress.
+    """
+    from conceptlens.compare.compare import compare as run
+
+    return run(file, out=out, at_once=jobs, shard=shard, quiet=quiet)
+
+
+def plan_comparison(file: str | Path, *, out: str | Path | None = None) -> "Plan":
+    """What a comparison would run, what is done and how long the rest takes; nothing is started."""
+    from conceptlens.compare.compare import plan
+
+    return plan(file, out=out)
+
+
+def comparison_commands(file: str | Path, *, out: str | Path | None = None) -> list[str]:
+    """A command line for each job of a comparison that is not done, for any scheduler."""
+    from conceptlens.compare.compare import commands
+
+    return commands(file, out=out)
 
 
 def check_data(data: Mapping[str, Any] | str, concepts: str | None = None, *, quiet: bool = False) -> "DataReport":

@@ -127,6 +127,11 @@ def _explain(args: argparse.Namespace, _: Words) -> int:
     return 2 if result.failed else 0
 
 
+def _export(args: argparse.Namespace, _: Words) -> int:
+    _say(api.export(args.run, format=args.format, out=args.out, size=args.size).text())
+    return 0
+
+
 def _check(args: argparse.Namespace, words: Words) -> int:
     report = api.check_data(_data_section(words, args.source), args.concepts, quiet=args.quiet)
     _say(report.text())
@@ -146,6 +151,29 @@ def _demo(args: argparse.Namespace, _: Words) -> int:
     return 0
 
 
+def _compare(args: argparse.Namespace, _: Words) -> int:
+    if args.plan:
+        _say(api.plan_comparison(args.file, out=args.out).text())
+        return 0
+    if args.commands:
+        _say("\n".join(api.comparison_commands(args.file, out=args.out)))
+        return 0
+    if args.job:
+        from conceptlens.compare.compare import run_job
+
+        code, words = run_job(args.file, args.job, out=args.out)
+        _say(words)
+        return code
+    from conceptlens.processes import is_main
+
+    result = api.compare(args.file, out=args.out, jobs=args.jobs, shard=args.shard, quiet=args.quiet)
+    if is_main():
+        _say(result.text())
+    for failure in result.failed:
+        print(f"error: {failure}", file=sys.stderr)
+    return 2 if result.failed else 0
+
+
 def _report(args: argparse.Namespace, _: Words) -> int:
     _say(f"written: {api.make_report(args.run)}")
     return 0
@@ -163,7 +191,7 @@ def _list(args: argparse.Namespace, _: Words) -> int:
         ("concept sets", library()),
         ("built-in data", ["blood-cells", "shapes"]),
         ("encoders", ["builtin/vit", "builtin/vit-mini", "timm/NAME", "open_clip/NAME"]),
-        ("text encoders", ["builtin/text", "builtin/hashed-text", "open_clip/NAME"]),
+        ("text encoders", ["builtin/text", "builtin/hashed-text", "builtin/random-text", "open_clip/NAME"]),
     ):
         _say(f"{title + ':':15}{', '.join(names)}")
     return 0
@@ -237,6 +265,13 @@ def _explain_arguments(parser: _Parser) -> None:
     parser.add_argument("--show", default="all", help="which of them: right, wrong, uncertain or all")
 
 
+def _export_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("--format", default="torch", help="torch (a .pt2 file for torch.export.load) or onnx")
+    parser.add_argument("--out", help="the file; export/model.pt2 or .onnx in the run folder if not given")
+    parser.add_argument("--size", type=int, help="side in pixels of the images it takes; the run's own if not given")
+
+
 def _check_arguments(parser: _Parser) -> None:
     parser.add_argument("source", help="a folder, a table, or a built-in name")
     parser.add_argument("--concepts", help="the concept file, or the name of a ready one")
@@ -248,6 +283,21 @@ def _check_arguments(parser: _Parser) -> None:
 def _demo_arguments(parser: _Parser) -> None:
     parser.add_argument("--out", default="runs/demo", help="the run folder")
     parser.add_argument("--again", action="store_true", help="train anew even if the demo is there")
+    _quiet(parser)
+
+
+def _compare_arguments(parser: _Parser) -> None:
+    parser.add_argument("file", help="the comparison: recipes, data sets, seeds (see docs/compare.md)")
+    parser.add_argument("--out", help="folder for runs, table and figures; runs/compare-<file> if not given")
+    parser.add_argument("--plan", action="store_true", help="show what would run, what is done, for how long")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at once, each a process of its own")
+    parser.add_argument("--commands", action="store_true", help="print a command line for each open job and stop")
+    parser.add_argument("--shard", help="i/n: only every n-th job, beginning with the i-th, for many machines")
+    parser.add_argument("--job", help="do only the job of this id, as --commands prints it")
+    parser.epilog = (
+        "Called again, it skips what is done and goes on with the rest. Under `accelerate launch` every process takes "
+        "its share of the jobs."
+    )
     _quiet(parser)
 
 
@@ -266,6 +316,8 @@ COMMANDS = {
     "explain": Command(
         "why a run says what it says of images: a sentence, maps, pictures", _explain_arguments, _explain
     ),
+    "export": Command("a run as one file that runs without conceptlens", _export_arguments, _export),
+    "compare": Command("recipes × data sets × seeds: one table with intervals and tests", _compare_arguments, _compare),
     "report": Command("write a run's report.html again", _report_arguments, _report),
     "list": Command("recipes, methods, concept sets and data that come with the package", lambda parser: None, _list),
 }

@@ -78,7 +78,7 @@ class Launched(Processes):
 
         Data parallelism averages gradients where the parts of a loss must be added, hence the factor.
         """
-        self.accelerator.backward(loss * self.count)
+        self.accelerator.backward(loss * self.count if self.count > 1 else loss)
 
     def hold(self, wrapped: nn.Module, last: bool) -> contextlib.AbstractContextManager[Any]:
         """Gradients stay local but in the last accumulation step."""

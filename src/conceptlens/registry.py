@@ -37,6 +37,11 @@ REGULARISERS = Registry(
         "none": "conceptlens.bottleneck.regulariser:NoRegulariser",
         "ivq": "conceptlens.bottleneck.quantisation:ImplicitVQ",
         "explicit-vq": "conceptlens.bottleneck.quantisation:ExplicitVQ",
+        "explicit-vq-ema": "conceptlens.bottleneck.library_vq:EmaVQ",
+        "explicit-vq-rotation": "conceptlens.bottleneck.library_vq:RotationVQ",
+        "barlow-twins": "conceptlens.bottleneck.barlow_twins:BarlowTwins",
+        "spectral-norm": "conceptlens.bottleneck.spectral_norm:SpectralNorm",
+        "gram": "conceptlens.bottleneck.gram:Gram",
         "l2": "conceptlens.bottleneck.quantisation:PlainL2",
     },
 )

@@ -67,7 +67,7 @@ def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
     write_text(recipe, recipe_yaml(load_recipe(tiny(out, training__ema=0.9))))
     run_and_kill(("conceptlens.training.checkpoint", "save_file", 10), "train", str(recipe), "--quiet")
     assert RunFolder.open(out).info["status"] == "running"
-    run_and_kill(("conceptlens.training.loop", "augment", 2), "resume", str(out), "--quiet")
+    run_and_kill(("conceptlens.training.step", "augment", 2), "resume", str(out), "--quiet")
     run_and_kill(("conceptlens.files", "os.replace", 9), "resume", str(out), "--quiet")
     run_and_kill(("conceptlens.training.train", "save_model", 1), "resume", str(out), "--quiet")
     cl.resume(out, quiet=True)
@@ -80,7 +80,7 @@ def test_killed_before_the_first_state(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(tiny(out, training__ema=0.9))))
-    run_and_kill(("conceptlens.training.loop", "augment", 1), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.training.step", "augment", 1), "train", str(recipe), "--quiet")
     assert not (out / "state").exists()
     cl.resume(out, quiet=True)
     same(whole, out)
@@ -90,7 +90,7 @@ def test_changed_data_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
-    run_and_kill(("conceptlens.training.loop", "augment", 3), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.training.step", "augment", 3), "train", str(recipe), "--quiet")
     text = (out / "recipe.yaml").read_text()
     write_text(out / "recipe.yaml", text.replace("n: 96", "n: 90"))
     with pytest.raises(cl.UserError, match="data changed"):
@@ -102,7 +102,7 @@ def test_a_run_that_is_being_trained_is_locked(tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
-    run_and_kill(("conceptlens.training.loop", "augment", 1), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.training.step", "augment", 1), "train", str(recipe), "--quiet")
     with (out / ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(cl.UserError, match="another process"):

@@ -6,13 +6,13 @@ Plain L2 is the control without a codebook: an IVQ whose codes stay near zero ca
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from conceptlens.bottleneck.clusters import kmeans, squared_distances
-from conceptlens.bottleneck.regulariser import Regularised, Regulariser, check_not_negative
+from conceptlens.bottleneck.regulariser import NOTHING, Context, Regularised, Regulariser, check_not_negative
 from conceptlens.bottleneck.setup import Setup
 from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
@@ -25,16 +25,70 @@ def nearest_codes(patches: Tensor, codebook: Tensor) -> Tensor:
     return (codebook.square().sum(-1) - 2 * (patches @ codebook.T)).argmin(-1)
 
 
+def chosen(codes: Tensor, size: int) -> Tensor:
+    """Which of `size` codes each patch chose: (…) → (N, M), one True a row."""
+    return codes.flatten().unsqueeze(1) == torch.arange(size, device=codes.device)
+
+
+class _IVQ(torch.autograd.Function):
+    """Eq. 4 summed over patches and channels, (B,), with its gradients as the paper prints them.
+
+    Both terms have one value, (1 + β) ‖z − c‖² together, so nothing is kept but what came in. All patches of a code are
+    added up by one matrix product: in the same order every time, and without thousands of them waiting for one row.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, patches: Tensor, codebook: Tensor, codes: Tensor, beta: float) -> Tensor:
+        ctx.save_for_backward(patches, codebook, codes)
+        ctx.beta = beta
+        return (1 + beta) * (patches - codebook[codes]).square().flatten(1).sum(1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        patches, codebook, codes = ctx.saved_tensors
+        to_patches = to_codes = None
+        with torch.autocast(patches.device.type, enabled=False):
+            pull = 2 * gradient.view(-1, 1, 1) * (patches - codebook[codes])
+            if ctx.needs_input_grad[0]:
+                to_patches = ctx.beta * pull  # Eq. 11, 18
+            if ctx.needs_input_grad[1]:
+                to_codes = -(chosen(codes, len(codebook)).to(pull.dtype).T @ pull.flatten(0, 1))  # Eq. 17
+        return to_patches, to_codes, None, None
+
+
 def ivq_loss(patches: Tensor, codebook: Tensor, codes: Tensor, beta: float, reduction: Reduction = "mean") -> Tensor:
     """Eq. 4 per image, (B,): ‖sg(Z) − Z_q‖² + β ‖Z − sg(Z_q)‖².
 
     With `sum` the gradients of Eq. 11, 17 and 18 hold as printed; `mean` divides by L · D.
     """
-    quantised = codebook[codes]
-    codebook_loss = (patches.detach() - quantised).square()
-    commitment = (patches - quantised.detach()).square()
-    total = (codebook_loss + beta * commitment).flatten(1)
-    return total.sum(1) if reduction == "sum" else total.mean(1)
+    total: Tensor = _IVQ.apply(patches, codebook, codes, beta)
+    return total if reduction == "sum" else total / (patches.shape[1] * patches.shape[2])
+
+
+def count_codes(setup: Setup, multiple: float, size: int | None, per: Literal["concept", "axis"]) -> int:
+    """Codebook size M: as given, or a multiple of the number of concepts K, or of axes."""
+    base = len(setup.concepts) if per == "concept" else len(setup.concepts.groups)
+    found = size if size is not None else round(multiple * base)
+    if found < 1:
+        raise UserError(
+            f"regulariser.codebook_size: expected at least one code, found {found}."
+            if size is not None
+            else f"regulariser: the codebook needs at least one code; {multiple} × {base} gives {found}."
+        )
+    return found
+
+
+def worst_served(patches: Tensor, codebook: Tensor, wanted: int) -> Tensor:
+    """Of patches (N, D), up to `wanted` that lie farthest from their nearest code."""
+    served = squared_distances(patches, codebook).min(-1).values
+    return patches[served.topk(min(wanted, len(patches))).indices]
+
+
+def use_notes(uses: Tensor) -> dict[str, float]:
+    """How a codebook was used in an epoch, from the uses (M,) of each code: for the history."""
+    share = uses.double() / uses.sum().clamp_min(1)
+    perplexity = torch.special.entr(share).sum().exp()
+    return {"codes_dead": float((uses == 0).sum()), "codes_perplexity": float(perplexity)}
 
 
 class ImplicitVQ(Regulariser):
@@ -72,14 +126,7 @@ class ImplicitVQ(Regulariser):
         """
         super().__init__()
         check_not_negative(weight=weight, beta=beta, rate=rate)
-        base = len(setup.concepts) if per == "concept" else len(setup.concepts.groups)
-        size = codebook_size if codebook_size is not None else round(codebook_multiple * base)
-        if size < 1:
-            raise UserError(
-                f"regulariser.codebook_size: expected at least one code, found {size}."
-                if codebook_size is not None
-                else f"regulariser: the codebook needs at least one code; {codebook_multiple} × {base} gives {size}."
-            )
+        size = count_codes(setup, codebook_multiple, codebook_size, per)
         self.weight, self.beta, self.reduction, self.init, self.revives = (
             weight,
             beta,
@@ -103,13 +150,13 @@ class ImplicitVQ(Regulariser):
                 kmeans(torch.cat([piece.patches.flatten(0, 1) for piece in tokens]), len(self.codebook))
             )
 
-    def forward(self, tokens: Tokens) -> Regularised:
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised:
         with torch.autocast(tokens.patches.device.type, enabled=False):
             patches = tokens.patches.to(self.codebook.dtype)
             with torch.no_grad():
                 codes = nearest_codes(patches, self.codebook)
                 if self.training:
-                    self.uses += torch.bincount(codes.flatten(), minlength=len(self.codebook))
+                    self.uses += chosen(codes, len(self.codebook)).sum(0)
             loss = self.weight * ivq_loss(patches, self.codebook, codes, self.beta, self.reduction)
         return Regularised(self.hand_on(tokens, codes), {"ivq": loss}, codes)
 
@@ -123,13 +170,10 @@ class ImplicitVQ(Regulariser):
         dead = (uses == 0).nonzero().squeeze(-1)
         if self.revives and len(dead):
             patches = tokens.patches.flatten(0, 1).to(self.codebook.dtype)
-            served = squared_distances(patches, self.codebook).min(-1).values
-            worst = served.topk(min(len(dead), len(patches))).indices
-            self.codebook[dead[: len(worst)]] = patches[worst]
+            fresh = worst_served(patches, self.codebook, len(dead))
+            self.codebook[dead[: len(fresh)]] = fresh
         self.uses.zero_()
-        share = uses.double() / uses.sum().clamp_min(1)
-        perplexity = torch.special.entr(share).sum().exp()
-        return {"codes_dead": float(len(dead)), "codes_perplexity": float(perplexity)}
+        return use_notes(uses)
 
 
 class ExplicitVQ(ImplicitVQ):
@@ -155,7 +199,7 @@ class PlainL2(Regulariser):
         check_not_negative(weight=weight)
         self.weight, self.reduction = weight, reduction
 
-    def forward(self, tokens: Tokens) -> Regularised:
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised:
         squares = tokens.patches.float().square().flatten(1)
         return Regularised(
             tokens, {"l2": self.weight * (squares.sum(1) if self.reduction == "sum" else squares.mean(1))}

@@ -109,6 +109,9 @@ def make_splits(
         )
     strata = _strata(examples, task)
     given = examples.split or ("train",) * len(examples)
+    if config.folds:
+        folded = _fold([index for index, name in enumerate(given) if name], config, examples, strata)
+        return _finished(folded, f"fold {config.fold + 1} of {config.folds}", examples, strata, config, classes, limit)
     sides = {side: [index for index, name in enumerate(given) if name == side] for side in SPLITS}
     if not sides["train"]:
         raise UserError(
@@ -122,7 +125,31 @@ def make_splits(
         sides |= divide(sides["train"], shares, examples, strata, config.seed)
     there = [side for side in SPLITS if sides[side] and side not in missing]
     drawn = "drawn" if there == ["train"] else f"given {'+'.join(there)}, {next(iter(missing), '')} drawn"
-    how = drawn if missing else "given"
+    return _finished(sides, drawn if missing else "given", examples, strata, config, classes, limit)
+
+
+def _fold(
+    pool: list[int], config: SplitConfig, examples: Examples, strata: Sequence[tuple[int, ...]]
+) -> dict[str, list[int]]:
+    """Cross-validation: one of the folds is the test, validation is drawn from the others."""
+    names = [f"fold {number}" for number in range(config.folds)]
+    drawn = divide(pool, dict.fromkeys(names, 1 / config.folds), examples, strata, config.seed)
+    test = drawn.pop(names[config.fold])
+    val = config.val / (1 - 1 / config.folds)
+    rest = [index for name in drawn for index in drawn[name]]
+    return {**divide(rest, {"train": 1 - val, "val": val}, examples, strata, config.seed), "test": test}
+
+
+def _finished(
+    sides: dict[str, list[int]],
+    how: str,
+    examples: Examples,
+    strata: Sequence[tuple[int, ...]],
+    config: SplitConfig,
+    classes: Sequence[str],
+    limit: int | None,
+) -> Splits:
+    """Thinned out where few are wanted, sorted, with warnings."""
     if limit is not None:
         sides = {side: thin_out(indices, limit, examples.ids, strata, config.seed) for side, indices in sides.items()}
     arrays = {side: np.array(sorted(sides[side]), dtype=np.int64) for side in SPLITS}

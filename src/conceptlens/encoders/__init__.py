@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from conceptlens.encoders.contract import Encoder, TextEncoder
 
 BUILTIN, TIMM, OPEN_CLIP = "builtin/vit", "timm/", "open_clip/"
-TEXT, HASHED_TEXT = "builtin/text", "builtin/hashed-text"
+TEXT, HASHED_TEXT, RANDOM_TEXT = "builtin/text", "builtin/hashed-text", "builtin/random-text"
 MINI = "builtin/vit-mini"
 AUTO = "auto"  # as a text encoder: the image encoder's own, else the package's
 SETTINGS = ("image_size", "layers", "final_norm", "pretrained", "weights")  # keys of the recipe's `encoder` itself
@@ -72,8 +72,8 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
 
 
 def list_text_encoders() -> list[str]:
-    """Names of text encoders: the trained one, and one without weights as its control; any `open_clip/…` besides."""
-    return [TEXT, HASHED_TEXT]
+    """Names of text encoders: the trained one, and two without weights as controls; any `open_clip/…` besides."""
+    return [TEXT, HASHED_TEXT, RANDOM_TEXT]
 
 
 def make_text_encoder(name: str) -> "TextEncoder":
@@ -90,6 +90,10 @@ def make_text_encoder(name: str) -> "TextEncoder":
         from conceptlens.encoders.hashed_text import HashedText
 
         return HashedText()
+    if name.startswith(RANDOM_TEXT):
+        from conceptlens.encoders.random_text import RandomText
+
+        return RandomText(name)
     raise unknown_name("text encoder", name, list_text_encoders())
 
 

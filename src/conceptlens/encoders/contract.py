@@ -42,6 +42,10 @@ class Encoder(nn.Module, ABC):
     structure: str | None = None  # JSON that builds it again where its name stands for files outside of the run
     cut: Cut | None = None  # where stored tokens enter, if they may come in place of images
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._scales: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}  # see `normalise`
+
     @abstractmethod
     def tokens(self, images: Tensor) -> Tokens:
         """Normalised images (B, 3, H, W) → tokens."""
@@ -72,9 +76,23 @@ class Encoder(nn.Module, ABC):
         """Images of bytes or of values in [0, 1], (B, 3, H, W), to what `tokens` expects."""
         if not images.is_floating_point():
             images = images.to(torch.get_default_dtype()).div_(255)
-        mean = torch.tensor(self.mean, device=images.device, dtype=images.dtype).view(1, 3, 1, 1)
-        std = torch.tensor(self.std, device=images.device, dtype=images.dtype).view(1, 3, 1, 1)
+        mean, std = self._scale(images)
         return (images - mean) / std
+
+    def _scale(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of the channels, (1, 3, 1, 1), where the images are.
+
+        They are kept: made anew for each batch, they would have to be sent to a GPU, which would finish its work first.
+        """
+        key = (images.device, images.dtype)
+        found = self._scales.get(key)
+        if found is None:
+            with torch.inference_mode(False):
+                values = torch.tensor((self.mean, self.std), device=images.device, dtype=images.dtype)
+                found = values[0].view(1, 3, 1, 1), values[1].view(1, 3, 1, 1)
+            if not torch.compiler.is_compiling():
+                self._scales[key] = found
+        return found
 
     def before(self, images: Tensor, blocks: int) -> Tensor:
         """Normalised images → what enters the last `blocks` blocks, (B, N, D); 0: what leaves the last one."""

@@ -22,7 +22,10 @@ class TimmTokens(Encoder):
 
     def _settle(self, layers: Sequence[int] | None, final_norm: bool) -> None:
         """What follows from the model once its weights are loaded and `image_size` is set."""
+        from timm.models.vision_transformer import VisionTransformer
+
         self.final_norm = final_norm
+        self._is_plain_vit = type(self.model) is VisionTransformer
         self.layers = self._check_layers(layers)
         self._grids: dict[tuple[int, int], tuple[int, int]] = {}
         self.width = self._probe(self.image_size, self.image_size).patches.shape[-1]
@@ -53,6 +56,15 @@ class TimmTokens(Encoder):
             return self._from_map(self.model.forward_features(images))
         last = len(self.model.feature_info) - 1
         indices = sorted({*self.layers, last})
+        if self._is_plain_vit:  # its patches are a list already: as a map they would be copied there and back
+            final, patches = self.model.forward_intermediates(
+                images, indices=indices, norm=self.final_norm, output_fmt="NLC"
+            )
+            by_layer = dict(zip(indices, patches, strict=True))
+            grid = self.model.patch_embed.dynamic_feat_size((images.shape[-2], images.shape[-1]))
+            layers = tuple(by_layer[layer] for layer in self.layers)
+            cls = final[:, 0] if self.model.cls_token is not None else by_layer[last].mean(1)
+            return Tokens(by_layer[last], grid, cls, layers)
         final, maps = self.model.forward_intermediates(images, indices=indices, norm=self.final_norm, output_fmt="NCHW")
         by_layer = dict(zip(indices, (_flat(layer) for layer in maps), strict=True))
         layers = tuple(by_layer[layer] for layer in self.layers)
@@ -66,9 +78,7 @@ class TimmTokens(Encoder):
 
     def _plain_vit(self, blocks: int) -> Any:
         """The model, if it is a ViT whose blocks need nothing but their input."""
-        from timm.models.vision_transformer import VisionTransformer
-
-        if type(self.model) is not VisionTransformer or self.layers:
+        if not self._is_plain_vit or self.layers:
             return super().before(torch.empty(0), blocks)  # refuses
         return self.model
 

@@ -9,6 +9,8 @@ import numpy.typing as npt
 import torch
 
 from conceptlens.data.loader import PixelReader
+from conceptlens.data.resident import ResidentReader
+from conceptlens.data.transfer import to_device
 from conceptlens.features.reader import StoredReader
 from conceptlens.metrics.codebook import AssignmentUse, CodebookUse
 from conceptlens.metrics.rank import rank_columns, rank_means
@@ -60,7 +62,7 @@ class _Tally:
 @torch.inference_mode()
 def predict(
     pipeline: Pipeline,
-    reader: PixelReader | StoredReader,
+    reader: PixelReader | StoredReader | ResidentReader,
     indices: Indices,
     *,
     batch_size: int = 64,
@@ -81,9 +83,9 @@ def predict(
         for start in range(0, max(len(mine), 1), batch_size):
             yield indices[mine[start : start + batch_size]]
 
-    for batch, pixels in reader.prefetch(batches()):
+    for batch, pixels in to_device(reader.prefetch(batches()), processes.device):
         with processes.autocast():
-            output = pipeline(pixels.to(processes.device, non_blocking=True))
+            output = pipeline(pixels)
         tally.add(output, None if codebook is None else len(codebook))
         if on_batch:
             on_batch(len(batch))

@@ -167,8 +167,9 @@ def text_table(metrics: Mapping[str, Any]) -> str:
 
 def run_text(run: RunFolder) -> str:
     """The result of a finished run, and where to look."""
-    metrics = read_json(run.path / "metrics.json")["splits"]["test"]
-    info = run.info
-    head = f"{info['method']} on {info['data']['name']}: {metrics['class'].get('n', 0)} test images"
+    splits, info = read_json(run.path / "metrics.json")["splits"], run.info
+    split, spoken = ("test", "test") if "test" in splits else ("val", "validation")
+    metrics = splits[split]
+    head = f"{info['method']} on {info['data']['name']}: {metrics['class'].get('n', 0)} {spoken} images"
     places = f"look at {run.path / 'report.html'}; all numbers are in {run.path / 'metrics.json'}"
     return f"{head}\n{text_table(metrics)}\n{places}"

@@ -51,8 +51,8 @@ class OwnImages:
         """The split that the run's numbers speak of: the test, or validation where no test image has a class."""
         where = self.run.path / "metrics.json"
         try:
-            split = "test" if read_json(where)["splits"]["test"]["class"]["n"] else "val"
-        except (KeyError, TypeError):
+            split = "test" if read_json(where)["splits"].get("test", {}).get("class", {}).get("n") else "val"
+        except (KeyError, TypeError, AttributeError):
             raise UserError(f"{where}: expected what training writes. Copy the run folder again.") from None
         indices = self.splits[split]
         if not len(indices):

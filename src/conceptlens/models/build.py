@@ -54,6 +54,12 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
             "(by encoder.train or in every stage), so no gradient would reach it. Train some blocks, or set "
             "`regulariser: none`."
         )
+    if regulariser.second_view is not None and recipe.encoder.store is not None:
+        raise UserError(
+            f"regulariser.name: {recipe.regulariser['name']!r} needs a second view of every image, but with "
+            "encoder.store the encoder reads stored tokens of one view. Leave encoder.store empty, or choose another "
+            "regulariser."
+        )
     return Pipeline(encoder, regulariser, model)
 
 
@@ -84,7 +90,8 @@ def rest_idle_parameters(pipeline: Pipeline, images: Tensor) -> list[str]:
     Data parallelism would wait for their gradients for ever, and weight decay would slowly erase them.
     """
     pipeline.eval()
-    output = pipeline(images[:2])
+    few = images[:2]
+    output = pipeline(few) if pipeline.regulariser.second_view is None else pipeline(few, few)
     loss = output.logits.sum() + output.concept_logits.sum() + sum(value.sum() for value in output.losses.values())
     loss.backward()
     idle = []

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from conceptlens.bottleneck.regulariser import Regulariser
+from conceptlens.bottleneck.regulariser import NOTHING, Context, Regulariser
 from conceptlens.concepts import ConceptSet
 from conceptlens.encoders.contract import Encoder, Tokens
 
@@ -63,14 +63,15 @@ class Pipeline(nn.Module):
         self.regulariser = regulariser
         self.model = model
 
-    def forward(self, images: Tensor) -> ConceptOutput:
-        """Images of bytes or in [0, 1], (B, 3, H, W)."""
-        return self.read(self.encoder(images))
+    def forward(self, images: Tensor, second: Tensor | None = None) -> ConceptOutput:
+        """Images of bytes or in [0, 1], (B, 3, H, W), and a second view of them, if the regulariser asks for one."""
+        tokens = self.encoder(images)
+        return self.read(tokens, Context(images, None if second is None else self.encoder(second)))
 
-    def read(self, tokens: Tokens) -> ConceptOutput:
+    def read(self, tokens: Tokens, context: Context = NOTHING) -> ConceptOutput:
         """From tokens on: the same path for live and for stored tokens."""
         seen = tokens.patches
-        regularised = self.regulariser(tokens)
+        regularised = self.regulariser(tokens, context)
         output: ConceptOutput = self.model(regularised.tokens)
         output.losses = {**output.losses, **regularised.losses}
         output.patches, output.codes = seen, regularised.codes

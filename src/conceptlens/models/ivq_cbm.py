@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from conceptlens.bottleneck.cross_attention import CrossAttention
 from conceptlens.bottleneck.magnet import Magnet
 from conceptlens.bottleneck.setup import Setup
 from conceptlens.concepts import ConceptSet
@@ -40,7 +41,7 @@ class IVQCBM(ConceptModel):
         self,
         setup: Setup,
         *,
-        aggregate: Literal["magnet", "cls", "mean"] = "magnet",
+        aggregate: Literal["magnet", "cross-attention", "cls", "mean"] = "magnet",
         slots: Literal["concept", "axis"] = "concept",
         temperature: float | Literal["calibrate"] = "calibrate",
         learn_temperature: bool = False,
@@ -61,15 +62,16 @@ class IVQCBM(ConceptModel):
 
         Args:
             setup: What the model is built for.
-            aggregate: Magnet attention, the class token ([CLS] of Table 3), or the mean of the patches.
-            slots: One Magnet query per concept, as the paper, or per axis, as its published code.
+            aggregate: Magnet attention, cross-attention as Explicd's, the class token ([CLS] of Table 3), or the mean
+                of the patches.
+            slots: One query per concept, as the paper, or per axis, as its published code.
             temperature: τ of Eq. 5; 1 as printed, or `calibrate`: set from training images before training.
             learn_temperature: Whether τ learns from there on; it is then not calibrated again.
             target_entropy: Mean entropy of the assignment that calibration aims at, as a share of the largest.
             hold_entropy: Calibrate again after each epoch; otherwise tokens and queries part and slots starve.
             token_norm: Normalise tokens (without affine) before distances and sums, or take them as they are.
             pooling: Weighted sum, as Eq. 6 is printed, or weighted average, as its words say.
-            query_init: Start of the queries: k-means of training tokens, or N(0, 1) as the published code.
+            query_init: Start of Magnet's queries: k-means of training tokens, or N(0, 1) as the published code.
             learn_queries: Whether the queries learn; in the published code they do not.
             query_rate: The queries' learning rate as a multiple of the training's.
             refill: Move the query of a slot that holds no patches at an epoch's end to where patches are.
@@ -95,14 +97,22 @@ class IVQCBM(ConceptModel):
         self.aggregate, self.refills, self.holds = aggregate, refill, hold_entropy and not learn_temperature
         groups = torch.as_tensor(setup.concepts.group_of)
         concept_slot = torch.arange(len(groups)) if slots == "concept" else groups
-        if aggregate != "magnet":
+        self.has_attention = aggregate in ("magnet", "cross-attention")
+        if not self.has_attention:
             concept_slot = torch.zeros_like(groups)
         self.register_buffer("concept_slot", concept_slot)
         self.concept_slot: Tensor
         self.register_buffer("text", setup.text.clone())
         self.text: Tensor
-        self.has_attention = aggregate == "magnet"
-        if self.has_attention:
+        if aggregate == "cross-attention":
+            self.cross_attention = CrossAttention(
+                int(concept_slot.max()) + 1,
+                setup.width,
+                token_norm=token_norm,
+                learn_queries=learn_queries,
+                query_rate=query_rate,
+            )
+        elif aggregate == "magnet":
             self.magnet = Magnet(
                 int(concept_slot.max()) + 1,
                 setup.width,
@@ -121,23 +131,25 @@ class IVQCBM(ConceptModel):
         self.head = nn.Linear(len(groups), setup.classes)
 
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
-        if self.has_attention:
+        if self.aggregate == "magnet":
             self.magnet.prepare(piece.patches for piece in tokens)
         return concepts
 
-    def gather(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
-        """Slots (B, S, D) and, for Magnet, its assignment (B, L, S)."""
-        if self.has_attention:
+    def gather(self, tokens: Tokens) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Slots (B, S, D), their attention (B, S, L) and, for Magnet, how it shares the patches (B, L, S)."""
+        if self.aggregate == "magnet":
             slots, assignment = self.magnet(tokens.patches)
-            return slots, assignment
+            return slots, assignment.transpose(1, 2), assignment
+        if self.aggregate == "cross-attention":
+            return *self.cross_attention(tokens.patches), None
         if self.aggregate == "mean":
-            return tokens.patches.mean(1, keepdim=True), None
+            return tokens.patches.mean(1, keepdim=True), None, None
         if tokens.cls is None:
             raise UserError("method.aggregate: cls needs an encoder with a class token; this one has none.")
-        return tokens.cls.unsqueeze(1), None
+        return tokens.cls.unsqueeze(1), None, None
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        slots, assignment = self.gather(tokens)
+        slots, attention, assignment = self.gather(tokens)
         visual = F.normalize(self.project(slots).to(self.text.dtype), dim=-1)
         cosines = (visual[:, self.concept_slot] * self.text).sum(-1)  # Eq. 1: v_k = M_k · τ_k
         scores = self.log_scale.exp() * cosines + self.bias
@@ -146,7 +158,7 @@ class IVQCBM(ConceptModel):
             concept_logits=scores,
             bottleneck=scores,
             slots=slots,
-            attention=None if assignment is None else assignment.transpose(1, 2),
+            attention=attention,
             assignment=assignment,
         )
 
@@ -155,7 +167,7 @@ class IVQCBM(ConceptModel):
         return logits
 
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
-        if not (self.has_attention and self.magnet.queries.requires_grad):
+        if not (self.aggregate == "magnet" and self.magnet.queries.requires_grad):
             return {}
         refilled = self.magnet.refill(tokens.patches) if self.refills else 0
         if self.holds:

@@ -43,6 +43,19 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         "val + test below 1, so that images are left for training",
         split.val + split.test,
     )
+    need("data.split.folds", split.folds == 0 or split.folds >= 2, "0 (off) or 2 and more", split.folds)
+    need(
+        "data.split.fold",
+        0 <= split.fold < max(split.folds, 1),
+        "a fold's number, from 0 to below data.split.folds",
+        split.fold,
+    )
+    need(
+        "data.split.val",
+        not split.folds or split.val + 1 / split.folds < 1,
+        "a share that leaves images for training beside the fold that tests",
+        split.val,
+    )
     need("data.limit", data.limit is None or data.limit > 0, "a number of images above 0", data.limit)
     need(
         "data.window",

@@ -12,11 +12,15 @@ class SplitConfig:
         val: Share of the images for validation, on which models and thresholds are chosen.
         test: Share of the images for the test, touched once.
         seed: Seed of the division; independent of the training seed, so that seeds share a test set.
+        folds: Cross-validation: divide all images, whatever split they bring, into so many folds; 0 turns it off.
+        fold: Which of the folds is the test, counted from 0.
     """
 
     val: float = 0.15
     test: float = 0.2
     seed: int = 0
+    folds: int = 0
+    fold: int = 0
 
 
 @dataclass
@@ -90,6 +94,8 @@ class DataConfig:
             file's units, such as [-160, 240] for soft tissue in a CT.
         cache_mb: Decoded images are kept in memory if all of them fit in so many megabytes.
         workers: Threads that decode images; the reader's own does it if 0.
+        resident: Keep training and validation images on the device as bytes; `auto`: on a GPU, where they take at most
+            a quarter of its free memory.
     """
 
     source: str
@@ -111,6 +117,7 @@ class DataConfig:
     window: Literal["file", "range", "percentile"] | tuple[float, float] = "file"
     cache_mb: int = 512
     workers: int = 0
+    resident: Literal["auto"] | bool = "auto"
 
 
 @dataclass
@@ -129,7 +136,8 @@ class EncoderConfig:
         store: Compute what no training changes once: `run` keeps it in the run folder while it trains, a folder keeps
             it for further runs (see `conceptlens encode`). Images are then not augmented.
         text: What reads the concepts' texts: `builtin/text`; `builtin/hashed-text`, which knows words, not meanings;
-            `open_clip/…`, a CLIP's text tower; or `auto`, the image encoder's own where it has one.
+            `builtin/random-text`, which knows neither; `open_clip/…`, a CLIP's text tower; or `auto`, the image
+            encoder's own where it has one.
         options: Further options of the encoder, such as the built-in one's depth.
     """
 
@@ -224,6 +232,7 @@ class TrainingConfig:
         final_rate: Rate at the end, relative to the peak; for the exponential and cosine schedules.
         clip: Largest norm of the gradient; 0 turns it off.
         precision: `fp32` or `bf16`.
+        compile: Compile the step (forward, loss, backward); `auto`: on a GPU, for a stage of 3,000 steps or more.
         ema: Decay of a moving average of the weights, which is then evaluated and saved; 0 turns it off.
         select: What chooses the model on validation: a metric's path, with a leading `-` if smaller is better.
         patience: Validations without improvement after which a stage stops; 0 never stops early.
@@ -233,6 +242,7 @@ class TrainingConfig:
         rank_images: Images of the batch on which it is measured.
         loss: The supervised losses.
         augment: Random changes of the training images.
+        tensorboard: Also write the history as event files, to `tensorboard` in the run folder.
         stages: Stages, if there is more than one.
         threads: Threads of the CPU; the machine's own number if not given.
     """
@@ -251,6 +261,7 @@ class TrainingConfig:
     final_rate: float = 0.05
     clip: float = 1.0
     precision: Literal["fp32", "bf16"] = "fp32"
+    compile: Literal["auto"] | bool = "auto"
     ema: float = 0.0
     select: str = "class.balanced_accuracy"
     patience: int = 0
@@ -260,6 +271,7 @@ class TrainingConfig:
     rank_images: int = 8
     loss: LossConfig = field(default_factory=LossConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
+    tensorboard: bool = False
     stages: list[StageConfig] = field(default_factory=list)
     threads: int | None = None
 
@@ -273,12 +285,14 @@ class MetricsConfig:
         confidence: Of the intervals.
         rank_images: Images per split on which ranks are measured.
         bins: Of the calibration error.
+        test: Measure the test images; without, as in trials that validation chooses among, nothing looks at them.
     """
 
     bootstrap: int = 1000
     confidence: float = 0.95
     rank_images: int = 128
     bins: int = 15
+    test: bool = True
 
 
 @dataclass

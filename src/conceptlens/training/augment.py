@@ -3,13 +3,14 @@
 What is drawn depends on seed, epoch, step and place in the batch only: a resumed run draws the same.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from conceptlens.data.transfer import send
 from conceptlens.recipe import AugmentConfig
 
 
@@ -19,9 +20,15 @@ class Draw:
 
     affine: Tensor  # (B, 2, 3), output → input coordinates in [−1, 1]
     colour: Tensor  # (B, 3): factors of brightness, contrast, saturation
+    recolours: bool = True  # whether any factor can be other than 1
 
     def __getitem__(self, part: slice) -> "Draw":
-        return Draw(self.affine[part], self.colour[part])
+        return replace(self, affine=self.affine[part], colour=self.colour[part])
+
+    def to(self, device: torch.device) -> "Draw":
+        """On the images' device, in one copy."""
+        sent = send(torch.cat((self.affine.flatten(1), self.colour), 1), device)
+        return replace(self, affine=sent[:, :6].view(-1, 2, 3), colour=sent[:, 6:])
 
 
 def draw(config: AugmentConfig, batch: int, key: tuple[int, ...]) -> Draw:
@@ -41,7 +48,8 @@ def draw(config: AugmentConfig, batch: int, key: tuple[int, ...]) -> Draw:
     )
     spread = torch.tensor([config.brightness, config.contrast, config.saturation])
     colours = torch.from_numpy(np.random.default_rng([*key, 1]).random((batch, 3), dtype=np.float32))
-    return Draw(torch.stack(rows, 1), 1 + (2 * colours - 1) * spread)
+    recolours = max(config.brightness, config.contrast, config.saturation) > 0
+    return Draw(torch.stack(rows, 1), 1 + (2 * colours - 1) * spread, recolours)
 
 
 def to_unit(images: Tensor) -> Tensor:
@@ -50,13 +58,12 @@ def to_unit(images: Tensor) -> Tensor:
 
 
 def augment(images: Tensor, drawn: Draw) -> Tensor:
-    """Bytes (B, 3, H, W) → changed images in [0, 1], on the images' device."""
+    """Bytes (B, 3, H, W) → changed images in [0, 1], on the images' device, where what was drawn must be too."""
     values = to_unit(images)
-    affine = drawn.affine.to(values.device, non_blocking=True)
-    grid = F.affine_grid(affine, list(values.shape), align_corners=False)
+    grid = F.affine_grid(drawn.affine, list(values.shape), align_corners=False)
     values = F.grid_sample(values, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
-    if bool((drawn.colour != 1).any()):
-        brightness, contrast, saturation = drawn.colour.to(values.device).view(-1, 3, 1, 1, 1).unbind(1)
+    if drawn.recolours:
+        brightness, contrast, saturation = drawn.colour.view(-1, 3, 1, 1, 1).unbind(1)
         values = values * brightness
         mean = values.mean((1, 2, 3), keepdim=True)
         values = mean + contrast * (values - mean)

@@ -19,8 +19,8 @@ class WeightAverage:
         self.steps += 1
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
         parameters = dict(module.named_parameters())
-        for name, value in self.shadow.items():
-            value.lerp_(parameters[name].detach(), 1 - decay)
+        # One call for all: a GPU would wait for a call of each.
+        torch._foreach_lerp_(list(self.shadow.values()), [parameters[name] for name in self.shadow], 1 - decay)
 
     @contextlib.contextmanager
     def applied(self, module: nn.Module) -> Iterator[None]:

@@ -12,10 +12,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from conceptlens.encoders.contract import Cut
 from conceptlens.features.encode import blocks_behind
 from conceptlens.models.build import rest_idle_parameters
-from conceptlens.training.augment import augment, draw
+from conceptlens.training.augment import augment
 from conceptlens.training.loop import Session, stages_of
 from conceptlens.training.losses import SupervisedLoss, Targets, class_weights
 from conceptlens.training.optimiser import build_optimiser, check_optimiser
+from conceptlens.training.start import meet_encoder
+from conceptlens.training.views import draw_views
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
     if recipe.encoder.store is not None:
         inputs, encoding = _encode(session, inputs)
         stored_bytes = inputs.nbytes / len(inputs)
+    meet_encoder(pipeline)
     rest_idle_parameters(pipeline, inputs)
     optimiser = build_optimiser(pipeline, training, recipe.encoder, training.learning_rate)
     check_optimiser(pipeline, optimiser)
@@ -85,14 +88,14 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
         return tensor
 
     def step(number: int) -> None:
-        images = inputs
+        seen = [inputs]
         if recipe.encoder.store is None:
-            images = augment(
-                session.reader.batch(indices).to(device), draw(training.augment, len(indices), (0, number))
-            )
+            images = session.reader.batch(indices).to(device)
+            views = draw_views(training.augment, pipeline.regulariser.second_view, len(indices), (0, number))
+            seen = [augment(images, view.to(device)) for view in views]
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             with session.processes.autocast():
-                output = pipeline(images)
+                output = pipeline(*seen)
             terms = criterion(output, whole.to(device), counts)
             total = torch.stack(list(terms.values())).sum()
         total.backward()  # type: ignore[no-untyped-call]

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from conceptlens.training.tensorboard import FOLDER, Events
+
 
 class History:
     """Appends lines and knows how many bytes are safely written."""
@@ -16,6 +18,11 @@ class History:
         path.touch()
         with path.open("rb+") as file:
             file.truncate(keep_bytes)
+        folder = path.with_name(FOLDER)
+        self.events: Events | None = None
+        if folder.is_dir():
+            kept = map(json.loads, path.read_text("utf-8").splitlines())
+            self.events = Events(folder, kept, began=time.time() - seconds)
 
     @property
     def seconds(self) -> float:
@@ -23,12 +30,17 @@ class History:
         return time.monotonic() - self.started
 
     def add(self, **values: Any) -> None:
-        line = json.dumps({**values, "time": round(self.seconds, 2)}, allow_nan=False)
+        line = {**values, "time": round(self.seconds, 2)}
+        text = json.dumps(line, allow_nan=False)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(text + "\n")
+        if self.events:
+            self.events.add(line)
 
     def flush(self) -> int:
         """Make the lines durable; returns the file's size."""
+        if self.events:
+            self.events.flush()
         with self.path.open("rb+") as file:
             os.fsync(file.fileno())
             return file.seek(0, os.SEEK_END)

@@ -1,11 +1,9 @@
 """The loop: setup → stages → epochs → steps → validation → the chosen model. One explicit loop for every machine.
 
-`Session` holds what a training consists of; `fit` reads top to bottom.
+`fit` reads top to bottom. Nothing in a step asks the device for a number: a GPU always has its next work in hand.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,20 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from conceptlens.data.dataset import DataSource
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.splits import Splits
+from conceptlens.data.transfer import send
 from conceptlens.errors import UserError, unknown_name
 from conceptlens.evaluation.predictions import Predictions, predict
 from conceptlens.evaluation.summary import quick_summary, value_at
-from conceptlens.features.reader import StoredReader
-from conceptlens.metrics.rank import patch_ranks
-from conceptlens.models.build import Blueprint, join, rest_idle_parameters, sample_indices, sample_tokens
+from conceptlens.models.build import join, rest_idle_parameters, sample_indices, sample_tokens
 from conceptlens.models.contract import Pipeline
 from conceptlens.processes import Launched
 from conceptlens.recipe import Recipe, StageConfig
-from conceptlens.runs import RunFolder
-from conceptlens.training.augment import augment, draw
+from conceptlens.training.augment import Draw
 from conceptlens.training.average import WeightAverage
 from conceptlens.training.checkpoint import (
     Position,
@@ -37,38 +30,21 @@ from conceptlens.training.checkpoint import (
     restore_optimiser,
     restore_random,
 )
+from conceptlens.training.compiled import compiles
 from conceptlens.training.history import History
-from conceptlens.training.losses import SupervisedLoss, Targets, class_weights
+from conceptlens.training.losses import SupervisedLoss, class_weights
 from conceptlens.training.optimiser import build_optimiser, check_optimiser, clip_gradients, set_rate
 from conceptlens.training.order import Order, piece
-from conceptlens.training.progress import Progress
+from conceptlens.training.ranks import Means, RankTracker
 from conceptlens.training.schedule import rate
+from conceptlens.training.session import Session as Session
+from conceptlens.training.start import meet_encoder
+from conceptlens.training.step import Step
+from conceptlens.training.sums import Sums
+from conceptlens.training.targets import TargetTable
+from conceptlens.training.views import draw_views
 
 Indices = npt.NDArray[np.int64]
-
-
-@dataclass
-class Session:
-    """Everything a training consists of."""
-
-    blueprint: Blueprint
-    pipeline: Pipeline
-    source: DataSource
-    splits: Splits
-    reader: PixelReader
-    run: RunFolder
-    processes: Launched
-    progress: Progress
-    stored: StoredReader | None = None  # tokens that come in place of pixels while training
-
-    @property
-    def recipe(self) -> Recipe:
-        return self.blueprint.recipe
-
-    @property
-    def inputs(self) -> PixelReader | StoredReader:
-        """What training reads: stored tokens where there are any, else pixels."""
-        return self.stored or self.reader
 
 
 def stages_of(recipe: Recipe) -> list[StageConfig]:
@@ -103,11 +79,20 @@ def check_stages(stages: list[StageConfig], pipeline: Pipeline) -> None:
 
 def fit(session: Session) -> dict[str, Tensor]:
     """Train, or go on where the newest state stands; returns the weights that validation chose."""
+    with session.resident_images():
+        best = _train(session)
+    session.pipeline.load_state_dict(best)
+    session.pipeline.regulariser.detach()
+    return session.pipeline.state_dict()
+
+
+def _train(session: Session) -> dict[str, Tensor]:
     recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
     states = StateFolder(session.run.path)
     resumed = states.load()
     sample = session.inputs.batch(sample_indices(session.splits.train, recipe.seed)).to(processes.device)
     pipeline.to(processes.device)
+    meet_encoder(pipeline, None if resumed is None else session.run.info["encoder"]["hash"])
     if resumed is None:
         pieces = sample_tokens(pipeline, sample)
         pipeline.regulariser.prepare(pieces)
@@ -145,7 +130,10 @@ def fit(session: Session) -> dict[str, Tensor]:
             resumed = None
         elif position.total_steps == 0:
             trainer.validate(start=True)
-        trainer.run()
+        try:
+            trainer.run()
+        finally:
+            trainer.close()
         position.stage, position.epoch, position.step, position.epochs_without_gain = number + 1, 0, 0, 0
     session.progress.finish()
     best = states.load_best(position)
@@ -172,7 +160,6 @@ class _Stage:
         for name, parameter in pipeline.named_parameters():
             parameter.requires_grad_(name in learning and _chosen(name, stage))
         self.parameters = [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
-        self.wrapped: nn.Module = processes.wrap(pipeline)
         self.optimiser: AdamW = build_optimiser(
             pipeline, self.training, recipe.encoder, stage.learning_rate or self.training.learning_rate
         )
@@ -185,10 +172,20 @@ class _Stage:
             len(session.blueprint.classes),
             session.source.task,
         )
-        self.loss = SupervisedLoss(self.training.loss, session.blueprint.concepts, session.source.task, weights)
-        self.order = Order.plan(
-            session.splits.train, self.training.batch_size, processes.count * self.training.accumulate, recipe.seed
+        loss = SupervisedLoss(
+            self.training.loss, session.blueprint.concepts, session.source.task, weights.to(processes.device)
         )
+        self.targets = TargetTable(examples, loss, processes.device)
+        self.pieces = processes.count * self.training.accumulate
+        self.order = Order.plan(session.splits.train, self.training.batch_size, self.pieces, recipe.seed)
+        self.ranks = RankTracker()
+        step = Step(pipeline, loss, processes.autocast, self.training.rank_images)
+        self.compiled = compiles(self.training.compile, self.order.steps * (stage.epochs or 0), processes.device)
+        if self.compiled:
+            session.progress.note("compiling the step: the first ones take a minute or two")
+            # A graph's gradients are gone with its next run: it cannot add them up, nor wait for other processes.
+            step.use_compiled(graphs=self.pieces == 1, must=self.training.compile is True, note=session.progress.note)
+        self.step: nn.Module = processes.wrap(step)
 
     @property
     def out_of_patience(self) -> bool:
@@ -213,38 +210,24 @@ class _Stage:
     def train_epoch(self) -> None:
         """One pass over the training images."""
         session, position, processes = self.session, self.position, self.session.processes
-        self.wrapped.train()
-        sums = {
-            name: torch.tensor(value, dtype=torch.float64, device=processes.device)
-            for name, value in position.sums.items()
-            if processes.main
-        }
-        batches = list(enumerate(self.order.epoch(position.total_epochs, start=position.step), position.step))
-        pieces, offset = processes.count * self.training.accumulate, processes.index * self.training.accumulate
-
-        def mine() -> Iterator[Indices]:
-            for _, batch in batches:
-                for part in range(self.training.accumulate):
-                    yield batch[piece(batch, offset + part, pieces)]
-
-        inputs = session.inputs.prefetch(mine())
-        for step, batch in batches:
+        self.step.train()
+        sums = Sums({name: value if processes.main else 0.0 for name, value in position.sums.items()}, processes.device)
+        batches = list(self.order.epoch(position.total_epochs, start=position.step))
+        batch_size, accumulate = self.order.batch_size, self.training.accumulate
+        own = [piece(range(batch_size), processes.index * accumulate + part, self.pieces) for part in range(accumulate)]
+        inputs = session.stream(batch[part] for batch in batches for part in own)
+        indices = send(torch.from_numpy(np.stack(batches)), processes.device) if batches else ()
+        for step, batch in enumerate(indices, position.step):
             set_rate(self.optimiser, self.rate(step))
-            whole = Targets.of(session.source.examples, batch)
-            counts = self.loss.count(whole)
-            drawn = draw(self.training.augment, len(batch), (session.recipe.seed, position.total_epochs, step))
-            for part in range(self.training.accumulate):
-                own = piece(batch, offset + part, pieces)
-                images = next(inputs)[1].to(processes.device, non_blocking=True)
-                if session.stored is None:
-                    images = augment(images, drawn[own])
-                with processes.hold(self.wrapped, last=part == self.training.accumulate - 1):
-                    with processes.autocast():
-                        output = self.wrapped(images)
-                    terms = self.loss(output, whole[own].to(processes.device), counts)
-                    processes.backward(torch.stack(list(terms.values())).sum())
-                for name, value in terms.items():
-                    sums[name] = sums.get(name, 0) + value.detach().double()
+            whole, counts = self.targets.targets(batch), self.targets.counts(batch)
+            views = self.draw(step)
+            for part in own:
+                with processes.hold(self.step, last=part is own[-1]):
+                    total, terms, patches = self.step(
+                        next(inputs), tuple(view[part] for view in views), whole[part], counts
+                    )
+                    processes.backward(total)
+                sums.add(terms)
             clip_gradients(self.parameters, self.training.clip)
             self.optimiser.step()
             self.optimiser.zero_grad(set_to_none=True)
@@ -252,25 +235,32 @@ class _Stage:
                 self.average.update(session.pipeline)
             position.step, position.total_steps = step + 1, position.total_steps + 1
             if self.training.rank_every and position.total_steps % self.training.rank_every == 0:
-                self.track_rank(output.patches)
+                self.track_rank(patches)
             if self.training.checkpoint_every and position.total_steps % self.training.checkpoint_every == 0:
-                names = sorted(sums)  # the state holds the sum over all processes
-                totals = processes.total(torch.stack([sums[name] for name in names]))
-                position.sums = self.numbers(dict(zip(names, totals, strict=True)))
+                position.sums = self.checked(sums.totals(processes))  # the state holds the sum over all processes
                 self.save()
-            session.progress.step(position.step / self.order.steps, sums, position.step)
+            session.progress.step(position.step / self.order.steps, lambda: sums.glance(position.step))
         self.close_epoch(sums)
+
+    def draw(self, step: int) -> tuple[Draw, ...]:
+        """What happens to the images of a batch, on the device; nothing to stored tokens."""
+        session, epoch = self.session, self.position.total_epochs
+        if session.stored is not None:
+            return ()
+        second = session.pipeline.regulariser.second_view
+        key = (session.recipe.seed, epoch, step)
+        drawn = draw_views(self.training.augment, second, self.order.batch_size, key)
+        return tuple(view.to(session.processes.device) for view in drawn)
 
     def rate(self, step: int) -> float:
         """The learning rate at a step of the running epoch, relative to the peak."""
         done = self.position.epoch * self.order.steps
         return rate(self.training, done + step, self.order.steps, self.stage.epochs or 1)
 
-    def close_epoch(self, sums: dict[str, Tensor]) -> None:
+    def close_epoch(self, sums: Sums) -> None:
         """The epoch's mean losses, over all processes."""
-        names = sorted(sums)
-        totals = self.session.processes.total(torch.stack([sums[name] for name in names])) / self.order.steps
-        losses = self.numbers(dict(zip(names, totals, strict=True)))
+        totals = sums.totals(self.session.processes)
+        losses = self.checked({name: value / self.order.steps for name, value in totals.items()})
         self.position.sums = {}
         self.session.progress.losses = losses
         self.record(
@@ -281,25 +271,28 @@ class _Stage:
             **{f"loss_{name}": value for name, value in losses.items()},
         )
 
-    def numbers(self, losses: dict[str, Tensor]) -> dict[str, float]:
-        """Losses as plain numbers, or the end of a training that has lost its way."""
-        values = {name: float(value) for name, value in losses.items()}
-        if not all(math.isfinite(value) for value in values.values()):
+    def checked(self, losses: dict[str, float]) -> dict[str, float]:
+        """The losses, or the end of a training that has lost its way."""
+        if not all(math.isfinite(value) for value in losses.values()):
             raise UserError(
-                f"The loss is no longer a number in epoch {self.position.total_epochs + 1} ({values}). Try a smaller "
+                f"The loss is no longer a number in epoch {self.position.total_epochs + 1} ({losses}). Try a smaller "
                 "training.learning_rate, training.clip above 0, or training.precision: fp32."
             )
-        return values
+        return losses
 
     def track_rank(self, patches: Tensor | None) -> None:
         """The rank of the patch matrix of the first images of the batch; the main process holds them."""
         if patches is None or self.history is None:
             return
-        ranks = patch_ranks(patches.detach()[: self.training.rank_images], ("published", "effective"))
-        means = {name: float(values.float().mean()) for name, values in ranks.items()}
-        self.session.progress.rank = means["published"]
-        if all(math.isfinite(value) for value in means.values()):
-            self.record("train", kind="rank", **{f"rank_{name}": value for name, value in means.items()})
+        history, progress = self.history, self.session.progress
+        where = {"epoch": self.position.total_epochs + 1, "step": self.position.total_steps, "split": "train"}
+
+        def report(means: Means) -> None:
+            progress.rank = means["published"]
+            if all(math.isfinite(value) for value in means.values()):
+                history.add(**where, kind="rank", **{f"rank_{name}": value for name, value in means.items()})
+
+        self.ranks.measure(patches, report)
 
     def validate(self, *, start: bool = False) -> None:
         """Measure on validation, and keep the weights if they are the best so far; at the start, measure only."""
@@ -349,6 +342,7 @@ class _Stage:
 
     def record(self, split: str, **values: Any) -> None:
         if self.history:
+            self.ranks.settle()
             running = split == "train" and values.get("kind") != "upkeep"  # an epoch that is not over yet
             self.history.add(
                 epoch=self.position.total_epochs + running, step=self.position.total_steps, split=split, **values
@@ -361,6 +355,7 @@ class _Stage:
             _sum_code_uses(pipeline, keep=self.session.processes.main, total=self.session.processes)
         if self.history is None:
             return
+        self.ranks.settle()
         self.position.history_bytes, self.position.seconds = self.history.flush(), self.history.seconds
         tensors = {
             "pipeline": pipeline.state_dict(),
@@ -377,6 +372,12 @@ class _Stage:
             self.average.restore(tensors["average"])
         if self.session.processes.main:
             restore_random(tensors["random"])
+
+    def close(self) -> None:
+        """Let go of what ran beside the steps, and of what was compiled for them."""
+        self.ranks.close()
+        if self.compiled:
+            torch.compiler.reset()
 
 
 def _sum_code_uses(pipeline: Pipeline, *, keep: bool, total: Launched | None = None) -> None:

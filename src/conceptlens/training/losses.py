@@ -1,7 +1,8 @@
 """The supervised losses (IVQ-CBM paper, Eq. 7 to 9), normalised by the counts of the *global* batch.
 
 Every process knows the labels of the whole batch, so each divides by the same counts and no process needs to ask.
-Unknown labels count nowhere.
+Unknown labels count nowhere. Nothing here asks the device for a number, and no shape depends on the labels: a GPU never
+waits for the loop, and the whole step can be compiled.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class Targets:
     """Labels of B images."""
 
     labels: Tensor  # (B,) or (B, C)
-    concepts: Tensor  # (B, K)
+    concepts: Tensor  # (B, K) of 0, 1, UNKNOWN
     weights: Tensor  # (B, K): certainty of each concept label, 0 where it is unknown
 
     @classmethod
@@ -74,24 +75,31 @@ class SupervisedLoss:
     """Class and concept loss of a batch or a piece of one."""
 
     def __init__(self, config: LossConfig, concepts: ConceptSet, task: Task, weights: Tensor) -> None:
+        """`weights` of the classes, (C,), where the logits will be."""
         self.config, self.concepts, self.task, self.weights = config, concepts, task, weights
 
-    def count(self, whole: Targets) -> Counts:
-        """From the labels of the whole batch, over all processes and accumulation steps."""
+    def shares(self, targets: Targets) -> Tensor:
+        """What each image adds to the counts of its batch, (B, 1 + n): of the class loss, then of the concept loss."""
         if self.task == "multilabel":
-            classes = (whole.labels != UNKNOWN).sum().float()
+            classes = (targets.labels != UNKNOWN).sum(1).float()
         else:
-            known = whole.labels[whole.labels != UNLABELLED]
-            classes = self.weights[known].sum()
-        concepts = whole.weights.sum()
+            classes = self.weights[targets.labels.clamp_min(0)] * (targets.labels != UNLABELLED)
+        concepts = [targets.weights.sum(1)]
         if self.config.concept == "axis":
-            concepts = torch.stack(
-                [
-                    _axis_weight(whole.weights[:, group.concepts], group.kind == "exclusive").sum()
-                    for group in self.concepts.groups
-                ]
-            )
-        return Counts(len(whole.labels), classes, concepts)
+            concepts = [
+                _axis_weight(targets.weights[:, group.concepts], group.kind == "exclusive")
+                for group in self.concepts.groups
+            ]
+        return torch.stack([classes, *concepts], 1)
+
+    def counts_of(self, shares: Tensor) -> Counts:
+        """The counts of a batch from the shares of all its images, over all processes and accumulation steps."""
+        total = shares.sum(0)
+        return Counts(len(shares), total[0], total[1:] if self.config.concept == "axis" else total[1])
+
+    def count(self, whole: Targets) -> Counts:
+        """The counts of a batch from its labels."""
+        return self.counts_of(self.shares(whole))
 
     def class_loss(self, logits: Tensor, labels: Tensor, counts: Counts) -> Tensor:
         """Eq. 7: cross-entropy, weighted by class; for several classes an image, binary cross-entropy of each."""

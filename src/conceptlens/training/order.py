@@ -1,7 +1,7 @@
 """Which images make up which batch: a pure function of seed, epoch and step, so that a resumed run and a run on more
 processes see the same batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +46,7 @@ class Order:
             yield shuffled[step * self.batch_size : (step + 1) * self.batch_size]
 
 
-def piece(batch: Indices, index: int, pieces: int) -> slice:
+def piece(batch: Sized, index: int, pieces: int) -> slice:
     """The slice of a batch that belongs to one process and accumulation step."""
     size = len(batch) // pieces
     return slice(index * size, (index + 1) * size)

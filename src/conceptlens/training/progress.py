@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch import Tensor
 from tqdm import tqdm
 
 
@@ -42,16 +41,17 @@ class Progress:
                 bar_format="{l_bar}{bar:24}| {n:.1f}/{total} epochs, {remaining} left {postfix}",
             )
 
-    def step(self, share: float, sums: dict[str, Tensor], steps: int) -> None:
-        """At most four times a second, so that the device is not asked for numbers it is still making."""
+    def step(self, share: float, mean_loss: Callable[[], float | None]) -> None:
+        """At most four times a second; `mean_loss` is asked only then, and may not know yet."""
         now = time.monotonic()
         if self.bar is None or now - self.shown < 0.25:
             return
         self.shown = now
         self.bar.n = self.done + share
-        loss = sum(float(value) for value in sums.values()) / max(steps, 1)
-        rank = "" if self.rank is None else f", rank {self.rank:.0f}"
-        self.bar.set_postfix_str(f"loss {loss:.3f}{rank}", refresh=True)
+        loss = mean_loss()
+        words = [] if loss is None else [f"loss {loss:.3f}"]
+        words += [] if self.rank is None else [f"rank {self.rank:.0f}"]
+        self.bar.set_postfix_str(", ".join(words), refresh=True)
 
     def epoch(self, done: int, summary: dict[str, Any], *, best: bool) -> None:
         self.done = done

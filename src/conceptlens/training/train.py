@@ -15,6 +15,7 @@ from conceptlens.data.splits import Splits, make_splits
 from conceptlens.encoders.freezing import weights_hash
 from conceptlens.errors import UserError
 from conceptlens.evaluation.predictions import Predictions, predict
+from conceptlens.evaluation.stored import save_predictions
 from conceptlens.evaluation.summary import full_summary, thresholds_from
 from conceptlens.files import read_json, write_json
 from conceptlens.metrics.axes import concept_priors
@@ -25,6 +26,7 @@ from conceptlens.processes import Launched
 from conceptlens.recipe import Recipe
 from conceptlens.recipe.parse import load_recipe, recipe_yaml
 from conceptlens.runs import RunFolder
+from conceptlens.training import tensorboard
 from conceptlens.training.checkpoint import StateFolder
 from conceptlens.training.loop import Session, check_stages, fit, stages_of
 from conceptlens.training.losses import class_weights
@@ -35,6 +37,8 @@ from conceptlens.training.stored import stored_tokens
 
 def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, progress: Progress) -> Session:
     """Data, splits and a fresh pipeline; a resumed run brings its own concepts and splits."""
+    if recipe.training.tensorboard:
+        tensorboard.summary_writer()  # refuses before the work where it is not installed
     torch.set_num_threads(recipe.training.threads or torch.get_num_threads())
     if processes.device.type == "cpu":
         # Sums over indexed rows are added in any order by several threads otherwise, and a resumed run would drift.
@@ -144,6 +148,8 @@ def _finish(session: Session, report: Report) -> RunFolder:
             if processes.main:
                 run.clean()
                 run.update(status="running", reason=None)
+                if session.recipe.training.tensorboard:
+                    (run.path / tensorboard.FOLDER).mkdir(exist_ok=True)
             with stored_tokens(session):
                 session.pipeline.load_state_dict(fit(session))
             _measure(session, report)
@@ -157,15 +163,16 @@ def _finish(session: Session, report: Report) -> RunFolder:
 
 
 def _measure(session: Session, report: Report) -> None:
-    """The chosen model on validation and, for the only time, on test."""
+    """The chosen model on validation and, for the only time and unless it is a trial, on test."""
     run, processes, recipe = session.run, session.processes, session.recipe
     source, splits, concepts = session.source, session.splits, session.blueprint.concepts
-    session.progress.note("measuring the chosen model on validation and test images")
+    sides = {"val": splits.val} | ({"test": splits.test} if recipe.metrics.test else {})
+    session.progress.note(f"measuring the chosen model on {' and '.join(sides)} images")
     predicted = {
         name: predict(
             session.pipeline, session.reader, indices, rank_images=recipe.metrics.rank_images, processes=processes
         )
-        for name, indices in (("val", splits.val), ("test", splits.test))
+        for name, indices in sides.items()
     }
     if not processes.main:
         processes.wait()
@@ -190,6 +197,8 @@ def _measure(session: Session, report: Report) -> None:
     )
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})
+    if "test" in predicted:
+        save_predictions(run.path, "test", predicted["test"], source, thresholds)
     report(run, session.pipeline, session.reader, concepts, predicted)
     run.update(status="done", reason=None)
     StateFolder(run.path).clear()
