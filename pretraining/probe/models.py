@@ -86,7 +86,7 @@ def weights_key(network: nn.Module, size: int) -> str:
 
 
 def student(name: str, weights: Path | None) -> StudentModel:
-    """`builtin/vit` with the weights of a file, or the package's own; patches after the final norm, where it learned."""
+    """`builtin/vit` with a file's weights or the package's own; patches after the final norm, where they learned."""
     return StudentModel(name, BuiltinViT(weights=weights, final_norm=True))
 
 

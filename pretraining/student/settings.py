@@ -35,6 +35,7 @@ class Settings:
         batch: Views the student learns from in a step.
         fresh: New views the teachers judge in a step.
         ring: Views kept; a multiple of `fresh`.
+        blended: Share of the new views that are a blend of two.
         rate: AdamW's, after `warmup` steps.
         teachers: Teacher → side in pixels at which it looks.
         grids: Teacher → components of its map that are taught.
@@ -46,6 +47,7 @@ class Settings:
     batch: int = 512
     fresh: int = 128
     ring: int = 32768
+    blended: float = 0.5
     rate: float = 1e-3
     weight_decay: float = 0.05
     warmup: int = 400

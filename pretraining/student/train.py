@@ -33,7 +33,7 @@ from pretraining.student.ring import Ring, mirror
 from pretraining.student.settings import RECIPE, Settings, Stage, read_settings
 from pretraining.student.sources import load_sources
 from pretraining.student.teach import Panel
-from pretraining.student.views import jitter
+from pretraining.student.views import jitter, mix
 from pretraining.student.wordings import cell_axes, embed_wordings, load_wordings
 from pretraining.teachers import Teacher, load_teacher
 
@@ -112,7 +112,8 @@ class Run:
     @torch.no_grad()
     def teach(self, step: int) -> None:
         """Put the views of one step, with their labels and the teachers' answers, into the ring."""
-        (small, large), labels = self.draw_views(step)
+        views, labels = self.draw_views(step)
+        (small, large), labels = mix(views, labels, self.settings.blended, self.generator(step, 2))
         with self.autocast():
             said = self.panel(large, labels["label"], labels["trust"])
         names = said.classes.float()[:, self.seen] * (labels["label"] >= 0).unsqueeze(1)

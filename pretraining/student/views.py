@@ -58,6 +58,23 @@ def render(pixels: Tensor, maps: Tensor, size: int) -> Tensor:
     return F.grid_sample(images, grid, padding_mode="border", align_corners=False).clamp_(0, 1)
 
 
+def mix(
+    views: list[Tensor], labels: dict[str, Tensor], share: float, generator: torch.Generator
+) -> tuple[list[Tensor], dict[str, Tensor]]:
+    """Blend a share of the views, the same ones at every size, with another view each.
+
+    Teachers judge blends as they are, so a student that sees few images again and again still gets new questions (Beyer
+    et al., 2022). A blend has no true class: its `trust` becomes 0. What has no class (`label` −1) is left alone.
+    """
+    label = labels["label"]
+    draws = torch.rand(3, len(label), generator=generator, device=label.device)
+    partner = draws[0].argsort()
+    blended = (draws[1] < share) & (label >= 0) & (label[partner] >= 0)
+    weight = torch.where(blended, draws[2], 1.0).view(-1, 1, 1, 1)
+    mixed = [weight * view + (1 - weight) * view[partner] for view in views]
+    return mixed, {**labels, "trust": torch.where(blended, 0.0, labels["trust"])}
+
+
 def jitter(images: Tensor, colour: Tensor, grey: Tensor, generator: torch.Generator) -> Tensor:
     """Change brightness, contrast and saturation of images in [0, 1] by factors up to 1 ± `colour` (n,) each.
 

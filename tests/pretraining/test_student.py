@@ -27,7 +27,7 @@ from pretraining.student.ring import Ring, mirror
 from pretraining.student.settings import Settings, Stage, read_settings
 from pretraining.student.teach import Panel
 from pretraining.student.train import Run, rate_at, train
-from pretraining.student.views import ViewStyle, draw_views, jitter, render, whole_views
+from pretraining.student.views import ViewStyle, draw_views, jitter, mix, render, whole_views
 from pretraining.student.wordings import cell_axes, class_wordings
 from pretraining.teachers.contract import Classifier, TeacherOutput
 
@@ -210,6 +210,21 @@ def test_views_are_where_their_maps_say() -> None:
     areas = torch.linalg.det(maps[:, :, :2]).abs()
     assert areas.min() >= 0.25 - 1e-5
     assert areas.max() <= 1 + 1e-5
+
+
+def test_blends_have_no_true_class_and_cells_are_not_blended() -> None:
+    views = [torch.arange(40.0).view(40, 1, 1, 1).expand(40, 3, 2, 2), torch.arange(40.0).view(40, 1, 1, 1)]
+    labels = {"label": torch.where(torch.arange(40) < 30, 5, -1), "trust": torch.full((40,), 0.6)}
+    (small, large), after = mix(views, labels, 0.5, torch.Generator().manual_seed(0))
+    changed = large.flatten() != views[1].flatten()
+    assert torch.equal(small[:, 0, 0, 0], large.flatten())
+    assert 5 < int(changed.sum()) < 25
+    assert not changed[30:].any()
+    assert float(large.flatten()[:30].max()) < 30  # no blend with what has no class
+    assert (after["trust"][changed] == 0).all()
+    assert (after["trust"][30:] == labels["trust"][30:]).all()
+    none, _ = mix(views, labels, 0.0, torch.Generator().manual_seed(0))
+    assert torch.equal(none[1], views[1])
 
 
 def test_jitter_of_nothing_is_nothing_and_grey_has_no_colour() -> None:
