@@ -129,6 +129,13 @@ def test_a_stale_store_is_refused(tmp_path: Path) -> None:
     windowed.source.window = (0.0, 100.0)
     with pytest.raises(UserError, match="stored with fit 'squash', now it is 'squash, window"):
         open_store(path, own, settings, windowed)
+    swapped = reader()
+    real = swapped.source.read
+    swapped.source.read = lambda index: real((index + 1) % 10)  # type: ignore[method-assign]
+    with pytest.raises(UserError, match="stored with pixels"):
+        open_store(path, own, settings, swapped)
+    with pytest.raises(UserError, match="stored with precision 'fp32', now it is 'bf16'"):
+        open_store(path, own, settings, reader(), precision="bf16")
     with pytest.raises(UserError, match="stored with blocks 1, now it is 2"):
         open_store(path, own, config(2), reader())
     torch.nn.init.zeros_(own.blocks()[0].out.weight)  # type: ignore[arg-type, union-attr]

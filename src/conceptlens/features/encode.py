@@ -12,10 +12,12 @@ from conceptlens.encoders.contract import Encoder
 from conceptlens.encoders.freezing import weights_hash
 from conceptlens.errors import UserError
 from conceptlens.features.store import Dtype, Key, TokenStore
+from conceptlens.files import fingerprint
 from conceptlens.processes import Processes
 from conceptlens.recipe.schema import EncoderConfig
 
 BATCH = 32
+LOOKED_AT = 64  # images whose pixels are part of a store's key
 
 
 def blocks_behind(config: EncoderConfig) -> int:
@@ -29,7 +31,12 @@ def blocks_behind(config: EncoderConfig) -> int:
 
 
 def open_store(
-    path: Path, encoder: Encoder, config: EncoderConfig, reader: PixelReader, dtype: Dtype = "float16"
+    path: Path,
+    encoder: Encoder,
+    config: EncoderConfig,
+    reader: PixelReader,
+    dtype: Dtype = "float16",
+    precision: str = "fp32",
 ) -> TokenStore:
     """The store that belongs to an encoder with its starting weights and to the images of a reader."""
     blocks = blocks_behind(config)
@@ -41,7 +48,9 @@ def open_store(
         reader.size,
         reader.view,
         examples.fingerprint,
+        _pixels_key(reader),
         len(examples),
+        precision,
         dtype,
     )
     encoder.eval()
@@ -50,6 +59,13 @@ def open_store(
         probe = torch.zeros(1, 3, reader.size, reader.size, device=device)
         shape = encoder.before(encoder.normalise(probe), blocks).shape
     return TokenStore(path, key, shape[1], shape[2], encoder.grid(reader.size, reader.size))
+
+
+def _pixels_key(reader: PixelReader) -> str:
+    """A fingerprint of a few images spread over the data: other files under the same names are most likely noticed."""
+    number = len(reader.source)
+    chosen = np.unique(np.linspace(0, number - 1, min(number, LOOKED_AT)).astype(np.int64))
+    return fingerprint(reader.batch(chosen).numpy().tobytes())
 
 
 @torch.inference_mode()

@@ -33,7 +33,9 @@ class Key:
     image_size: int
     fit: str
     data: str  # fingerprint of names and labels
+    pixels: str  # fingerprint of some of the images, as the encoder gets them
     images: int
+    precision: str  # in which they were computed
     dtype: Dtype
 
 

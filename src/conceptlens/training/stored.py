@@ -14,7 +14,8 @@ from conceptlens.training.loop import Session
 def fill_store(session: Session, path: Path) -> tuple[TokenStore, int]:
     """Encode what a store lacks; returns it and how many images were new."""
     encoder, processes = session.pipeline.encoder, session.processes
-    store = open_store(path, encoder, session.recipe.encoder, session.reader)
+    precision = session.recipe.training.precision
+    store = open_store(path, encoder, session.recipe.encoder, session.reader, precision=precision)
     with session.progress.counting("encoding", store.key.images) as count:
         encoded = fill(store, encoder, session.reader, processes, count)
     processes.wait()
