@@ -19,7 +19,7 @@ from conceptlens.runs import RunFolder
 from conceptlens.training import compiled
 from conceptlens.training.checkpoint import Position, StateFolder
 from conceptlens.training.history import History
-from conceptlens.training.loop import Session, _Stage, stages_of
+from conceptlens.training.loop import Session, TrainStage, stages_of
 from conceptlens.training.progress import Progress
 from gpu_bench import Bench, Variant, encoder_flops, vit_flops
 from published import Published
@@ -64,7 +64,7 @@ class Ours:
         rest_idle_parameters(pipeline, sample)
         learning = {key for key, each in pipeline.named_parameters() if each.requires_grad}
         state = (Position(), StateFolder(run.path), History(run.history), sample)
-        self.stage = _Stage(self.session, stages_of(recipe)[0], learning, *state)
+        self.stage = TrainStage(self.session, stages_of(recipe)[0], learning, *state)
         flops = encoder_flops(pipeline.encoder, pixels)
         self.variant = Variant(name, batch, 2 * steps, self.round, flops)
 

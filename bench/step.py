@@ -24,7 +24,7 @@ from conceptlens.recipe.parse import load_recipe
 from conceptlens.runs import RunFolder
 from conceptlens.training.checkpoint import Position, StateFolder
 from conceptlens.training.history import History
-from conceptlens.training.loop import _Stage, stages_of
+from conceptlens.training.loop import TrainStage, stages_of
 from conceptlens.training.progress import Progress
 from conceptlens.training.train import open_session
 
@@ -79,7 +79,7 @@ def milliseconds(steps: int, n: int, *, rank_every: int = 0, published: bool = F
         learning = {name for name, parameter in session.pipeline.named_parameters() if parameter.requires_grad}
         if published:
             published_tracking(session.pipeline)
-        stage = _Stage(
+        stage = TrainStage(
             session, stages_of(recipe)[0], learning, Position(), StateFolder(run.path), History(run.history), sample
         )
         with contextlib.suppress(Enough):

@@ -111,6 +111,36 @@ def store() -> str:
     return table(["what", "measured", "wanted"], rows)
 
 
+def explain() -> str:
+    file = read("speed/explain.json")
+    times = [each["seconds"] for each in file["found"]]
+    rows = [
+        [
+            f"{file['images']} images, pictures included, `{file['run']['encoder']}`",
+            f"{file['median']:.1f} s ({min(times):.1f} to {max(times):.1f})",
+            f"{file['wanted']:.0f} s",
+        ]
+    ]
+    return table(["what", "measured", "wanted"], rows)
+
+
+def sparse_head() -> str:
+    rows = []
+    for row in read("sparse-head/cpu.json")["rows"]:
+        fraction = f"λ = {row['lambda_fraction']} λ_max" if "lambda_fraction" in row else "path of 20 λ"
+        rows.append(
+            [
+                f"{row['case'].split(',')[0]}, {fraction}",
+                f"{row['nec']:.0f}",
+                f"{row['seconds'] * 1000:.0f} ms",
+                f"{row['saga_seconds'] * 1000:.0f} ms",
+                f"{row['speed_up']:.1f} ×",
+                f"{row['objective_minus_saga']:.1e}",
+            ]
+        )
+    return table(["case", "concepts a class", "ours", "saga", "faster", "objective, ours − saga's"], rows)
+
+
 def builtin_encoder() -> str:
     return str(markdown(EVIDENCE / "builtin-encoder"))
 
@@ -120,6 +150,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "foundation": foundation,
     "builtin-encoder": builtin_encoder,
     "store": store,
+    "explain": explain,
+    "sparse-head": sparse_head,
 }
 PAGES = (
     "README.md",
@@ -127,6 +159,7 @@ PAGES = (
     "evidence/foundation/README.md",
     "evidence/builtin-encoder/README.md",
     "evidence/speed/README.md",
+    "evidence/sparse-head/README.md",
     "src/conceptlens/encoders/weights/CARD.md",
 )
 

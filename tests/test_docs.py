@@ -13,7 +13,7 @@ from conceptlens.recipe.parse import load_recipe
 from conceptlens.registry import METHODS, REGULARISERS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("evidence/**/*.md")]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("evidence/**/*.md")]
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -67,11 +67,11 @@ class Launched(Processes):
         wrapped: nn.Module = self.accelerator.prepare_model(module)
         return wrapped
 
-    def agree(self, module: nn.Module) -> None:
-        """Give every process the main one's parameters, after a change that no gradient made."""
+    def agree(self, module: nn.Module, *, buffers: bool = False) -> None:
+        """Give every process the main one's parameters, after a change that no gradient made; if asked, its buffers."""
         if self.count > 1:
-            for parameter in module.parameters():
-                torch.distributed.broadcast(parameter.data, src=0)
+            for tensor in (*module.parameters(), *(module.buffers() if buffers else ())):
+                torch.distributed.broadcast(tensor.data, src=0)
 
     def backward(self, loss: Tensor) -> None:
         """Gradients of this process's part of the batch's loss; shared with the others at the last part.

@@ -28,6 +28,18 @@ METHODS = Registry(
     {
         "ivq-cbm": "conceptlens.models.ivq_cbm:IVQCBM",
         "ivq-cbm-released": "conceptlens.models.ivq_cbm:IVQCBM",
+        "cbm": "conceptlens.models.cbm:CBM",
+        "cbm-sequential": "conceptlens.models.cbm:CBM",
+        "cbm-independent": "conceptlens.models.cbm:CBM",
+        "explicd": "conceptlens.models.explicd:Explicd",
+        "explicd-released": "conceptlens.models.explicd:Explicd",
+        "zero-shot": "conceptlens.models.zero_shot:ZeroShot",
+        "black-box": "conceptlens.models.black_box:BlackBox",
+        "pcbm": "conceptlens.models.pcbm:PCBM",
+        "pcbm-h": "conceptlens.models.pcbm:PCBM",
+        "pcbm-text": "conceptlens.models.pcbm:PCBMText",
+        "pcbm-text-h": "conceptlens.models.pcbm:PCBMText",
+        "lf-cbm": "conceptlens.models.lf_cbm:LFCBM",
     },
 )
 

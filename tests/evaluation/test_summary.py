@@ -30,7 +30,8 @@ def test_a_line_for_each_number_there_is() -> None:
 
 
 def test_nothing_known_is_no_error() -> None:
-    assert text_table({}) == "  axes at chance                none"
+    assert text_table({}) == "  concepts                      none are read by this method"
+    assert text_table({"concept": {}}) == "  axes at chance                none"
 
 
 def test_values_by_their_path() -> None:

@@ -8,7 +8,7 @@ from conceptlens.bottleneck.quantisation import ImplicitVQ
 from conceptlens.bottleneck.setup import Setup
 from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
-from conceptlens.models.ivq_cbm import IVQCBM
+from conceptlens.models.ivq_cbm import IVQCBM, centred
 from conceptlens.recipe.parse import load_recipe
 
 
@@ -161,3 +161,9 @@ def test_state_round_trip(setup: Setup) -> None:
 def test_scale_must_be_positive(setup: Setup) -> None:
     with pytest.raises(UserError, match="logit_scale"):
         IVQCBM(setup, logit_scale=0)
+
+
+def test_centred_texts_point_away_from_what_they_share() -> None:
+    text = torch.tensor([[0.6, 0.8], [0.8, 0.6]])
+    half = 0.5**0.5
+    assert torch.allclose(centred(text), torch.tensor([[-half, half], [half, -half]]))

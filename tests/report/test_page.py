@@ -179,7 +179,7 @@ def test_edited_files_are_refused_in_words(run: RunFolder) -> None:
     with pytest.raises(UserError, match=r"stories\.0\.kind"):
         render_report(run)
     (run.path / "stories.json").unlink()
-    write_json(run.path / "metrics.json", {"splits": {"test": {"class": {"n": 3}}}})
+    write_json(run.path / "metrics.json", {"splits": {"test": {"class": {"n": 3}, "concept": {"per_group": [{}]}}}})
     with pytest.raises(UserError, match="do not fit together"):
         render_report(run)
 

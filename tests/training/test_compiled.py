@@ -20,7 +20,7 @@ from conceptlens.recipe.parse import load_recipe, recipe_yaml
 from conceptlens.training import compiled, loop
 from conceptlens.training.augment import Draw
 from conceptlens.training.compiled import LEAST_STEPS, Compiled, compiles
-from conceptlens.training.loop import _Stage, stages_of
+from conceptlens.training.loop import TrainStage, stages_of
 from conceptlens.training.progress import Progress
 from conceptlens.training.step import Step
 from conceptlens.training.train import open_session
@@ -76,7 +76,7 @@ def first_step(recipe: dict[str, Any], *, whole_graph: bool) -> tuple[dict[str, 
     session = open_session(loaded, None, Launched(loaded.training.precision), Progress(quiet=True))
     session.pipeline.regulariser.attach(session.pipeline.encoder)
     learning = {name for name, each in session.pipeline.named_parameters() if each.requires_grad}
-    stage = _Stage(session, stages_of(loaded)[0], learning, *(None,) * 4)  # type: ignore[arg-type]
+    stage = TrainStage(session, stages_of(loaded)[0], learning, *(None,) * 4)  # type: ignore[arg-type]
     step = stage.step
     assert isinstance(step, Step)
     step.train()
@@ -132,7 +132,7 @@ def test_graphs_only_where_each_step_has_one_piece(tmp_path: Path, monkeypatch: 
     for pieces in (1, 2):
         recipe = load_recipe(tiny(tmp_path, training__compile=True, training__accumulate=pieces))
         session = open_session(recipe, None, Launched(), Progress(quiet=True))
-        _Stage(session, stages_of(recipe)[0], {"model.head.weight"}, *(None,) * 4)  # type: ignore[arg-type]
+        TrainStage(session, stages_of(recipe)[0], {"model.head.weight"}, *(None,) * 4)  # type: ignore[arg-type]
     assert asked == [True, False]
 
 

@@ -13,7 +13,7 @@ from conceptlens.recipe.parse import load_recipe
 from conceptlens.runs import RunFolder
 from conceptlens.training.checkpoint import Position, StateFolder
 from conceptlens.training.history import History
-from conceptlens.training.loop import _Stage, stages_of
+from conceptlens.training.loop import TrainStage, stages_of
 from conceptlens.training.progress import Progress
 from conceptlens.training.train import open_session
 from tests.training.test_processes import losses
@@ -71,7 +71,7 @@ def test_no_step_waits(changes: dict[str, Any], tmp_path: Path) -> None:
         with session.resident_images():
             assert (session.resident is not None) is changes.get("data__resident", True)
             state = (Position(), StateFolder(run.path), History(run.history), sample)
-            stage = _Stage(session, stages_of(recipe)[0], learning, *state)
+            stage = TrainStage(session, stages_of(recipe)[0], learning, *state)
             with pytest.raises(Enough):
                 stage.train_epoch()
     finally:

@@ -14,7 +14,7 @@ TITLES = {
 
 
 def supervision(row: Row, gathered: Gathered) -> str:
-    """What told a method about concepts: as the comparison file says, else as its class says, else labels per image.
+    """What told a method about concepts: as the comparison file says, else as its run, else as its class.
 
     Where all concept labels follow from the class by the concept file's table, labels per image are a class table.
     """
@@ -22,7 +22,7 @@ def supervision(row: Row, gathered: Gathered) -> str:
     if said is not None:
         return said
     method = METHODS.get(str(row.info["method"]))
-    found = str(getattr(method, "supervision", "image-labels"))
+    found = str(row.info.get("supervision") or getattr(method, "supervision", "image-labels"))
     if found not in SUPERVISIONS:
         raise unknown_name(f"supervision of the method {row.info['method']}", found, SUPERVISIONS)
     return "class-table" if found == "image-labels" and gathered.by_class else found

@@ -23,7 +23,7 @@ class Answers:
 
     task: Task
     logits: npt.NDArray[np.float32]  # (N, C)
-    concept_logits: npt.NDArray[np.float32]  # (N, K)
+    concept_logits: npt.NDArray[np.float32]  # (N, K); (N, 0) of a method that reads no concepts
     labels: Integers  # (N,) or (N, C)
     concept_labels: npt.NDArray[np.int8]  # (N, K)
     concepts: ConceptSet
@@ -33,7 +33,8 @@ class Answers:
 
 def questions(answers: Answers) -> dict[str, Question]:
     """The measures by their path in `metrics.json`, with which they agree on images of one fold."""
-    asked = axes(answers.concept_logits, answers.concept_labels, answers.concepts)
+    reads = answers.concept_logits.shape[1] > 0
+    asked = axes(answers.concept_logits, answers.concept_labels, answers.concepts) if reads else []
     classes = _single(answers) if answers.task != "multilabel" else _multilabel(answers)
     return {
         **classes,

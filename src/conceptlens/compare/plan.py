@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from tqdm import tqdm
+
 from conceptlens.compare.jobs import Comparison, Job
 from conceptlens.compare.state import JOBS, Places, State, Waiting, all_jobs
 from conceptlens.errors import UserError
@@ -84,7 +86,8 @@ def _estimate(plan: Plan, jobs: list[Job], places: Places) -> None:
     costs = _Costs(places.out)
     ratios = []
     # Two finished rows are enough to see by how much an estimate errs here.
-    for row in [*unknown, *(list(measured)[:2] if unknown else [])]:
+    asked = [*unknown, *(list(measured)[:2] if unknown else [])]
+    for row in tqdm(asked, desc="a few steps of each row", unit="row", disable=None):
         try:
             estimated = costs.seconds(by_row[row][0])
         except UserError as error:

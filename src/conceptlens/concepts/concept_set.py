@@ -4,8 +4,8 @@ A group is *exclusive* (exactly one of its values holds, as in "nucleus shape") 
 of its own, as in CUB's attributes). Groups may stand *under* a coarser one, which makes a coarse-to-fine hierarchy.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -91,6 +91,17 @@ class _ConceptFile(BaseModel):
     classes: list[str] = Field(default_factory=list)
     groups: dict[str, _GroupFile] = Field(min_length=1)
     by_class: dict[str, dict[str, str | list[str]]] = Field(default_factory=dict)
+    left_out: dict[str, list[str]] = Field(default_factory=dict)
+
+    @field_validator("left_out", mode="before")
+    @classmethod
+    def _left_out(cls, groups: Any) -> Any:
+        if not isinstance(groups, Mapping):
+            return groups
+        return {
+            name: [_word(value) for value in values] if isinstance(values, list) else values
+            for name, values in groups.items()
+        }
 
 
 def _word(value: Any) -> Any:
@@ -108,6 +119,8 @@ class ConceptSet:
     concepts: tuple[Concept, ...]
     by_class: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    columns: tuple[int, ...] | None = None  # positions in `chosen_from`, where some of the file's concepts are left out
+    chosen_from: "ConceptSet | None" = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.concepts)
@@ -163,6 +176,8 @@ class ConceptSet:
 
     def labels_of_class(self, name: str) -> npt.NDArray[np.int8]:
         """Concept labels (K,) that the class table gives: 1, 0, or UNKNOWN for groups it does not name."""
+        if self.columns is not None:
+            return self.whole.labels_of_class(name)[list(self.columns)]
         labels = np.full(len(self), UNKNOWN, dtype=np.int8)
         for group_name, values in self.by_class.get(name, {}).items():
             labels[self.group(group_name).concepts] = 0
@@ -185,12 +200,69 @@ class ConceptSet:
                 void[group.name] = empty
         return masked
 
+    @property
+    def whole(self) -> "ConceptSet":
+        """All concepts of the file: what tables of labels speak of, whichever of them a model uses."""
+        return self.chosen_from or self
+
+    def subset(self, keep: Sequence[int]) -> "ConceptSet":
+        """Some of these concepts, by position; the file stays as it is but for `left_out`, so labels can still be read.
+
+        An exclusive group that loses a value becomes independent: what is left no longer covers every image.
+        """
+        own = range(len(self)) if self.columns is None else self.columns
+        whole, columns = self.whole, sorted({own[position] for position in keep})
+        if not columns:
+            raise UserError(f"{self.name}: every concept would be left out; a model needs one or more.")
+        if len(columns) == len(whole):
+            return whole
+        groups: list[Group] = []
+        left_out: dict[str, list[str]] = {}
+        start = 0
+        for group in whole.groups:
+            kept = [at for at in range(len(group.values)) if group.concepts.start + at in columns]
+            if len(kept) < len(group.values):
+                left_out[group.name] = [value for at, value in enumerate(group.values) if at not in kept]
+            if kept:
+                values, yes_no = (tuple(part[at] for at in kept) for part in (group.values, group.columns))
+                kind = "independent" if group.name in left_out else group.kind
+                span = slice(start, start + len(kept))
+                groups.append(replace(group, kind=kind, concepts=span, values=values, columns=yes_no))
+                start += len(kept)
+        left = {group.name: (None, *group.values) for group in groups}
+        return replace(
+            whole,
+            # Labels are masked by the whole hierarchy when they are read; what stood under a lost value stands alone.
+            groups=tuple(
+                replace(group, under=None)
+                if group.under and group.under[1] not in left.get(group.under[0], ())
+                else group
+                for group in groups
+            ),
+            concepts=tuple(whole.concepts[column] for column in columns),
+            by_class={
+                name: {
+                    group: tuple(value for value in values if value in left[group])
+                    for group, values in table.items()
+                    if group in left
+                }
+                for name, table in whole.by_class.items()
+            },
+            source={**whole.source, "left_out": left_out},
+            columns=tuple(columns),
+            chosen_from=whole,
+        )
+
     @cached_property
     def fingerprint(self) -> str:
         return fingerprint(self.to_yaml())
 
-    def to_yaml(self) -> str:
+    @cached_property
+    def _yaml(self) -> str:
         return dump_yaml(dict(self.source))
+
+    def to_yaml(self) -> str:
+        return self._yaml
 
     @classmethod
     def from_yaml(cls, text: str, *, where: str = "concept file", name: str = "concepts") -> "ConceptSet":
@@ -253,9 +325,14 @@ class ConceptSet:
             }
             for class_name, table in parsed.by_class.items()
         }
-        built = cls(parsed.name or name, tuple(parsed.classes), tuple(groups), tuple(concepts), by_class, dict(raw))
+        source = {key: value for key, value in raw.items() if key != "left_out"}
+        built = cls(parsed.name or name, tuple(parsed.classes), tuple(groups), tuple(concepts), by_class, source)
         built._check(where)
-        return built
+        try:
+            gone = {built.index(group, value) for group, values in parsed.left_out.items() for value in values}
+            return built.subset([position for position in range(len(built)) if position not in gone]) if gone else built
+        except UserError as error:
+            raise UserError(f"{where}: left_out: {error}") from None
 
     def _check(self, where: str) -> None:
         if len(set(self.classes)) != len(self.classes):

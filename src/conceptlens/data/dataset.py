@@ -1,8 +1,8 @@
 """What a data source hands to the rest of the house: a table of labels in memory, pixels only when asked for."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -29,16 +29,27 @@ class Examples:
     group: tuple[str, ...] | None = None  # a patient or a lesion: never on two sides of a split
     certainty: npt.NDArray[np.float32] | None = None  # (N, K) weight of each concept label in the loss, 0 to 1
     metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # age band, sex, site, …
+    whole: str | None = None  # fingerprint with the labels of all concepts, where those of some were left out
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything here but the metadata: what a run was trained on, pixels aside."""
+        """A hash of everything here but the metadata: what a run was trained on, pixels aside.
+
+        It is that of the data with all their concepts, whichever of them are in use.
+        """
+        if self.whole is not None:
+            return self.whole
         words = ["\n".join(part) if part else "" for part in (self.ids, self.split, self.group)]
         certainty = b"" if self.certainty is None else self.certainty.tobytes()
         return fingerprint(*words, self.labels.tobytes(), self.concepts.tobytes(), certainty)
+
+    def with_concepts(self, columns: Sequence[int]) -> "Examples":
+        """The same images with the labels of some concepts only."""
+        certainty = None if self.certainty is None else self.certainty[:, list(columns)]
+        return replace(self, concepts=self.concepts[:, list(columns)], certainty=certainty, whole=self.fingerprint)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,11 @@ def open_source(
     Raises:
         UserError: There is no such source, it cannot be read, or it needs a concept set and has none.
     """
+    if concepts is not None and concepts.columns is not None:
+        # Tables hold values that the model leaves out: labels are read with all concepts, then some are kept.
+        source, whole = open_source(config, concepts.whole, problems)
+        source.examples = source.examples.with_concepts(concepts.columns)
+        return source, whole.subset(concepts.columns)
     kind = _kind(config)
     rename = config.rename
     if kind in ("builtin", "npy") and (rename.classes or rename.columns or rename.values):

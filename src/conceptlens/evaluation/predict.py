@@ -15,7 +15,7 @@ from conceptlens.data.images import SUFFIXES, open_image, resize_square
 from conceptlens.data.words import printable
 from conceptlens.errors import UserError
 from conceptlens.files import write_json, write_text
-from conceptlens.models.contract import Pipeline
+from conceptlens.models.contract import ConceptModel, Pipeline
 from conceptlens.models.saved import Card, load_pipeline
 from conceptlens.runs import RunFolder, check_writable
 
@@ -43,7 +43,7 @@ class Prediction:
             best = max(values, key=lambda name: values[name])
             held = [name for name in values if values[name] >= 0.5] if group in independent else [best]
             told.append(f"{group}: {', '.join(f'{name} ({values[name]:.0%})' for name in held) or 'none'}")
-        return f"{self.image}: {head}\n    " + "; ".join(told)
+        return f"{self.image}: {head}" + ("\n    " + "; ".join(told) if told else "")
 
 
 def find_images(paths: Sequence[str | Path]) -> list[Path]:
@@ -58,6 +58,11 @@ def find_images(paths: Sequence[str | Path]) -> list[Path]:
         else:
             found.append(entry)
     return found
+
+
+def read_concepts(model: ConceptModel, concepts: ConceptSet) -> ConceptSet:
+    """The concepts that a model speaks of: none, for a method that reads none."""
+    return concepts if model.reads_concepts else ConceptSet("none", (), (), ())
 
 
 def probabilities(logits: np.ndarray[Any, Any], concepts: ConceptSet) -> np.ndarray[Any, Any]:
@@ -76,6 +81,7 @@ def predict_images(
 ) -> Iterator[Prediction]:
     """Predictions in the order of the files."""
     device = next(pipeline.parameters()).device
+    concepts = read_concepts(pipeline.model, concepts)
     waiting: list[tuple[Path, np.ndarray[Any, np.dtype[np.uint8]] | str]] = []
 
     def flush() -> Iterator[Prediction]:
@@ -156,7 +162,7 @@ def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Pa
     if file and file.suffix == ".json":
         write_json(file, {"run": run.path.name, "predictions": [item.__dict__ for item in items]})
     elif file:
-        write_text(file, _csv(items, card, concepts))
+        write_text(file, _csv(items, card, read_concepts(pipeline.model, concepts)))
     independent = frozenset(group.name for group in concepts.groups if group.kind == "independent")
     return PredictionList(items, file, independent)
 

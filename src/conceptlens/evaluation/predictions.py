@@ -27,7 +27,7 @@ class Predictions:
 
     indices: Indices
     logits: Floats  # (N, C)
-    concept_logits: Floats  # (N, K)
+    concept_logits: Floats  # (N, K); (N, 0) of a method that reads no concepts
     ranks: dict[str, float | None] = field(default_factory=dict)  # means over the first images
     codebook: dict[str, Any] | None = None
     slots: dict[str, Any] | None = None

@@ -41,19 +41,24 @@ def _inside(predictions: Predictions) -> dict[str, Any]:
     return inside
 
 
+def _concepts(
+    predictions: Predictions, source: DataSource, concepts: ConceptSet, priors: Floats, **options: int
+) -> dict[str, Any]:
+    """The section on concepts; none for a method that reads none."""
+    if not predictions.concept_logits.shape[1]:
+        return {}
+    labels, truth = (part[predictions.indices] for part in (source.examples.labels, source.examples.concepts))
+    logits = predictions.concept_logits
+    return {"concept": concept_metrics(logits, truth, concepts, class_labels=labels, priors=priors, **options)}
+
+
 def quick_summary(predictions: Predictions, source: DataSource, concepts: ConceptSet, splits: Splits) -> dict[str, Any]:
     """For each validation during training: no intervals, no thresholds."""
     labels = source.examples.labels[predictions.indices]
-    truth = source.examples.concepts[predictions.indices]
+    priors = concept_priors(source.examples.concepts[splits.train], concepts)
     return {
         "class": class_metrics(class_probabilities(predictions.logits, source.task), labels, source.task),
-        "concept": concept_metrics(
-            predictions.concept_logits,
-            truth,
-            concepts,
-            class_labels=labels,
-            priors=concept_priors(source.examples.concepts[splits.train], concepts),
-        ),
+        **_concepts(predictions, source, concepts, priors),
         **_inside(predictions),
     }
 
@@ -74,14 +79,7 @@ def full_summary(
     shares = class_probabilities(predictions.logits, source.task)
     summary: dict[str, Any] = {
         "class": class_metrics(shares, labels, source.task, thresholds, names=source.classes, bins=config.bins),
-        "concept": concept_metrics(
-            predictions.concept_logits,
-            truth,
-            concepts,
-            class_labels=labels,
-            priors=priors,
-            bins=config.bins,
-        ),
+        **_concepts(predictions, source, concepts, priors, bins=config.bins),
         **_inside(predictions),
     }
     if splits is not None:
@@ -156,9 +154,12 @@ def text_table(metrics: Mapping[str, Any]) -> str:
         interval = metrics.get("intervals", {}).get(path)
         spread = f"   {interval[0]:.3f} to {interval[1]:.3f}" if interval and interval[0] is not None else ""
         lines.append(f"  {label:30}{node:8.3f}{spread}" if node < 10 else f"  {label:30}{node:8.1f}")
-    at_chance = metrics.get("concept", {}).get("axes_at_chance", {})
-    names = at_chance.get("names", []) if isinstance(at_chance, Mapping) else []
-    lines.append(f"  axes at chance                {', '.join(names) if names else 'none'}")
+    if "concept" in metrics:
+        at_chance = metrics["concept"].get("axes_at_chance", {})
+        names = at_chance.get("names", []) if isinstance(at_chance, Mapping) else []
+        lines.append(f"  axes at chance                {', '.join(names) if names else 'none'}")
+    else:
+        lines.append("  concepts                      none are read by this method")
     for label, section, key in (("dead codes", "codebook", "dead"), ("empty slots", "slots", "empty_slots")):
         if metrics.get(section, {}).get(key):
             lines.append(f"  {label:30}{len(metrics[section][key]):8d}")

@@ -111,6 +111,11 @@ def explain_run(
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: expected a folder, found a file. Choose another one with --out.")
     pipeline, card, vocabulary = load_pipeline(run.path)
+    if not pipeline.model.reads_concepts:
+        raise UserError(
+            f"{run.path}: {run.info['method']} reads no concepts, so there is nothing to explain its classes by. "
+            "Explain a run of a method that does, such as ivq-cbm."
+        )
     wanted = None if concepts is None else choose_concepts(vocabulary, concepts)
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder)  # before the work, not after it

@@ -53,10 +53,9 @@ def live_outputs(pipeline: Pipeline, concepts: ConceptSet, card: Card, images: T
     """What `predict` and `explain` say of bytes (B, 3, S, S), computed as they do."""
     tokens = pipeline.encoder(images)
     said = pipeline.read(tokens)
-    outputs = {
-        CLASSES: class_probabilities(said.logits.float().numpy(), card.task),
-        CONCEPTS: probabilities(said.concept_logits.float().numpy(), concepts),
-    }
+    outputs = {CLASSES: class_probabilities(said.logits.float().numpy(), card.task)}
+    if len(concepts):
+        outputs[CONCEPTS] = probabilities(said.concept_logits.float().numpy(), concepts)
     if said.attention is not None:
         slots = pipeline.model.concept_slot
         outputs[MAPS] = said.attention[:, slots].float().reshape(len(images), len(slots), *tokens.grid).numpy()

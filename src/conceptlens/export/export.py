@@ -9,6 +9,7 @@ import torch
 from conceptlens import __version__
 from conceptlens.concepts import ConceptSet
 from conceptlens.errors import UserError, unknown_name
+from conceptlens.evaluation.predict import read_concepts
 from conceptlens.export.agreement import checked, compare, live_outputs, some_images
 from conceptlens.export.card import (
     Check,
@@ -74,15 +75,16 @@ def export_run(
         need_onnx()
     pipeline, card, concepts = load_pipeline(run.path)
     side = size or card.image_size
-    readout = Readout(pipeline, concepts, card.task, side)
+    read = read_concepts(pipeline.model, concepts)
+    readout = Readout(pipeline, read, card.task, side)
     program = trace(readout, side)
     data = to_onnx(program, readout.outputs) if format == "onnx" else to_torch(program)
     images, of = some_images(run, card, concepts, side)
     exported = OnnxFile(data) if format == "onnx" else TorchFile(data)
-    largest = compare(exported, lambda batch: live_outputs(pipeline, concepts, card, batch), images)
+    largest = compare(exported, lambda batch: live_outputs(pipeline, read, card, batch), images)
     check = checked(largest, len(images), of)
     write_bytes(file, data)
-    about = _card(run, file, format, readout, card, concepts, side, check)
+    about = _card(run, file, format, readout, card, read, side, check)
     about.write(card_path(file))  # last: until then the hash in an older card tells that the file is another
     return Exported(file, about)
 

@@ -22,7 +22,7 @@ class Readout(nn.Module):
 
     Args:
         pipeline: A trained pipeline.
-        concepts: Its concepts; an exclusive group gets a softmax, every other concept a sigmoid.
+        concepts: Those it reads, if any; an exclusive group gets a softmax, every other concept a sigmoid.
         task: The task; the classes of a multi-label one get a sigmoid each.
         size: S.
     """
@@ -37,7 +37,7 @@ class Readout(nn.Module):
     @property
     def outputs(self) -> list[str]:
         """Names in their order."""
-        return [CLASSES, CONCEPTS, *([MAPS] if self.pipeline.model.has_attention else [])]
+        return [CLASSES, *([CONCEPTS] if self.spans else []), *([MAPS] if self.pipeline.model.has_attention else [])]
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         # A division makes numbers of bytes and of bytes written as numbers alike, so that the graph takes both.
@@ -47,10 +47,9 @@ class Readout(nn.Module):
             scores[:, start:stop].softmax(-1) if kind == "exclusive" else scores[:, start:stop].sigmoid()
             for start, stop, kind in self.spans
         ]
-        outputs = {
-            CLASSES: logits.sigmoid() if self.task == "multilabel" else logits.softmax(-1),
-            CONCEPTS: torch.cat(shares, 1),
-        }
+        outputs = {CLASSES: logits.sigmoid() if self.task == "multilabel" else logits.softmax(-1)}
+        if shares:
+            outputs[CONCEPTS] = torch.cat(shares, 1)
         if said.attention is not None:
             own = said.attention[:, self.pipeline.model.concept_slot].float()  # (B, K, L)
             outputs[MAPS] = own.reshape(*own.shape[:2], *self.grid)

@@ -34,7 +34,7 @@ def metric_intervals(
     Args:
         class_probs: (N, C) probabilities or logits.
         labels: As for `class_metrics`.
-        concept_logits: (N, K).
+        concept_logits: (N, K); (N, 0) of a method that reads no concepts, which then have no intervals.
         concept_labels: (N, K) of 0, 1, UNKNOWN.
         concepts: The vocabulary.
         groups: The patient or lesion of each image, which are then what is drawn.
@@ -51,7 +51,8 @@ def metric_intervals(
         return {}
     values, truth = np.asarray(class_probs, dtype=np.float64), np.asarray(labels, dtype=np.int64)
     statistics = class_statistics(values, truth, task, thresholds)
-    statistics |= concept_statistics(axes(concept_logits, concept_labels, concepts))
+    if np.asarray(concept_logits).shape[1]:
+        statistics |= concept_statistics(axes(concept_logits, concept_labels, concepts))
     return bootstrap_intervals(
         statistics, len(values), groups, resamples=config.bootstrap, confidence=config.confidence, seed=seed
     )

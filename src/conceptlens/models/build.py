@@ -1,6 +1,6 @@
 """From a recipe to a pipeline that is ready to learn."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conceptlens.bottleneck.setup import Setup
+from conceptlens.bottleneck.setup import Setup, no_reader
 from conceptlens.concepts import ConceptSet
 from conceptlens.encoders import make_encoder, make_text_encoder, text_encoder_name
-from conceptlens.encoders.contract import Tokens
+from conceptlens.encoders.contract import Encoder, Tokens
 from conceptlens.encoders.freezing import set_trainable
 from conceptlens.errors import UserError
 from conceptlens.models.contract import Pipeline
@@ -40,12 +40,23 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
     recipe = blueprint.recipe
     encoder = make_encoder(recipe.encoder)
     set_trainable(encoder, recipe.encoder.train)
-    text = blueprint.text
-    if text is None:
-        text = make_text_encoder(text_encoder_name(recipe.encoder.text, encoder)).embed(blueprint.concepts.texts)
-    setup = Setup(blueprint.concepts, text, encoder.width, len(blueprint.classes))
+    method = METHODS.get(str(recipe.method["name"]))
+    if method.uses_image_vector and encoder.text is None:
+        raise UserError(
+            f"method.name: {recipe.method['name']!r} compares images with texts, but {encoder.name} has no text tower "
+            "of its own. Use builtin/vit or an open_clip/… encoder."
+        )
+    embed = _reader(blueprint, encoder) if method.uses_text else no_reader
+    setup = Setup(
+        blueprint.concepts,
+        embed(blueprint.concepts.texts) if blueprint.text is None else blueprint.text,
+        encoder.width,
+        len(blueprint.classes),
+        blueprint.classes,
+        embed,
+    )
     regulariser = REGULARISERS.get(str(recipe.regulariser["name"]))(setup, **_options(recipe.regulariser))
-    model = METHODS.get(str(recipe.method["name"]))(setup, **_options(recipe.method))
+    model = method(setup, **_options(recipe.method))
     stages = recipe.training.stages
     learns = any(part.split(".")[0] == "encoder" for stage in stages for part in stage.train) if stages else True
     if regulariser.acts_on_tokens and not (learns and any(each.requires_grad for each in encoder.parameters())):
@@ -61,6 +72,14 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
             "regulariser."
         )
     return Pipeline(encoder, regulariser, model)
+
+
+def _reader(blueprint: Blueprint, encoder: Encoder) -> Callable[[Sequence[str]], Tensor]:
+    """What turns texts into vectors. Where those of the concepts are known, all others come with the weights too."""
+    known = blueprint.text
+    if known is not None:
+        return lambda texts: known.new_zeros(len(texts), known.shape[1])
+    return make_text_encoder(text_encoder_name(blueprint.recipe.encoder.text, encoder)).embed
 
 
 @torch.no_grad()
@@ -93,7 +112,8 @@ def rest_idle_parameters(pipeline: Pipeline, images: Tensor) -> list[str]:
     few = images[:2]
     output = pipeline(few) if pipeline.regulariser.second_view is None else pipeline(few, few)
     loss = output.logits.sum() + output.concept_logits.sum() + sum(value.sum() for value in output.losses.values())
-    loss.backward()
+    if loss.requires_grad:  # not where a method learns nothing and the encoder is frozen
+        loss.backward()
     idle = []
     for name, parameter in pipeline.named_parameters():
         if parameter.requires_grad and parameter.grad is None:

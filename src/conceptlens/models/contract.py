@@ -1,17 +1,24 @@
 """The contract of every concept model: tokens in, concepts out, and the class from the concepts alone."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from conceptlens.bottleneck.regulariser import NOTHING, Context, Regulariser
 from conceptlens.concepts import ConceptSet
 from conceptlens.encoders.contract import Encoder, Tokens
+from conceptlens.errors import UserError
+
+if TYPE_CHECKING:
+    from conceptlens.models.fitting import FitData
 
 Space = Literal["logit", "probability", "cosine"]
+Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them
+IMAGE_VECTOR = "image vector"  # of `Tokens.aux`: the encoder's vector in its text space, (B, D_text), unit length
+OWN = "own"  # as a name of an encoder: the pipeline's
 
 
 @dataclass
@@ -19,7 +26,7 @@ class ConceptOutput:
     """What a model says of B images."""
 
     logits: Tensor  # (B, C)
-    concept_logits: Tensor  # (B, K): softmax within an exclusive group, sigmoid otherwise
+    concept_logits: Tensor  # (B, K): softmax within an exclusive group, sigmoid otherwise; (B, 0): reads no concepts
     bottleneck: Tensor  # (B, K): exactly what `decide` reads
     slots: Tensor | None = None  # (B, S, D)
     attention: Tensor | None = None  # (B, S, L): a slot's weights over the patches, where it has any
@@ -33,14 +40,40 @@ class ConceptOutput:
 class ConceptModel(nn.Module, ABC):
     """Base of all methods. The constructor takes a `Setup` and keyword options: the recipe's `method` keys."""
 
-    space: ClassVar[Space] = "logit"  # the space of the bottleneck
-    bypass: ClassVar[str | None] = None  # what reaches the class besides the concepts, in words; None: nothing does
+    supervision: Supervision = "image-labels"  # what tells it about concepts; options may change it
+    uses_text: bool = True  # whether it reads the texts of the concepts
+    uses_image_vector: bool = False  # whether it reads `Tokens.aux[IMAGE_VECTOR]`
+    reads_concepts: ClassVar[bool] = True  # without, concept scores have no columns, and nothing is measured of them
+    space: Space = "logit"  # the space of the bottleneck
+    bypass: str | None = None  # what reaches the class besides the concepts, in words; None: nothing does
     has_attention: bool = False
+    fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
     concept_slot: Tensor  # (K,): which slot each concept reads; a buffer of methods that have slots
 
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
-        """Look at tokens of some training images once, before training; may choose concepts. Deterministic."""
+        """Look at tokens of some training images once, before training; may choose concepts. Deterministic.
+
+        A model that returns a smaller set has already shrunk itself to it, as `keep` would.
+        """
         return concepts
+
+    def summarise(self, tokens: Tokens) -> Tensor:
+        """One vector an image, (B, D): what `fit` gets of every training and validation image."""
+        return tokens.patches.mean(1) if tokens.cls is None else tokens.cls
+
+    def fit(self, data: "FitData") -> dict[str, float]:
+        """A stage of the kind `fit`: learn from all training images at once, the encoder being frozen.
+
+        Deterministic in `data`. May drop concepts (`data.drop`), and then calls `keep` itself. Returns numbers for the
+        history.
+        """
+        raise UserError(
+            f"training.stages: {type(self).__name__} trains by gradients, it has nothing to fit. Leave `kind: fit` out."
+        )
+
+    def keep(self, columns: Sequence[int]) -> None:
+        """Shrink parameters and buffers to the concepts at these positions; for models that choose concepts."""
+        raise UserError(f"{type(self).__name__} does not choose concepts: a bug in the method.")
 
     @abstractmethod
     def forward(self, tokens: Tokens) -> ConceptOutput: ...
@@ -48,6 +81,10 @@ class ConceptModel(nn.Module, ABC):
     @abstractmethod
     def decide(self, bottleneck: Tensor) -> Tensor:
         """Bottleneck (B, K) → class logits (B, C): where interventions enter."""
+
+    def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
+        """What the losses see while training, given concept labels (B, K) of 0, 1, UNKNOWN: teacher forcing."""
+        return output
 
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
         """After each training epoch, with tokens of a fixed sample; returns numbers for the history."""
@@ -72,7 +109,14 @@ class Pipeline(nn.Module):
         """From tokens on: the same path for live and for stored tokens."""
         seen = tokens.patches
         regularised = self.regulariser(tokens, context)
-        output: ConceptOutput = self.model(regularised.tokens)
+        output: ConceptOutput = self.model(self.with_image_vector(regularised.tokens))
         output.losses = {**output.losses, **regularised.losses}
         output.patches, output.codes = seen, regularised.codes
         return output
+
+    def with_image_vector(self, tokens: Tokens) -> Tokens:
+        """The tokens with the encoder's vector in its text space, where the method reads it."""
+        if not self.model.uses_image_vector:
+            return tokens
+        aux = {**tokens.aux, IMAGE_VECTOR: self.encoder.embed(tokens)}
+        return Tokens(tokens.patches, tokens.grid, tokens.cls, tokens.layers, aux)  # `replace` would stop a compiler

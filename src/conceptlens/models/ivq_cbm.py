@@ -15,23 +15,16 @@ from torch.nn import functional as F
 from conceptlens.bottleneck.cross_attention import CrossAttention
 from conceptlens.bottleneck.magnet import Magnet
 from conceptlens.bottleneck.setup import Setup
+from conceptlens.bottleneck.text_projection import text_projection
 from conceptlens.concepts import ConceptSet
 from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
 from conceptlens.models.contract import ConceptModel, ConceptOutput
 
 
-def projection(kind: Literal["linear", "ffn"], width: int, text_width: int) -> nn.Module:
-    """To the text space (Appendix B). No bias: an empty slot stays zero, and sum and mean pooling agree up to scale."""
-    if kind == "linear":
-        return nn.Linear(width, text_width, bias=False)
-    return nn.Sequential(
-        nn.Linear(width, 4 * width),
-        nn.ReLU(),
-        nn.Linear(4 * width, width),
-        nn.LayerNorm(width),
-        nn.Linear(width, text_width, bias=False),
-    )
+def centred(text: Tensor) -> Tensor:
+    """Unit vectors (K, T) less their mean, of unit length again."""
+    return F.normalize(text - text.mean(0), dim=-1)
 
 
 class IVQCBM(ConceptModel):
@@ -57,6 +50,7 @@ class IVQCBM(ConceptModel):
         logit_scale: float = 10.0,
         learn_logit_scale: bool = True,
         logit_bias: bool = True,
+        text: Literal["raw", "centred"] = "raw",
     ) -> None:
         """IVQ-CBM.
 
@@ -79,6 +73,8 @@ class IVQCBM(ConceptModel):
             logit_scale: Scale of the scores; Eq. 1 on unit vectors stays in [−1, 1], where no BCE can become small.
             learn_logit_scale: Whether the scale learns.
             logit_bias: Whether each concept has a bias that learns.
+            text: The concepts' vectors as they are, or less their mean: texts on one subject lie close together, and one
+                direction says nearly the same of all of them.
         """
         super().__init__()
         for option, fine, words, found in (
@@ -102,7 +98,7 @@ class IVQCBM(ConceptModel):
             concept_slot = torch.zeros_like(groups)
         self.register_buffer("concept_slot", concept_slot)
         self.concept_slot: Tensor
-        self.register_buffer("text", setup.text.clone())
+        self.register_buffer("text", setup.text.clone() if text == "raw" else centred(setup.text))
         self.text: Tensor
         if aggregate == "cross-attention":
             self.cross_attention = CrossAttention(
@@ -125,7 +121,7 @@ class IVQCBM(ConceptModel):
                 learn_queries=learn_queries,
                 query_rate=query_rate,
             )
-        self.project = projection(project, setup.width, setup.text.shape[1])
+        self.project = text_projection(project, setup.width, setup.text.shape[1])
         self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)), requires_grad=learn_logit_scale)
         self.bias = nn.Parameter(torch.zeros(len(groups)), requires_grad=logit_bias)
         self.head = nn.Linear(len(groups), setup.classes)

@@ -205,12 +205,15 @@ class StageConfig:
         epochs: Passes over the training images.
         train: What learns in this stage: `encoder`, `regulariser`, `model` or names of the model's parts.
         learning_rate: The stage's rate.
+        kind: `train` by gradients, or `fit`: the method's own solution on all training images at once; the encoder must
+            be frozen, and the other keys but the name say nothing.
     """
 
     name: str = "main"
     epochs: int | None = None
     train: list[str] = field(default_factory=lambda: ["encoder", "regulariser", "model"])
     learning_rate: float | None = None
+    kind: Literal["train", "fit"] = "train"
 
 
 @dataclass

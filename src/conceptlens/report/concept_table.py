@@ -19,7 +19,9 @@ HEAD = (
 
 def concept_table(material: Material) -> Html:
     """Section 5."""
-    found = material.metrics["concept"]
+    found = material.metrics.get("concept")
+    if found is None:
+        return h("p", "This method reads no concepts: there is nothing to measure, and nothing to explain it by.")
     rows = [_row(material, row) for row in found.get("per_group", [])]
     note = (
         "Chance is the balanced accuracy of one who does not look. A group is flagged as at chance when its balanced "

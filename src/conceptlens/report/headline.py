@@ -33,6 +33,8 @@ def result(material: Material) -> str:
         if concepts is not None
         else "; whether it reads the concepts rightly is unknown, as none is labelled in these images"
     )
+    if "concept" not in material.metrics:
+        return f"{found}{sure}. It reads no concepts: {material.info.get('bypass')} decides."
     number, groups = len(material.concepts), len(material.concepts.groups)
     bypass = material.info.get("bypass")
     through = (
@@ -55,7 +57,7 @@ def warnings(material: Material) -> list[str]:
     if at_chance:
         told.append(f"Read no better than by guessing: {names(at_chance)}. Explanations that lean on them mean little.")
     ceiling, interval = material.number("ceiling.accuracy"), material.interval("class.accuracy")
-    if ceiling is not None and interval and interval[0] > ceiling:
+    if ceiling is not None and interval and interval[0] > ceiling and "concept" in material.metrics:
         told.append(
             f"The class is more often right than true concepts allow ({percent(ceiling)}): the concept scores "
             "carry more than their names say."

@@ -73,7 +73,7 @@ def _words(material: Material) -> dict[str, str]:
 
 def _chance(material: Material) -> Mapping[str, float | None]:
     """What one who does not look would get, where that can be said."""
-    groups = [row.get("chance") for row in material.metrics["concept"].get("per_group", [])]
+    groups = [row.get("chance") for row in (value_of(material.metrics, "concept.per_group") or [])]
     known = [chance for chance in groups if chance is not None]
     concept = sum(known) / len(known) if known else None
     several = material.task == "multilabel"

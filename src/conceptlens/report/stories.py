@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from conceptlens.concepts import ConceptSet
 from conceptlens.data.loader import PixelReader
 from conceptlens.errors import UserError
-from conceptlens.evaluation.predict import probabilities
+from conceptlens.evaluation.predict import probabilities, read_concepts
 from conceptlens.evaluation.predictions import Predictions
 from conceptlens.explain.contributions import contributions
 from conceptlens.files import read_json, write_json
@@ -93,6 +93,7 @@ def tell(
     rows = np.array([each.row for each in chosen], dtype=np.int64)
     about = [each.about for each in chosen]
     added = contributions(pipeline, reader, predictions.indices[rows], about, predictions.indices)
+    concepts = read_concepts(pipeline.model, concepts)
     read = probabilities(predictions.concept_logits[rows], concepts)
     told: list[Story] = []
     for place, each in enumerate(chosen):

@@ -42,6 +42,8 @@ def _introduction(material: Material, stories: Stories) -> str:
         f"Chosen from the {SPOKEN.get(stories.split, stories.split)} images by rule, not by taste: the surest right, "
         "the surest wrong and the least sure, of different classes where possible. "
     )
+    if not any(story.concepts for story in stories.stories):
+        return chosen + "This method reads no concepts, so there are no reasons to tell."
     if not stories.average_of:
         return chosen + "Listed are the concepts that the model is surest of. ✓: as labelled."
     exclusive = any(group.kind == "exclusive" for group in material.concepts.groups)
@@ -67,7 +69,8 @@ def _card(
         h("dl", (h("div", h("dt", name), h("dd", value)) for name, value in _facts(story, material.task))),
     )
     top = h("div", _image(story, picture) if picture else None, about, class_="top")
-    return h("article", top, reasons_table(story, reasons, scale), h("p", story.image, class_="file"), class_="card")
+    told = reasons_table(story, reasons, scale) if reasons else None
+    return h("article", top, told, h("p", story.image, class_="file"), class_="card")
 
 
 def _facts(story: Story, task: str) -> list[tuple[str, str]]:

@@ -37,6 +37,8 @@ class Position:
     epochs_without_gain: int = 0
     sums: dict[str, float] = field(default_factory=dict)  # of the running epoch
     seconds: float = 0.0
+    concepts: str = ""  # the concept file of what a method chose; it gives the weights their shapes
+    dropped: dict[str, str] = field(default_factory=dict)  # concept → why the method left it out
 
 
 def optimiser_tensors(pipeline: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:

@@ -14,8 +14,7 @@ from torch.optim import AdamW
 
 from conceptlens.data.transfer import send
 from conceptlens.errors import UserError, unknown_name
-from conceptlens.evaluation.predictions import Predictions, predict
-from conceptlens.evaluation.summary import quick_summary, value_at
+from conceptlens.evaluation.predictions import Predictions
 from conceptlens.models.build import join, rest_idle_parameters, sample_indices, sample_tokens
 from conceptlens.models.contract import Pipeline
 from conceptlens.processes import Launched
@@ -26,11 +25,10 @@ from conceptlens.training.checkpoint import (
     Position,
     StateFolder,
     optimiser_tensors,
-    random_tensors,
     restore_optimiser,
-    restore_random,
 )
 from conceptlens.training.compiled import compiles
+from conceptlens.training.fit_stage import FitStage, check_fits
 from conceptlens.training.history import History
 from conceptlens.training.losses import SupervisedLoss, class_weights
 from conceptlens.training.optimiser import build_optimiser, check_optimiser, clip_gradients, set_rate
@@ -38,6 +36,7 @@ from conceptlens.training.order import Order, piece
 from conceptlens.training.ranks import Means, RankTracker
 from conceptlens.training.schedule import rate
 from conceptlens.training.session import Session as Session
+from conceptlens.training.stage import Stage, clone
 from conceptlens.training.start import meet_encoder
 from conceptlens.training.step import Step
 from conceptlens.training.sums import Sums
@@ -53,7 +52,11 @@ def stages_of(recipe: Recipe) -> list[StageConfig]:
     stages = training.stages or [StageConfig()]
     return [
         StageConfig(
-            stage.name, stage.epochs or training.epochs, stage.train, stage.learning_rate or training.learning_rate
+            stage.name,
+            1 if stage.kind == "fit" else stage.epochs or training.epochs,
+            stage.train,
+            stage.learning_rate or training.learning_rate,
+            stage.kind,
         )
         for stage in stages
     ]
@@ -67,6 +70,9 @@ def check_stages(stages: list[StageConfig], pipeline: Pipeline) -> None:
     """Refuse a stage that names no part of the pipeline, or whose parts are all frozen, before the first one starts."""
     names = [name for name, _ in (*pipeline.named_modules(), *pipeline.named_parameters()) if name]
     for stage in stages:
+        if stage.kind == "fit":
+            check_fits(stage, pipeline)
+            continue
         for name in stage.train:
             if name not in names:
                 raise unknown_name("part in training.stages", name, [known for known in names if known.count(".") < 2])
@@ -90,13 +96,15 @@ def _train(session: Session) -> dict[str, Tensor]:
     recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
     states = StateFolder(session.run.path)
     resumed = states.load()
+    if resumed is not None:
+        session.take_over(resumed[0].concepts, resumed[0].dropped)
     sample = session.inputs.batch(sample_indices(session.splits.train, recipe.seed)).to(processes.device)
     pipeline.to(processes.device)
     meet_encoder(pipeline, None if resumed is None else session.run.info["encoder"]["hash"])
     if resumed is None:
         pieces = sample_tokens(pipeline, sample)
         pipeline.regulariser.prepare(pieces)
-        pipeline.model.prepare(pieces, session.blueprint.concepts)
+        session.choose(pipeline.model.prepare(pieces, session.blueprint.concepts))
         position = Position()
     else:
         position = resumed[0]
@@ -124,16 +132,20 @@ def _train(session: Session) -> dict[str, Tensor]:
     for number, stage in enumerate(stages_of(recipe)):
         if number < position.stage:
             continue
-        trainer = _Stage(session, stage, learning, position, states, history, sample)
+        runner: Stage
+        if stage.kind == "fit":
+            runner = FitStage(session, stage, position, states, history)
+        else:
+            runner = TrainStage(session, stage, learning, position, states, history, sample)
         if resumed is not None:
-            trainer.restore(resumed[1])
+            runner.restore(resumed[1])
             resumed = None
-        elif position.total_steps == 0:
-            trainer.validate(start=True)
+        elif position.total_epochs == 0 and stage.kind == "train":
+            runner.validate(start=True)
         try:
-            trainer.run()
+            runner.run()
         finally:
-            trainer.close()
+            runner.close()
         position.stage, position.epoch, position.step, position.epochs_without_gain = number + 1, 0, 0, 0
     session.progress.finish()
     best = states.load_best(position)
@@ -141,8 +153,8 @@ def _train(session: Session) -> dict[str, Tensor]:
     return best
 
 
-class _Stage:
-    """One stage: its parameters, its optimiser, its epochs."""
+class TrainStage(Stage):
+    """A stage that trains: its parameters, its optimiser, its epochs."""
 
     def __init__(
         self,
@@ -154,9 +166,9 @@ class _Stage:
         history: History | None,
         sample: Tensor,
     ) -> None:
+        super().__init__(session, stage, position, states, history)
         recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
-        self.session, self.stage, self.position, self.states = session, stage, position, states
-        self.training, self.history, self.sample = recipe.training, history, sample
+        self.sample = sample
         for name, parameter in pipeline.named_parameters():
             parameter.requires_grad_(name in learning and _chosen(name, stage))
         self.parameters = [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
@@ -294,39 +306,11 @@ class _Stage:
 
         self.ranks.measure(patches, report)
 
-    def validate(self, *, start: bool = False) -> None:
-        """Measure on validation, and keep the weights if they are the best so far; at the start, measure only."""
-        session, position = self.session, self.position
-        if self.average:
-            with self.average.applied(session.pipeline):
-                predictions, weights = self.predict_validation(), _clone(session.pipeline)
-        else:
-            predictions, weights = self.predict_validation(), session.pipeline.state_dict()
-        summary = quick_summary(predictions, session.source, session.blueprint.concepts, session.splits)
-        select = self.training.select
-        value = value_at(summary, select.removeprefix("-"), "training.select")
-        gain = -value if select.startswith("-") else value
-        self.record("val", **_flat(summary))
-        if start:
-            return
-        if position.best_value is None or gain > position.best_value:
-            position.best_value, position.best_epoch, position.epochs_without_gain = gain, position.total_epochs, 0
-            if session.processes.main:
-                position.best_file = self.states.save_best(position, weights)
-            position.best_file = session.processes.gather(position.best_file)[0]
-        else:
-            position.epochs_without_gain += 1
-        session.progress.epoch(position.total_epochs, summary, best=position.best_epoch == position.total_epochs)
-
-    def predict_validation(self) -> Predictions:
-        session = self.session
-        return predict(
-            session.pipeline,
-            session.inputs,
-            session.splits.val,
-            rank_images=min(32, session.recipe.metrics.rank_images),
-            processes=session.processes,
-        )
+    def evaluated(self) -> tuple[Predictions, dict[str, Tensor]]:
+        if not self.average:
+            return super().evaluated()
+        with self.average.applied(self.session.pipeline):
+            return self.predict_validation(), clone(self.session.pipeline)
 
     def upkeep(self) -> None:
         """Between epochs: revive dead codes, refill empty slots."""
@@ -343,35 +327,25 @@ class _Stage:
     def record(self, split: str, **values: Any) -> None:
         if self.history:
             self.ranks.settle()
-            running = split == "train" and values.get("kind") != "upkeep"  # an epoch that is not over yet
-            self.history.add(
-                epoch=self.position.total_epochs + running, step=self.position.total_steps, split=split, **values
-            )
+        super().record(split, **values)
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        tensors = super().tensors() | {"optimiser": optimiser_tensors(self.session.pipeline, self.optimiser)}
+        return tensors | {"average": self.average.tensors()} if self.average else tensors
 
     def save(self) -> None:
-        """A state to resume from."""
-        pipeline = self.session.pipeline
+        processes = self.session.processes
         if self.position.step:
-            _sum_code_uses(pipeline, keep=self.session.processes.main, total=self.session.processes)
-        if self.history is None:
-            return
-        self.ranks.settle()
-        self.position.history_bytes, self.position.seconds = self.history.flush(), self.history.seconds
-        tensors = {
-            "pipeline": pipeline.state_dict(),
-            "optimiser": optimiser_tensors(pipeline, self.optimiser),
-            "random": random_tensors(),
-        }
-        if self.average:
-            tensors["average"] = self.average.tensors()
-        self.states.save(self.position, tensors)
+            _sum_code_uses(self.session.pipeline, keep=processes.main, total=processes)
+        if self.history:
+            self.ranks.settle()
+        super().save()
 
     def restore(self, tensors: dict[str, dict[str, Tensor]]) -> None:
         restore_optimiser(self.session.pipeline, self.optimiser, tensors["optimiser"])
         if self.average and "average" in tensors:
             self.average.restore(tensors["average"])
-        if self.session.processes.main:
-            restore_random(tensors["random"])
+        super().restore(tensors)
 
     def close(self) -> None:
         """Let go of what ran beside the steps, and of what was compiled for them."""
@@ -388,18 +362,3 @@ def _sum_code_uses(pipeline: Pipeline, *, keep: bool, total: Launched | None = N
                 buffer.copy_(total.total(buffer))
             if not keep:
                 buffer.zero_()
-
-
-def _clone(pipeline: Pipeline) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in pipeline.state_dict().items()}
-
-
-def _flat(summary: dict[str, Any], prefix: str = "") -> dict[str, float]:
-    """Single numbers of a nested summary, with dotted names."""
-    flat: dict[str, float] = {}
-    for key, value in summary.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            flat[f"{prefix}{key}"] = value
-    return flat

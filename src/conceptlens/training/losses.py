@@ -136,10 +136,10 @@ class SupervisedLoss:
 
     def __call__(self, output: ConceptOutput, targets: Targets, counts: Counts) -> dict[str, Tensor]:
         """Weighted terms of Eq. 9; their sum over all pieces of a batch is the batch's loss."""
-        terms = {
-            "class": self.config.class_weight * self.class_loss(output.logits.float(), targets.labels, counts),
-            "concept": self.config.concept_weight * self.concept_loss(output.concept_logits.float(), targets, counts),
-        }
+        terms = {"class": self.config.class_weight * self.class_loss(output.logits.float(), targets.labels, counts)}
+        if output.concept_logits.shape[1]:  # not of a method that reads no concepts
+            surprise = self.concept_loss(output.concept_logits.float(), targets, counts)
+            terms["concept"] = self.config.concept_weight * surprise
         return terms | {name: value.float().sum() / counts.images for name, value in output.losses.items()}
 
 

@@ -1,20 +1,23 @@
 """What a training consists of, and where it reads its images from."""
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from conceptlens.concepts import ConceptSet
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.loader import PixelReader
 from conceptlens.data.resident import ResidentReader, stays_resident
+from conceptlens.data.sources import open_source
 from conceptlens.data.splits import Splits
 from conceptlens.data.transfer import to_device
+from conceptlens.errors import UserError
 from conceptlens.features.reader import StoredReader
-from conceptlens.models.build import Blueprint
+from conceptlens.models.build import Blueprint, build_pipeline
 from conceptlens.models.contract import Pipeline
 from conceptlens.processes import Launched
 from conceptlens.recipe import Recipe
@@ -38,6 +41,7 @@ class Session:
     progress: Progress
     stored: StoredReader | None = None  # tokens that come in place of pixels while training
     resident: ResidentReader | None = None  # pixels that live on the device while training
+    dropped: dict[str, str] = field(default_factory=dict)  # concept → why the method left it out
 
     @property
     def recipe(self) -> Recipe:
@@ -66,3 +70,52 @@ class Session:
             yield
         finally:
             self.resident = None
+
+    def choose(self, chosen: ConceptSet, dropped: Mapping[str, str] | None = None) -> None:
+        """Go on with the concepts that the method chose; the model has shrunk to them already.
+
+        Args:
+            chosen: Some of the session's concepts, or all.
+            dropped: Of each concept that is left out, why.
+        """
+        before = self.blueprint.concepts
+        gone = [name for name in before.names if name not in chosen.names]
+        if not gone:
+            return
+        if self.pipeline.regulariser.state_dict():
+            raise UserError(
+                f"regulariser.name: {self.recipe.regulariser['name']!r} is as large as the concept set, but the method "
+                f"left {len(gone)} concepts out. Set `regulariser: none`."
+            )
+        reasons = dropped or {}
+        self.dropped = {**self.dropped, **{name: reasons.get(name, "the method did not choose it") for name in gone}}
+        self.source.examples = self.source.examples.with_concepts([before.names.index(name) for name in chosen.names])
+        self.blueprint = replace(self.blueprint, concepts=chosen, text=None)
+        self.progress.note(
+            f"{len(gone)} of {len(before)} concepts are left out: {', '.join(gone[:5])}{', …' * (len(gone) > 5)}"
+        )
+
+    def take_over(self, concepts: str, dropped: Mapping[str, str]) -> None:
+        """Bring model and labels to the concepts of a state, where the method chose some before it was written."""
+        self.dropped = dict(dropped)
+        if concepts and concepts != self.blueprint.concepts.to_yaml():
+            chosen = ConceptSet.from_yaml(concepts, where="state", name=self.blueprint.concepts.name)
+            self.source.examples = open_source(self.recipe.data, chosen)[0].examples
+            self.blueprint = replace(self.blueprint, concepts=chosen, text=None)
+            fresh = build_pipeline(self.blueprint)  # its weights come with the state; the encoder keeps its cut
+            self.pipeline.model, self.pipeline.regulariser = fresh.model, fresh.regulariser
+        if self.processes.main:
+            self.write_choice()
+
+    def write_choice(self) -> None:
+        """The chosen concepts as the run's, and why the others are not among them."""
+        concepts, info = self.blueprint.concepts, self.run.info
+        chosen_before = "dropped_concepts" in info
+        if info["concepts"]["hash"] == concepts.fingerprint or not (self.dropped or chosen_before):
+            return
+        offered = {"offered": len(concepts.whole), "offered_hash": concepts.whole.fingerprint}
+        self.run.write("concepts.yaml", concepts.to_yaml())
+        self.run.update(
+            concepts={"name": concepts.name, "hash": concepts.fingerprint, **offered},
+            dropped_concepts=[{"concept": name, "reason": reason} for name, reason in self.dropped.items()],
+        )

@@ -112,6 +112,7 @@ def _describe(session: Session, run: RunFolder) -> None:
         kind="bottleneck",
         method=recipe.method["name"],
         regulariser=recipe.regulariser["name"],
+        supervision=session.pipeline.model.supervision,
         bypass=session.pipeline.model.bypass,
         status="running",
         reason=None,
