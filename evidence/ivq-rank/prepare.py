@@ -3,8 +3,8 @@
     python evidence/ivq-rank/prepare.py --blood DIR --ham DIR --ham-split FILE --idrid DIR --out data/ivq-rank
 
 `--blood`: WBCAtt's tables with PBC's images in a folder per class. `--ham`: a folder of HAM10000's images,
-`--ham-split`: a table image_id, lesion_id, dx, split. `--idrid`: its folder "B. Disease Grading". Images are linked, not
-copied. IDRiD has no validation split: every fifth training image, drawn by class, becomes one. One photograph stands in
+`--ham-split`: a table image_id, lesion_id, dx, split. `--idrid`: its folder "B. Disease Grading". Images are linked,
+not copied. IDRiD has no validation split: every fifth training image, drawn by class, becomes one. One photograph is in
 both of its splits (training 118 = test 64): it is kept in test alone.
 """
 

@@ -272,5 +272,4 @@ def test_learns_shapes(name: str, store: str, tmp_path: Path, request: pytest.Fi
     }
     run = cl.train(tiny(tmp_path / "run", **changes), quiet=True)
     test = read_json(run.path / "metrics.json")["splits"]["test"]
-    print(name, test["class"]["balanced_accuracy"], test.get("concept", {}).get("auc"))
     assert test["class"]["balanced_accuracy"] >= 0.35

@@ -73,8 +73,8 @@ class IVQCBM(ConceptModel):
             logit_scale: Scale of the scores; Eq. 1 on unit vectors stays in [−1, 1], where no BCE can become small.
             learn_logit_scale: Whether the scale learns.
             logit_bias: Whether each concept has a bias that learns.
-            text: The concepts' vectors as they are, or less their mean: texts on one subject lie close together, and one
-                direction says nearly the same of all of them.
+            text: The concepts' vectors as they are, or less their mean: texts on one subject lie close together, and
+                one direction says nearly the same of all of them.
         """
         super().__init__()
         for option, fine, words, found in (

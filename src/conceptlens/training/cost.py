@@ -103,8 +103,8 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
         optimiser.zero_grad(set_to_none=True)
 
     pipeline.train()
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        output = pipeline(inputs)
+    with FlopCounterMode(display=False) as counter:  # which cannot follow views of weights without their gradients
+        seen_patches = pipeline(inputs).patches
     step(0)
     activations = sum(saved.values())
     times = []
@@ -126,7 +126,7 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
         images={name: len(getattr(splits, name)) for name in ("train", "val", "test")},
         concepts=len(session.blueprint.concepts),
         classes=len(session.source.classes),
-        patches=0 if output.patches is None else int(output.patches.shape[1]),
+        patches=0 if seen_patches is None else int(seen_patches.shape[1]),
         parameters=everything,
         learning_parameters=learning,
         steps_per_epoch=steps_per_epoch,
