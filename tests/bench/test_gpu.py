@@ -40,6 +40,7 @@ def check(found: dict[str, object], variants: int) -> None:
     assert next(iter(found["goals"].values()))["found"] == pytest.approx(ours / bare)
 
 
+@pytest.mark.slow  # compiles
 def test_what_the_goals_need(tmp_path: Path) -> None:
     check(run(tmp_path / "found.json", "--only"), variants=5)
 

@@ -96,6 +96,7 @@ def test_only_the_residual_is_trained_after_the_fit(tmp_path: Path) -> None:
         assert torch.equal(value, weights[1][name]), name
 
 
+@pytest.mark.slow
 def test_killed_again_and_again(choosy: Path, tmp_path: Path) -> None:
     """In turn: in the middle of the fit, while its state is written, before the run's files follow, while measuring."""
     out, recipe = tmp_path / "run", tmp_path / "recipe.yaml"
@@ -126,6 +127,7 @@ def test_killed_in_the_stage_after_the_fit(tmp_path: Path) -> None:
     same(whole, out)
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one(choosy: Path, tmp_path: Path) -> None:
     recipe, two = tmp_path / "recipe.yaml", tmp_path / "two"
     write_text(recipe, recipe_yaml(load_recipe(fitted(two, "lf-cbm", **CHOOSY))))
