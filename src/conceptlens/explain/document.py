@@ -1,22 +1,14 @@
 """`explain/NAME.json`: all that is said and drawn of one image. Pictures are made from it and the image alone."""
 
-from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from conceptlens.errors import UserError
-from conceptlens.files import read_json, write_json
+from conceptlens.documents import Document, Part
 
 MapKind = Literal["attention", "gradcam"]
 AnyMap = Literal["attention", "gradcam", "index"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(allow_inf_nan=False, extra="forbid")
-
-
-class ClassReading(_Part):
+class ClassReading(Part):
     """What the model gives to one class."""
 
     name: str
@@ -25,7 +17,7 @@ class ClassReading(_Part):
     threshold: float | None = None  # of a multi-label task: from where on the class is said
 
 
-class ConceptReading(_Part):
+class ConceptReading(Part):
     """What the model reads of one concept, in the order of the bottleneck."""
 
     name: str
@@ -38,7 +30,7 @@ class ConceptReading(_Part):
     label: bool | None = None  # what a person said, where it is known
 
 
-class Account(_Part):
+class Account(Part):
     """How a logit, or the difference of two, is made up: total = base + Σ values + bypass.
 
     Attributes:
@@ -58,7 +50,7 @@ class Account(_Part):
     bypass: float
 
 
-class Reference(_Part):
+class Reference(Part):
     """What contributions are compared with."""
 
     what: Literal["average image", "zero scores"]
@@ -67,7 +59,7 @@ class Reference(_Part):
     why: str | None = None  # why there is no average image
 
 
-class PatchMap(_Part):
+class PatchMap(Part):
     """A number for each patch, row by row."""
 
     grid: tuple[int, int]
@@ -76,7 +68,7 @@ class PatchMap(_Part):
     slot: int | None = None  # attention: the slot that the concept reads
 
 
-class ConceptMaps(_Part):
+class ConceptMaps(Part):
     """The maps of one concept. None: not asked for, or there is none (see `without`)."""
 
     concept: str
@@ -84,7 +76,7 @@ class ConceptMaps(_Part):
     gradcam: PatchMap | None = None
 
 
-class CodeName(_Part):
+class CodeName(Part):
     """A code of the codebook and what its patches are mostly assigned to."""
 
     code: int
@@ -102,7 +94,7 @@ class LegendEntry(CodeName):
     patches: int  # of this image
 
 
-class IndexMap(_Part):
+class IndexMap(Part):
     """The nearest code of each patch (Figure 8 of the IVQ-CBM paper)."""
 
     grid: tuple[int, int]
@@ -111,7 +103,7 @@ class IndexMap(_Part):
     sample: int  # images whose co-assignment named the codes; 0: none could be read
 
 
-class Drawing(_Part):
+class Drawing(Part):
     """How the picture is drawn from the numbers."""
 
     opacity: float  # at the map's largest value
@@ -121,8 +113,10 @@ class Drawing(_Part):
     side: int  # pixels of one picture
 
 
-class Explanation(_Part):
+class Explanation(Document):
     """The file."""
+
+    remedy = "Explain it again."
 
     image: str
     run: str
@@ -151,17 +145,3 @@ class Explanation(_Part):
 
     def concept(self, name: str) -> ConceptReading:
         return next(each for each in self.concepts if each.name == name)
-
-    def write(self, path: Path) -> None:
-        write_json(path, self.model_dump(mode="json"))
-
-    @classmethod
-    def read(cls, path: Path) -> "Explanation":
-        raw = read_json(path)
-        if isinstance(raw, dict):
-            raw.pop("schema", None)
-        try:
-            return cls.model_validate(raw)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}. Explain it again.") from None

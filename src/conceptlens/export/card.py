@@ -3,21 +3,16 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from conceptlens.concepts.concept_set import Kind
 from conceptlens.data.dataset import Task
 from conceptlens.data.images import Fit
 from conceptlens.data.window import Window
+from conceptlens.documents import Document, Part
 from conceptlens.errors import UserError
-from conceptlens.files import file_hash, read_json, write_json
+from conceptlens.files import file_hash
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(allow_inf_nan=False, extra="forbid")
-
-
-class Input(_Part):
+class Input(Part):
     """The one input of the graph."""
 
     name: str
@@ -29,7 +24,7 @@ class Input(_Part):
     window: Window  # which values of deep grey become black and white
 
 
-class Output(_Part):
+class Output(Part):
     """One output of the graph, in the graph's order."""
 
     name: str
@@ -37,7 +32,7 @@ class Output(_Part):
     about: str
 
 
-class ConceptEntry(_Part):
+class ConceptEntry(Part):
     """One column of the concept probabilities, and one map."""
 
     name: str
@@ -46,7 +41,7 @@ class ConceptEntry(_Part):
     text: str
 
 
-class GroupEntry(_Part):
+class GroupEntry(Part):
     """Concepts that belong together: columns `first` up to, not including, `end`."""
 
     name: str
@@ -55,7 +50,7 @@ class GroupEntry(_Part):
     end: int
 
 
-class Check(_Part):
+class Check(Part):
     """How far the file and the run are apart."""
 
     images: int
@@ -64,8 +59,10 @@ class Check(_Part):
     tolerance: float
 
 
-class ExportCard(_Part):
+class ExportCard(Document):
     """The file beside the file."""
+
+    remedy = "Export again."
 
     kind: Literal["conceptlens export"] = "conceptlens export"
     file: str
@@ -84,20 +81,6 @@ class ExportCard(_Part):
     outputs: list[Output]
     check: Check
     versions: dict[str, str]
-
-    def write(self, path: Path) -> None:
-        write_json(path, self.model_dump(mode="json"))
-
-    @classmethod
-    def read(cls, path: Path) -> "ExportCard":
-        raw = read_json(path)
-        if isinstance(raw, dict):
-            raw.pop("schema", None)
-        try:
-            return cls.model_validate(raw)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}. Export again.") from None
 
 
 def card_path(file: Path) -> Path:

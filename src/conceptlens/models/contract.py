@@ -47,6 +47,7 @@ class ConceptModel(nn.Module, ABC):
     space: Space = "logit"  # the space of the bottleneck
     bypass: str | None = None  # what reaches the class besides the concepts, in words; None: nothing does
     has_attention: bool = False
+    fits_images: ClassVar[bool] = True  # whether a stage of the kind `fit` has something to learn from images
     fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
     concept_slot: Tensor  # (K,): which slot each concept reads; a buffer of methods that have slots
 

@@ -8,7 +8,7 @@ Models, ICLR 2023), a real bottleneck whose head is that table.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,6 @@ from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
 from conceptlens.models.contract import IMAGE_VECTOR, ConceptModel, ConceptOutput, Supervision
 
-if TYPE_CHECKING:
-    from conceptlens.models.fitting import FitData
-
 TEMPLATES = ("{class}", "a photo of a {class}", "an image of a {class}", "a close-up of a {class}")
 
 
@@ -31,6 +28,7 @@ class ZeroShot(ConceptModel):
 
     supervision: Supervision = "text"
     uses_image_vector = True
+    fits_images = False
 
     def __init__(
         self,
@@ -71,10 +69,6 @@ class ZeroShot(ConceptModel):
         vectors = [setup.embed([fill(template, name) for name in names]) for template in templates or TEMPLATES]
         self.register_buffer("class_text", F.normalize(torch.stack(vectors).mean(0), dim=-1))
         self.class_text: Tensor
-
-    def fit(self, data: "FitData") -> dict[str, float]:
-        """Nothing is fitted."""
-        return {}
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         image = tokens.aux[IMAGE_VECTOR].to(self.text.dtype)

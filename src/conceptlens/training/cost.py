@@ -72,9 +72,12 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
         inputs, encoding = _encode(session, inputs)
         stored_bytes = inputs.nbytes / len(inputs)
     meet_encoder(pipeline)
-    rest_idle_parameters(pipeline, inputs)
-    optimiser = build_optimiser(pipeline, training, recipe.encoder, training.learning_rate)
-    check_optimiser(pipeline, optimiser)
+    learns = any(parameter.requires_grad for parameter in pipeline.parameters())  # a method may only fit
+    optimiser = None
+    if learns:
+        rest_idle_parameters(pipeline, inputs)
+        optimiser = build_optimiser(pipeline, training, recipe.encoder, training.learning_rate)
+        check_optimiser(pipeline, optimiser)
     weights = class_weights(
         training.loss, session.source.examples.labels[splits.train], len(session.source.classes), session.source.task
     )
@@ -89,6 +92,10 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
 
     def step(number: int) -> None:
         seen = [inputs]
+        if optimiser is None:
+            with torch.inference_mode():
+                pipeline(*seen)
+            return
         if recipe.encoder.store is None:
             images = session.reader.batch(indices).to(device)
             views = draw_views(training.augment, pipeline.regulariser.second_view, len(indices), (0, number))
@@ -118,9 +125,10 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
     everything = sum(parameter.numel() for parameter in pipeline.parameters())
     pieces = training.accumulate * session.processes.count
     steps_per_epoch = max(len(splits.train) // training.batch_size, 1)
-    epochs = sum(stage.epochs or 0 for stage in stages_of(recipe))
+    epochs = sum(1 if stage.kind == "fit" else stage.epochs or 0 for stage in stages_of(recipe))
     seconds = float(np.median(times)) * training.accumulate
-    validation = seconds / 3 * len(splits.val) / max(batch * pieces, 1)  # a forward pass is a third of a step
+    forward = seconds / 3 if learns else seconds  # a forward pass is a third of a step
+    validation = forward * len(splits.val) / max(batch * pieces, 1)
     cache = len(session.source) * 3 * session.reader.size**2 if session.reader.caches else 0
     return Cost(
         images={name: len(getattr(splits, name)) for name in ("train", "val", "test")},

@@ -37,10 +37,12 @@ class FitStage(Stage):
             return
         processes, pipeline, concepts = session.processes, session.pipeline, session.blueprint.concepts
         numbers: dict[str, float] = {}
-        with fit_data(session) as data:
-            if processes.main:
-                numbers = pipeline.model.fit(data)
-        (dropped, *_) = processes.gather(data.dropped)
+        dropped: dict[str, str] = {}
+        if pipeline.model.fits_images:
+            with fit_data(session) as data:
+                if processes.main:
+                    numbers = pipeline.model.fit(data)
+            (dropped, *_) = processes.gather(data.dropped)
         keep = [at for at, name in enumerate(concepts.names) if name not in dropped]
         if dropped and not processes.main:
             pipeline.model.keep(keep)
