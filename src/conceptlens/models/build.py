@@ -55,8 +55,9 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
         blueprint.classes,
         embed,
     )
-    regulariser = REGULARISERS.get(str(recipe.regulariser["name"]))(setup, **_options(recipe.regulariser))
+    # The method draws its weights first: one seed starts it alike under every regulariser.
     model = method(setup, **_options(recipe.method))
+    regulariser = REGULARISERS.get(str(recipe.regulariser["name"]))(setup, **_options(recipe.regulariser))
     stages = recipe.training.stages
     learns = any(part.split(".")[0] == "encoder" for stage in stages for part in stage.train) if stages else True
     if regulariser.acts_on_tokens and not (learns and any(each.requires_grad for each in encoder.parameters())):
