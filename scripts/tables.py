@@ -124,6 +124,24 @@ def explain() -> str:
     return table(["what", "measured", "wanted"], rows)
 
 
+def gpu() -> str:
+    file = read("speed/gpu.json")
+    shares = {name: f"{row['share_of_matmul_rate']:.0%}" for name, row in file["variants"].items()}
+    rows = [["published step, batch 256", f"{file['published']['images_per_second']:,.0f}", "–", "–"]]
+    for name, row in file["variants"].items():
+        words = name.replace("large batch", "batch 256").replace("small batch", "batch 32")
+        rows.append([words, f"{row['images_per_second']:,.0f}", f"{row['ms_per_step']:.1f} ms", shares[name]])
+    return table(["step", "images/s", "a step", "of the matmul rate"], rows)
+
+
+def gpu_goals() -> str:
+    goals = read("speed/gpu.json")["goals"]
+    return table(
+        ["what", "measured", "wanted"],
+        [[name, f"{row['found']:.2f}", f"{row['wanted']:.2f}"] for name, row in goals.items()],
+    )
+
+
 def sparse_head() -> str:
     rows = []
     for row in read("sparse-head/cpu.json")["rows"]:
@@ -151,6 +169,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "builtin-encoder": builtin_encoder,
     "store": store,
     "explain": explain,
+    "gpu": gpu,
+    "gpu-goals": gpu_goals,
     "sparse-head": sparse_head,
 }
 PAGES = (

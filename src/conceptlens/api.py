@@ -1,6 +1,6 @@
 """The functions behind the commands. Each imports what it needs when called, so that `import conceptlens` is quick."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +9,16 @@ if TYPE_CHECKING:
     from conceptlens.compare.plan import Plan
     from conceptlens.data.check import DataReport
     from conceptlens.evaluation.evaluate import Evaluation
+    from conceptlens.evaluation.faithfulness import Faithfulness
+    from conceptlens.evaluation.localisation import Localisation
     from conceptlens.evaluation.predict import PredictionList
     from conceptlens.explain.explain import Explanations
     from conceptlens.export.export import Exported
     from conceptlens.runs import RunFolder
     from conceptlens.training.cost import Cost
     from conceptlens.training.encode import EncodedImages
+    from conceptlens.trust.run import Measured
+    from conceptlens.trust.what_if import WhatIf
 
 Overrides = Sequence[str] | Mapping[str, Any]
 
@@ -137,6 +141,141 @@ def explain(
         show=show,
         opacity=opacity,
     )
+
+
+def localise(
+    run: str | Path,
+    data: Mapping[str, Any] | str | None = None,
+    *,
+    split: str | None = None,
+    where: str = "visible",
+    n: int | None = None,
+    sigma: float | None = None,
+    out: str | Path | None = None,
+) -> "Localisation":
+    """Whether a finished run's maps point at the object, and at the part that each concept speaks of.
+
+    Args:
+        run: The run folder.
+        data: Keys of a recipe's `data` section, or just a source: other data. With `regions` alone, where things are in
+            the run's own images.
+        split: `train`, `val`, `test` or `all`; by default `test` of the run's own data, `all` of other data.
+        where: Judge a concept's map in images in which its region is `visible`, or only where the concept is `present`.
+        n: At most so many images, evenly spread over the split.
+        sigma: Width of the centred blob in sides of the image; that of other images' regions by default.
+        out: File for the result; `localisation.json` in the run folder by default.
+    """
+    from conceptlens.evaluation.localisation import localise_run
+
+    section = {"source": data} if isinstance(data, str) else data
+    return localise_run(run, data=section, split=split, where=where, n=n, sigma=sigma, out=out)
+
+
+def intervene(
+    run: str | Path,
+    *,
+    split: str = "test",
+    by: str = "groups",
+    to: str = "quantile",
+    orders: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    on: Sequence[str] | None = None,
+    instead: str | None = None,
+    threshold: float = 0.9,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Measured":
+    """What a finished run's classes do when concepts are corrected, spoilt or taken from another class.
+
+    Args:
+        run: The run folder; only the scores that it keeps are read, no image.
+        split: Whose predictions; training keeps those of `test`.
+        by: Correct `groups`, single `concepts`, or `parts` at a time.
+        to: A label becomes a `quantile` of the concept's scores, or the `mean` score of images with that label.
+        orders: Of `chance`, `uncertainty`, `influence` and `expected gain`; all by default.
+        classes: Of the counterfactual test; all by default.
+        on: Groups or concepts of that test; the two most influential of each class by default.
+        instead: The class whose mean scores it puts in; all others by default.
+        threshold: It looks at images with a larger probability of the class.
+        out: Folder for the files; `trust/` in the run folder by default.
+        quiet: Show no progress.
+    """
+    from conceptlens.trust.order import POLICIES
+    from conceptlens.trust.run import intervene_run
+
+    return intervene_run(
+        run,
+        split=split,
+        by=by,
+        to=to,
+        orders=POLICIES if orders is None else orders,
+        classes=classes,
+        on=on,
+        instead=instead,
+        threshold=threshold,
+        out=out,
+        note=_note(quiet),
+    )
+
+
+def what_if(run: str | Path, image: str | Path, edits: Sequence[str] = (), *, split: str = "test") -> "WhatIf":
+    """One image with some concepts set by hand, before and after.
+
+    Args:
+        run: The run folder.
+        image: The name of one of the run's images, or any image file.
+        edits: As `granule colour=pink`, `granularity: yes=0.3` or `cell size=mean of Basophil`.
+        split: Of the run's images.
+    """
+    from conceptlens.trust.run import what_if_run
+
+    return what_if_run(run, image, edits, split=split)
+
+
+def leakage(run: str | Path, *, split: str = "test", out: str | Path | None = None, quiet: bool = True) -> "Measured":
+    """Whether a finished run's concepts carry more of the class than their names say.
+
+    Args:
+        run: The run folder; only the scores that it keeps are read, no image.
+        split: Whose predictions; training keeps those of `test`.
+        out: Folder for the files; `trust/` in the run folder by default.
+        quiet: Show no progress.
+    """
+    from conceptlens.trust.run import leakage_run
+
+    return leakage_run(run, split=split, out=out, note=_note(quiet))
+
+
+def _note(quiet: bool) -> Callable[[str], object]:
+    """What says how far a measurement is."""
+    import sys
+
+    return (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+
+
+def faithfulness(
+    run: str | Path,
+    data: Mapping[str, Any] | str | None = None,
+    *,
+    split: str | None = None,
+    n: int = 64,
+    fill: str = "blur",
+    out: str | Path | None = None,
+) -> "Faithfulness":
+    """Whether a finished run's maps show what it used: insertion, deletion, occlusion of parts, noise, random weights.
+
+    Args:
+        run: The run folder.
+        data: As for `localise`.
+        split: As for `localise`.
+        n: At most so many images, evenly spread over the split.
+        fill: What stands where something was taken away: `black`, `mean` or `blur`.
+        out: File for the result; `faithfulness.json` in the run folder by default.
+    """
+    from conceptlens.evaluation.faithfulness import faithfulness_run
+
+    section = {"source": data} if isinstance(data, str) else data
+    return faithfulness_run(run, data=section, split=split, n=n, fill=fill, out=out)
 
 
 def export(

@@ -127,6 +127,45 @@ def _explain(args: argparse.Namespace, _: Words) -> int:
     return 2 if result.failed else 0
 
 
+def _localise(args: argparse.Namespace, words: Words) -> int:
+    section = _data_section(words, args.data)
+    result = api.localise(
+        args.run, section or None, split=args.split, where=args.where, n=args.n, sigma=args.sigma, out=args.out
+    )
+    _say(result.text())
+    if args.faithfulness:
+        _say(api.faithfulness(args.run, section or None, split=args.split, n=args.faithfulness, fill=args.fill).text())
+    return 0
+
+
+def _intervene(args: argparse.Namespace, _: Words) -> int:
+    if args.image:
+        _say(api.what_if(args.run, args.image, args.set or [], split=args.split).text())
+        return 0
+    if args.set:
+        raise UserError("--set edits one image: name it, as `conceptlens intervene RUN IMAGE --set group=value`.")
+    result = api.intervene(
+        args.run,
+        split=args.split,
+        by=args.by,
+        to=args.to,
+        orders=[word.strip() for word in args.order.split(",") if word.strip()] if args.order else None,
+        classes=[args.class_] if args.class_ else None,
+        on=args.on,
+        instead=args.instead,
+        threshold=args.threshold,
+        out=args.out,
+        quiet=args.quiet,
+    )
+    _say(result.text())
+    return 0
+
+
+def _leakage(args: argparse.Namespace, _: Words) -> int:
+    _say(api.leakage(args.run, split=args.split, out=args.out, quiet=args.quiet).text())
+    return 0
+
+
 def _export(args: argparse.Namespace, _: Words) -> int:
     _say(api.export(args.run, format=args.format, out=args.out, size=args.size).text())
     return 0
@@ -265,6 +304,61 @@ def _explain_arguments(parser: _Parser) -> None:
     parser.add_argument("--show", default="all", help="which of them: right, wrong, uncertain or all")
 
 
+def _localise_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("--data", help="other data: a folder, a table, a built-in name; the run's own if not given")
+    parser.add_argument("--split", help="train, val, test or all; test of the run's own data, all of other data")
+    parser.add_argument(
+        "--where",
+        default="visible",
+        help="judge maps where the region is visible, or only where the concept is present",
+    )
+    parser.add_argument("--n", type=int, help="at most so many images")
+    parser.add_argument(
+        "--sigma", type=float, help="width of the centred blob in sides of the image; fitted if not given"
+    )
+    parser.add_argument("--out", help="file for the result; localisation.json in the run folder if not given")
+    parser.add_argument(
+        "--faithfulness", type=int, metavar="N", help="also insertion, deletion, occlusion, noise on N images: slower"
+    )
+    parser.add_argument(
+        "--fill", default="blur", choices=("black", "mean", "blur"), help="what stands where cells were taken away"
+    )
+    parser.epilog = (
+        "Regions come from the recipe's data.regions, or from here: --data.regions.masks FOLDER "
+        "--data.regions.mask_files '{object: \"{name}_mask.png\"}' --data.regions.boxes boxes.csv (see "
+        "docs/localisation.md)."
+    )
+
+
+def _intervene_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("image", nargs="?", help="one image, by its name in the run or as a file; all if not given")
+    parser.add_argument(
+        "--set",
+        action="append",
+        help="of one image: 'granule colour=pink', 'granularity: yes=0.3', 'cell size=mean of Basophil'; may be "
+        "given again",
+    )
+    parser.add_argument("--by", default="groups", help="correct groups, concepts or parts at a time")
+    parser.add_argument("--order", help="of chance, uncertainty, influence and 'expected gain', by commas; all if none")
+    parser.add_argument("--to", default="quantile", help="a label as a quantile of the scores, or as their mean")
+    parser.add_argument("--class", dest="class_", help="of the counterfactual test; all classes if not given")
+    parser.add_argument("--on", action="append", help="a group or concept of that test; may be given again")
+    parser.add_argument("--instead", help="the class whose mean scores are put in; all others if not given")
+    parser.add_argument("--threshold", type=float, default=0.9, help="look at images the class is surer of than this")
+    parser.add_argument("--split", default="test", help="whose predictions; training keeps those of test")
+    parser.add_argument("--out", help="folder for the files; trust/ in the run folder if not given")
+    _quiet(parser)
+
+
+def _leakage_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("--split", default="test", help="whose predictions; training keeps those of test")
+    parser.add_argument("--out", help="folder for the files; trust/ in the run folder if not given")
+    _quiet(parser)
+
+
 def _export_arguments(parser: _Parser) -> None:
     parser.add_argument("run", help="the run folder")
     parser.add_argument("--format", default="torch", help="torch (a .pt2 file for torch.export.load) or onnx")
@@ -316,6 +410,15 @@ COMMANDS = {
     "explain": Command(
         "why a run says what it says of images: a sentence, maps, pictures", _explain_arguments, _explain
     ),
+    "localise": Command(
+        "whether a run's maps point at the object and at the part of each concept", _localise_arguments, _localise
+    ),
+    "intervene": Command(
+        "correct concepts of a run's images, or set those of one, and see the class", _intervene_arguments, _intervene
+    ),
+    "leakage": Command(
+        "whether a run's concepts carry more of the class than their names say", _leakage_arguments, _leakage
+    ),
     "export": Command("a run as one file that runs without conceptlens", _export_arguments, _export),
     "compare": Command("recipes × data sets × seeds: one table with intervals and tests", _compare_arguments, _compare),
     "report": Command("write a run's report.html again", _report_arguments, _report),
@@ -326,6 +429,7 @@ TAKES_SETTINGS = {
     "train": "--",
     "encode": "--",
     "evaluate": "--data",
+    "localise": "--data",
     "data check": "--data",
 }  # settings begin with this
 

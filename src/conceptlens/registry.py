@@ -28,6 +28,7 @@ METHODS = Registry(
     {
         "ivq-cbm": "conceptlens.models.ivq_cbm:IVQCBM",
         "ivq-cbm-released": "conceptlens.models.ivq_cbm:IVQCBM",
+        "magnet-cbm": "conceptlens.models.ivq_cbm:IVQCBM",
         "cbm": "conceptlens.models.cbm:CBM",
         "cbm-sequential": "conceptlens.models.cbm:CBM",
         "cbm-independent": "conceptlens.models.cbm:CBM",
@@ -40,6 +41,15 @@ METHODS = Registry(
         "pcbm-text": "conceptlens.models.pcbm:PCBMText",
         "pcbm-text-h": "conceptlens.models.pcbm:PCBMText",
         "lf-cbm": "conceptlens.models.lf_cbm:LFCBM",
+        "dot-cbm": "conceptlens.models.dot_cbm:DOTCBM",
+        "labo": "conceptlens.models.labo:LaBo",
+        "labo-released": "conceptlens.models.labo:LaBo",
+        "cem": "conceptlens.models.cem:CEM",
+        "coop-cbm": "conceptlens.models.coop_cbm:CoopCBM",
+        "coop-cbm-released": "conceptlens.models.coop_cbm:CoopCBM",
+        "mvp-cbm": "conceptlens.models.mvp_cbm:MVPCBM",
+        "mvp-cbm-released": "conceptlens.models.mvp_cbm:MVPCBM",
+        "clear": "conceptlens.models.clear:CLEAR",
     },
 )
 

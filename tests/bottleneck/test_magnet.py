@@ -36,10 +36,11 @@ def test_equals_naive_loops(temperature: float) -> None:
     torch.manual_seed(0)
     magnet = Magnet(4, 5, temperature=temperature).double()
     patches = torch.randn(2, 6, 5, dtype=torch.float64)
-    slots, assignment = magnet(patches)
+    slots, weights, assignment = magnet(patches)
     a, m = naive(patches, magnet.queries.detach(), temperature)
     torch.testing.assert_close(assignment, a)
     torch.testing.assert_close(slots, m)
+    torch.testing.assert_close(weights, assignment.transpose(1, 2))
     torch.testing.assert_close(assignment.sum(-1), torch.ones(2, 6, dtype=torch.float64))
 
 
@@ -48,8 +49,9 @@ def test_mean_pooling_is_the_sum_over_the_mass() -> None:
     summed, averaged = Magnet(3, 4), Magnet(3, 4, pooling="mean")
     averaged.load_state_dict(summed.state_dict())
     patches = torch.randn(2, 7, 4)
-    slots, assignment = summed(patches)
+    slots, _, assignment = summed(patches)
     torch.testing.assert_close(averaged(patches)[0], slots / assignment.sum(1).unsqueeze(-1))
+    torch.testing.assert_close(averaged(patches)[1].sum(-1), torch.ones(2, 3))
 
 
 def test_lower_bound_of_the_largest_weight() -> None:
@@ -70,7 +72,7 @@ def test_calibration_reaches_the_wanted_entropy(target: float) -> None:
     patches = torch.randn(5, 20, 8) * 30 + 3
     magnet.prepare([patches])
     with torch.no_grad():
-        assert float(entropy_share(magnet(patches)[1])) == pytest.approx(target, abs=0.01)
+        assert float(entropy_share(magnet(patches)[2])) == pytest.approx(target, abs=0.01)
 
 
 def test_raw_tokens_make_the_assignment_one_hot_and_calibration_does_not() -> None:
@@ -78,10 +80,10 @@ def test_raw_tokens_make_the_assignment_one_hot_and_calibration_does_not() -> No
     torch.manual_seed(0)
     patches = torch.randn(4, 49, 768)
     raw = Magnet(7, 768)
-    assert float(raw(patches)[1].detach().amax(-1).mean()) > 0.95
+    assert float(raw(patches)[2].detach().amax(-1).mean()) > 0.95
     calibrated = Magnet(7, 768, temperature="calibrate", token_norm="layer", query_init="kmeans")
     calibrated.prepare([patches])
-    _, assignment = calibrated(patches)
+    _, _, assignment = calibrated(patches)
     assert float(assignment.detach().amax(-1).mean()) < 0.9
     assert float((assignment.detach().mean((0, 1)) * 7).min()) > 0.05  # every slot is fed
 
@@ -109,6 +111,48 @@ def test_refill_feeds_an_empty_slot() -> None:
 def test_one_slot_needs_no_calibration() -> None:
     magnet = Magnet(1, 4, temperature="calibrate")
     magnet.prepare([torch.randn(2, 3, 4)])
-    slots, assignment = magnet(torch.ones(2, 3, 4))
+    slots, _, assignment = magnet(torch.ones(2, 3, 4))
     torch.testing.assert_close(slots, torch.full((2, 1, 4), 3.0))
     assert assignment.shape == (2, 3, 1)
+
+
+def test_the_product_weighs_a_patch_by_both_softmaxes() -> None:
+    torch.manual_seed(0)
+    magnet = Magnet(3, 4, pooling="product", spare=2, temperature=0.8).double()
+    with torch.no_grad():
+        magnet.log_patch_temperature.fill_(math.log(2.5))
+    patches = torch.randn(2, 6, 4, dtype=torch.float64)
+    slots, weights, assignment = magnet(patches)
+    assert assignment.shape == (2, 6, 5)
+    assert weights.shape == (2, 3, 6)
+    for image in range(2):
+        distance = torch.cdist(patches[image], magnet.queries.detach()) ** 2  # (L, S + spare)
+        over_slots = torch.exp(-distance / 0.8) / torch.exp(-distance / 0.8).sum(1, keepdim=True)
+        over_patches = torch.exp(-distance / 2.5) / torch.exp(-distance / 2.5).sum(0, keepdim=True)
+        wanted = (over_slots * over_patches)[:, :3]
+        wanted = wanted / wanted.sum(0)
+        torch.testing.assert_close(weights[image], wanted.T)
+        torch.testing.assert_close(slots[image], wanted.T @ patches[image])
+
+
+def test_both_temperatures_are_calibrated() -> None:
+    torch.manual_seed(0)
+    magnet = Magnet(
+        4, 8, temperature="calibrate", target_entropy=0.4, patch_entropy=0.7, pooling="product", spare=1,
+        token_norm="layer", query_init="kmeans",
+    )  # fmt: skip
+    patches = torch.randn(6, 20, 8) * 3
+    magnet.prepare([patches[:4], patches[4:]])
+    z = magnet.normalise(patches)
+    looks = -(torch.cdist(z, magnet.queries.detach().expand(6, -1, -1)) ** 2) / magnet.log_patch_temperature.exp()
+    assert float(entropy_share(looks[..., :4].transpose(1, 2).softmax(-1))) == pytest.approx(0.7, abs=0.01)
+    assert float(entropy_share(magnet(patches)[2])) == pytest.approx(0.4, abs=0.01)
+
+
+def test_spare_slots_take_patches_from_the_others() -> None:
+    magnet = Magnet(1, 2, spare=1, pooling="mean")
+    with torch.no_grad():
+        magnet.queries.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    patches = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    near, far = 1 / (1 + math.exp(-2)), 1 / (1 + math.exp(2))
+    torch.testing.assert_close(magnet(patches)[1], torch.tensor([[[near, far]]]))

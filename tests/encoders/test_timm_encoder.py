@@ -230,6 +230,6 @@ def test_a_size_the_model_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: Any, **settings: Any) -> None:
         raise AssertionError("Input height (70) doesn't match model (160)")
 
-    monkeypatch.setattr(encoder.model, "forward_intermediates", refuse)
+    monkeypatch.setattr(encoder.model, "_pos_embed", refuse)
     with pytest.raises(UserError, match=r"cannot read images of 70 × 70 pixels.*Its own size is 160"):
         encoder.grid(70, 70)

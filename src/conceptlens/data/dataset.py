@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,15 @@ class Annotation:
     boxes: Mapping[str, tuple[float, float, float, float]] = field(
         default_factory=dict
     )  # part or "object" → x0, y0, x1, y1
+    size: tuple[int, int] | None = None  # width and height of that image, where the source knows it without reading
+
+
+class Places(Protocol):
+    """Known truth about places in the images of a source, beside its labels (see `region_files`)."""
+
+    names: tuple[str, ...]  # every part that is known in some image
+
+    def annotation(self, index: int) -> Annotation | None: ...
 
 
 class DataSource(ABC):
@@ -71,6 +80,7 @@ class DataSource(ABC):
     task: Task
     examples: Examples
     window: Window = "file"  # which values of deep grey become black and white
+    places: Places | None = None  # where things are, if a recipe's `data.regions` says so
 
     @abstractmethod
     def read(self, index: int) -> Image.Image:
@@ -81,8 +91,13 @@ class DataSource(ABC):
         return self.read(index)
 
     def annotation(self, index: int) -> Annotation | None:
-        """Known truth about places in the image, where the source has it."""
-        return None
+        """Known truth about places in the image, where there is any."""
+        return None if self.places is None else self.places.annotation(index)
+
+    @property
+    def region_names(self) -> tuple[str, ...]:
+        """Every part, or `object`, that `annotation` knows in some image."""
+        return () if self.places is None else self.places.names
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -169,7 +169,12 @@ class Shapes(DataSource):
             keypoints={name: _centre(mask) for name, mask in masks.items() if name in PARTS},
             masks=masks,
             boxes={name: _box(mask) for name, mask in masks.items()},
+            size=(self.config.size, self.config.size),
         )
+
+    @property
+    def region_names(self) -> tuple[str, ...]:
+        return ("object", *PARTS, *(["shortcut"] if self.config.shortcut else []))
 
     def _chance(self, kind: int, at: int) -> npt.NDArray[np.float64]:
         """Numbers (N,) from 0 to 1 that depend on the seed, the kind of chance and the axis alone."""

@@ -11,9 +11,10 @@ from conceptlens.data.findings import Problems
 from conceptlens.data.folder import Folder
 from conceptlens.data.hf import HuggingFace, is_saved
 from conceptlens.data.npy import IMAGES, NpyPair
+from conceptlens.data.region_files import region_files
 from conceptlens.data.table import Table
 from conceptlens.errors import UserError, did_you_mean, unknown_name
-from conceptlens.recipe.schema import DataConfig
+from conceptlens.recipe.schema import DataConfig, RegionsConfig
 
 BUILTIN = ("blood-cells", "shapes")
 HUB = "hf:"
@@ -39,6 +40,13 @@ def open_source(
         source, whole = open_source(config, concepts.whole, problems)
         source.examples = source.examples.with_concepts(concepts.columns)
         return source, whole.subset(concepts.columns)
+    source, vocabulary = _open(config, concepts, problems)
+    if config.regions != RegionsConfig():
+        source.places = region_files(config.regions, source, table=config.source)
+    return source, vocabulary
+
+
+def _open(config: DataConfig, concepts: ConceptSet | None, problems: Problems | None) -> tuple[DataSource, ConceptSet]:
     kind = _kind(config)
     rename = config.rename
     if kind in ("builtin", "npy") and (rename.classes or rename.columns or rename.values):

@@ -8,7 +8,7 @@ patches of the background, where it would spoil the concepts' maps.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from conceptlens.encoders.contract import Cut, Encoder, Tokens
 from conceptlens.encoders.conv_stem import STRIDE, ConvStem
-from conceptlens.encoders.layer_choice import choose_layers
+from conceptlens.encoders.layer_choice import Layers, choose_layers, pack, run_blocks, unpack
 from conceptlens.encoders.transformer_block import Block
 from conceptlens.encoders.weights_file import load_weights, read_weights
 from conceptlens.errors import UserError
@@ -59,7 +59,7 @@ class BuiltinViT(Encoder):
         registers: Register tokens beside the class token.
         text_width: Width of the text tower's vectors with which the class token is aligned; 0 for none.
         drop_path: Share of images that skip a branch of the last block in training; smaller in earlier blocks.
-        layers: Blocks whose patches are handed on besides the last.
+        layers: Blocks whose patches are handed on besides the last; `all`: of every one.
         final_norm: Take patches after the final norm, or before it; the class token always passes it.
         pretrained: Start from the package's trained weights where it has them; from torch's generator otherwise.
         weights: A local .safetensors file to start from instead.
@@ -81,7 +81,7 @@ class BuiltinViT(Encoder):
         registers: int = 4,
         text_width: int = TEXT_WIDTH,
         drop_path: float = 0.0,
-        layers: Sequence[int] | None = None,
+        layers: Layers | None = None,
         final_norm: bool = False,
         pretrained: bool = True,
         weights: str | Path | None = None,
@@ -137,18 +137,18 @@ class BuiltinViT(Encoder):
         load_weights(self, state, source=str(path), hint=hint)
 
     def tokens(self, images: Tensor) -> Tokens:
-        x = self._enter(images)
-        return self._leave(x, self.trunk, self.grid(images.shape[-2], images.shape[-1]))
+        x, left = run_blocks(self._enter(images), self.trunk, self.layers)
+        return self._leave(x, left, self.grid(images.shape[-2], images.shape[-1]))
 
     def before(self, images: Tensor, blocks: int) -> Tensor:
-        x = self._enter(images)
-        for block in self.trunk[: len(self.trunk) - blocks]:
-            x = block(x)
-        return x
+        first = len(self.trunk) - blocks
+        return pack(*run_blocks(self._enter(images), self.trunk[:first], self.layers), first)
 
     def after(self, entering: Tensor, cut: Cut) -> Tokens:
         first = len(self.trunk) - cut.blocks
-        return self._leave(entering, self.trunk[first:], cut.grid, first)
+        x, before = unpack(entering, self.layers, first)
+        x, behind = run_blocks(x, self.trunk[first:], self.layers, first)
+        return self._leave(x, {**before, **behind}, cut.grid)
 
     def _enter(self, images: Tensor) -> Tensor:
         """Class token, registers and patches with their positions, (B, 1 + R + L, D)."""
@@ -157,18 +157,17 @@ class BuiltinViT(Encoder):
         prefix = torch.cat([self.class_token, self.registers], 1)
         return torch.cat([prefix.expand(len(images), -1, -1).to(patches.dtype), patches], 1)
 
-    def _leave(self, x: Tensor, blocks: Iterable[nn.Module], grid: tuple[int, int], first: int = 0) -> Tokens:
-        """Through the blocks, of which the first is number `first`, to tokens."""
+    def _leave(self, x: Tensor, left: dict[int, Tensor], grid: tuple[int, int]) -> Tokens:
+        """Tokens from what left the last block and the chosen ones."""
         start = 1 + self.registers.shape[1]
-        handed_on: dict[int, Tensor] = {}
-        for number, block in enumerate(blocks, first):
-            x = block(x)
-            if number in self.layers:
-                handed_on[number] = self._choose_norm(x[:, start:])
-        if missing := [layer for layer in self.layers if layer not in handed_on]:
-            raise UserError(f"encoder.layers: layer {missing[0]} lies before the stored tokens. Train more blocks.")
-        layers = tuple(handed_on[layer] for layer in self.layers)
-        return Tokens(self._choose_norm(x[:, start:]), grid, self.norm(x[:, 0]), layers)
+        chosen = [self._choose_norm(left[layer]) for layer in self.layers]
+        return Tokens(
+            self._choose_norm(x[:, start:]),
+            grid,
+            self.norm(x[:, 0]),
+            tuple(layer[:, start:] for layer in chosen),
+            layer_cls=tuple(layer[:, 0] for layer in chosen),
+        )
 
     def _choose_norm(self, patches: Tensor) -> Tensor:
         return self.norm(patches) if self.final_norm else patches

@@ -20,6 +20,7 @@ class Tokens:
     cls: Tensor | None = None  # (B, D): the class token, or the mean of the patches for a network without one
     layers: tuple[Tensor, ...] = ()  # patches of the layers asked for, (B, L, D) each
     aux: dict[str, Tensor] = field(default_factory=dict)  # named companions, such as a second encoder's vector
+    layer_cls: tuple[Tensor, ...] = ()  # class tokens of those layers, (B, D) each, or the means of their patches
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Encoder(nn.Module, ABC):
     text: str | None = None  # the text encoder whose vectors `embed` is aligned with, if any
     structure: str | None = None  # JSON that builds it again where its name stands for files outside of the run
     cut: Cut | None = None  # where stored tokens enter, if they may come in place of images
+    layers: tuple[int, ...] = ()  # blocks whose tokens are handed on besides the last, from 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +97,10 @@ class Encoder(nn.Module, ABC):
         return found
 
     def before(self, images: Tensor, blocks: int) -> Tensor:
-        """Normalised images → what enters the last `blocks` blocks, (B, N, D); 0: what leaves the last one."""
+        """Normalised images → what enters the last `blocks` blocks, (B, N, D); 0: what leaves the last one.
+
+        Where layers that lie before are handed on, their tokens follow: see `layer_choice`.
+        """
         raise UserError(f"encoder.store: {self.name} cannot be cut between its blocks. Leave encoder.store empty.")
 
     def after(self, entering: Tensor, cut: Cut) -> Tokens:

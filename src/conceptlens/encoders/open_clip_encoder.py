@@ -1,7 +1,7 @@
 """`open_clip/…`: image towers of CLIP models as encoders; which names there are, `open_clip_files` says."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from conceptlens.encoders.contract import Cut, Encoder, Tokens
-from conceptlens.encoders.layer_choice import choose_layers
+from conceptlens.encoders.layer_choice import Layers, choose_layers, pack, run_blocks, unpack
 from conceptlens.encoders.open_clip_files import HUB, LOCAL, Published, resolve, split
 from conceptlens.encoders.open_clip_towers import build_image_tower, load_tower
 from conceptlens.encoders.timm_structure import is_head
@@ -23,7 +23,7 @@ def make_open_clip(
     name: str,
     *,
     image_size: int | None = None,
-    layers: Sequence[int] | None = None,
+    layers: Layers | None = None,
     final_norm: bool = False,
     pretrained: bool = True,
     weights: str | Path | None = None,
@@ -34,7 +34,7 @@ def make_open_clip(
     Args:
         name: `open_clip/…`.
         image_size: Side in pixels; the model's own if not given. Positions are interpolated.
-        layers: Blocks whose patches are handed on besides the last.
+        layers: Blocks whose patches are handed on besides the last; `all`: of every one.
         final_norm: Take patches after the tower's final norm, or before it.
         pretrained: Start from the weights that the name stands for.
         weights: A local .safetensors file of the whole CLIP to start from instead.
@@ -77,7 +77,7 @@ class OpenClipViT(Encoder):
     """open_clip's own ViT. Its class vector, after the final norm, is what open_clip projects to the joint space."""
 
     def __init__(
-        self, model: Published, tower: Any, image_size: int | None, layers: Sequence[int] | None, final_norm: bool
+        self, model: Published, tower: Any, image_size: int | None, layers: Layers | None, final_norm: bool
     ) -> None:
         super().__init__()
         self.name, self.mean, self.std = model.name, model.mean, model.std
@@ -99,17 +99,18 @@ class OpenClipViT(Encoder):
         return height // patch[0], width // patch[1]
 
     def tokens(self, images: Tensor) -> Tokens:
-        return self._leave(self._enter(images), self.blocks(), self.grid(images.shape[-2], images.shape[-1]))
+        x, left = run_blocks(self._enter(images), self.blocks(), self.layers)
+        return self._leave(x, left, self.grid(images.shape[-2], images.shape[-1]))
 
     def before(self, images: Tensor, blocks: int) -> Tensor:
-        x = self._enter(images)
-        for block in self.blocks()[: len(self.blocks()) - blocks]:
-            x = block(x)
-        return x
+        first = len(self.blocks()) - blocks
+        return pack(*run_blocks(self._enter(images), self.blocks()[:first], self.layers), first)
 
     def after(self, entering: Tensor, cut: Cut) -> Tokens:
         first = len(self.blocks()) - cut.blocks
-        return self._leave(entering, self.blocks()[first:], cut.grid, first)
+        x, before = unpack(entering, self.layers, first)
+        x, behind = run_blocks(x, self.blocks()[first:], self.layers, first)
+        return self._leave(x, {**before, **behind}, cut.grid)
 
     def _enter(self, images: Tensor) -> Tensor:
         """Class token and patches with their positions, (B, 1 + L, D)."""
@@ -120,17 +121,12 @@ class OpenClipViT(Encoder):
         x: Tensor = tower.ln_pre(tower.patch_dropout(torch.cat([start, patches], 1) + positions.to(patches.dtype)))
         return x
 
-    def _leave(self, x: Tensor, blocks: Iterable[nn.Module], grid: tuple[int, int], first: int = 0) -> Tokens:
-        """Through the blocks, of which the first is number `first`, to tokens."""
-        handed_on: dict[int, Tensor] = {}
-        for number, block in enumerate(blocks, first):
-            x = block(x)
-            if number in self.layers:
-                handed_on[number] = self._choose_norm(x[:, 1:])
-        if missing := [layer for layer in self.layers if layer not in handed_on]:
-            raise UserError(f"encoder.layers: layer {missing[0]} lies before the stored tokens. Train more blocks.")
+    def _leave(self, x: Tensor, left: dict[int, Tensor], grid: tuple[int, int]) -> Tokens:
+        """Tokens from what left the last block and the chosen ones."""
+        chosen = [self._choose_norm(left[layer]) for layer in self.layers]
         pooled: Tensor = self.visual._pool(x)[0]
-        return Tokens(self._choose_norm(x[:, 1:]), grid, pooled, tuple(handed_on[layer] for layer in self.layers))
+        layers, layer_cls = tuple(layer[:, 1:] for layer in chosen), tuple(layer[:, 0] for layer in chosen)
+        return Tokens(self._choose_norm(x[:, 1:]), grid, pooled, layers, layer_cls=layer_cls)
 
     def _choose_norm(self, patches: Tensor) -> Tensor:
         return self.visual.ln_post(patches) if self.final_norm else patches
@@ -152,7 +148,7 @@ class OpenClipTrunk(TimmTokens):
     """An image tower around a timm trunk, as BiomedCLIP's and SigLIP's: read like any timm model, pooled like CLIP."""
 
     def __init__(
-        self, model: Published, tower: Any, image_size: int | None, layers: Sequence[int] | None, final_norm: bool
+        self, model: Published, tower: Any, image_size: int | None, layers: Layers | None, final_norm: bool
     ) -> None:
         super().__init__()
         self.name, self.mean, self.std = model.name, model.mean, model.std

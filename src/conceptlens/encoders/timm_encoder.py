@@ -5,13 +5,14 @@ How its tokens are read: `timm_tokens`. Weights are read by `weights_file`.
 
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from conceptlens.encoders.layer_choice import Layers
 from conceptlens.encoders.timm_structure import is_head, strip_head
 from conceptlens.encoders.timm_tokens import TimmTokens
 from conceptlens.encoders.weights_file import load_weights, read_weights
@@ -86,7 +87,8 @@ class TimmEncoder(TimmTokens):
     Args:
         name: A name of timm's, with or without the tag of its weights and the prefix `timm/`.
         image_size: Side in pixels; the model's own if not given.
-        layers: Blocks whose patches are handed on besides the last; they must share the last one's shape.
+        layers: Blocks whose patches are handed on besides the last; they must share the last one's shape. `all`: of
+            every one that does.
         final_norm: Take patches after the model's final norm, where it has one, or before it.
         pretrained: Start from published weights.
         weights: A local .safetensors file to start from instead.
@@ -98,7 +100,7 @@ class TimmEncoder(TimmTokens):
         name: str,
         *,
         image_size: int | None = None,
-        layers: Sequence[int] | None = None,
+        layers: Layers | None = None,
         final_norm: bool = False,
         pretrained: bool = True,
         weights: str | Path | None = None,

@@ -3,6 +3,7 @@
 A ViT gives its patch tokens; the last map of a CNN or of a Swin serves as patches.
 """
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from conceptlens.encoders.contract import Cut, Encoder, Tokens
-from conceptlens.encoders.layer_choice import choose_layers
+from conceptlens.encoders.layer_choice import Layers, choose_layers, pack, run_blocks, unpack
 from conceptlens.encoders.timm_structure import split_model
 from conceptlens.errors import UserError
 
@@ -20,7 +21,7 @@ class TimmTokens(Encoder):
 
     model: Any
 
-    def _settle(self, layers: Sequence[int] | None, final_norm: bool) -> None:
+    def _settle(self, layers: Layers | None, final_norm: bool) -> None:
         """What follows from the model once its weights are loaded and `image_size` is set."""
         from timm.models.vision_transformer import VisionTransformer
 
@@ -30,12 +31,14 @@ class TimmTokens(Encoder):
         self._grids: dict[tuple[int, int], tuple[int, int]] = {}
         self.width = self._probe(self.image_size, self.image_size).patches.shape[-1]
 
-    def _check_layers(self, layers: Sequence[int] | None) -> tuple[int, ...]:
+    def _check_layers(self, layers: Layers | None) -> tuple[int, ...]:
         if not layers:
             return ()
         if not hasattr(self.model, "forward_intermediates"):
             raise UserError(f"encoder.layers: {self.name} does not hand on its layers. Leave encoder.layers empty.")
         shapes = [(info["num_chs"], info["reduction"]) for info in self.model.feature_info]
+        if layers == "all":
+            return tuple(layer for layer, shape in enumerate(shapes) if shape == shapes[-1])
         chosen = choose_layers(layers, len(shapes), self.name)
         for layer in chosen:
             if shapes[layer] != shapes[-1]:
@@ -51,49 +54,71 @@ class TimmTokens(Encoder):
         if not len(images):  # windows and batch norms cannot divide nothing
             grid = self.grid(images.shape[-2], images.shape[-1])
             empty = images.new_zeros(0, grid[0] * grid[1], self.width)
-            return Tokens(empty, grid, empty.mean(1), (empty,) * len(self.layers))
+            cls = empty.mean(1)
+            return Tokens(empty, grid, cls, (empty,) * len(self.layers), layer_cls=(cls,) * len(self.layers))
+        if self._is_plain_vit:  # its patches are a list already: as a map they would be copied there and back
+            x, left = run_blocks(self._enter(images), self.model.blocks, self.layers)
+            return self._leave(x, left, self.model.patch_embed.dynamic_feat_size(tuple(images.shape[-2:])))
         if not hasattr(self.model, "forward_intermediates"):
             return self._from_map(self.model.forward_features(images))
         last = len(self.model.feature_info) - 1
         indices = sorted({*self.layers, last})
-        if self._is_plain_vit:  # its patches are a list already: as a map they would be copied there and back
-            final, patches = self.model.forward_intermediates(
-                images, indices=indices, norm=self.final_norm, output_fmt="NLC"
-            )
-            by_layer = dict(zip(indices, patches, strict=True))
-            grid = self.model.patch_embed.dynamic_feat_size((images.shape[-2], images.shape[-1]))
-            layers = tuple(by_layer[layer] for layer in self.layers)
-            cls = final[:, 0] if self.model.cls_token is not None else by_layer[last].mean(1)
-            return Tokens(by_layer[last], grid, cls, layers)
-        final, maps = self.model.forward_intermediates(images, indices=indices, norm=self.final_norm, output_fmt="NCHW")
-        by_layer = dict(zip(indices, (_flat(layer) for layer in maps), strict=True))
-        layers = tuple(by_layer[layer] for layer in self.layers)
+        prefix = {"return_prefix_tokens": True} if self.layers and self._tells_prefix() else {}
+        final, found = self.model.forward_intermediates(
+            images, indices=indices, norm=self.final_norm, output_fmt="NCHW", **prefix
+        )
+        maps = dict(zip(indices, (layer[0] if prefix else layer for layer in found), strict=True))
+        patches = {layer: _flat(each) for layer, each in maps.items()}
+        starts = {layer: each[1][:, 0] for layer, each in zip(indices, found, strict=True)} if prefix else {}
+        layers = tuple(patches[layer] for layer in self.layers)
+        layer_cls = tuple(starts[layer] if prefix else patches[layer].mean(1) for layer in self.layers)
         if not isinstance(final, Tensor) or (final.ndim != 3 and getattr(self.model, "norm", None) is None):
             read = self._from_map(final)
-            return Tokens(read.patches, read.grid, read.cls, layers)
-        grid = (int(maps[-1].shape[-2]), int(maps[-1].shape[-1]))
-        patches = by_layer[last]
+            return Tokens(read.patches, read.grid, read.cls, layers, layer_cls=layer_cls)
+        grid = (int(maps[last].shape[-2]), int(maps[last].shape[-1]))
         has_class_token = final.ndim == 3 and getattr(self.model, "cls_token", None) is not None
-        return Tokens(patches, grid, final[:, 0] if has_class_token else patches.mean(1), layers)
+        cls = final[:, 0] if has_class_token else patches[last].mean(1)
+        return Tokens(patches[last], grid, cls, layers, layer_cls=layer_cls)
 
-    def _plain_vit(self, blocks: int) -> Any:
-        """The model, if it is a ViT whose blocks need nothing but their input."""
-        if not self._is_plain_vit or self.layers:
-            return super().before(torch.empty(0), blocks)  # refuses
-        return self.model
+    def _tells_prefix(self) -> bool:
+        """Whether the model has a class token and hands it on with each layer."""
+        known = inspect.signature(self.model.forward_intermediates).parameters
+        return "return_prefix_tokens" in known and getattr(self.model, "cls_token", None) is not None
+
+    def _enter(self, images: Tensor) -> Tensor:
+        """What enters the first block of a plain ViT, (B, prefix + L, D)."""
+        model = self.model
+        images = images.to(next(model.parameters()).dtype)
+        return model.norm_pre(model.patch_drop(model._pos_embed(model.patch_embed(images))))  # type: ignore[no-any-return]
+
+    def _leave(self, x: Tensor, left: dict[int, Tensor], grid: tuple[int, int]) -> Tokens:
+        """Tokens of a plain ViT from what left its last block and the chosen ones."""
+        model = self.model
+        start, has_class_token = model.num_prefix_tokens, model.cls_token is not None
+        final = model.norm(x)
+        patches = (final if self.final_norm else x)[:, start:]
+        chosen = [model.norm(left[layer]) if self.final_norm else left[layer] for layer in self.layers]
+        return Tokens(
+            patches,
+            grid,
+            final[:, 0] if has_class_token else patches.mean(1),
+            tuple(layer[:, start:] for layer in chosen),
+            layer_cls=tuple(layer[:, 0] if has_class_token else layer[:, start:].mean(1) for layer in chosen),
+        )
 
     def before(self, images: Tensor, blocks: int) -> Tensor:
-        model = self._plain_vit(blocks)
-        images = images.to(next(model.parameters()).dtype)
-        x: Tensor = model.norm_pre(model.patch_drop(model._pos_embed(model.patch_embed(images))))
-        return model.blocks[: len(model.blocks) - blocks](x)  # type: ignore[no-any-return]
+        if not self._is_plain_vit:  # only its blocks need nothing but their input
+            return super().before(images, blocks)
+        first = len(self.model.blocks) - blocks
+        return pack(*run_blocks(self._enter(images), self.model.blocks[:first], self.layers), first)
 
     def after(self, entering: Tensor, cut: Cut) -> Tokens:
-        model = self._plain_vit(cut.blocks)
-        x = model.blocks[len(model.blocks) - cut.blocks :](entering.to(next(model.parameters()).dtype))
-        final = model.norm(x)
-        patches = (final if self.final_norm else x)[:, model.num_prefix_tokens :]
-        return Tokens(patches, cut.grid, final[:, 0] if model.cls_token is not None else patches.mean(1))
+        if not self._is_plain_vit:
+            return super().after(entering, cut)
+        first = len(self.model.blocks) - cut.blocks
+        x, before = unpack(entering.to(next(self.model.parameters()).dtype), self.layers, first)
+        x, behind = run_blocks(x, self.model.blocks[first:], self.layers, first)
+        return self._leave(x, {**before, **behind}, cut.grid)
 
     def _from_map(self, final: Any) -> Tokens:
         """Tokens from the last feature map of a network without a final norm."""

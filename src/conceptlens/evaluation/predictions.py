@@ -31,6 +31,7 @@ class Predictions:
     ranks: dict[str, float | None] = field(default_factory=dict)  # means over the first images
     codebook: dict[str, Any] | None = None
     slots: dict[str, Any] | None = None
+    bottleneck: Floats | None = None  # (N, K): what the class head read; None: the concept logits
 
 
 class _Tally:
@@ -40,6 +41,7 @@ class _Tally:
         self.rank_images = rank_images
         self.logits: list[Floats] = []
         self.concept_logits: list[Floats] = []
+        self.bottleneck: list[Floats] = []
         self.ranks: list[dict[str, npt.NDArray[Any]]] = []
         self.codes: CodebookUse | None = None
         self.slots: AssignmentUse | None = None
@@ -47,6 +49,7 @@ class _Tally:
     def add(self, output: ConceptOutput, codebook: int | None) -> None:
         self.logits.append(output.logits.float().cpu().numpy())
         self.concept_logits.append(output.concept_logits.float().cpu().numpy())
+        self.bottleneck.append(output.bottleneck.float().cpu().numpy())
         if output.codes is not None and codebook is not None:
             self.codes = self.codes or CodebookUse(codebook)
             self.codes.update(output.codes)
@@ -99,13 +102,16 @@ def predict(
         if first.slots and other.slots:
             first.slots.add(other.slots)
     ranks = [columns for each in tallies for columns in each.ranks]
+    concept_logits = np.concatenate([rows for each in tallies for rows in each.concept_logits])[back]
+    bottleneck = np.concatenate([rows for each in tallies for rows in each.bottleneck])[back]
     return Predictions(
         indices=np.asarray(indices),
         logits=np.concatenate([rows for each in tallies for rows in each.logits])[back],
-        concept_logits=np.concatenate([rows for each in tallies for rows in each.concept_logits])[back],
+        concept_logits=concept_logits,
         ranks=rank_means({name: np.concatenate([columns[name] for columns in ranks]) for name in ranks[0]})
         if ranks
         else {},
         codebook=first.codes.summary() if first.codes else None,
         slots=first.slots.summary() if first.slots else None,
+        bottleneck=None if np.array_equal(bottleneck, concept_logits) else bottleneck,
     )

@@ -34,6 +34,7 @@ class StoredPredictions:
     labels: npt.NDArray[np.int64]  # (N,), or (N, C) for a multi-label task
     concepts: npt.NDArray[np.int8]  # (N, K) of 0, 1, UNKNOWN
     thresholds: tuple[float, ...]  # of the classes, chosen on validation
+    bottleneck: npt.NDArray[np.float32] | None = None  # (N, K): what the class head read; None: not kept
 
 
 def units_of(source: DataSource, indices: npt.NDArray[np.int64]) -> tuple[str, ...]:
@@ -53,6 +54,8 @@ def save_predictions(
         "labels": source.examples.labels[chosen].astype(np.int64),
         "concepts": source.examples.concepts[chosen].astype(np.int8),
     }
+    if predictions.bottleneck is not None:
+        tensors["bottleneck"] = predictions.bottleneck.astype(np.float32)
     words = {
         "ids": [source.examples.ids[index] for index in chosen.tolist()],
         "units": units_of(source, chosen),
@@ -92,6 +95,7 @@ def load_predictions(run: Path, split: str = "test") -> StoredPredictions:
             labels=tensors["labels"],
             concepts=tensors["concepts"],
             thresholds=tuple(map(float, words["thresholds"])),
+            bottleneck=tensors.get("bottleneck"),
         )
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: expected what training writes, but {error}. Copy the run folder again.") from None

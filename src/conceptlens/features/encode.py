@@ -38,9 +38,14 @@ def open_store(
     dtype: Dtype = "float16",
     precision: str = "fp32",
 ) -> TokenStore:
-    """The store that belongs to an encoder with its starting weights and to the images of a reader."""
+    """The store that belongs to an encoder with its starting weights and to the images of a reader.
+
+    Where the encoder hands on layers, it lies in a folder below the path.
+    """
     blocks = blocks_behind(config)
     examples = reader.source.examples
+    if encoder.layers:  # in a folder of their own, so that methods with and without layers can share a place
+        path = path / f"layers-{'-'.join(map(str, encoder.layers))}"
     key = Key(
         encoder.name,
         weights_hash(encoder),

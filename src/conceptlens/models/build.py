@@ -46,6 +46,11 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
             f"method.name: {recipe.method['name']!r} compares images with texts, but {encoder.name} has no text tower "
             "of its own. Use builtin/vit or an open_clip/… encoder."
         )
+    if method.needs_layers and not encoder.layers:
+        raise UserError(
+            f"encoder.layers: {recipe.method['name']!r} reads several layers of the encoder, but none are handed on. "
+            "Set `encoder.layers: all`, or name some, such as [2, 5, 8, 11]."
+        )
     embed = _reader(blueprint, encoder) if method.uses_text else no_reader
     setup = Setup(
         blueprint.concepts,
@@ -113,6 +118,8 @@ def rest_idle_parameters(pipeline: Pipeline, images: Tensor) -> list[str]:
     few = images[:2]
     output = pipeline(few) if pipeline.regulariser.second_view is None else pipeline(few, few)
     loss = output.logits.sum() + output.concept_logits.sum() + sum(value.sum() for value in output.losses.values())
+    if output.auxiliary is not None:
+        loss = loss + output.auxiliary.sum()
     if loss.requires_grad:  # not where a method learns nothing and the encoder is frozen
         loss.backward()
     idle = []

@@ -31,10 +31,13 @@ class ConceptOutput:
     slots: Tensor | None = None  # (B, S, D)
     attention: Tensor | None = None  # (B, S, L): a slot's weights over the patches, where it has any
     assignment: Tensor | None = None  # (B, L, S): how each patch is shared among the slots, where patches choose
-    layer_weights: Tensor | None = None  # (B, S, layers), for methods that weigh layers
+    layer_weights: Tensor | None = None  # (B, K, layers): a concept's weights over the layers, where it has any
     losses: dict[str, Tensor] = field(default_factory=dict)  # label-free terms, (B,) each: one value per image
     patches: Tensor | None = None  # (B, L, D) as they came from the encoder: what the rank is measured on
     codes: Tensor | None = None  # (B, L): nearest code of each patch, where there is a codebook
+    features: Tensor | None = None  # (B, D): the vector that concepts are read from, where a loss looks at it
+    auxiliary: Tensor | None = None  # (B, C): further class logits, trained by the class loss; they decide nothing
+    auxiliary_weight: float = 1.0  # of that loss, relative to the class loss
 
 
 class ConceptModel(nn.Module, ABC):
@@ -43,6 +46,7 @@ class ConceptModel(nn.Module, ABC):
     supervision: Supervision = "image-labels"  # what tells it about concepts; options may change it
     uses_text: bool = True  # whether it reads the texts of the concepts
     uses_image_vector: bool = False  # whether it reads `Tokens.aux[IMAGE_VECTOR]`
+    needs_layers: ClassVar[bool] = False  # whether it reads `Tokens.layers` and `layer_cls`; its preset asks for them
     reads_concepts: ClassVar[bool] = True  # without, concept scores have no columns, and nothing is measured of them
     space: Space = "logit"  # the space of the bottleneck
     bypass: str | None = None  # what reaches the class besides the concepts, in words; None: nothing does
@@ -87,6 +91,10 @@ class ConceptModel(nn.Module, ABC):
         """What the losses see while training, given concept labels (B, K) of 0, 1, UNKNOWN: teacher forcing."""
         return output
 
+    def teach_classes(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
+        """The same given class labels, (B,) or (B, C): for losses that compare images of the same class."""
+        return output
+
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
         """After each training epoch, with tokens of a fixed sample; returns numbers for the history."""
         return {}
@@ -120,4 +128,5 @@ class Pipeline(nn.Module):
         if not self.model.uses_image_vector:
             return tokens
         aux = {**tokens.aux, IMAGE_VECTOR: self.encoder.embed(tokens)}
-        return Tokens(tokens.patches, tokens.grid, tokens.cls, tokens.layers, aux)  # `replace` would stop a compiler
+        # `replace` would stop a compiler
+        return Tokens(tokens.patches, tokens.grid, tokens.cls, tokens.layers, aux, tokens.layer_cls)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from conceptlens.bottleneck.cross_attention import CrossAttention
-from conceptlens.bottleneck.magnet import Magnet
+from conceptlens.bottleneck.magnet import Magnet, Pooling
 from conceptlens.bottleneck.setup import Setup
 from conceptlens.bottleneck.text_projection import text_projection
 from conceptlens.concepts import ConceptSet
@@ -41,7 +41,9 @@ class IVQCBM(ConceptModel):
         target_entropy: float = 0.5,
         hold_entropy: bool = True,
         token_norm: Literal["layer", "none"] = "layer",
-        pooling: Literal["sum", "mean"] = "sum",
+        pooling: Pooling = "sum",
+        patch_entropy: float = 0.85,
+        spare: int = 0,
         query_init: Literal["kmeans", "normal"] = "kmeans",
         learn_queries: bool = True,
         query_rate: float = 1.0,
@@ -64,7 +66,11 @@ class IVQCBM(ConceptModel):
             target_entropy: Mean entropy of the assignment that calibration aims at, as a share of the largest.
             hold_entropy: Calibrate again after each epoch; otherwise tokens and queries part and slots starve.
             token_norm: Normalise tokens (without affine) before distances and sums, or take them as they are.
-            pooling: Weighted sum, as Eq. 6 is printed, or weighted average, as its words say.
+            pooling: Weighted sum, as Eq. 6 is printed, weighted average, as its words say, or `product`: an average by
+                how far a patch belongs to the slot times how far the slot looks at the patch.
+            patch_entropy: With `product`, the mean entropy of a slot's look over patches that calibration aims at, as a
+                share of the largest.
+            spare: Slots that no concept reads, for patches that no concept is about.
             query_init: Start of Magnet's queries: k-means of training tokens, or N(0, 1) as the published code.
             learn_queries: Whether the queries learn; in the published code they do not.
             query_rate: The queries' learning rate as a multiple of the training's.
@@ -85,6 +91,8 @@ class IVQCBM(ConceptModel):
                 temperature,
             ),
             ("target_entropy", 0 < target_entropy < 1, "a share between 0 and 1", target_entropy),
+            ("patch_entropy", 0 < patch_entropy < 1, "a share between 0 and 1", patch_entropy),
+            ("spare", spare >= 0, "0 or more", spare),
             ("query_rate", query_rate >= 0, "0 or more", query_rate),
             ("logit_scale", logit_scale > 0, "a number above 0", logit_scale),
         ):
@@ -117,6 +125,8 @@ class IVQCBM(ConceptModel):
                 target_entropy=target_entropy,
                 token_norm=token_norm,
                 pooling=pooling,
+                patch_entropy=patch_entropy,
+                spare=spare,
                 query_init=query_init,
                 learn_queries=learn_queries,
                 query_rate=query_rate,
@@ -132,10 +142,10 @@ class IVQCBM(ConceptModel):
         return concepts
 
     def gather(self, tokens: Tokens) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Slots (B, S, D), their attention (B, S, L) and, for Magnet, how it shares the patches (B, L, S)."""
+        """Slots (B, S, D), their attention (B, S, L) and, for Magnet, how it shares the patches (B, L, S + spare)."""
         if self.aggregate == "magnet":
-            slots, assignment = self.magnet(tokens.patches)
-            return slots, assignment.transpose(1, 2), assignment
+            slots, weights, assignment = self.magnet(tokens.patches)
+            return slots, weights, assignment
         if self.aggregate == "cross-attention":
             return *self.cross_attention(tokens.patches), None
         if self.aggregate == "mean":

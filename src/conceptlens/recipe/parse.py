@@ -22,6 +22,7 @@ from conceptlens.recipe.schema import (
     EncoderConfig,
     MetricsConfig,
     Recipe,
+    RegionsConfig,
     RenameConfig,
     ShapesConfig,
     SplitConfig,
@@ -42,6 +43,7 @@ LITERAL = {
     "encoder.store",
     "data.source",
     "data.images",
+    *(f"data.regions.{name}" for name in ("boxes", "points", "masks", "mask_column", "sizes")),
 } | {f"data.{name}" for name in DataConfig.__dataclass_fields__ if name.endswith("_column")}
 Tree = dict[str, Any]
 
@@ -168,6 +170,9 @@ _FREE = {
     "data.rename.classes",
     "data.rename.columns",
     "data.rename.values",
+    "data.regions.mask_files",
+    "data.regions.join",
+    "data.regions.concepts",
 }  # mappings whose keys are checked by what reads them
 
 
@@ -175,7 +180,12 @@ def _known_keys(parser: ArgumentParser) -> set[str]:
     """Every dotted key, and every section above one."""
     defaults: Namespace = parser.get_defaults(skip_validation=True)
     keys = set(_leaves(defaults.as_dict())) | {f"data.{name}" for name in DataConfig.__dataclass_fields__}
-    for section, fields in (("split", SplitConfig), ("shapes", ShapesConfig), ("rename", RenameConfig)):
+    for section, fields in (
+        ("split", SplitConfig),
+        ("shapes", ShapesConfig),
+        ("rename", RenameConfig),
+        ("regions", RegionsConfig),
+    ):
         keys |= {f"data.{section}.{name}" for name in fields.__dataclass_fields__}
     return keys | {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
 

@@ -68,6 +68,42 @@ class RenameConfig:
 
 
 @dataclass
+class RegionsConfig:
+    """Where the object and its parts are in the images, by which maps are judged (`conceptlens localise`).
+
+    Coordinates count from the upper left corner of the upright image. An image that a table or folder does not name has
+    no region there. `object` is the whole thing; without one it is all parts together.
+
+    Args:
+        boxes: Table with a box a row: `image`, the four `box_columns` and, if there are several, `part`; `own` finds
+            these columns in the data's own table.
+        box_columns: Left edge, top edge, width and height.
+        box_corners: The last two of them are the right and the bottom edge instead.
+        points: Table with a point a row: `image`, `part`, `x`, `y` and, if some are hidden, `visible`.
+        masks: Folder of mask images, in which bright is inside.
+        mask_files: Part: its file in that folder. `{name}` stands for the image's name without folders and suffix,
+            `{path}` with its folders; `*` for anything.
+        mask_column: Column of the data's own table with the file of the object's mask, instead of `mask_files`.
+        units: Coordinates are pixels of the image, or fractions of its sides.
+        sizes: Table with `image`, `width` and `height`, where coordinates are pixels of the images at another size.
+        join: Our part: theirs that make it up. Masks are united, boxes enclosed, visible points averaged.
+        concepts: Concept or group: the part it speaks of, where the concept file's `part` says otherwise.
+    """
+
+    boxes: str | None = None
+    box_columns: list[str] = field(default_factory=lambda: ["x", "y", "w", "h"])
+    box_corners: bool = False
+    points: str | None = None
+    masks: str | None = None
+    mask_files: dict[str, str] = field(default_factory=lambda: {"object": "{name}.png"})
+    mask_column: str | None = None
+    units: Literal["pixels", "fraction"] = "pixels"
+    sizes: str | None = None
+    join: dict[str, list[str]] = field(default_factory=dict)
+    concepts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
 class DataConfig:
     """Where images and labels come from.
 
@@ -87,6 +123,7 @@ class DataConfig:
         npy_channels: Order of the colours in dataList.npy; the published builder writes blue first.
         split: How images without a given split are divided.
         shapes: Settings of the drawn data set `shapes`.
+        regions: Where the object and its parts are, where that is known.
         limit: Use at most so many images per split, chosen with the split's seed; for a first try.
         fit: How an image becomes a square: `squash` keeps all of it, `crop` the centre, `pad` adds a border.
         window: Which values of grey with more than 8 bits become black and white: `file`, as a DICOM file says, else as
@@ -112,6 +149,7 @@ class DataConfig:
     npy_channels: Literal["bgr", "rgb"] = "bgr"
     split: SplitConfig = field(default_factory=SplitConfig)
     shapes: ShapesConfig = field(default_factory=ShapesConfig)
+    regions: RegionsConfig = field(default_factory=RegionsConfig)
     limit: int | None = None
     fit: Literal["squash", "crop", "pad"] = "squash"
     window: Literal["file", "range", "percentile"] | tuple[float, float] = "file"
@@ -129,7 +167,8 @@ class EncoderConfig:
         weights: A local .safetensors file to load instead of the published weights.
         pretrained: Start from published weights (downloaded by name) or, if false, from scratch.
         image_size: Side in pixels the images are resized to; the encoder's own if not given.
-        layers: Blocks whose tokens are handed on besides the last, counted from 0 (or from the end if negative).
+        layers: Blocks whose tokens are handed on besides the last, counted from 0 (or from the end if negative); `all`:
+            every one of the last one's shape.
         final_norm: Take patch tokens after the encoder's final norm, or, if false, before it.
         train: `all`, `none` (frozen), or a number: the last n blocks.
         learning_rate: The encoder's own rate; the training's if not given.
@@ -145,7 +184,7 @@ class EncoderConfig:
     weights: str | None = None
     pretrained: bool = True
     image_size: int | None = None
-    layers: list[int] | None = None
+    layers: Literal["all"] | list[int] | None = None
     final_norm: bool = False
     train: Literal["all", "none"] | int = "all"
     learning_rate: float | None = None

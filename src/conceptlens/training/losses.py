@@ -137,6 +137,9 @@ class SupervisedLoss:
     def __call__(self, output: ConceptOutput, targets: Targets, counts: Counts) -> dict[str, Tensor]:
         """Weighted terms of Eq. 9; their sum over all pieces of a batch is the batch's loss."""
         terms = {"class": self.config.class_weight * self.class_loss(output.logits.float(), targets.labels, counts)}
+        if output.auxiliary is not None:  # of a method with a second class head, which decides nothing
+            surprise = self.class_loss(output.auxiliary.float(), targets.labels, counts)
+            terms["auxiliary"] = self.config.class_weight * output.auxiliary_weight * surprise
         if output.concept_logits.shape[1]:  # not of a method that reads no concepts
             surprise = self.concept_loss(output.concept_logits.float(), targets, counts)
             terms["concept"] = self.config.concept_weight * surprise

@@ -56,7 +56,8 @@ class Step(nn.Module):
         """The work itself."""
         images = [augment(inputs, view) for view in views] or [inputs]
         with self.autocast():
-            output = self.pipeline.model.teach(self.pipeline(*images), targets.concepts)
+            model = self.pipeline.model
+            output = model.teach_classes(model.teach(self.pipeline(*images), targets.concepts), targets.labels)
         terms = self.loss(output, targets, counts)
         patches = None if output.patches is None else output.patches.detach()[: self.rank_images]
         return torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()}, patches

@@ -1,0 +1,36 @@
+"""The lines a person reads of `localisation.json`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+SHOWN = {
+    "energy": "energy",
+    "lift": "lift",
+    "pointing": "pointing",
+    "pointing_patch": "within a patch",
+    "pointing_tenth": "within 0.1",
+    "distance_patches": "distance",
+    "iou_best": "IoU",
+}
+ABOUT = {"object": "every concept's map against the object", "part": "each concept's map against its part"}
+
+
+def localisation_text(result: Mapping[str, Any]) -> str:
+    """A table for each target: a row a map, a column a measure; intervals are in the file."""
+    lines = [f"{result['run']} on {result['data']} ({result['split']}), {result['images']} images"]
+    if result["maps"]["own"] is None:
+        lines.append("this method has no map of its own; it is judged by Grad-CAM alone")
+    for target, found in result["targets"].items():
+        lines += ["", f"{ABOUT[target]}, {found['images']} images, {found['concepts']} concepts"]
+        lines.append(" " * 10 + "".join(f"{word:>16}" for word in SHOWN.values()))
+        for name, measures in found["maps"].items():
+            lines.append(f"  {name:8}" + "".join(f"{_number(measures.get(key)):>16}" for key in SHOWN))
+    return "\n".join(lines)
+
+
+def _number(estimate: Mapping[str, Any] | None) -> str:
+    if not estimate or estimate["value"] is None:
+        return "-"
+    interval = estimate["interval"]
+    spread = f" ± {(interval[1] - interval[0]) / 2:.3f}" if interval else ""
+    return f"{estimate['value']:.3f}{spread}"
