@@ -1,13 +1,18 @@
 """A comparison from its file to its table, with real trainings of a second each."""
 
+import os
 import shutil
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from conceptlens.cli import main
-from conceptlens.compare.compare import commands, compare
+from conceptlens.compare.compare import commands, compare, open_comparison
+from conceptlens.compare.jobs import Job
 from conceptlens.compare.lock import hold
+from conceptlens.compare.state import Places, all_jobs
+from conceptlens.compare.worker import ANSWER, Worker, work
 from conceptlens.files import read_json
 from tests.compare.fakes import comparison_file, jobs_of
 
@@ -97,6 +102,43 @@ def test_several_at_once_as_processes(tmp_path: Path) -> None:
     result = compare(file, out=tmp_path / "out", at_once=2, quiet=True)
     assert not result.failed
     assert result.found["jobs"] == {"done": 4, "of": 4}
+    assert len(list((tmp_path / "out" / "jobs").glob("worker-*.log"))) == 2
+
+
+def test_a_worker_answers_each_id(tmp_path: Path) -> None:
+    """Done jobs of the module's comparison are gone on with in no time; one that another process has is busy."""
+    comparison, out = open_comparison(
+        comparison_file(tmp_path, seeds=[0], recipes={"fine": {"random_text": False}}), tmp_path / "out"
+    )
+    (job,) = all_jobs(comparison, out)
+    assert isinstance(job, Job)
+    places, answers = Places(out), StringIO()
+    (out / "jobs").mkdir(parents=True)
+    with hold(places.lock(job)):
+        work(comparison, out, StringIO(f"{job.id}\n"), answers)
+    assert answers.getvalue() == f"{ANSWER} 75\n"
+    work(comparison, out, StringIO(f"{job.id}\n"), answers)
+    assert answers.getvalue().endswith(f"{ANSWER} 0\n")
+    assert places.state(job) == "done"
+
+
+@pytest.mark.parametrize(("script", "code"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)])
+def test_a_process_that_dies_costs_its_job_alone(script: str, code: int, tmp_path: Path) -> None:
+    comparison, out = open_comparison(
+        comparison_file(tmp_path, seeds=[0], recipes={"fine": {"random_text": False}}), tmp_path / "out"
+    )
+    (job,) = all_jobs(comparison, out)
+    assert isinstance(job, Job)
+    (out / "jobs").mkdir(parents=True)
+    worker = Worker(comparison, Places(out), 0, {**os.environ, "PYTHONPATH": str(tmp_path / "fake")})
+    module = tmp_path / "fake" / "conceptlens" / "__main__.py"
+    module.parent.mkdir(parents=True)
+    (module.parent / "__init__.py").touch()
+    module.write_text(f"input()\n{script}\n")
+    assert worker.do(job) == code
+    module.write_text(f"input()\nprint('noise')\nprint({ANSWER!r}, 0, flush=True)\ninput()")
+    assert worker.do(job) == 0
+    worker.close()
 
 
 def test_wrong_words(refuse: object, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`conceptlens compare`: recipes × data sets × seeds → runs, one table, figures."""
 
 import shutil
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from conceptlens.compare.results import results
 from conceptlens.compare.shard import Shard, parse_shard
 from conceptlens.compare.state import JOBS, Places, Waiting, all_jobs, find_job
 from conceptlens.compare.table import latex, markdown
-from conceptlens.compare.work import BUSY, command, do, do_beside, do_here
+from conceptlens.compare.work import command, do, do_beside, do_here
+from conceptlens.compare.worker import BUSY, work
 from conceptlens.errors import UserError, unknown_name
 from conceptlens.files import dump_yaml, read_json, read_yaml, write_json, write_text
 from conceptlens.runs import RunFolder, check_writable
@@ -85,6 +87,12 @@ def run_job(path: str | Path, name: str, *, out: str | Path | None = None) -> tu
         return BUSY, f"{job.id}: another process has it"
     reason = places.read_record(job).get("reason")
     return (2, f"{job.id}: {reason}") if reason else (0, f"{job.id}: done")
+
+
+def run_worker(path: str | Path, *, out: str | Path | None = None) -> None:
+    """Do the jobs whose ids come in on standard input; a comparison starts such processes for its jobs."""
+    comparison, folder = open_comparison(path, out)
+    work(comparison, folder, sys.stdin, sys.stdout)
 
 
 def compare(

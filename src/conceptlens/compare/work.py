@@ -3,8 +3,6 @@
 import os
 import shlex
 import socket
-import subprocess
-import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -16,6 +14,7 @@ from conceptlens.compare.jobs import Comparison, Job
 from conceptlens.compare.lock import hold
 from conceptlens.compare.shard import lone_environment
 from conceptlens.compare.state import Places, same_recipe
+from conceptlens.compare.worker import BUSY, Worker
 from conceptlens.errors import UserError
 from conceptlens.files import write_json, write_text
 
@@ -84,34 +83,26 @@ def do_here(jobs: Sequence[Job], places: Places, tell: Tell) -> None:
 
 
 def do_beside(jobs: Sequence[Job], comparison: Comparison, places: Places, at_once: int, tell: Tell) -> None:
-    """Several at once, each a process; on one GPU they share it, on several they take turns."""
+    """Several at once, in worker processes; on one GPU they share it, on several they take turns."""
     import torch
 
-    slots: Queue[int] = Queue()
-    for slot in range(at_once):
-        slots.put(slot)
     devices, cores = torch.cuda.device_count(), os.cpu_count() or 1
+    workers: Queue[Worker] = Queue()
+    for slot in range(min(at_once, len(jobs))):
+        environment = lone_environment(os.environ, slot, at_once, devices, cores)
+        workers.put(Worker(comparison, places, slot, environment))
 
     def one(job: Job) -> None:
-        slot = slots.get()
-        log = places.log(job)
-        log.parent.mkdir(parents=True, exist_ok=True)
+        worker = workers.get()
         try:
-            with log.open("wb") as file:
-                done = subprocess.run(
-                    [sys.executable, "-m", "conceptlens", *job_words(comparison, places.out, job)],
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                    env=lone_environment(os.environ, slot, at_once, devices, cores),
-                    check=False,
-                )
+            code = worker.do(job)
         finally:
-            slots.put(slot)
-        if done.returncode not in (0, BUSY) and places.state(job) != "failed":
-            killed = f"signal {-done.returncode}" if done.returncode < 0 else f"code {done.returncode}"
-            reason = f"its process ended by {killed}; see {log}"
+            workers.put(worker)
+        if code not in (0, BUSY) and places.state(job) != "failed":
+            killed = f"signal {-code}" if code < 0 else f"code {code}"
+            reason = f"its process ended by {killed}; see {worker.log}"
             write_json(places.record(job), {"id": job.id, "status": "failed", "reason": reason, "seconds": None})
-        _told(job, places, tell, busy=done.returncode == BUSY)
+        _told(job, places, tell, busy=code == BUSY)
 
     pool = ThreadPoolExecutor(at_once)
     try:
@@ -119,9 +110,8 @@ def do_beside(jobs: Sequence[Job], comparison: Comparison, places: Places, at_on
             finished.result()
     finally:
         pool.shutdown(cancel_futures=True)  # interrupted: what has not begun does not begin
-
-
-BUSY = 75  # exit code of a job that another process has (EX_TEMPFAIL)
+        while not workers.empty():
+            workers.get().close()
 
 
 def _told(job: Job, places: Places, tell: Tell, *, busy: bool) -> None:
