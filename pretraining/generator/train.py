@@ -1,0 +1,159 @@
+"""Train the generator: first the autoencoder, then the transformer on its tokens.
+
+    python -m pretraining.generator.train --blood FOLDER --out work/generator [--minutes 9]
+
+Called again, it goes on where it was stopped. `--skew 'cell size=big:8'` draws the images so that one value is eight
+times as frequent; `--autoencoder FOLDER` takes another training's first stage, so that twins share their codebook.
+Writes `log.jsonl`, checkpoints of at most 15 MB a file, and `model/` for `conceptlens codebook`.
+"""
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from conceptlens.codebook.generator.generator import SmallGenerator, load_generator, save_generator
+from conceptlens.codebook.generator.losses import Perceptual
+from conceptlens.codebook.generator.settings import GeneratorSettings
+from conceptlens.encoders import make_encoder
+from conceptlens.errors import UserError
+from conceptlens.recipe.schema import EncoderConfig
+from pretraining.command import command
+from pretraining.generator.data import Labelled, draw_weights, from_blood, from_source
+from pretraining.generator.settings import RECIPE, Settings, read_settings
+from pretraining.generator.stages import AutoencoderStage, TransformerStage
+from pretraining.student import checkpoint
+
+Stage = AutoencoderStage | TransformerStage
+
+
+def rate_at(step: int, steps: int, rate: float, warmup: int) -> float:
+    """Warm up, then fall along a cosine to a hundredth."""
+    warm = min(1.0, (step + 1) / max(1, warmup))
+    return rate * warm * (0.01 + 0.99 * (1 + math.cos(math.pi * step / steps)) / 2)
+
+
+def finished(folder: Path, stage: Stage) -> bool:
+    note = folder / "checkpoint" / "note.json"
+    return note.exists() and int(json.loads(note.read_text("utf-8"))["step"]) >= stage.stage.steps
+
+
+def train_stage(stage: Stage, folder: Path, settings: Settings, deadline: float) -> bool:
+    """Train until done (True) or until the time is up (False); writes a checkpoint either way."""
+    place, step = folder / "checkpoint", 0
+    if place.exists():
+        step = int(checkpoint.load(place, stage.learner, stage.optimiser)["step"])
+        for name, value in checkpoint.read(place, "extra.").items():
+            stage.average.values[name].copy_(value)
+    folder.mkdir(parents=True, exist_ok=True)
+    began, steps = time.monotonic(), stage.stage.steps
+    with (folder / "log.jsonl").open("a") as log, tqdm(total=steps, initial=step, desc=stage.name, disable=None) as bar:
+        while step < steps and time.monotonic() < deadline:
+            for group in stage.optimiser.param_groups:
+                group["lr"] = rate_at(step, steps, stage.stage.rate, settings.warmup)
+            terms = stage.learn(step)
+            step += 1
+            bar.update()
+            if step % 100 == 0 or step == steps:
+                seconds = round(time.monotonic() - began, 1)
+                rounded = {name: round(float(value), 5) for name, value in terms.items()}
+                log.write(json.dumps({"step": step, "seconds": seconds, **rounded}) + "\n")
+                log.flush()
+            if step % settings.save_every == 0 and step < steps:
+                checkpoint.save(place, stage.learner, stage.optimiser, stage.average.values, {"step": step})
+    checkpoint.save(place, stage.learner, stage.optimiser, stage.average.values, {"step": step})
+    return step >= steps
+
+
+def train(
+    data: Labelled,
+    out: Path,
+    settings: Settings,
+    device: torch.device,
+    *,
+    skew: str | None = None,
+    autoencoder: Path | None = None,
+    seconds: float = math.inf,
+    about: str = "",
+) -> bool:
+    """Both stages and the export; False if the time was up before."""
+    deadline = time.monotonic() + seconds
+    torch.manual_seed(settings.seed)
+    sizes = GeneratorSettings(
+        data.classes, dict(data.attributes), **{"image_size": settings.image_size, **settings.sizes}
+    )
+    model = SmallGenerator(sizes, "generator").to(device)
+    weights = draw_weights(data, skew)
+    if autoencoder is None:
+        eyes = make_encoder(EncoderConfig(settings.encoder, layers=list(settings.layers)))
+        first = AutoencoderStage(model, Perceptual(eyes).to(device), data, weights, settings)
+        if not finished(out / first.name, first) and not train_stage(first, out / first.name, settings, deadline):
+            return False
+        restore_average(model.autoencoder, out / first.name / "checkpoint", "painter.")
+    else:
+        model.autoencoder.load_state_dict(load_generator(autoencoder).autoencoder.state_dict())
+    model.eval().requires_grad_(False)
+    model.transformer.requires_grad_(True)
+    second = TransformerStage(model, data, weights, settings)
+    if not finished(out / second.name, second) and not train_stage(second, out / second.name, settings, deadline):
+        return False
+    restore_average(model.transformer, out / second.name / "checkpoint", "")
+    save_generator(model, out / "model", data=about, images=len(data), skew=skew, seed=settings.seed)
+    return True
+
+
+def restore_average(module: torch.nn.Module, folder: Path, prefix: str) -> None:
+    """Buffers as they were last (the codebook), parameters as their running means."""
+    state: dict[str, Tensor] = checkpoint.read(folder, f"weight.{prefix}")
+    module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})
+    averaged = checkpoint.read(folder, "extra.")
+    with torch.no_grad():
+        for name, value in module.named_parameters():
+            value.copy_(averaged[name])
+
+
+@command
+def main(arguments: Sequence[str] | None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", type=Path, default=RECIPE)
+    parser.add_argument("--data", help="anything conceptlens reads; its training split is used")
+    parser.add_argument("--concepts", help="the concept file of --data")
+    parser.add_argument("--blood", type=Path, help="instead: WBCAtt's tables beside PBC's images")
+    parser.add_argument("--skew", help="as 'cell size=big:8'")
+    parser.add_argument("--autoencoder", type=Path, help="model/ of another training, whose first stage is taken")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; call again to go on")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args(arguments)
+    if (options.data is None) == (options.blood is None):
+        raise UserError("Say where images come from with one of --data and --blood.")
+    began = time.monotonic()
+    settings = read_settings(options.recipe)
+    size = settings.image_size
+    data = (
+        from_blood(options.blood, size) if options.blood else from_source(options.data, size, concepts=options.concepts)
+    )
+    device = torch.device(options.device)
+    torch.set_float32_matmul_precision("high")
+    done = train(
+        data,
+        options.out,
+        settings,
+        device,
+        skew=options.skew,
+        autoencoder=options.autoencoder,
+        seconds=options.minutes * 60 - (time.monotonic() - began),
+        about="WBCAtt, training split" if options.blood else options.data,
+    )
+    print("done" if done else "stopped in time: call again to go on")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
