@@ -1,0 +1,147 @@
+"""`conceptlens codebook bias`: from a study to tables, a sheet, and what judges see (CORTEX paper, section 5.1)."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conceptlens.codebook.bias import Bias, measure_bias
+from conceptlens.codebook.condition import Condition, parse_condition
+from conceptlens.codebook.contract import VQModel
+from conceptlens.codebook.importance import VARIANTS
+from conceptlens.codebook.judges import run_judge
+from conceptlens.codebook.models import open_model
+from conceptlens.codebook.pictures import sheet
+from conceptlens.codebook.results import Result, first_of_each, sample_sets, score_samples, write_result
+from conceptlens.codebook.samples import draw_seed
+from conceptlens.codebook.study import Note, Study
+from conceptlens.codebook.token_sets import image_sets
+from conceptlens.errors import UserError
+
+
+def bias_result(
+    study: Study,
+    *,
+    n: Sequence[int] = (5, 10, 20),
+    k: int = 10,
+    neutral: int = 2000,
+    condition: str = "neutral",
+    twin: str | None = None,
+    limit: int = 1000,
+    permutations: int = 200,
+    judges: Sequence[str] = (),
+    seed: int = 0,
+    out: str | Path | None = None,
+    note: Note = lambda text: None,
+) -> Result:
+    """Section 5.1: token sets of the study's concepts counted in samples for which none of them was asked.
+
+    Args:
+        study: Its concepts are values of one attribute, such as `cell size=big` and `cell size=small`.
+        n: Tokens taken of each image, one table each.
+        k: Tokens of a set.
+        neutral: How many neutral samples.
+        condition: What they are asked for instead.
+        twin: A model without the bias, with the same codebook; by default the balanced samples are the study's own,
+            equally many of each concept.
+        limit: Training samples of each concept whose importance is computed.
+        permutations: Of the attribute's values.
+        judges: Run folders that say what neutral samples show: the true shares, as far as they are right.
+        seed: Of everything drawn.
+        out: Folder for the files.
+        note: Told how far it is.
+    """
+    folder = study.folder(out)
+    model = study.model
+    if not model.generates:
+        raise UserError(
+            f"{model.name} does not generate: bias is measured in samples that a model makes when not asked."
+        )
+    codes = len(study.codebook)
+    train = first_of_each(study.samples["train"], limit)
+    note("importance of training samples")
+    scores = score_samples(study, train, VARIANTS["paper"], seed=seed)
+    asked = parse_condition(condition, model.classes, model.attributes)
+    samples = draw(model, asked, neutral, seed=seed, note=note)
+    if twin is not None:
+        other = open_model(twin).to(study.device)
+        study.extractor.check_codebook(other.codebook)
+        balanced = draw(other, asked, neutral, seed=seed + 1, note=note)
+        null = f"neutral samples of {twin}"
+    else:
+        rest = {name: study.samples[name] for name in ("val", "test")}
+        fewest = min(int(torch.bincount(torch.cat([part.labels for part in rest.values()])).min()), neutral)
+        parts = [torch.cat([part.of(place) for part in rest.values()])[:fewest] for place in range(len(train.concepts))]
+        balanced = torch.cat(parts)
+        null = f"{fewest} samples of each concept, asked for by name"
+    found: dict[int, Bias] = {}
+    for count in n:
+        sets = sample_sets(study, train, scores, count, k)
+        images = {
+            name: image_sets(train.tokens[mine].long(), scores[mine], count)
+            for place, name in enumerate(train.concepts)
+            for mine in [train.labels == place]
+        }
+        found[count] = measure_bias(
+            sets, samples, codes=codes, balanced=balanced, training=images, k=k, permutations=permutations, seed=seed
+        )
+    words = [f"{neutral} samples for {asked.text()!r}; no bias looks like: {null}"]
+    words += [f"top {count}: {line}" for count, bias in found.items() for line in bias.text().splitlines()]
+    data: dict[str, Any] = {
+        "condition": asked.text(),
+        "neutral": neutral,
+        "null": null,
+        "k": k,
+        "tables": [{"n": count, **_bias_json(bias)} for count, bias in found.items()],
+    }
+    for path in judges:
+        shares = judged_shares(study, samples, path)
+        data.setdefault("judged", []).append({"judge": str(path), "shares": shares})
+        words.append(f"{path} sees " + ", ".join(f"{name} in {share:.3f}" for name, share in shares.items()))
+    pictures = {}
+    if model.decodes:
+        rows = [(f"asked for {asked.text()}", study.decode(samples[:8]))]
+        rows += [(name, study.decode(train.of(place, 8))) for place, name in enumerate(train.concepts)]
+        pictures[""] = sheet(rows)
+    return write_result(folder, "bias", "\n".join(words), data, pictures)
+
+
+def judged_shares(study: Study, tokens: Tensor, judge: str | Path) -> dict[str, float]:
+    """In which share of samples (N, h, w) an independent classifier sees each concept."""
+    concepts = study.extractor.card.concepts
+    ask = run_judge(judge, concepts)
+    seen = torch.cat([ask(study.decode(part)).argmax(1) for part in torch.split(tokens, 64)])
+    counts = torch.bincount(seen, minlength=len(concepts)).double() / len(tokens)
+    return dict(zip(concepts, counts.tolist(), strict=True))
+
+
+def _bias_json(bias: Bias) -> dict[str, Any]:
+    rows = []
+    for pair in bias.pairs:
+        row = asdict(pair)
+        row["delta"] |= {"paper": pair.delta.paper, "words": pair.delta.words}
+        rows.append(row | {"excess": pair.excess, "found": pair.found, "text": pair.text()})
+    return {"pairs": _finite(rows), "permutations": bias.permutations, "balanced": bias.balanced}
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: what is not known is null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
+
+
+def draw(
+    model: VQModel, condition: Condition, n: int, *, seed: int, note: Note = lambda text: None, chunk: int = 64
+) -> Tensor:
+    """Token grids (n, h, w) on the CPU, a chunk at a time."""
+    parts = []
+    for start in range(0, n, chunk):
+        parts.append(model.generate(condition, min(chunk, n - start), seed=draw_seed(seed, start)).cpu())
+        note(f"samples for {condition.text()!r}: {min(start + chunk, n)} of {n}")
+    return torch.cat(parts)

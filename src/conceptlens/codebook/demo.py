@@ -1,0 +1,91 @@
+"""`conceptlens codebook demo`: the built-in generator looked into, from samples to an edit, without a network."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from conceptlens.codebook.bias_study import bias_result, draw
+from conceptlens.codebook.condition import Condition
+from conceptlens.codebook.contract import VQModel
+from conceptlens.codebook.extractor_training import ExtractorTraining
+from conceptlens.codebook.models import BUILTIN, open_model
+from conceptlens.codebook.pictures import sheet
+from conceptlens.codebook.results import edit_result, search_result, tokens_result
+from conceptlens.codebook.search import SearchSettings
+from conceptlens.codebook.study import Note, new_study, open_study
+from conceptlens.errors import UserError, unknown_name
+from conceptlens.files import write_bytes, write_json
+
+SMALL: Mapping[str, int | float | str] = {"filters": 64, "hidden": 256}
+SEARCH = SearchSettings(steps=150, temperature=1.0, last_temperature=0.3, keep="best")
+
+
+def sample_sheet(
+    model: VQModel, conditions: list[Condition], n: int, out: Path, *, seed: int = 0, note: Note = lambda text: None
+) -> str:
+    """Samples of conditions as a picture, and their tokens as JSON beside it."""
+    if out.suffix.lower() != ".png":
+        raise UserError(f"--out {out}: expected a file that ends in .png.")
+    rows, data = [], []
+    for condition in conditions:
+        tokens = draw(model, condition, n, seed=seed, note=note)
+        rows.append((condition.text(), model.decode(tokens.to(model.codebook.device)).cpu()))
+        data.append({"condition": condition.text(), "tokens": tokens.tolist()})
+    write_bytes(out, sheet(rows))
+    write_json(out.with_suffix(".json"), {"model": model.name, "seed": seed, "samples": data})
+    return f"{n} samples of {len(conditions)} conditions written to {out}, their tokens to {out.with_suffix('.json')}"
+
+
+def demo(
+    out: str | Path = "runs/codebook-demo",
+    *,
+    model_name: str = BUILTIN,
+    per_concept: int = 120,
+    attribute: str | None = None,
+    again: bool = False,
+    note: Note = lambda text: None,
+) -> str:
+    """Sample, train extractors, name tokens, search, edit and look for a bias: a few minutes on two cores.
+
+    Args:
+        out: Folder for two studies (classes, and values of an attribute) and their results.
+        model_name: A model that generates.
+        per_concept: Samples of each concept.
+        attribute: Whose values are compared; the model's first by default.
+        again: Start anew where a demo is in the way.
+        note: Told how far it is.
+    """
+    folder = Path(out)
+    model = open_model(model_name)
+    if len(model.classes) < 2 or not model.generates or not model.attributes:
+        raise UserError(f"{model_name}: the demo needs a model that generates several classes and knows attributes.")
+    chosen = attribute or next(iter(model.attributes))
+    if chosen not in model.attributes:
+        raise unknown_name("attribute", chosen, model.attributes)
+    words = [sample_sheet(model, [Condition(), *map(Condition, model.classes)], 6, folder / "samples.png", note=note)]
+    training = ExtractorTraining(epochs=12, batch=64, step_epochs=8)
+    values = [f"{chosen}={value}" for value in model.attributes[chosen]]
+    for name, concepts in (("classes", list(model.classes)), ("values", values)):
+        place = folder / name
+        if again or not (place / "run.json").exists():
+            new_study(
+                model_name,
+                place,
+                concepts=concepts,
+                per_concept=per_concept,
+                training=training,
+                overwrite=(place / "run.json").exists(),
+                options=SMALL,
+                note=note,
+            )
+    study = open_study(folder / "classes")
+    words.append(f"extractor of classes: {study.extractor.card.accuracy}")
+    cells = study.model.grid[0] * study.model.grid[1]
+    words.append(tokens_result(study, n=min(20, cells), k=20, limit=40).text())
+    words.append(search_result(study, model.classes[0], images=2, settings=SEARCH).text())
+    other = model.classes[1]
+    side = f"{max(1, study.model.grid[0] // 2)}x{max(1, study.model.grid[1] // 2)}"
+    words.append(edit_result(study, other, f"centre {side}", sample=0, settings=SEARCH).text())
+    study = open_study(folder / "values")
+    found = bias_result(study, n=(10,), neutral=2 * per_concept, limit=60, permutations=50, note=note)
+    words.append(found.text())
+    return "\n".join(words)
