@@ -6,6 +6,8 @@ from pathlib import Path
 from conceptlens.concepts import ConceptSet
 from conceptlens.concepts.concept_set import library
 from conceptlens.data.blood_cells import BloodCells
+from conceptlens.data.box_crop import BoxCropped
+from conceptlens.data.corrections import correct_labels
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.findings import Problems
 from conceptlens.data.folder import Folder
@@ -41,9 +43,11 @@ def open_source(
         source.examples = source.examples.with_concepts(concepts.columns)
         return source, whole.subset(concepts.columns)
     source, vocabulary = _open(config, concepts, problems)
+    if config.corrections is not None:
+        correct_labels(config, source, vocabulary)
     if config.regions != RegionsConfig():
         source.places = region_files(config.regions, source, table=config.source)
-    return source, vocabulary
+    return (BoxCropped(source) if config.regions.crop else source), vocabulary
 
 
 def _open(config: DataConfig, concepts: ConceptSet | None, problems: Problems | None) -> tuple[DataSource, ConceptSet]:

@@ -18,6 +18,7 @@ from conceptlens.explain.names import Names
 from conceptlens.explain.overlay import OPACITY, drawing
 from conceptlens.explain.own_images import OwnImages, Show
 from conceptlens.explain.panel import panel
+from conceptlens.explain.part_panels import PartPanels
 from conceptlens.explain.reference import background
 from conceptlens.explain.sheet import png
 from conceptlens.explain.subjects import Subject, from_files, from_own
@@ -56,6 +57,7 @@ class Explanations:
     items: list[Explained]
     folder: Path
     sheets: list[Path] = field(default_factory=list)
+    pages: list[Path] = field(default_factory=list)  # of parts, for methods whose slots are parts
 
     @property
     def failed(self) -> list[Explained]:
@@ -67,6 +69,8 @@ class Explanations:
         lines.append(f"{made} explanation{'' if made == 1 else 's'} written to {self.folder}")
         if self.sheets:
             lines.append(f"{len(self.sheets)} sheets of one concept each beside them, {self.sheets[0].name} the first")
+        if self.pages:
+            lines.append(f"parts: {', '.join(page.name for page in self.pages)}, and NAME-parts.png of each image")
         return "\n".join(lines)
 
 
@@ -136,6 +140,7 @@ def explain_run(
         drawing(opacity),
     )
     names, sheets = Names(folder), ConceptSheets(opacity)
+    parts = PartPanels.of(pipeline, folder, opacity)
     items: list[Explained] = []
     for batch in _batches(subjects):
         told = iter(teller.tell(readable) if (readable := [each for each in batch if not each.error]) else [])
@@ -144,7 +149,10 @@ def explain_run(
                 items.append(Explained(subject.image, error=subject.error))
                 continue
             items.append(_write(next(told), subject, folder, names, sheets if sheet else None))
-    return Explanations(items, folder, sheets.write(folder))
+            if parts and items[-1].path:
+                parts.add(items[-1].path.stem, subject)
+    pages = parts.write() if parts else []
+    return Explanations(items, folder, sheets.write(folder), pages)
 
 
 def _write(told: Explanation, subject: Subject, folder: Path, names: Names, sheets: ConceptSheets | None) -> Explained:

@@ -6,6 +6,7 @@ that reads the class token alone gives those patches no gradient; there, tokens 
 block, through whose attention they reach the class token.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,11 +50,12 @@ class Watched:
 
 @contextmanager
 def _entrance(block: nn.Module) -> Iterator[list[Tensor]]:
-    """What enters a block, cut off from what made it: the graph begins here."""
+    """What enters a block, cut off from what made it: the graph begins here. Other threads pass as ever."""
     seen: list[Tensor] = []
+    owner = threading.get_ident()
 
     def cut(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        if not given or not isinstance(given[0], Tensor):
+        if threading.get_ident() != owner or not given or not isinstance(given[0], Tensor):
             return None
         seen.append(given[0].detach().requires_grad_())
         return (seen[-1], *given[1:])

@@ -49,16 +49,27 @@ class Background:
 
 def background(run: Path, pipeline: Pipeline, card: Card, concepts: ConceptSet, own: OwnImages) -> Background:
     """Read what was kept, or look at a sample of the run's own images."""
+    found = kept_background(run, card, concepts)
+    if found is not None:
+        return found
+    try:
+        sampled = _sample(pipeline, card, concepts, own)
+    except (UserError, OSError) as error:
+        why = str(error).splitlines()[0]
+        nothing = Reference(what="zero scores", images=0, split=None, why=why)
+        return Background(nothing, np.zeros(len(concepts)), None)
+    with contextlib.suppress(OSError):  # a run that cannot be written to is sampled each time
+        write_json(run / "explain" / FILE, sampled.model_dump(mode="json"))
+    return _as_background(sampled)
+
+
+def kept_background(run: Path, card: Card, concepts: ConceptSet) -> Background | None:
+    """What an earlier call kept; None if there is nothing, or of other weights."""
     kept = _kept(run / "explain" / FILE, card, concepts)
-    if kept is None:
-        try:
-            kept = _sample(pipeline, card, concepts, own)
-        except (UserError, OSError) as error:
-            why = str(error).splitlines()[0]
-            nothing = Reference(what="zero scores", images=0, split=None, why=why)
-            return Background(nothing, np.zeros(len(concepts)), None)
-        with contextlib.suppress(OSError):  # a run that cannot be written to is sampled each time
-            write_json(run / "explain" / FILE, kept.model_dump(mode="json"))
+    return None if kept is None else _as_background(kept)
+
+
+def _as_background(kept: _File) -> Background:
     reference = Reference(what="average image", images=kept.images, split=kept.split)
     return Background(reference, np.array(kept.bottleneck), kept.codes)
 

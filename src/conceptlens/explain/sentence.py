@@ -57,6 +57,8 @@ def sentence(
     end = f" Besides the concepts, {bypass} reaches the class." if bypass else ""
     if not weighed:
         said = f"predicted {name}" if predicted else f"predicted no class; closest is {name}"
+        if not for_it:
+            return f"{said}. This method reads no concepts to explain it by.{end}"
         surest = told(sorted(for_it, key=lambda each: -each.probability)[:MOST])
         no_sum = "The class is no weighted sum of concepts, so none can be given its share."
         return f"{said}; surest of {surest}. {no_sum}{end}"

@@ -50,7 +50,7 @@ def from_own(own: OwnImages, indices: Indices, split: str, card: Card) -> Iterat
         except UserError as error:
             yield Subject(name, split=split, error=str(error))
             continue
-        truth = _truth(source.examples.labels[index], source.classes)
+        truth = class_names(source.examples.labels[index], source.classes)
         yield Subject(name, *_seen(image, card), split, truth, source.examples.concepts[index].tolist())
 
 
@@ -62,7 +62,8 @@ def _seen(image: Image.Image, card: Card) -> tuple[npt.NDArray[np.uint8], Image.
     )
 
 
-def _truth(label: Any, classes: Sequence[str]) -> list[str] | None:
+def class_names(label: Any, classes: Sequence[str]) -> list[str] | None:
+    """The true classes of an image by its label; None where nobody knows."""
     if np.ndim(label):
         return [name for name, mark in zip(classes, label, strict=True) if mark == 1] if (label >= 0).any() else None
     return [classes[int(label)]] if label >= 0 else None

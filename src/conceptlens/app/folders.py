@@ -1,0 +1,153 @@
+"""Run folders among the folders that were named: found by their `run.json`, called by keys that are safe in addresses.
+
+Nothing outside the named folders is ever reached: links that lead out are not followed.
+"""
+
+import os
+import re
+import shlex
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conceptlens.app.problems import Problem, not_found
+from conceptlens.errors import UserError, did_you_mean
+from conceptlens.files import fingerprint
+
+DEPTH = 4  # folders below a named one in which runs are looked for
+MOST = 20_000  # folders that are looked into, at most
+FRESH = 1.0  # seconds for which a look at the folders holds
+MARK = "run.json"
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """A folder that is, or should be, a run."""
+
+    key: str
+    path: Path  # resolved
+    shown: str  # as the user would write it
+    reason: str | None = None  # why it is none
+
+    def file(self, name: str) -> Path | None:
+        """A file of the run by its relative name; None if it is not there.
+
+        Raises:
+            UserError: It is a link that leads out of the run folder.
+        """
+        path = self.path / name
+        if not path.exists():
+            return None
+        if not Path(os.path.realpath(path)).is_relative_to(self.path):
+            raise UserError(f"{self.shown}/{name}: a link that leads out of the run folder; it is not followed.")
+        return path
+
+    def check_links(self) -> None:
+        """Refuse a run with any link that leads out of it."""
+        for seen, (folder, folders, files) in enumerate(os.walk(self.path)):
+            if seen > MOST:
+                raise UserError(f"{self.shown}: more than {MOST:,} folders; not a run.")
+            for name in (*folders, *files):
+                path = Path(folder, name)
+                if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(self.path):
+                    raise UserError(f"{path}: a link that leads out of the run folder; it is not followed.")
+
+    def command(self, words: str) -> str:
+        """A command about this run, ready to be pasted."""
+        return f"conceptlens {words} {shlex.quote(self.shown)}"
+
+
+class RunFolders:
+    """The runs in some folders, looked up again when a second has passed."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        if not roots:
+            raise UserError("No run folder was named: conceptlens serve runs/")
+        for root in roots:
+            if not root.is_dir():
+                raise UserError(f"{root}: no such folder. Name run folders, or folders that hold some.")
+        self._roots = [(root.resolve(), str(root)) for root in roots]
+        self._lock = threading.Lock()
+        self._seen: dict[str, RunEntry] = {}
+        self._at = -1.0
+
+    def all(self) -> list[RunEntry]:
+        """Every run, in the order found."""
+        with self._lock:
+            if self._at < 0 or time.monotonic() - self._at > FRESH:
+                self._seen = {entry.key: entry for entry in self._look()}
+                self._at = time.monotonic()
+            return list(self._seen.values())
+
+    def get(self, key: str) -> RunEntry:
+        """The run of that key, or a 404; a broken one is a 409."""
+        known = self._seen.get(key)
+        if known is None or not known.path.exists():
+            known = next((entry for entry in self.all() if entry.key == key), None)
+        if known is None:
+            raise not_found(f"No run is called {key!r}. {did_you_mean(key, self._seen)}")
+        if known.reason:
+            raise Problem(409, "broken", known.reason)
+        return known
+
+    def _look(self) -> Iterator[RunEntry]:
+        taken: set[str] = set()
+        for root, shown in self._roots:
+            found = 0
+            for path, inner, reason in _runs_in(root):
+                found += 1
+                key = _key(inner or root.name)
+                if key in taken:
+                    key = f"{key}-{fingerprint(str(path))[:6]}"
+                taken.add(key)
+                yield RunEntry(key, path, str(Path(shown, inner)), reason)
+            if not found:
+                reason = (
+                    f"{shown}: no run in this folder. `conceptlens train` makes one."
+                    if root.is_dir()
+                    else f"{shown}: this folder is gone."
+                )
+                yield RunEntry(_key(f"{root.name}-{fingerprint(str(root))[:6]}"), root, shown, reason)
+
+
+def _key(name: str) -> str:
+    """A name for addresses; what is not plain is replaced, and a hash keeps such names apart."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name.replace(os.sep, "--")).strip("-.")
+    faithful = plain == name.replace(os.sep, "--")
+    return plain[:150] if faithful and len(plain) <= 150 else f"{plain[:140]}-{fingerprint(name)[:6]}".lstrip("-")
+
+
+def _runs_in(root: Path) -> Iterator[tuple[Path, str, str | None]]:
+    """(folder, its name below the root, why it is broken) of each run."""
+    if (root / MARK).is_file():
+        yield root, "", None
+        return
+    looked = 0
+    waiting = [(root, "", 0)]
+    while waiting:
+        folder, inner, depth = waiting.pop()
+        looked += 1
+        if looked > MOST:
+            return
+        try:
+            entries = sorted((entry for entry in os.scandir(folder) if not entry.name.startswith(".")), key=_name)
+        except OSError as error:
+            yield folder, inner, f"{folder}: {error.strerror}."
+            continue
+        for entry in entries:
+            below = f"{inner}{os.sep}{entry.name}" if inner else entry.name
+            path = Path(entry.path)
+            if entry.is_symlink():
+                if (path / MARK).is_file() and not Path(os.path.realpath(path)).is_relative_to(root):
+                    yield path, below, f"{path}: a link that leads out of {root}. Name the run itself to serve it."
+            elif entry.is_dir(follow_symlinks=False):
+                if (path / MARK).is_file():
+                    yield path, below, None
+                elif depth + 1 < DEPTH:
+                    waiting.append((path, below, depth + 1))
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name

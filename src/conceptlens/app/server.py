@@ -1,0 +1,110 @@
+"""The application: run folders as a typed JSON API (docs/api.md), and the page. `create_app` makes one."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from conceptlens import __version__
+from conceptlens.app.folders import RunFolders
+from conceptlens.app.gate import Gate, error_body
+from conceptlens.app.lanes import Lanes
+from conceptlens.app.loaded import MODELS, Shelf
+from conceptlens.app.problems import Code, Problem
+from conceptlens.app.routes_image import image_routes
+from conceptlens.app.routes_run import run_routes
+from conceptlens.app.runs import RunIndex
+from conceptlens.app.safety import Policy
+from conceptlens.app.site import Site
+from conceptlens.app.uploads import Limits
+from conceptlens.errors import UserError
+
+STATIC = Path(__file__).parent / "static"
+log = logging.getLogger("conceptlens.app")
+
+
+def create_app(
+    runs: Sequence[str | Path], *, policy: Policy | None = None, limits: Limits | None = None, models: int = MODELS
+) -> ASGIApp:
+    """The application behind its gate.
+
+    Args:
+        runs: Run folders, or folders that hold some.
+        policy: Who may ask; everyone on this machine by default.
+        limits: What uploads may be.
+        models: How many models are kept in memory.
+    """
+    policy, limits = policy or Policy(), limits or Limits()
+    site = Site(RunIndex(RunFolders([Path(run) for run in runs])), Shelf(models), Lanes(), limits, policy)
+    return Gate(_application(site), policy, limits)
+
+
+def _application(site: Site) -> FastAPI:
+    app = FastAPI(
+        title="conceptlens",
+        version=__version__,
+        docs_url=None,  # it would be loaded from elsewhere
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+    )
+    app.include_router(run_routes(site), prefix="/api/v1")
+    app.include_router(image_routes(site), prefix="/api/v1")
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _bug)
+
+    @app.api_route("/api/{rest:path}", include_in_schema=False, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+    def nothing(rest: str) -> None:
+        raise Problem(404, "not-found", f"/api/{rest[:100]}: no such address. See /api/v1/openapi.json.")
+
+    @app.get("/", include_in_schema=False)
+    def page() -> FileResponse:
+        return FileResponse(STATIC / "index.html")
+
+    app.mount("/static", StaticFiles(directory=STATIC, follow_symlink=False))
+    return app
+
+
+def _answer(problem: Problem) -> Response:
+    headers = {"Cache-Control": "no-store"}
+    if problem.wait:
+        headers["Retry-After"] = str(problem.wait)
+    return Response(error_body(problem), problem.status, headers, "application/json")
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return _answer(error)
+
+
+async def _user_error(request: Request, error: Exception) -> Response:
+    return _answer(Problem(409, "broken", str(error)))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(step) for step in first["loc"] if step != "body")
+    return _answer(Problem(422, "bad-request", f"{place[:200]}: {first['msg']}."))
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code: Code = "not-found" if error.status_code in (404, 405) else "bad-request"
+    response = _answer(Problem(error.status_code, code, f"{request.url.path[:100]}: {error.detail}."))
+    if "allow" in (headers := {name.lower(): value for name, value in (error.headers or {}).items()}):
+        response.headers["Allow"] = headers["allow"]
+    return response
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _answer(Problem(500, "bug", "This is a bug in conceptlens; the terminal in which it runs says more."))

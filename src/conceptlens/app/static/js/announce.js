@@ -1,0 +1,12 @@
+/** Say something to a screen reader without moving the focus. */
+import { whenQuiet } from "./dom.js";
+
+const say = whenQuiet((text) => {
+  const region = document.getElementById("announce");
+  if (region) region.textContent = text;
+}, 400);
+
+/** @param {string} text */
+export function announce(text) {
+  say(text);
+}

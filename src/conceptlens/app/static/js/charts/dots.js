@@ -1,0 +1,77 @@
+/** One value a row, with its interval: runs compared in one measure. */
+import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
+import { s } from "../dom.js";
+
+const ROW = 30;
+
+/** @param {Array<{name: string, value: number, interval: [number, number] | null}>} rows */
+export function dots(rows, { label, read }) {
+  const width = Math.min(520, Math.max(300, window.innerWidth - 62)); // as wide as it is seen: text keeps its size
+  const left = width < 420 ? 100 : 150;
+  const height = rows.length * ROW + 34;
+  const all = rows.flatMap((row) => [row.value, ...(row.interval ?? [])]);
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const pad = (high - low || Math.abs(high) || 1) * 0.12;
+  const x = scaleLinear([low - pad, high + pad], [left, width - 66]).nice(4);
+  const svg = s("svg", {
+    class: "chart",
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": `${label}. ${rows.map((row) => `${row.name}: ${read(row.value)}${row.interval ? `, from ${read(row.interval[0])} to ${read(row.interval[1])}` : ""}`).join("; ")}.`,
+  });
+  const root = select(svg);
+  for (const tick of x.ticks(4))
+    root
+      .append("line")
+      .attr("class", "grid")
+      .attr("x1", x(tick))
+      .attr("x2", x(tick))
+      .attr("y1", 4)
+      .attr("y2", height - 30);
+  rows.forEach((row, place) => {
+    const y = place * ROW + ROW / 2 + 2;
+    const name = row.name.length > left / 7 ? `${row.name.slice(0, Math.floor(left / 7) - 1)}…` : row.name;
+    root
+      .append("text")
+      .attr("class", "name")
+      .attr("x", left - 12)
+      .attr("y", y + 4)
+      .attr("text-anchor", "end")
+      .text(name)
+      .append("title")
+      .text(row.name);
+    if (row.interval)
+      root
+        .append("path")
+        .attr("class", `whisker s${place % 8}`)
+        .attr(
+          "d",
+          `M${x(row.interval[0])} ${y}H${x(row.interval[1])}M${x(row.interval[0])} ${y - 5}v10M${x(row.interval[1])} ${y - 5}v10`,
+        );
+    root
+      .append("circle")
+      .attr("class", `marker f${place % 8}`)
+      .attr("cx", x(row.value))
+      .attr("cy", y)
+      .attr("r", 6);
+    root
+      .append("text")
+      .attr("class", "name")
+      .attr("x", width - 4)
+      .attr("y", y + 4)
+      .attr("text-anchor", "end")
+      .text(read(row.value));
+  });
+  root
+    .append("g")
+    .attr("transform", `translate(0,${height - 28})`)
+    .call(
+      axisBottom(x)
+        .ticks(4)
+        .tickFormat((value) => read(value, 0))
+        .tickSize(4),
+    )
+    .select(".domain")
+    .remove();
+  return svg;
+}

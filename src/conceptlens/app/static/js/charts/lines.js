@@ -1,0 +1,134 @@
+/** Lines over epochs: several series, one y axis, a cursor that reads all of them. */
+import { axisBottom, axisLeft, bisector, extent, line, scaleLinear, scaleLog, select } from "../../vendor/d3.js";
+import { h, put, s } from "../dom.js";
+import { percent, short } from "../words.js";
+import { swatch, DASHES } from "./series.js";
+
+const MARGIN = { top: 10, right: 12, bottom: 34, left: 48 };
+
+/**
+ * @typedef {{name: string, points: Array<[number, number]>}} Series points are (x, y), in order of x
+ * @param {Series[]} series
+ * @param {{label: string, x?: string, height?: number, log?: boolean, read?: (y: number) => string, domain?: [number, number]}} options
+ * @returns {HTMLElement & {svg: SVGSVGElement}}
+ */
+export function lines(series, { label, x: xName = "epoch", height = 230, log = false, read = short, domain = null }) {
+  const width = Math.min(560, Math.max(300, window.innerWidth - 62)); // as wide as it is seen: text keeps its size
+  const all = series.flatMap((each) => each.points);
+  const [x0, x1] = extent(all, (point) => point[0]);
+  let [y0, y1] =
+    domain ??
+    extent(
+      all.filter((point) => !log || point[1] > 0),
+      (point) => point[1],
+    );
+  if (y0 === y1) [y0, y1] = log ? [y0 / 2, y1 * 2] : [y0 - 0.5, y1 + 0.5];
+  const x = scaleLinear([x0, x1 === x0 ? x0 + 1 : x1], [MARGIN.left, width - MARGIN.right]);
+  const y = (log ? scaleLog : scaleLinear)([y0, y1], [height - MARGIN.bottom, MARGIN.top]).nice(log ? undefined : 5);
+  const svg = s("svg", {
+    class: "chart",
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": describe(label, series, read),
+  });
+  const root = select(svg);
+  const yTicks = log ? y.ticks(4) : y.ticks(5);
+  for (const tick of yTicks)
+    root
+      .append("line")
+      .attr("class", "grid")
+      .attr("x1", MARGIN.left)
+      .attr("x2", width - MARGIN.right)
+      .attr("y1", y(tick))
+      .attr("y2", y(tick));
+  const whole = x1 - x0 <= 8 ? x.ticks().filter(Number.isInteger) : x.ticks(6);
+  root
+    .append("g")
+    .attr("transform", `translate(0,${height - MARGIN.bottom})`)
+    .call(
+      axisBottom(x)
+        .tickValues(whole)
+        .tickFormat((v) => v)
+        .tickSizeOuter(0)
+        .tickSize(4),
+    );
+  root
+    .append("g")
+    .attr("transform", `translate(${MARGIN.left},0)`)
+    .call(
+      axisLeft(y)
+        .tickValues(yTicks)
+        .tickFormat(log ? (v) => `${v}` : (v) => axisRead(v, read))
+        .tickSize(0)
+        .tickPadding(8),
+    )
+    .select(".domain")
+    .remove();
+  root
+    .append("text")
+    .attr("x", (MARGIN.left + width - MARGIN.right) / 2)
+    .attr("y", height - 2)
+    .attr("text-anchor", "middle")
+    .text(xName);
+  const path = line(
+    (point) => x(point[0]),
+    (point) => y(point[1]),
+  ).defined((point) => !log || point[1] > 0);
+  series.forEach((each, place) => {
+    if (each.points.length === 1)
+      root
+        .append("circle")
+        .attr("class", `f${place % 8}`)
+        .attr("r", 3)
+        .attr("cx", x(each.points[0][0]))
+        .attr("cy", y(each.points[0][1]));
+    root
+      .append("path")
+      .attr("class", `line s${place % 8}`)
+      .attr("stroke-dasharray", DASHES[place % DASHES.length])
+      .attr("d", path(each.points));
+  });
+  const cursor = root
+    .append("line")
+    .attr("class", "cursor")
+    .attr("y1", MARGIN.top)
+    .attr("y2", height - MARGIN.bottom)
+    .attr("display", "none");
+  const legend = h("ul", { class: "legend" });
+  const show = (at) =>
+    put(
+      legend,
+      series.map((each, place) => {
+        const point = at === null ? each.points.at(-1) : nearest(each.points, at);
+        return h("li", {}, swatch(place), each.name, " ", point ? h("b", {}, read(point[1])) : null);
+      }),
+      at === null ? null : h("li", { class: "note" }, `at ${xName} ${short(at).replace(/\.00$/, "")}`),
+    );
+  show(null);
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const wanted = x.invert(((event.clientX - box.left) / box.width) * width);
+    const at = nearest(
+      [...new Set(all.map((point) => point[0]))].sort((a, b) => a - b).map((v) => [v, 0]),
+      wanted,
+    )?.[0];
+    if (at === undefined) return;
+    cursor.attr("display", null).attr("x1", x(at)).attr("x2", x(at));
+    show(at);
+  });
+  svg.addEventListener("pointerleave", () => {
+    cursor.attr("display", "none");
+    show(null);
+  });
+  return Object.assign(h("figure", {}, svg, legend), { svg });
+}
+
+/** Round percentages on an axis; other numbers as short as they are. */
+const axisRead = (value, read) => (read === percent ? percent(value, 0) : `${Number(value.toPrecision(6))}`);
+
+const at = bisector((point) => point[0]).center;
+const nearest = (points, x) => points[at(points, x)];
+
+function describe(label, series, read) {
+  return `${label}. ${series.map((each) => `${each.name}: ${each.points.length ? `from ${read(each.points[0][1])} to ${read(each.points.at(-1)[1])}` : "no values"}`).join("; ")}.`;
+}

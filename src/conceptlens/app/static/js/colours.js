@@ -1,0 +1,30 @@
+/** Colours of maps: viridis, whose order survives colour blindness and grey. Opacity grows with the value as well. */
+const ANCHORS = [
+  [68, 1, 84],
+  [65, 68, 135],
+  [42, 120, 142],
+  [34, 168, 132],
+  [122, 209, 81],
+  [253, 231, 37],
+];
+
+/** @param {number} t in [0, 1] @returns {[number, number, number]} */
+export function heat(t) {
+  const place = Math.min(Math.max(t, 0), 1) * (ANCHORS.length - 1);
+  const low = Math.min(Math.floor(place), ANCHORS.length - 2);
+  const part = place - low;
+  return ANCHORS[low].map((each, channel) => Math.round(each + part * (ANCHORS[low + 1][channel] - each)));
+}
+
+/** The value of a custom property, as the theme has it now. */
+export function token(name) {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+/** "#rrggbb" as bytes. */
+export const bytes = (word) => [1, 3, 5].map((at) => parseInt(word.slice(at, at + 2), 16));

@@ -1,0 +1,157 @@
+/** Elements without a framework. Text is only ever set as text, so that no name in a run folder can become markup. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * An element with properties and children.
+ * `on…` are listeners, `style` is an object of CSS properties (set through the CSSOM, which a strict policy allows),
+ * `class`, `aria-…`, `data-…` and the like are attributes. A property that is null, undefined or false is left out.
+ * @param {string} tag
+ * @param {Record<string, any>} [props]
+ * @param {...any} children nodes, strings, numbers, arrays of them; null and false are skipped
+ * @returns {any}
+ */
+export function h(tag, props = {}, ...children) {
+  return fill(document.createElement(tag), props, children);
+}
+
+/** The same for SVG. @returns {any} */
+export function s(tag, props = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), props, children);
+}
+
+function fill(node, props, children) {
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, each] of Object.entries(value)) node.style.setProperty(key, each);
+    else if (name === "value" || name === "checked" || name === "disabled" || name === "hidden" || name === "selected")
+      node[name] = value;
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  add(node, children);
+  return node;
+}
+
+function add(node, children) {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    if (Array.isArray(child)) add(node, child);
+    else node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+/** Put other children in place of those that are there. */
+export function put(node, ...children) {
+  node.replaceChildren();
+  add(node, children);
+  return node;
+}
+
+/** A select with options; `options` are [value, text] pairs or plain strings. */
+export function choice(label, options, value, onchange, props = {}) {
+  const select = h("select", { onchange: () => onchange(select.value), ...props });
+  for (const option of options) {
+    const [key, text] = Array.isArray(option) ? option : [option, option];
+    select.append(h("option", { value: key, selected: String(key) === String(value) }, text));
+  }
+  return h("label", { class: "field" }, label, select);
+}
+
+/** Buttons of which one is pressed; arrow keys go from one to the next. */
+export function segment(label, options, value, onchange) {
+  const group = h("div", { class: "segment", role: "group", "aria-label": label });
+  const set = (chosen) => {
+    for (const each of group.children) {
+      const on = each.dataset.value === String(chosen);
+      each.setAttribute("aria-pressed", String(on));
+      each.tabIndex = on ? 0 : -1;
+    }
+  };
+  for (const [key, text] of options) {
+    group.append(
+      h(
+        "button",
+        {
+          type: "button",
+          "data-value": key,
+          onclick: () => {
+            set(key);
+            onchange(key);
+          },
+        },
+        text,
+      ),
+    );
+  }
+  set(value);
+  if (![...group.children].some((each) => each.tabIndex === 0) && group.firstChild) group.firstChild.tabIndex = 0;
+  rove(group, "button", "both");
+  return Object.assign(group, { set });
+}
+
+/**
+ * Roving tabindex: one item of a group is in the tab order, arrow keys, Home and End move among them.
+ * @param {HTMLElement} group
+ * @param {string} selector
+ * @param {"both" | "grid"} kind with "grid", up and down go by rows as they stand on the screen
+ */
+export function rove(group, selector, kind = "both") {
+  group.addEventListener("keydown", (event) => {
+    const items = [...group.querySelectorAll(selector)].filter((each) => !each.disabled && each.offsetParent !== null);
+    const here = items.indexOf(document.activeElement);
+    if (here < 0) return;
+    const to = target(event.key, items, here, kind);
+    if (to === null) return;
+    event.preventDefault();
+    for (const each of items) each.tabIndex = -1;
+    items[to].tabIndex = 0;
+    items[to].focus();
+  });
+}
+
+function target(key, items, here, kind) {
+  const last = items.length - 1;
+  if (key === "Home") return 0;
+  if (key === "End") return last;
+  if (key === "ArrowRight" || (key === "ArrowDown" && kind !== "grid")) return Math.min(here + 1, last);
+  if (key === "ArrowLeft" || (key === "ArrowUp" && kind !== "grid")) return Math.max(here - 1, 0);
+  if (kind === "grid" && (key === "ArrowDown" || key === "ArrowUp")) {
+    const box = items[here].getBoundingClientRect();
+    const down = key === "ArrowDown";
+    let best = null;
+    let least = Infinity;
+    items.forEach((each, place) => {
+      const other = each.getBoundingClientRect();
+      const dy = (other.top - box.top) * (down ? 1 : -1);
+      if (dy < box.height / 2) return;
+      const far = dy * 1000 + Math.abs(other.left - box.left);
+      if (far < least) [least, best] = [far, place];
+    });
+    return best;
+  }
+  return null;
+}
+
+/** At most one call a frame, with the last arguments. */
+export function eachFrame(call) {
+  let waiting = 0;
+  let latest = [];
+  return (...args) => {
+    latest = args;
+    if (!waiting)
+      waiting = requestAnimationFrame(() => {
+        waiting = 0;
+        call(...latest);
+      });
+  };
+}
+
+/** Called once things have been quiet for a while. */
+export function whenQuiet(call, wait = 250) {
+  let timer = 0;
+  return (...args) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => call(...args), wait);
+  };
+}

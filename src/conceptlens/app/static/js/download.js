@@ -1,0 +1,118 @@
+/** Take a picture or the numbers home. */
+import { h } from "./dom.js";
+import { announce } from "./announce.js";
+
+const STYLES = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "stroke-linejoin",
+  "opacity",
+  "fill-opacity",
+  "font-size",
+  "font-family",
+  "font-weight",
+  "text-anchor",
+  "display",
+];
+
+function save(blob, name) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  announce(`${name} saved`);
+}
+
+/** A copy of an SVG that needs no style sheet: what CSS says is written into it. */
+export function standalone(svg) {
+  const copy = svg.cloneNode(true);
+  const from = [svg, ...svg.querySelectorAll("*")];
+  const to = [copy, ...copy.querySelectorAll("*")];
+  from.forEach((node, place) => {
+    const style = getComputedStyle(node);
+    for (const name of STYLES) {
+      const value = style.getPropertyValue(name);
+      if (value) to[place].setAttribute(name, value);
+    }
+  });
+  const box = svg.viewBox.baseVal;
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("width", box.width);
+  copy.setAttribute("height", box.height);
+  const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  for (const [name, value] of Object.entries({ x: box.x, y: box.y, width: box.width, height: box.height }))
+    ground.setAttribute(name, value);
+  ground.setAttribute("fill", getComputedStyle(document.querySelector(".card") ?? document.body).backgroundColor);
+  copy.insertBefore(ground, copy.firstChild);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+export function saveJSON(data, name) {
+  save(new Blob([JSON.stringify(data, null, 1)], { type: "application/json" }), `${name}.json`);
+}
+
+export function saveSVG(svg, name) {
+  save(new Blob([standalone(svg)], { type: "image/svg+xml" }), `${name}.svg`);
+}
+
+export function saveCanvas(canvas, name) {
+  canvas.toBlob((blob) => blob && save(blob, `${name}.png`), "image/png");
+}
+
+/** An SVG drawn at twice its size. */
+export function savePNG(svg, name) {
+  const picture = new Image();
+  picture.onload = () => {
+    const canvas = h("canvas", {});
+    canvas.width = 2 * svg.viewBox.baseVal.width;
+    canvas.height = 2 * svg.viewBox.baseVal.height;
+    canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+    saveCanvas(canvas, name);
+  };
+  picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(standalone(svg))}`;
+}
+
+/**
+ * The menu of what can be taken home.
+ * @param {Array<[string, () => void] | null>} entries text and what it does
+ */
+export function downloadMenu(entries) {
+  const menu = h("details", { class: "menu" }, h("summary", {}, "Download"));
+  const list = h("div", {});
+  for (const entry of entries) {
+    if (entry)
+      list.append(
+        h(
+          "button",
+          {
+            type: "button",
+            onclick: () => {
+              menu.open = false;
+              entry[1]();
+            },
+          },
+          entry[0],
+        ),
+      );
+  }
+  menu.append(list);
+  menu.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && menu.open) {
+      menu.open = false;
+      menu.firstChild.focus();
+      event.stopPropagation();
+    }
+  });
+  menu.addEventListener("focusout", (event) => {
+    if (!menu.contains(event.relatedTarget) && event.relatedTarget) menu.open = false;
+  });
+  return menu;
+}
+
+/** The three entries that a chart has. */
+export const pictureEntries = (what, svg, name) => [
+  [`${what} (SVG)`, () => svg() && saveSVG(svg(), name)],
+  [`${what} (PNG)`, () => svg() && savePNG(svg(), name)],
+];

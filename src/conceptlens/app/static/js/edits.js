@@ -1,0 +1,60 @@
+/** The edits of one visit to "What if": in order, with undo, and in the address. */
+import { note } from "./address.js";
+import { withEdit } from "./head.js";
+
+const BREAK = "\n"; // no name of a concept has one
+
+export const readEdits = (text) => (text ? text.split(BREAK).filter(Boolean) : []);
+
+export class Edits {
+  /** @param {any[]} groups @param {string[]} list @param {() => void} changed */
+  constructor(groups, list, changed) {
+    this.groups = groups;
+    this.list = list;
+    this.changed = changed;
+    this.past = [];
+    this.dragging = null;
+  }
+
+  /** Put something else in place; a step that can be undone. */
+  set(list) {
+    if (list.join(BREAK) === this.list.join(BREAK)) return;
+    this.past.push(this.list);
+    this.dragging = null;
+    this.#become(list);
+  }
+
+  add(...edits) {
+    this.set(edits.reduce((list, edit) => withEdit(this.groups, list, edit), this.list));
+  }
+
+  /** While a slider is held, all its moves are one step. */
+  drag(name, edit) {
+    if (this.dragging !== name) {
+      this.past.push(this.list);
+      this.dragging = name;
+    }
+    this.#become(withEdit(this.groups, this.list, edit));
+  }
+
+  drop() {
+    this.dragging = null;
+  }
+
+  remove(edit) {
+    this.set(this.list.filter((each) => each !== edit));
+  }
+
+  undo() {
+    const before = this.past.pop();
+    this.dragging = null;
+    if (before) this.#become(before);
+    return Boolean(before);
+  }
+
+  #become(list) {
+    this.list = list;
+    note({ edits: list.join(BREAK) });
+    this.changed();
+  }
+}

@@ -1,0 +1,51 @@
+/** Maps as the server packs them: a byte a patch, a scale a map. */
+
+/**
+ * @param {{of: number[], scale: number[], data: string} | null} block
+ * @returns {Map<number, Float32Array>} (L) by slot or by concept
+ */
+export function unpack(block) {
+  const found = new Map();
+  if (!block || !block.of.length) return found;
+  const bytes = Uint8Array.from(atob(block.data), (letter) => letter.charCodeAt(0));
+  const cells = bytes.length / block.of.length;
+  block.of.forEach((key, place) => {
+    const values = new Float32Array(cells);
+    for (let cell = 0; cell < cells; cell += 1) values[cell] = (bytes[place * cells + cell] / 255) * block.scale[place];
+    found.set(key, values);
+  });
+  return found;
+}
+
+/** All maps of a prediction, asked for by concept. */
+export class Maps {
+  constructor(prediction) {
+    this.prediction = prediction;
+    this.grid = prediction.maps.grid;
+    this.attention = unpack(prediction.maps.attention);
+    this.assignment = unpack(prediction.maps.assignment);
+    this.gradcam = unpack(prediction.maps.gradcam);
+    this.index = prediction.index;
+  }
+
+  /** @param {"attention" | "gradcam"} kind @param {number} concept @returns {Float32Array | null} (L) */
+  of(kind, concept) {
+    if (kind === "gradcam") return this.gradcam.get(concept) ?? null;
+    const slot = this.prediction.concepts[concept]?.slot;
+    return slot === null || slot === undefined ? null : (this.attention.get(slot) ?? null);
+  }
+
+  /** Kinds that this method has at all. */
+  kinds() {
+    return [
+      this.attention.size ? ["attention", "Attention"] : null,
+      this.gradcam.size ? ["gradcam", "Grad-CAM"] : null,
+      this.index ? ["index", "Index"] : null,
+    ].filter(Boolean);
+  }
+
+  /** More Grad-CAM maps that came later. */
+  add(prediction) {
+    for (const [key, values] of unpack(prediction.maps.gradcam)) this.gradcam.set(key, values);
+  }
+}

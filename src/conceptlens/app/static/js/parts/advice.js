@@ -1,0 +1,104 @@
+/** What to ask a person next, and the smallest change that makes the model say something else. */
+import { announce } from "../announce.js";
+import { api } from "../api.js";
+import { h, put } from "../dom.js";
+import { plural } from "../words.js";
+
+/** @param {{run: string, state: any, edits: import("../edits.js").Edits}} options */
+export function advice({ run, state, edits }) {
+  const told = h("div", { class: "advice", "aria-live": "polite" });
+  let open = null;
+
+  async function guarded(work) {
+    put(told, h("p", { class: "note" }, "Thinking…"));
+    try {
+      await work();
+    } catch (error) {
+      put(told, h("p", { class: "note" }, error.message));
+    }
+  }
+
+  const ask = () =>
+    guarded(async () => {
+      open = "ask";
+      const answer = await api.ask(run, { state, edits: edits.list, most: 3 });
+      const [first, ...others] = answer.ask;
+      if (!first) {
+        put(told, h("p", { class: "note" }, "Every concept has been answered."));
+        return;
+      }
+      put(
+        told,
+        h("h3", {}, `Ask about: ${first.unit}`),
+        h(
+          "p",
+          { class: "note" },
+          `An answer is expected to make the class ${first.expected_gain.toFixed(3)} nats surer (of ${answer.entropy.toFixed(3)}).${others.length ? ` Then: ${others.map((each) => each.unit).join(", ")}.` : ""}`,
+        ),
+        h(
+          "div",
+          { class: "row" },
+          first.answers.slice(0, 24).map((each) =>
+            h(
+              "button",
+              {
+                type: "button",
+                onclick: () => {
+                  edits.add(each.edit);
+                  ask();
+                },
+              },
+              each.words,
+            ),
+          ),
+        ),
+      );
+    });
+
+  const flip = () =>
+    guarded(async () => {
+      open = "flip";
+      const answer = await api.flip(run, { state, edits: edits.list });
+      if (!answer.edits) {
+        put(told, h("p", { class: "note" }, `No set of answers makes it anything but ${answer.before}.`));
+        return;
+      }
+      const words = answer.edits.join("; ");
+      put(
+        told,
+        h(
+          "h3",
+          {},
+          `${plural(answer.edits.length, "answer")} make${answer.edits.length === 1 ? "s" : ""} it ${answer.after}`,
+        ),
+        h(
+          "p",
+          { class: "note" },
+          `${words}.${answer.kind === "exact" ? " No smaller set does." : " There may be a smaller set."}`,
+        ),
+        h(
+          "button",
+          {
+            type: "button",
+            onclick: () => {
+              edits.add(...answer.edits);
+              put(told);
+              open = null;
+              announce(`Set ${words}`);
+            },
+          },
+          "Set it so",
+        ),
+      );
+    });
+
+  return {
+    node: told,
+    ask,
+    flip,
+    close: () => {
+      if (open) put(told);
+      open = null;
+    },
+  };
+}

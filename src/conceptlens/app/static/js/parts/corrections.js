@@ -1,0 +1,112 @@
+/** Corrections: edits that a label can express, saved with a name, for the next training. */
+import { announce } from "../announce.js";
+import { api } from "../api.js";
+import { target } from "../head.js";
+import { h, put } from "../dom.js";
+import { command } from "./frame.js";
+import { plural } from "../words.js";
+
+const KEY = "conceptlens-rater";
+
+function remembered() {
+  try {
+    return localStorage.getItem(KEY) ?? "";
+  } catch {
+    return ""; // a browser that keeps nothing for us
+  }
+}
+
+/** Whether a label can say it: a value of a group, or yes or no. */
+export function isLabel(groups, edit) {
+  const found = target(groups, edit);
+  return (
+    Boolean(found) &&
+    (found.whole ? found.group.values.includes(found.word) : found.word === "yes" || found.word === "no")
+  );
+}
+
+/** @param {{run: string, image: string, groups: any[], edits: import("../edits.js").Edits, recipe: string}} options */
+export function corrections({ run, image, groups, edits, recipe }) {
+  const rater = h("input", {
+    type: "text",
+    value: remembered(),
+    maxlength: 80,
+    autocomplete: "name",
+    placeholder: "your name",
+    "aria-label": "Your name",
+  });
+  const button = h("button", { type: "button", onclick: save }, "Save as corrections");
+  const told = h("div", { role: "status", class: "note" });
+  const [split, row] = image.split("/");
+
+  async function save() {
+    const labels = edits.list.filter((each) => isLabel(groups, each));
+    if (!rater.value.trim()) {
+      put(told, "Who says so? Enter a name first.");
+      rater.focus();
+      return;
+    }
+    try {
+      localStorage.setItem(KEY, rater.value.trim());
+    } catch {
+      put(told, "The browser does not keep your name."); // saved all the same
+    }
+    button.disabled = true;
+    try {
+      const answer = await api.correct(run, {
+        rater: rater.value.trim(),
+        image: { split, row: Number(row) },
+        edits: labels,
+      });
+      put(
+        told,
+        h(
+          "p",
+          {},
+          `${plural(answer.added, "correction")} saved, ${answer.total} in all: `,
+          h("a", { href: api.correctionsFile(run), download: "corrections.csv" }, "corrections.csv"),
+          ". Train with them:",
+        ),
+        command(`conceptlens train ${recipe} --data.corrections ${answer.file}`),
+      );
+      announce(`${plural(answer.added, "correction")} saved`);
+    } catch (error) {
+      put(told, error.message);
+    } finally {
+      update();
+    }
+  }
+
+  function update() {
+    const labels = edits.list.filter((each) => isLabel(groups, each)).length;
+    button.disabled = image === "upload" || labels === 0;
+    button.textContent = labels ? `Save ${plural(labels, "correction")}` : "Save as corrections";
+  }
+
+  const node = h(
+    "div",
+    { class: "stack tight" },
+    image === "upload"
+      ? h(
+          "p",
+          { class: "note" },
+          "A file that was opened here is not of the run's data, so its corrections cannot be trained with.",
+        )
+      : null,
+    h("div", { class: "row" }, rater, button),
+    told,
+  );
+  update();
+  api.corrections(run).then(
+    (answer) => {
+      if (answer.total && !told.firstChild)
+        put(
+          told,
+          `${plural(answer.total, "correction")} of this run saved so far: `,
+          h("a", { href: api.correctionsFile(run), download: "corrections.csv" }, "corrections.csv"),
+        );
+    },
+    () => {},
+  ); // only a reminder: saving says what is wrong
+  return Object.assign(node, { update });
+}

@@ -1,0 +1,167 @@
+/** What can be set: a value for each group, and a slider for each concept. They follow the edits, whoever made them. */
+import { columnsOf, target } from "../head.js";
+import { h, segment } from "../dom.js";
+import { percent, short, signed } from "../words.js";
+
+/**
+ * @param {{prediction: any, groups: any[], head: any, edits: import("../edits.js").Edits}} options
+ * @returns {HTMLElement & {update: (bottleneck: number[], values: number[] | null) => void}}
+ */
+export function dials({ prediction, groups, head, edits }) {
+  const updates = [];
+  const node = h(
+    "div",
+    { class: "dials" },
+    groups.map((group) => (group.kind === "exclusive" ? exclusive(group) : independent(group))),
+  );
+
+  function slider(k, label) {
+    const concept = prediction.concepts[k];
+    const probability = head.space === "probability";
+    const start = prediction.state.bottleneck[k];
+    const low = probability ? 0 : Math.min(head.low[k], start);
+    const high = probability ? 1 : Math.max(head.high[k], start);
+    const shown = h("output", { class: "num" });
+    const input = h("input", {
+      type: "range",
+      min: low,
+      max: high,
+      step: (high - low) / 200 || 0.01,
+      "data-concept": k,
+      "aria-label": concept.name,
+      oninput: () =>
+        edits.drag(
+          concept.name,
+          `${concept.name}=${probability ? "" : "score "}${Number(Number(input.value).toPrecision(6))}`,
+        ),
+      onchange: () => edits.drop(),
+    });
+    const was = h("span", {
+      class: "was",
+      style: { left: `calc(8px + (100% - 16px) * ${(start - low) / (high - low || 1)})` },
+      title: `the model: ${short(start)}`,
+    });
+    updates.push((bottleneck) => {
+      if (Math.abs(Number(input.value) - bottleneck[k]) > (high - low) / 400) input.value = String(bottleneck[k]);
+      shown.textContent = probability ? percent(bottleneck[k], 0) : signed(bottleneck[k]);
+      input.setAttribute(
+        "aria-valuetext",
+        `${shown.textContent}${bottleneck[k] === start ? ", as the model reads it" : ""}`,
+      );
+      row.classList.toggle("edited", Math.abs(bottleneck[k] - start) > 1e-9);
+    });
+    const row = h(
+      "div",
+      { class: "dial" },
+      h("span", { class: "label", title: concept.text }, label),
+      h("span", { class: "slide" }, was, input),
+      shown,
+    );
+    return row;
+  }
+
+  function head_(group, control) {
+    const effect = h("span", { class: "num effect", title: "what the group adds to the class that is said" });
+    const reset = h(
+      "button",
+      {
+        type: "button",
+        class: "quiet icon",
+        "aria-label": `${group.name}: as the model reads it`,
+        title: "as the model reads it",
+        onclick: () => edits.set(edits.list.filter((each) => target(groups, each)?.group !== group)),
+      },
+      "↺",
+    );
+    updates.push((bottleneck, values) => {
+      const sum = values ? columnsOf(group).reduce((total, k) => total + values[k], 0) : null;
+      effect.textContent = sum === null ? "" : signed(sum);
+      effect.className = `num effect ${sum === null || Math.abs(sum) < 0.005 ? "" : sum < 0 ? "minus" : "plus"}`;
+      const touched = edits.list.some((each) => target(groups, each)?.group === group);
+      reset.hidden = !touched;
+      box.classList.toggle("edited", touched);
+    });
+    const box = h("div", { class: "dial-head" }, h("h3", {}, group.name), control, effect, reset);
+    return box;
+  }
+
+  function exclusive(group) {
+    const concepts = columnsOf(group).map((k) => prediction.concepts[k]);
+    const top = concepts.reduce((a, b) => (b.probability > a.probability ? b : a));
+    const truth = concepts.find((each) => each.label === true);
+    const pick = h(
+      "select",
+      {
+        "aria-label": group.name,
+        onchange: () =>
+          pick.value === ""
+            ? edits.set(edits.list.filter((each) => target(groups, each)?.group !== group))
+            : pick.value === "…"
+              ? null
+              : edits.add(`${group.name}=${pick.value}`),
+      },
+      h("option", { value: "" }, `as read: ${top.value} (${percent(top.probability, 0)})`),
+      concepts.map((each) => h("option", { value: each.value }, `${each.value}${each === truth ? " ✓ true" : ""}`)),
+      h("option", { value: "…", disabled: true, hidden: true }, "set by slider"),
+    );
+    updates.push(() => {
+      const mine = edits.list.map((each) => target(groups, each)).filter((each) => each?.group === group);
+      const whole = mine.length === 1 && mine[0].whole && group.values.includes(mine[0].word) ? mine[0].word : null;
+      pick.value = mine.length === 0 ? "" : (whole ?? "…");
+    });
+    const fine = h(
+      "details",
+      { class: "fine" },
+      h("summary", {}, "sliders", h("span", { class: "hidden" }, ` of ${group.name}`)),
+      columnsOf(group).map((k) => slider(k, prediction.concepts[k].value)),
+    );
+    return h(
+      "section",
+      { class: "dial-group", "aria-label": group.name, "data-group": group.name },
+      head_(group, pick),
+      fine,
+    );
+  }
+
+  function independent(group) {
+    const rows = columnsOf(group).map((k) => {
+      const concept = prediction.concepts[k];
+      const set = segment(
+        `${concept.name}, set`,
+        [
+          ["no", "no"],
+          ["yes", "yes"],
+        ],
+        "",
+        (word) => edits.add(`${concept.name}=${word}`),
+      );
+      updates.push(() => {
+        const mine = edits.list
+          .map((each) => target(groups, each))
+          .findLast((each) => each && !each.whole && each.columns[0] === k);
+        set.set(mine?.word ?? "");
+        if (!mine) set.firstChild.tabIndex = 0;
+      });
+      const row = slider(k, concept.value);
+      row.append(set);
+      return row;
+    });
+    const box = h(
+      "section",
+      { class: "dial-group", "aria-label": group.name, "data-group": group.name },
+      head_(group, null),
+    );
+    if (rows.length > 6) box.append(h("details", { class: "fine" }, h("summary", {}, `${rows.length} concepts`), rows));
+    else box.append(...rows);
+    return box;
+  }
+
+  return Object.assign(node, {
+    open(on) {
+      for (const each of node.querySelectorAll("details.fine")) each.open = on;
+    },
+    update: (bottleneck, values) => {
+      for (const each of updates) each(bottleneck, values);
+    },
+  });
+}

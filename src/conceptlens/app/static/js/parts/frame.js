@@ -1,0 +1,87 @@
+/** What every view begins with, and what stands where there is nothing to show. */
+import { h } from "../dom.js";
+import { downloadMenu } from "../download.js";
+import { announce } from "../announce.js";
+
+/** Title, one line for a newcomer, and what can be done with the whole view. */
+export function viewHead(title, about, { actions = [], downloads = [] } = {}) {
+  return h(
+    "div",
+    { class: "view-head" },
+    h("div", {}, h("h1", { tabindex: "-1" }, title), h("p", { class: "about" }, about)),
+    actions.length + downloads.length
+      ? h("div", { class: "actions" }, actions, downloads.length ? downloadMenu(downloads) : null)
+      : null,
+  );
+}
+
+/** A titled box. */
+export function card(title, { note = null, tools = null, id = null, level = "h2" } = {}, ...children) {
+  return h(
+    "section",
+    { class: "card", id, "aria-label": title },
+    h("header", {}, h(level, {}, title), tools),
+    note ? h("p", { class: "note" }, note) : null,
+    children,
+  );
+}
+
+/** A command that can be copied. */
+export function command(line) {
+  return h("span", { class: "command" }, h("code", {}, line), copyButton(line, "Copy the command"));
+}
+
+/** A button that copies text. */
+export function copyButton(text, label, shown = "Copy") {
+  const button = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      "aria-label": label,
+      onclick: async () => {
+        const ok = await copy(typeof text === "function" ? text() : text);
+        button.textContent = ok ? "Copied" : "Not copied";
+        announce(ok ? "Copied" : "The browser did not allow copying");
+        setTimeout(() => {
+          button.textContent = shown;
+        }, 1500);
+      },
+    },
+    shown,
+  );
+  return button;
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // not allowed here, as over plain http from another machine
+  }
+}
+
+/** What stands where a run lacks something, and the command that makes it. */
+export function missing(title, why, line = null) {
+  return h(
+    "section",
+    { class: "card empty" },
+    h("h2", {}, title),
+    why ? h("p", {}, why) : null,
+    line ? command(line) : null,
+  );
+}
+
+/** What went wrong, in the server's words. */
+export function failure(error) {
+  return h(
+    "section",
+    { class: "card empty", role: "alert" },
+    h("h2", {}, "This did not work"),
+    h("p", {}, error?.message ?? String(error)),
+    error?.command ? command(error.command) : null,
+  );
+}
+
+export const loading = (text = "Loading…") => h("p", { class: "empty", role: "status" }, text);

@@ -1,0 +1,238 @@
+/** The picture with its map: which kind, of which concept, how strong; and the legend of the index map. */
+import { api } from "../api.js";
+import { h, put, rove, segment, eachFrame } from "../dom.js";
+import { upload } from "../visit.js";
+import { picture } from "./picture.js";
+import { percent, plural } from "../words.js";
+
+/**
+ * @param {{run: string, image: string, prediction: any, maps: import("../maps.js").Maps, concept: number, kind?: string, opacity: number, onchange: (changes: Record<string, any>) => void, onpatch: (patch: number | null) => void, onhoverpatch: (patch: number | null) => void}} options
+ */
+export function mapPanel({ run, image, prediction, maps, concept, kind, opacity, onchange, onpatch, onhoverpatch }) {
+  const kinds = [...maps.kinds(), ["none", "Image"]];
+  kind = kinds.some(([key]) => key === kind) ? kind : kinds[0][0];
+  let legendOf = new Map((maps.index?.legend ?? []).map((each) => [each.code, each]));
+  const view = picture({
+    source: prediction.picture.replace(/^\/(?=api)/, ""),
+    alt: `Image ${prediction.image.id}`,
+    grid: maps.grid,
+    onpick: onpatch,
+    onhover: (patch) => {
+      markLegend(patch === null ? null : maps.index?.codes[patch]);
+      onhoverpatch(patch);
+    },
+    name: (patch) => patchName(patch),
+  });
+  const legend = h("ul", { class: "codes", "aria-label": "Prototypes in this image" });
+  const line = h("p", { class: "note caption", role: "status" });
+  const scale = h(
+    "div",
+    { class: "heat", "aria-hidden": "true" },
+    h("span", {}, "0"),
+    h("i", {}),
+    h("span", {}, "most"),
+  );
+  const slider = h("input", {
+    type: "range",
+    min: "0",
+    max: "1",
+    step: "0.05",
+    value: String(opacity),
+    "aria-label": "Opacity of the map",
+    oninput: () => {
+      opacity = Number(slider.value);
+      view.setOpacity(opacity);
+      onchange({ opacity });
+    },
+  });
+  const pick = h("select", {
+    "aria-label": "Concept whose map is shown",
+    onchange: () => {
+      concept = Number(pick.value);
+      onchange({ concept });
+      draw(concept);
+    },
+  });
+  let group = null;
+  for (const each of prediction.concepts) {
+    if (group?.label !== each.group) {
+      group = h("optgroup", { label: each.group });
+      group.label = each.group;
+      pick.append(group);
+    }
+    group.append(h("option", { value: each.index, selected: each.index === concept }, each.name));
+  }
+  const chooser = segment("Kind of map", kinds, kind, (key) => {
+    kind = key;
+    onchange({ map: key });
+    draw(concept);
+  });
+
+  function patchName(patch) {
+    const [, columns] = maps.grid;
+    const code = maps.index
+      ? `, code ${maps.index.codes[patch]}: ${legendOf.get(maps.index.codes[patch])?.name ?? "unnamed"}`
+      : "";
+    const values = kind === "none" || kind === "index" ? null : maps.of(kind, concept);
+    const level = values ? `, ${percent(values[patch] / (Math.max(...values) || 1), 0)} of the most` : "";
+    return `row ${Math.floor(patch / columns) + 1}, column ${(patch % columns) + 1}${level}${code}`;
+  }
+
+  async function more(k) {
+    const answer =
+      image === "upload"
+        ? await api.upload(run, upload(run).file, String(k))
+        : await api.prediction(run, ...image.split("/"), String(k));
+    maps.add(answer);
+    if (k === concept) draw(k);
+  }
+
+  function draw(k) {
+    const each = prediction.concepts[k];
+    const off = kind === "none" || kind === "index";
+    view.setIndex(kind === "index" ? maps.index : null);
+    pick.disabled = off;
+    scale.hidden = off;
+    legend.hidden = kind !== "index";
+    const values = off ? null : maps.of(kind, k);
+    view.setMap(values);
+    if (kind === "gradcam" && !values)
+      more(k).catch((error) => {
+        line.textContent = error.message;
+      });
+    if (kind === "index")
+      line.textContent = `${plural(maps.index.legend.length, "prototype")} in this image: patches with the same colour are nearest to the same one. ${maps.index.sample || image === "upload" ? "Grey has no name." : "What they stand for is being looked up."}`;
+    else if (kind === "none")
+      line.textContent =
+        kinds.length === 1
+          ? Object.values(prediction.maps.without ?? {}).join(" ") || "There are no maps."
+          : "The image as the model sees it.";
+    else {
+      const sharing = kind === "attention" ? prediction.concepts.filter((other) => other.slot === each.slot).length : 1;
+      line.textContent = `“${each.text}”${each.part ? `, of the ${each.part}` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${values && !Math.max(...values) ? " Nothing here lifts this score." : ""}`;
+    }
+    pick.value = String(k);
+  }
+
+  function markLegend(code) {
+    for (const row of legend.children) row.classList.toggle("linked", Number(row.dataset.code) === code);
+  }
+
+  function drawLegend() {
+    if (!maps.index) return;
+    const named = maps.index.legend.filter((each) => each.level);
+    const others = maps.index.legend.filter((each) => !each.level);
+    const shown = Math.max(named.length, 6);
+    const hidden = maps.index.legend.length - shown > 1;
+    const more = h(
+      "li",
+      {},
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          onclick: () => {
+            for (const row of legend.children) row.hidden = false;
+            more.remove();
+          },
+        },
+        `${maps.index.legend.length - shown} more without a name`,
+      ),
+    );
+    put(
+      legend,
+      [...named, ...others].map((each, place) => {
+        const cells = () => maps.index.codes.flatMap((code, cell) => (code === each.code ? [cell] : []));
+        const on = () => view.link(cells());
+        const off = () => view.link(null);
+        return h(
+          "li",
+          { "data-code": each.code, hidden: hidden && place >= shown },
+          h(
+            "button",
+            {
+              type: "button",
+              class: "code",
+              tabindex: place ? "-1" : "0",
+              onpointerenter: on,
+              onpointerleave: off,
+              onfocus: on,
+              onblur: off,
+              title:
+                each.confidence === null
+                  ? ""
+                  : `${percent(each.confidence, 0)} of its patches go to this, by chance ${percent(each.chance, 0)}`,
+            },
+            h("span", { class: "dot", style: { background: each.colour } }),
+            h("span", { class: "label" }, `${each.name}`),
+            h("span", { class: "note" }, `code ${each.code} · ${plural(each.patches, "patch", "patches")}`),
+          ),
+        );
+      }),
+      hidden ? more : null,
+    );
+    rove(legend, ".code");
+  }
+
+  /** A server that has not yet looked what codes stand for does so meanwhile: ask again for their names. */
+  async function awaitNames(tries = 6) {
+    if (!maps.index || maps.index.sample || image === "upload" || tries === 0) return;
+    await new Promise((resolve) => {
+      setTimeout(resolve, 2500);
+    });
+    if (!node.isConnected) return;
+    const { index } = await api.predictionNow(run, ...image.split("/"));
+    if (!index?.sample) {
+      await awaitNames(tries - 1);
+      return;
+    }
+    maps.index = index;
+    legendOf = new Map(index.legend.map((each) => [each.code, each]));
+    drawLegend();
+    if (kind === "index") draw(concept);
+  }
+
+  const node = h(
+    "div",
+    { class: "map-panel" },
+    h("div", { class: "row spread" }, chooser, pick),
+    view,
+    h(
+      "div",
+      { class: "row under" },
+      kinds.length > 1 ? h("label", { class: "opacity" }, h("span", { class: "note" }, "Opacity"), slider) : null,
+      scale,
+    ),
+    line,
+    legend,
+  );
+  drawLegend();
+  view.setOpacity(opacity);
+  draw(concept);
+  awaitNames().catch(() => {}); // without names the codes stay grey, as they are
+  const preview = eachFrame((k) => {
+    if (kind !== "index" && kind !== "none") draw(k ?? concept);
+  });
+  return Object.assign(node, {
+    setConcept(k) {
+      concept = k;
+      if (kind === "none" && kinds.length > 1) {
+        kind = kinds[0][0];
+        chooser.set(kind);
+      }
+      draw(k);
+    },
+    /** Show another concept's map for as long as it is pointed at. */
+    preview,
+    setPatch: (patch) => view.setPicked(patch),
+    nextKind() {
+      const at = kinds.findIndex(([key]) => key === kind);
+      [kind] = kinds[(at + 1) % kinds.length];
+      chooser.set(kind);
+      onchange({ map: kind });
+      draw(concept);
+    },
+    compose: () => view.compose(),
+  });
+}

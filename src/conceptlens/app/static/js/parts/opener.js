@@ -1,0 +1,73 @@
+/** Open an image file: by a button, or by dropping it anywhere on the view. It goes to this machine's server only. */
+import { api } from "../api.js";
+import { h } from "../dom.js";
+import { keepUpload } from "../visit.js";
+
+/**
+ * @param {HTMLElement} host where files can be dropped
+ * @param {{run: string, onopen: () => void, onfail: (error: Error) => void, onstart: () => void}} options
+ */
+export function opener(host, { run, onopen, onfail, onstart }) {
+  const input = h("input", {
+    type: "file",
+    class: "hidden",
+    id: "file",
+    accept: "image/*,.dcm,.tif,.tiff",
+    tabindex: "-1",
+    "aria-hidden": "true",
+    onchange: () => input.files[0] && send(input.files[0]),
+  });
+  const button = h("button", { type: "button", onclick: () => input.click() }, "Open an image file…");
+  const veil = h("div", { class: "veil", hidden: true, "aria-hidden": "true" }, "Drop the image here");
+
+  async function send(file) {
+    onstart();
+    try {
+      const about = await api.about();
+      if (file.size > about.upload.bytes)
+        throw new Error(
+          `${file.name} has ${(file.size / 1e6).toFixed(1)} MB; at most ${(about.upload.bytes / 1e6).toFixed(0)} MB are taken.`,
+        );
+      keepUpload(run, file, await api.upload(run, file));
+      onopen();
+    } catch (error) {
+      onfail(error);
+    } finally {
+      input.value = "";
+    }
+  }
+
+  let depth = 0;
+  host.addEventListener("dragenter", (event) => {
+    event.preventDefault();
+    depth += 1;
+    veil.hidden = false;
+  });
+  host.addEventListener("dragleave", () => {
+    depth -= 1;
+    if (depth <= 0) {
+      depth = 0;
+      veil.hidden = true;
+    }
+  });
+  host.addEventListener("dragover", (event) => event.preventDefault());
+  host.addEventListener("drop", (event) => {
+    event.preventDefault();
+    depth = 0;
+    veil.hidden = true;
+    const [file] = event.dataTransfer?.files ?? [];
+    if (file) send(file);
+  });
+  return { button: h("span", {}, button, input), veil };
+}
+
+/** The prediction that an address names: `split/row`, or `upload` for a file of this visit. */
+export async function predictionOf(run, image, uploaded, gradcam = "auto") {
+  if (image === "upload") {
+    if (!uploaded)
+      throw new Error("This link was to a file that somebody opened. Open the file again, or pick an image.");
+    return uploaded.prediction;
+  }
+  const [split, row] = image.split("/");
+  return api.prediction(run, split, row, gradcam);
+}

@@ -1,0 +1,208 @@
+/** An image as the model sees it, with a map over it and patches that can be pointed at, by mouse, finger or arrow keys. */
+import { h } from "../dom.js";
+import { bytes, heat, token } from "../colours.js";
+
+const SIDE = 560;
+
+/**
+ * @param {{source: string, alt: string, grid: [number, number] | null, onhover?: (patch: number | null) => void, onpick?: (patch: number | null) => void, name?: (patch: number) => string}} options
+ */
+export function picture({
+  source,
+  alt,
+  grid,
+  onhover = () => {},
+  onpick = () => {},
+  name = (patch) => `patch ${patch}`,
+}) {
+  const canvas = h("canvas", { width: SIDE, height: SIDE, role: "img", "aria-label": alt });
+  const marks = h("canvas", { width: SIDE, height: SIDE, class: "marks", "aria-hidden": "true" });
+  const tip = h("output", { class: "tip", hidden: true });
+  const node = h(
+    "div",
+    {
+      class: "picture",
+      tabindex: grid ? "0" : null,
+      role: grid ? "application" : null,
+      "aria-label": grid
+        ? `${alt}. Arrow keys move over its ${grid[0]} by ${grid[1]} patches, Enter picks one, Escape lets go.`
+        : null,
+      "aria-roledescription": grid ? "image with patches" : null,
+    },
+    canvas,
+    marks,
+    tip,
+  );
+  const image = new Image();
+  let map = null;
+  let index = null;
+  let opacity = 0.6;
+  let hovered = null;
+  let picked = null;
+  let linked = null; // patches that something else points at
+
+  const ready = new Promise((resolve, reject) => {
+    image.onload = resolve;
+    image.onerror = () => reject(new Error("The image could not be shown."));
+  });
+  image.src = source;
+  ready.then(draw, () => {});
+
+  function draw() {
+    const pen = canvas.getContext("2d");
+    pen.clearRect(0, 0, SIDE, SIDE);
+    if (image.complete && image.naturalWidth) {
+      pen.imageSmoothingQuality = "high";
+      pen.drawImage(image, 0, 0, SIDE, SIDE);
+    }
+    if (index) paint(pen, index.grid, (patch) => [...bytes(index.colour(patch)), 255 * opacity], false);
+    else if (map)
+      paint(
+        pen,
+        map.grid,
+        (patch) => {
+          const t = map.level(patch);
+          return [...heat(t), 255 * opacity * Math.min(1, 0.06 + 1.15 * t)];
+        },
+        true,
+      );
+    drawMarks();
+  }
+
+  function drawMarks() {
+    const pen = marks.getContext("2d");
+    pen.clearRect(0, 0, SIDE, SIDE);
+    if (!grid) return;
+    const [rows, columns] = grid;
+    const box = (patch) => [
+      ((patch % columns) * SIDE) / columns,
+      (Math.floor(patch / columns) * SIDE) / rows,
+      SIDE / columns,
+      SIDE / rows,
+    ];
+    const frame = (patch, colour, width) => {
+      const [x, y, w, height] = box(patch);
+      pen.strokeStyle = "rgb(0 0 0 / 0.75)";
+      pen.lineWidth = width + 2.5;
+      pen.strokeRect(x, y, w, height);
+      pen.strokeStyle = colour;
+      pen.lineWidth = width;
+      pen.strokeRect(x, y, w, height);
+    };
+    if (linked) {
+      pen.fillStyle = "rgb(10 15 20 / 0.55)";
+      for (let patch = 0; patch < rows * columns; patch += 1) if (!linked.has(patch)) pen.fillRect(...box(patch));
+    }
+    if (picked !== null) frame(picked, "#ffffff", 3);
+    if (hovered !== null && hovered !== picked) frame(hovered, "#ffe08a", 2);
+  }
+
+  function hover(patch) {
+    if (patch === hovered) return;
+    hovered = patch;
+    drawMarks();
+    tip.hidden = patch === null;
+    if (patch !== null) tip.textContent = name(patch);
+    onhover(patch);
+  }
+
+  function pick(patch) {
+    picked = patch;
+    drawMarks();
+    onpick(patch);
+  }
+
+  if (grid) {
+    const [rows, columns] = grid;
+    const under = (event) => {
+      const box = canvas.getBoundingClientRect();
+      const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+      const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
+      return column < 0 || row < 0 || column >= columns || row >= rows ? null : row * columns + column;
+    };
+    node.addEventListener("pointermove", (event) => hover(under(event)));
+    node.addEventListener("pointerleave", () => hover(null));
+    node.addEventListener("click", (event) => {
+      const patch = under(event);
+      pick(patch === picked ? null : patch);
+    });
+    node.addEventListener("blur", () => hover(null));
+    node.addEventListener("keydown", (event) => {
+      const at = hovered ?? picked ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+      const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
+      if (event.key in moves) {
+        const step = moves[event.key];
+        const wraps = Math.abs(step) === 1 && Math.floor((at + step) / columns) !== Math.floor(at / columns);
+        const next =
+          hovered === null && picked === null
+            ? at
+            : wraps || at + step < 0 || at + step >= rows * columns
+              ? at
+              : at + step;
+        hover(next);
+      } else if (event.key === "Enter" || event.key === " ") pick(hovered ?? at);
+      else if (event.key === "Escape") {
+        hover(null);
+        pick(null);
+      } else return;
+      event.preventDefault();
+    });
+  }
+
+  return Object.assign(node, {
+    ready,
+    canvas,
+    /** A number for each patch (L); null for none. The largest is drawn strongest, zero is drawn as nothing. */
+    setMap(values) {
+      const high = values ? Math.max(...values) : 0;
+      map = values ? { grid, level: (patch) => (high > 0 ? values[patch] / high : 0) } : null;
+      draw();
+    },
+    /** The nearest code of each patch (L) with its legend; null for none. */
+    setIndex(found) {
+      if (!found) index = null;
+      else {
+        const colours = new Map(found.legend.map((each) => [each.code, each.colour]));
+        index = { grid: found.grid, colour: (patch) => colours.get(found.codes[patch]) ?? "#808080" };
+      }
+      draw();
+    },
+    setOpacity(value) {
+      opacity = value;
+      draw();
+    },
+    /** Patches that something else on the page points at; null for none. */
+    link(patches) {
+      linked = patches ? new Set(patches) : null;
+      drawMarks();
+    },
+    setPicked(patch) {
+      picked = patch;
+      drawMarks();
+    },
+    /** The picture with its map, as one canvas. */
+    compose() {
+      const whole = h("canvas", { width: SIDE, height: SIDE });
+      const pen = whole.getContext("2d");
+      pen.fillStyle = token("--surface");
+      pen.fillRect(0, 0, SIDE, SIDE);
+      pen.drawImage(canvas, 0, 0);
+      pen.drawImage(marks, 0, 0);
+      return whole;
+    },
+  });
+}
+
+/** One small canvas with a pixel a patch, drawn large: smooth for a map, in squares for an index. */
+function paint(pen, grid, colour, smooth) {
+  const [rows, columns] = grid;
+  const small = h("canvas", { width: columns, height: rows });
+  const brush = small.getContext("2d");
+  const data = brush.createImageData(columns, rows);
+  for (let patch = 0; patch < rows * columns; patch += 1) data.data.set(colour(patch), 4 * patch);
+  brush.putImageData(data, 0, 0);
+  pen.imageSmoothingEnabled = smooth;
+  pen.imageSmoothingQuality = "high";
+  pen.drawImage(small, 0, 0, pen.canvas.width, pen.canvas.height);
+  pen.imageSmoothingEnabled = true;
+}

@@ -1,0 +1,89 @@
+/** What the model reads of each group, beside what a person said. */
+import { h } from "../dom.js";
+import { percent } from "../words.js";
+
+/**
+ * @param {any} prediction
+ * @param {any[]} groups
+ * @param {{onpick: (k: number) => void, onhover: (k: number | null) => void}} options
+ */
+export function readings(prediction, groups, { onpick, onhover }) {
+  const body = h("tbody", {});
+  for (const group of groups) {
+    const concepts = group.values.map((_, place) => prediction.concepts[group.start + place]);
+    if (group.kind === "exclusive") {
+      const top = concepts.reduce((a, b) => (b.probability > a.probability ? b : a));
+      const label = concepts.find((each) => each.label === true);
+      body.append(row(group.name, top, top.value, label ? label.value : null, label ? label === top : null));
+    } else {
+      for (const each of concepts) {
+        if (concepts.length > 8 && each.probability < 0.5 && each.label !== true) continue;
+        body.append(
+          row(
+            each.name,
+            each,
+            each.probability >= 0.5 ? "yes" : "no",
+            each.label === null ? null : each.label ? "yes" : "no",
+            each.label === null ? null : each.label === each.probability >= 0.5,
+          ),
+        );
+      }
+    }
+  }
+  function row(name, concept, said, truth, right) {
+    return h(
+      "tr",
+      {
+        "data-concept": concept.index,
+        onpointerenter: () => onhover(concept.index),
+        onpointerleave: () => onhover(null),
+      },
+      h(
+        "th",
+        { scope: "row" },
+        h(
+          "button",
+          {
+            type: "button",
+            class: "plain",
+            title: concept.text,
+            onclick: () => onpick(concept.index),
+            onfocus: () => onhover(concept.index),
+            onblur: () => onhover(null),
+          },
+          name,
+        ),
+      ),
+      h(
+        "td",
+        {},
+        said,
+        " ",
+        h(
+          "span",
+          { class: "note" },
+          percent(said === "no" && concept.value !== "no" ? 1 - concept.probability : concept.probability, 0),
+        ),
+      ),
+      h(
+        "td",
+        {},
+        truth === null
+          ? h("span", { class: "note" }, "–")
+          : right
+            ? h("span", { class: "good" }, "✓", h("span", { class: "hidden" }, truth))
+            : h("span", { class: "bad" }, `✕ ${truth}`),
+      ),
+    );
+  }
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "readings" },
+      h("thead", {}, h("tr", {}, h("th", {}, "Concept"), h("th", {}, "Model reads"), h("th", {}, "A person said"))),
+      body,
+    ),
+  );
+}

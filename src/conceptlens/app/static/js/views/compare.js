@@ -1,0 +1,147 @@
+/** Runs side by side: one table of all scores, one plot of a chosen one with its interval. */
+import { api } from "../api.js";
+import { dots } from "../charts/dots.js";
+import { choice, h, put } from "../dom.js";
+import { downloadMenu, pictureEntries, saveJSON } from "../download.js";
+import { MEASURES } from "../measures.js";
+import { card } from "../parts/frame.js";
+import { known } from "../words.js";
+
+/** @param {any[]} cards @param {{measure: string, onmeasure: (key: string) => void, onclear: () => void}} options */
+export function comparison(cards, { measure, onmeasure, onclear }) {
+  const shown = MEASURES.filter((each) => cards.some((run) => known(run.scores?.[each.key])));
+  let chosen = shown.find((each) => each.key === measure) ?? shown[0];
+  const intervals = new Map(); // by run, filled as the runs' metrics arrive
+  const plot = h("div", {});
+  const about = h("p", { class: "note" });
+
+  function draw() {
+    if (!chosen) {
+      put(plot, h("p", { class: "note" }, "None of these runs has been measured yet."));
+      return;
+    }
+    about.textContent = `${chosen.name}: ${chosen.about}. Bars are 95% intervals over test images.`;
+    put(
+      plot,
+      dots(
+        cards
+          .filter((run) => known(run.scores?.[chosen.key]))
+          .map((run) => ({
+            name: run.name,
+            value: run.scores[chosen.key],
+            interval: interval(intervals.get(run.key), chosen.key),
+          })),
+        { label: chosen.name, read: chosen.read },
+      ),
+    );
+  }
+  draw();
+  for (const run of cards)
+    api.run(run.key).then(
+      (whole) => {
+        intervals.set(run.key, whole.metrics?.[run.scores?.split ?? "test"]?.intervals ?? {});
+        draw();
+      },
+      () => {},
+    );
+
+  const data = () =>
+    cards.map((run) => ({ run: run.name, method: run.method, data: run.data, seed: run.seed, scores: run.scores }));
+  const svg = () => plot.querySelector("svg");
+  return card(
+    `${cards.length} runs compared`,
+    {
+      tools: [
+        h("button", { type: "button", class: "quiet", onclick: onclear }, "Clear"),
+        downloadMenu([...pictureEntries("Plot", svg, "compare"), ["Table (JSON)", () => saveJSON(data(), "compare")]]),
+      ],
+    },
+    h(
+      "div",
+      { class: "compare" },
+      h(
+        "div",
+        { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of scores" },
+        table(cards, shown),
+      ),
+      h(
+        "div",
+        { class: "stack" },
+        shown.length
+          ? choice(
+              "Plot",
+              shown.map((each) => [each.key, each.name]),
+              chosen?.key,
+              (key) => {
+                chosen = shown.find((each) => each.key === key);
+                onmeasure(key);
+                draw();
+              },
+            )
+          : null,
+        plot,
+        about,
+      ),
+    ),
+  );
+}
+
+function table(cards, measures) {
+  const row = (name, cells) => h("tr", {}, h("th", { scope: "row" }, name), cells);
+  return h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", {}, h("span", { class: "hidden" }, "Measure")),
+        cards.map((run) => h("th", { scope: "col", class: "num" }, run.name)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      row(
+        "Method",
+        cards.map((run) => h("td", { class: "num" }, run.method ?? "–")),
+      ),
+      row(
+        "Regulariser",
+        cards.map((run) => h("td", { class: "num" }, run.regulariser ?? "–")),
+      ),
+      row(
+        "Data",
+        cards.map((run) => h("td", { class: "num" }, run.data ?? "–")),
+      ),
+      row(
+        "Encoder",
+        cards.map((run) => h("td", { class: "num" }, run.encoder ?? "–")),
+      ),
+      measures.map((measure) => {
+        const values = cards.map((run) => run.scores?.[measure.key]);
+        const best = measure.better ? Math.max(...values.filter(known).map((value) => measure.better * value)) : null;
+        return row(
+          measure.name,
+          values.map((value) => {
+            const wins = best !== null && known(value) && measure.better * value === best;
+            return h(
+              "td",
+              { class: `num ${wins ? "best" : ""}` },
+              known(value) ? measure.read(value) : "–",
+              wins ? h("span", { class: "hidden" }, " (best)") : null,
+            );
+          }),
+        );
+      }),
+    ),
+  );
+}
+
+/** Of `class.accuracy`: under its dotted name, or nested. */
+function interval(found, key) {
+  const value = found?.[key] ?? key.split(".").reduce((part, each) => part?.[each], found);
+  return Array.isArray(value) && value.length === 2 ? value : null;
+}

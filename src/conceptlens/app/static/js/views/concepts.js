@@ -1,0 +1,329 @@
+/** View 5: what each concept and each prototype of the codebook has become: patches, classes, use, flags, and a map. */
+import { note } from "../address.js";
+import { api } from "../api.js";
+import { cloud } from "../charts/cloud.js";
+import { choice, h, put, rove, segment, whenQuiet } from "../dom.js";
+import { saveCanvas, saveJSON } from "../download.js";
+import { card, loading, missing, viewHead } from "../parts/frame.js";
+import { codeFacts, conceptFacts } from "../parts/thing.js";
+import { shortcut } from "../shortcuts.js";
+import { percent, plural, short } from "../words.js";
+
+const ABOUT = {
+  concepts:
+    "The vocabulary: how well each concept is read, which classes it speaks for, and the patches it looks at most.",
+  codebook:
+    "Prototypes are typical patches that training found by itself: where they occur, how often, and what they are named after.",
+};
+const SORTS = {
+  concepts: [
+    ["order", "as in the file"],
+    ["influence", "influence"],
+    ["auc", "worst read first"],
+    ["flags", "flags first"],
+  ],
+  codebook: [
+    ["use", "most used"],
+    ["order", "number"],
+    ["confidence", "surest name"],
+    ["flags", "flags first"],
+  ],
+};
+
+/** @param {HTMLElement} host @param {Record<string, string>} params */
+export async function conceptsView(host, params) {
+  const { run } = params;
+  let what = params.what === "codebook" ? "codebook" : "concepts";
+  let stop = () => {};
+  const body = h("div", {});
+  const about = h("div", {});
+  const chooser = segment(
+    "Show",
+    [
+      ["concepts", "Concepts"],
+      ["codebook", "Codebook"],
+    ],
+    what,
+    (key) => {
+      what = key;
+      note({ what: key === "concepts" ? "" : key, code: "", concept: "", sort: "", find: "" });
+      draw({});
+    },
+  );
+  let current = null;
+  put(host, about, body);
+
+  async function draw(state) {
+    stop();
+    current = null;
+    put(
+      about,
+      viewHead(what === "concepts" ? "Concepts" : "Codebook", ABOUT[what], {
+        actions: [chooser],
+        downloads: [
+          ["Map (PNG)", () => current && saveCanvas(current.map.compose(), `${run}-${what}-map`)],
+          [
+            `${what === "concepts" ? "Concepts" : "Prototypes"} (JSON)`,
+            () => current && saveJSON(current.answer, `${run}-${what}`),
+          ],
+        ],
+      }),
+    );
+    put(body, loading("Looking at a sample of images; the first time takes a few seconds…"));
+    try {
+      const answer = await (what === "concepts" ? api.concepts(run) : api.codebook(run));
+      if (what === "concepts" && !answer.concepts.length) {
+        put(body, missing("No concepts", answer.why ?? "This run has no concepts."));
+        return;
+      }
+      const grid = answer.grid ?? (await gridOf(run, answer));
+      current = browse({ body, run, what, answer, grid, state });
+      stop = current.stop;
+    } catch (error) {
+      put(body, missing(what === "codebook" ? "No codebook" : "Nothing to show", error.message, error.command));
+    }
+  }
+  await draw(params);
+  shortcut("/", "filter the list", () => host.querySelector("input[type=search]")?.focus());
+  return { stop: () => stop() };
+}
+
+/** The grid that patches are counted on: the codebook has it, and so has any prediction. */
+async function gridOf(run, answer) {
+  const patch = (answer.concepts ?? []).flatMap((each) => each.patches ?? [])[0];
+  if (!patch) return null;
+  return (await api.prediction(run, patch.split, patch.row, "none")).maps.grid;
+}
+
+function browse({ body, run, what, answer, grid, state }) {
+  const all =
+    what === "concepts"
+      ? answer.concepts.map((each) => ({
+          ...each,
+          key: String(each.index),
+          title: each.name,
+          detail: each.auc === null || each.auc === undefined ? "" : `AUC ${percent(each.auc, 0)}`,
+        }))
+      : answer.codes.map((each) => ({
+          ...each,
+          key: String(each.code),
+          title: each.name,
+          detail: `code ${each.code} · ${percent(each.use)}`,
+        }));
+  const key = what === "concepts" ? "concept" : "code";
+  let words = state.find ?? "";
+  let sort = state.sort ?? SORTS[what][0][0];
+  let dimensions = state.map === "3d" ? 3 : 2;
+  let picked = all.find((each) => each.key === state[key])?.key ?? null;
+  const groups = [...new Set(all.map((each) => each.group ?? each.name))];
+  const list = h("div", {
+    class: "things",
+    role: "listbox",
+    "aria-label": what === "concepts" ? "Concepts" : "Prototypes",
+  });
+  const facts = h("div", {});
+  const mapHost = h("div", {});
+  const about = h("p", { class: "note" });
+  const spread = answer.map?.explained ?? [];
+  let map = null;
+
+  const search = h("input", {
+    type: "search",
+    value: words,
+    placeholder: "Filter",
+    "aria-label": "Filter the list",
+    oninput: whenQuiet(() => {
+      words = search.value;
+      note({ find: words });
+      drawList();
+    }, 120),
+  });
+
+  function order() {
+    const found = all.filter((each) =>
+      `${each.title} ${each.text ?? ""} ${each.flags.map((flag) => flag.name).join(" ")}`
+        .toLowerCase()
+        .includes(words.toLowerCase()),
+    );
+    const by = {
+      influence: (each) => -(each.influence ?? 0),
+      auc: (each) => each.auc ?? 2,
+      flags: (each) => -each.flags.length,
+      use: (each) => -each.use,
+      confidence: (each) => -(each.confidence ?? -1),
+      order: () => 0,
+    }[sort];
+    return [...found].sort((a, b) => by(a) - by(b));
+  }
+
+  function drawList() {
+    const rows = order();
+    if (!picked || !rows.some((each) => each.key === picked)) picked = picked ?? rows[0]?.key ?? null;
+    put(
+      list,
+      rows.map((each) =>
+        h(
+          "button",
+          {
+            type: "button",
+            class: "thing",
+            role: "option",
+            "data-key": each.key,
+            "aria-selected": String(each.key === picked),
+            tabindex: each.key === picked ? "0" : "-1",
+            onclick: () => pick(each.key),
+            onpointerenter: () => map?.hover(each.key),
+            onpointerleave: () => map?.hover(null),
+            onfocus: () => {
+              if (picked !== each.key) pick(each.key);
+            },
+          },
+          what === "codebook" ? h("span", { class: "dot", style: { background: each.colour } }) : null,
+          h("span", { class: "label", title: each.title }, each.title),
+          each.flags.length
+            ? h(
+                "span",
+                { class: "flag", title: each.flags.map((flag) => flag.name).join(", ") },
+                "⚑",
+                h("span", { class: "hidden" }, each.flags.map((flag) => flag.name).join(", ")),
+              )
+            : null,
+          h("span", { class: "note" }, each.detail),
+        ),
+      ),
+    );
+    if (!rows.length) put(list, h("p", { class: "note" }, "Nothing fits."));
+    if (!list.querySelector('[tabindex="0"]') && list.firstChild?.matches?.("button")) list.firstChild.tabIndex = 0;
+  }
+
+  function pick(next) {
+    picked = next;
+    note({ [key]: next });
+    for (const each of list.children) {
+      const on = each.dataset.key === next;
+      each.setAttribute("aria-selected", String(on));
+      each.tabIndex = on ? 0 : -1;
+      if (on) each.scrollIntoView({ block: "nearest" });
+    }
+    map?.setPicked(next);
+    drawFacts();
+  }
+
+  function drawFacts() {
+    const each = all.find((one) => one.key === picked);
+    if (!each) {
+      put(facts);
+      return;
+    }
+    put(
+      facts,
+      what === "concepts"
+        ? conceptFacts({ run, each, classes: answer.classes, grid })
+        : codeFacts({ run, each, classes: answer.classes, grid, codes: all, onpick: pick }),
+    );
+  }
+
+  function drawMap() {
+    map?.stop();
+    about.textContent = answer.map?.of
+      ? `What lies close is alike: principal components of the ${answer.map.of}${
+          spread.length > 2
+            ? `, with ${percent(
+                spread.slice(0, dimensions).reduce((a, b) => a + b, 0),
+                0,
+              )} of their spread`
+            : ""
+        }. Drag to ${dimensions === 3 ? "turn" : "move"} it, click a point to open it.`
+      : "";
+    const points = all
+      .filter((each) => each.place)
+      .map((each) => ({
+        key: each.key,
+        at: each.place,
+        label: what === "concepts" ? each.title : `${each.title}, code ${each.code}`,
+        group: groups.indexOf(each.group ?? each.name),
+        shape: Math.floor(groups.indexOf(each.group ?? each.name) / 8) % 4,
+        size: what === "codebook" ? 4 + 14 * Math.sqrt(each.use) : 6,
+        colour: each.colour,
+        area: what === "concepts" ? each.group : each.level ? each.name : null,
+      }));
+    if (!points.length) {
+      put(mapHost, h("p", { class: "note" }, "There is no map: neither texts nor weights give these a place."));
+      return;
+    }
+    map = cloud(points, {
+      label: `Map of the ${what === "concepts" ? "concepts" : "prototypes"}`,
+      dimensions,
+      picked,
+      turn: (state.turn ?? "0.5,0.35").split(",").map(Number),
+      onpick: pick,
+      onturn: (turn) => note({ turn: turn.map((each) => each.toFixed(2)).join(",") }),
+    });
+    put(mapHost, map);
+  }
+
+  put(
+    body,
+    answer.why ? h("p", { class: "notice" }, answer.why) : null,
+    h(
+      "div",
+      { class: "browse" },
+      card(
+        plural(all.length, what === "concepts" ? "concept" : "prototype"),
+        {
+          note:
+            what === "codebook"
+              ? `${plural(answer.patches, "patch", "patches")} of ${plural(answer.images, "image")}; used as if they were ${short(answer.perplexity)} (perplexity).`
+              : null,
+        },
+        h(
+          "div",
+          { class: "row" },
+          search,
+          choice("Sort", SORTS[what], sort, (value) => {
+            sort = value;
+            note({ sort });
+            drawList();
+          }),
+        ),
+        list,
+      ),
+      h(
+        "div",
+        { class: "stack" },
+        facts,
+        card(
+          "Map",
+          {
+            tools: segment(
+              "Dimensions",
+              [
+                ["2", "2D"],
+                ["3", "3D"],
+              ],
+              String(dimensions),
+              (value) => {
+                dimensions = Number(value);
+                note({ map: dimensions === 3 ? "3d" : "" });
+                drawMap();
+              },
+            ),
+          },
+          about,
+          mapHost,
+        ),
+      ),
+    ),
+  );
+  rove(list, ".thing");
+  drawList();
+  drawFacts();
+  drawMap();
+  return {
+    answer,
+    get map() {
+      return map;
+    },
+    stop: () => map?.stop(),
+  };
+}

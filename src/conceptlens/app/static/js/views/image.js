@@ -1,0 +1,253 @@
+/** View 2: one image, what the model says of it, and why: contributions, maps, patches. */
+import { format, here, note } from "../address.js";
+import { announce } from "../announce.js";
+import { api } from "../api.js";
+import { shares } from "../charts/shares.js";
+import { h, put } from "../dom.js";
+import { saveCanvas, saveJSON } from "../download.js";
+import { Maps } from "../maps.js";
+import { contributions } from "../parts/contributions.js";
+import { card, failure, loading, missing, viewHead } from "../parts/frame.js";
+import { gallery } from "../parts/gallery.js";
+import { mapPanel } from "../parts/map_panel.js";
+import { opener, predictionOf } from "../parts/opener.js";
+import { patchFacts } from "../parts/patch.js";
+import { readings } from "../parts/readings.js";
+import { shortcut } from "../shortcuts.js";
+import { image as lastImage, keepImage, upload } from "../visit.js";
+
+/** @param {HTMLElement} host @param {Record<string, string>} params */
+export async function imageView(host, params, { card: runCard }) {
+  const { run } = params;
+  const whole = await api.run(run);
+  if (!whole.classes) {
+    put(
+      host,
+      viewHead("Image", "What the model says of one image, and why."),
+      missing(
+        "No model yet",
+        "This run has not learned anything that could look at an image.",
+        `conceptlens resume ${runCard?.folder ?? run}`,
+      ),
+    );
+    return {};
+  }
+  const head = await api.head(run).catch(() => null); // without it, only the accounts that came with the prediction are told
+  let shown = null;
+  let panel = null;
+  let asked = 0;
+  const story = h("div", { class: "story" }, loading("Looking at the image…"));
+  const files = opener(host, {
+    run,
+    onstart: () => {
+      put(story, loading("Looking at the file…"));
+    },
+    onfail: (error) => put(story, failure(error)),
+    onopen: () => {
+      strip.mark(null);
+      show("upload");
+    },
+  });
+  const strip = gallery({
+    run,
+    whole,
+    params,
+    picked: params.image ?? null,
+    onpick: (image) => show(image),
+    onchange: (changes) => note(changes),
+  });
+  const whatIf = h("a", { class: "button" }, "Ask “what if”");
+  put(
+    host,
+    viewHead(
+      "Image",
+      "What the model says of one image, and why: each concept adds to or takes from the class, and maps show where it looked.",
+      {
+        actions: [files.button, whatIf],
+        downloads: [
+          ["Image with its map (PNG)", () => panel && saveCanvas(panel.compose(), `${run}-${name()}-map`)],
+          [
+            "Contributions (SVG)",
+            () =>
+              shown &&
+              import("../charts/sums_svg.js").then(({ saveSums }) =>
+                saveSums(shown.reasons.data(), shown.prediction, `${run}-${name()}-contributions`, "svg"),
+              ),
+          ],
+          [
+            "Contributions (PNG)",
+            () =>
+              shown &&
+              import("../charts/sums_svg.js").then(({ saveSums }) =>
+                saveSums(shown.reasons.data(), shown.prediction, `${run}-${name()}-contributions`, "png"),
+              ),
+          ],
+          ["Everything (JSON)", () => shown && saveJSON(shown.prediction, `${run}-${name()}`)],
+        ],
+      },
+    ),
+    strip,
+    story,
+    files.veil,
+  );
+  const name = () => (shown?.prediction.image.id ?? "image").replace(/[^\w.-]+/g, "-").replace(/\.\w+$/, "");
+
+  async function show(image) {
+    const mine = (asked += 1);
+    if (!image) {
+      put(story, missing("No image", "Pick an image above, or open a file."));
+      return;
+    }
+    keepImage(run, image);
+    note({ image });
+    whatIf.href = format("what-if", { run, image });
+    try {
+      const prediction = await predictionOf(run, image, upload(run));
+      if (mine !== asked) return;
+      draw(image, prediction);
+    } catch (error) {
+      if (mine === asked) put(story, failure(error));
+    }
+  }
+
+  function draw(image, prediction) {
+    const state = here().params;
+    const maps = new Maps(prediction);
+    const first = prediction.deciding[0] ?? 0;
+    const concept = state.concept !== undefined && prediction.concepts[state.concept] ? Number(state.concept) : first;
+    const patchCard = h("div", {});
+    const pickConcept = (k) => {
+      note({ concept: k });
+      panel.setConcept(k);
+      reasons.setPicked(k);
+    };
+    const hover = (k) => {
+      panel.preview(k);
+    };
+    const pickPatch = (patch) => {
+      note({ patch: patch ?? "" });
+      put(
+        patchCard,
+        patch === null
+          ? h(
+              "p",
+              { class: "note" },
+              "Click a patch of the image, or move over it with the arrow keys, to see its prototype, slots and concepts.",
+            )
+          : patchFacts({ run, prediction, maps, patch, onconcept: pickConcept }),
+      );
+    };
+    panel = mapPanel({
+      run,
+      image,
+      prediction,
+      maps,
+      concept,
+      kind: state.map,
+      opacity: state.opacity ? Number(state.opacity) : 0.65,
+      onchange: note,
+      onpatch: pickPatch,
+      onhoverpatch: (patch) => reasons.link(patch === null ? null : attending(prediction, maps, patch)),
+    });
+    const reasons = contributions({
+      prediction,
+      head,
+      by: state.by ?? "concepts",
+      all: state.all === "1",
+      of: state.of ?? null,
+      minus: state.minus ?? "",
+      picked: concept,
+      onpick: pickConcept,
+      onhover: hover,
+      onchange: note,
+    });
+    const patch =
+      state.patch !== undefined && state.patch !== "" && maps.grid && Number(state.patch) < maps.grid[0] * maps.grid[1]
+        ? Number(state.patch)
+        : null;
+    put(
+      story,
+      card(
+        "What it says",
+        { tools: verdict(prediction) },
+        h(
+          "div",
+          { class: "two" },
+          h("p", { class: "sentence" }, capital(prediction.sentence)),
+          shares(prediction.classes.map((each) => ({ ...each, said: prediction.predicted.includes(each.name) }))),
+        ),
+      ),
+      h(
+        "div",
+        { class: "stack" },
+        card(
+          "Where it looks",
+          {
+            note: "The brighter, the more. A map says where a score comes from, not whether that place is what the name means.",
+          },
+          panel,
+        ),
+        maps.grid ? card("A patch", {}, patchCard) : null,
+      ),
+      h(
+        "div",
+        { class: "stack" },
+        prediction.concepts.length === 0
+          ? missing(
+              "No concepts",
+              "This method decides from the image as a whole. It reads no concepts, so there are none to show, to explain by or to correct.",
+            )
+          : null,
+        prediction.concepts.length === 0
+          ? null
+          : card(
+              "Why",
+              { note: "Blue adds to the class, striped orange takes away; together they make its logit." },
+              reasons,
+            ),
+        prediction.concepts.length === 0
+          ? null
+          : card(
+              "What it reads",
+              { note: "The concepts, one line a question. Everything the class is decided by." },
+              readings(prediction, whole.groups, { onpick: pickConcept, onhover: hover }),
+            ),
+      ),
+    );
+    shown = { prediction, reasons };
+    panel.setPatch(patch);
+    pickPatch(patch);
+    announce(`${prediction.image.id}: ${prediction.sentence}`);
+  }
+
+  shortcut("j", "next image", () => strip.step(1));
+  shortcut("k", "previous image", () => strip.step(-1));
+  shortcut("m", "next kind of map", () => panel?.nextKind());
+  shortcut("/", "filters", () => host.querySelector("#filter-show")?.focus());
+  const start = params.image ?? lastImage(run);
+  await Promise.all([strip.load(), start ? show(start) : null]);
+  if (!start) await show(strip.first());
+  strip.mark(params.image ?? lastImage(run) ?? strip.first());
+  return {};
+}
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function verdict(prediction) {
+  const said = prediction.predicted.join(", ") || "none";
+  if (!prediction.truth) return h("span", { class: "tag" }, said);
+  const truth = prediction.truth.join(", ") || "none";
+  return said === truth
+    ? h("span", { class: "tag good" }, `✓ right: ${truth}`)
+    : h("span", { class: "tag bad" }, `✕ it is ${truth}`);
+}
+
+/** The concepts whose map is strongest at a patch. */
+function attending(prediction, maps, patch) {
+  const kind = maps.attention.size ? "attention" : "gradcam";
+  const found = prediction.concepts.map((each) => {
+    const values = maps.of(kind, each.index);
+    return [each.index, values ? values[patch] / (Math.max(...values) || 1) : 0];
+  });
+  return new Set(found.filter(([, value]) => value > 0.6).map(([k]) => k));
+}

@@ -1,0 +1,177 @@
+/** View 4: loss, accuracy and rank by epoch; new lines come in while a run trains. */
+import { api } from "../api.js";
+import { announce } from "../announce.js";
+import { lines } from "../charts/lines.js";
+import { h, put } from "../dom.js";
+import { pictureEntries, saveJSON } from "../download.js";
+import { card, command, missing, viewHead } from "../parts/frame.js";
+import { duration, known, percent, short, spoken } from "../words.js";
+
+const POLL = 1500;
+
+/** What is drawn: a split, keys, how a number is read. */
+const CHARTS = [
+  {
+    name: "Loss",
+    about: "What training makes small. The parts are weighted as the recipe says.",
+    pick: [["train", /^loss(_|$)/]],
+    log: true,
+    read: short,
+    strip: /^loss_?/,
+    whole: "all",
+  },
+  {
+    name: "Accuracy on validation images",
+    about: "Classes and concepts of images that training did not see; 100% is perfect.",
+    pick: [["val", /^(class|concept)\.(balanced_accuracy|auc|macro_auc)$/]],
+    read: percent,
+  },
+  {
+    name: "Rank",
+    about: "How many directions the patches of an image use. A falling rank means that patches become alike.",
+    pick: [["val", /^rank\.(effective|published)$/]],
+    read: short,
+    strip: /^rank[._]/,
+  },
+  {
+    name: "Inside",
+    about: "Share of the codebook in use, and how evenly patches are shared among slots.",
+    pick: [["val", /^(codebook\.use|slots\.assignment_entropy|codebook\.revived)$/]],
+    read: short,
+  },
+];
+
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
+export async function trainingView(host, params, { card: runCard }) {
+  const { run } = params;
+  let rows = [];
+  let cursor = null;
+  let timer = 0;
+  const stopping = new AbortController();
+  const state = h("p", { class: "row", role: "status" });
+  const charts = h("div", { class: "charts" });
+  const menu = CHARTS.slice(0, 3).flatMap((chart, place) =>
+    pictureEntries(
+      chart.name,
+      () => charts.querySelector(`[data-chart="${place}"] svg.chart`),
+      `${run}-${spoken(chart.name).toLowerCase().replaceAll(" ", "-")}`,
+    ),
+  );
+  put(
+    host,
+    viewHead(
+      "Training",
+      "How the model got better, epoch by epoch: what it was made to reduce, what it reached, and whether its patches stayed different from one another.",
+      { downloads: [...menu, ["History (JSON)", () => saveJSON(rows, `${run}-history`)]] },
+    ),
+    state,
+    charts,
+  );
+
+  function draw(status, reason) {
+    const last = rows.at(-1);
+    put(
+      state,
+      h(
+        "span",
+        { class: `tag ${status === "running" ? "live" : status === "failed" ? "bad" : ""}` },
+        status === "running" ? "● training now" : status,
+      ),
+      last
+        ? h(
+            "span",
+            { class: "note" },
+            `epoch ${last.epoch}${runCard?.epochs ? ` of ${runCard.epochs}` : ""} · ${duration(last.time)}`,
+          )
+        : null,
+      reason ? h("span", { class: "tag warn" }, reason) : null,
+      status === "failed" ? command(`conceptlens resume ${runCard?.folder ?? run}`) : null,
+    );
+    const drawn = CHARTS.map((chart, place) => {
+      const series = seriesOf(rows, chart);
+      if (!series.length) return null;
+      const box = card(
+        chart.name,
+        { note: chart.about },
+        lines(series, {
+          label: chart.name,
+          log: chart.log && series.every((each) => each.points.every((point) => point[1] > 0)),
+          read: chart.read,
+        }),
+      );
+      box.dataset.chart = String(place);
+      return box;
+    }).filter(Boolean);
+    if (drawn.length) put(charts, drawn);
+    else
+      put(
+        charts,
+        missing(
+          "No epoch is done yet",
+          status === "running"
+            ? "Curves appear here after the first epoch."
+            : "This run has no history. Training writes it:",
+          status === "running" ? null : `conceptlens train RECIPE --out ${runCard?.folder ?? run}`,
+        ),
+      );
+  }
+
+  async function read() {
+    let status = "done";
+    try {
+      let fresh = cursor === null;
+      for (;;) {
+        const answer = await api.history(run, cursor, stopping.signal);
+        if (answer.reset) {
+          rows = [];
+          fresh = true;
+        }
+        rows.push(...answer.lines);
+        cursor = answer.cursor;
+        status = answer.status;
+        if (answer.lines.length) fresh = true;
+        if (answer.lines.length < 5000) {
+          if (fresh || status !== state.dataset.status) draw(status, answer.reason);
+          break;
+        }
+      }
+      if (state.dataset.status && state.dataset.status !== status) announce(`Training: ${status}`);
+      state.dataset.status = status;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (error.code === "missing") {
+        put(charts, missing("No history", error.message, error.command));
+        return;
+      }
+      if (!rows.length) throw error;
+      state.append(h("span", { class: "tag warn" }, error.message));
+    }
+    if (status === "running") timer = setTimeout(read, POLL);
+  }
+
+  await read();
+  return {
+    stop() {
+      clearTimeout(timer);
+      stopping.abort();
+    },
+  };
+}
+
+/** Series of (epoch, value), one a key and split; steps within an epoch stand at their share of it. */
+function seriesOf(rows, chart) {
+  const found = new Map();
+  for (const row of rows) {
+    for (const [split, keys] of chart.pick) {
+      if (row.split !== split) continue;
+      for (const [key, value] of Object.entries(row)) {
+        if (!known(value) || !keys.test(key)) continue;
+        const plain = spoken(chart.strip ? key.replace(chart.strip, "") : key) || chart.whole || key;
+        const name = chart.pick.length > 1 ? `${plain}, ${split}` : plain;
+        if (!found.has(name)) found.set(name, new Map());
+        found.get(name).set(row.epoch, value); // the last of an epoch counts
+      }
+    }
+  }
+  return [...found].map(([name, points]) => ({ name, points: [...points].sort((a, b) => a[0] - b[0]) }));
+}

@@ -1,0 +1,35 @@
+/** Numbers and names as they are read. */
+import { format } from "../vendor/d3.js";
+
+const three = format(".3f");
+const two = format(".2f");
+const comma = format(",");
+
+/** A fraction as a percentage. */
+export const percent = (value, digits = 1) => (known(value) ? `${(100 * value).toFixed(digits)}%` : "–");
+/** A score, signed. */
+export const signed = (value, digits = 2) =>
+  known(value) ? `${value < -0.5 * 10 ** -digits ? "−" : "+"}${Math.abs(value).toFixed(digits)}` : "–";
+export const fixed = (value) => (known(value) ? three(value) : "–");
+export const short = (value) =>
+  known(value)
+    ? Math.abs(value) >= 100
+      ? comma(Math.round(value))
+      : Math.abs(value) >= 10
+        ? value.toFixed(1)
+        : two(value)
+    : "–";
+export const count = (value) => (known(value) ? comma(value) : "–");
+export const plural = (n, one, many = `${one}s`) => `${comma(n)} ${n === 1 ? one : many}`;
+export const known = (value) => typeof value === "number" && Number.isFinite(value);
+
+/** Seconds as people say them. */
+export function duration(seconds) {
+  if (!known(seconds)) return "–";
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+/** `class.balanced_accuracy` → `class balanced accuracy`. */
+export const spoken = (key) => key.replace(/[._]/g, " ");
