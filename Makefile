@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each: many tests start processes of their own and wait for them.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint bench clean install
+.PHONY: demo test test-all lint bench screenshots clean install
 
 demo: $(STAMP)
 	@$(BIN)/conceptlens demo
@@ -24,6 +24,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+# Pictures of the page for the docs, in the system's Chromium.
+screenshots: $(STAMP)
+	@$(BIN)/python scripts/screenshots.py
 
 install: $(STAMP)
 
