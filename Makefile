@@ -27,7 +27,7 @@ bench: $(STAMP)
 
 # Pictures of the page for the docs, in the system's Chromium.
 screenshots: $(STAMP)
-	@$(BIN)/python scripts/screenshots.py
+	@$(BIN)/python scripts/screenshots.py runs/demo
 
 install: $(STAMP)
 
