@@ -5,16 +5,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from conceptlens.audit.run import Audited
     from conceptlens.compare.compare import Compared
     from conceptlens.compare.plan import Plan
+    from conceptlens.concepts.authoring.check import Checked
+    from conceptlens.concepts.authoring.draft import Drafted
+    from conceptlens.concepts.authoring.judge import Rules
     from conceptlens.data.check import DataReport
+    from conceptlens.decompose.run import Decomposed
     from conceptlens.evaluation.evaluate import Evaluation
     from conceptlens.evaluation.faithfulness import Faithfulness
     from conceptlens.evaluation.localisation import Localisation
     from conceptlens.evaluation.predict import PredictionList
     from conceptlens.explain.explain import Explanations
     from conceptlens.export.export import Exported
+    from conceptlens.refine.refine import Refined
     from conceptlens.runs import RunFolder
+    from conceptlens.study.analyse import Analysed
+    from conceptlens.study.make import Pack
     from conceptlens.training.cost import Cost
     from conceptlens.training.encode import EncodedImages
     from conceptlens.trust.run import Measured
@@ -65,6 +73,12 @@ def encode(
 
 def resume(run: str | Path, *, quiet: bool = False) -> "RunFolder":
     """Go on with a run that was stopped, to the same result as if it had not been."""
+    from conceptlens.runs import RunFolder
+
+    if RunFolder.open(run).info.get("kind") == "decompose":
+        from conceptlens.decompose.run import resume_decomposition
+
+        return resume_decomposition(run, _note(quiet)).run
     from conceptlens.report.page import write_report
     from conceptlens.training.train import resume_run
 
@@ -246,6 +260,70 @@ def leakage(run: str | Path, *, split: str = "test", out: str | Path | None = No
     return leakage_run(run, split=split, out=out, note=_note(quiet))
 
 
+def audit(
+    run: str | Path,
+    *,
+    split: str | None = None,
+    by: Sequence[str] | None = None,
+    alpha: float = 0.1,
+    false_alarms: float = 0.05,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Audited":
+    """What a finished run's codebook and concepts have become, whom it fails, and what is strange to it.
+
+    Args:
+        run: The run folder.
+        split: `test` or `val`; the one that the run's numbers speak of by default.
+        by: Columns of metadata to look for failures by, as `sex` or `age=40,60`; all by default.
+        alpha: Share of images whose prediction set may miss the truth.
+        false_alarms: Share of usual images that may be called strange.
+        out: Folder for the files; `audit/` in the run folder by default.
+        quiet: Show no progress.
+    """
+    from conceptlens.audit.run import audit_run
+
+    return audit_run(run, split=split, by=by, alpha=alpha, false_alarms=false_alarms, out=out, note=_note(quiet))
+
+
+def refine(
+    run: str | Path,
+    *,
+    replace: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    rename: bool = False,
+    seeds: int = 1,
+    control: bool = True,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Refined":
+    """Change concepts of a finished run, train its recipe again with the same seeds, and compare.
+
+    Args:
+        run: The run folder.
+        replace: `old=new`: other words for a concept, whose labels it keeps.
+        drop: Concepts to leave out.
+        rename: New words become the concept's name as well.
+        seeds: Trainings of each side; the first has the run's own seed.
+        control: Also change concepts chosen at random, another one for each seed.
+        out: Folder for runs and results; below `refine/` in the run folder by default.
+        quiet: Show no progress.
+    """
+    from conceptlens.refine.refine import refine_run
+
+    return refine_run(
+        run,
+        replace=replace,
+        drops=drop,
+        rename=rename,
+        seeds=seeds,
+        control=control,
+        out=out,
+        quiet=quiet,
+        note=_note(quiet),
+    )
+
+
 def _note(quiet: bool) -> Callable[[str], object]:
     """What says how far a measurement is."""
     import sys
@@ -338,6 +416,261 @@ def check_data(data: Mapping[str, Any] | str, concepts: str | None = None, *, qu
 
     recipe = load_recipe({"data": data if isinstance(data, str) else dict(data)})
     return check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
+
+
+def serve(
+    runs: Sequence[str | Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8642,
+    token_file: str | None = None,
+    names: Sequence[str] = (),
+    models: int = 4,
+    threads: int | None = None,
+    open_browser: bool = False,
+) -> None:
+    """Serve the web page of some runs until interrupted; needs the extra `page`.
+
+    Args:
+        runs: Run folders, or folders that hold some.
+        host: Address to listen on. Any but the loopback needs a token on every request.
+        port: 0 for any that is free.
+        token_file: File with the token; the variable CONCEPTLENS_TOKEN otherwise, or one is made and shown.
+        names: Names by which the server is called besides its addresses.
+        models: Models kept in memory.
+        threads: Of a pass through a model; half of the cores by default.
+        open_browser: Show the page.
+    """
+    from importlib.util import find_spec
+
+    from conceptlens.errors import UserError
+
+    lacking = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    if lacking:
+        raise UserError(f"The web page needs {' and '.join(lacking)}: pip install 'conceptlens[page]'.")
+    from conceptlens.app.serve import Options
+    from conceptlens.app.serve import serve as run
+
+    run(runs, Options(host, port, token_file, names, models, threads), open_browser=open_browser)
+
+
+def draft_concepts(
+    classes: Sequence[str],
+    domain: str,
+    out: str | Path,
+    *,
+    endpoint: str | None = None,
+    model: str | None = None,
+    checker: str | None = None,
+    checker_endpoint: str | None = None,
+    key_variable: str = "CONCEPTLENS_API_KEY",
+    checker_key_variable: str | None = None,
+    answers: str | Path | None = None,
+    per_class: int = 10,
+    text: str = "builtin/text",
+    rules: "Rules | None" = None,
+    timeout: float = 120.0,
+    attempts: int = 5,
+    per_minute: float = 0,
+    at_once: int = 4,
+    quiet: bool = True,
+) -> "Drafted":
+    """Turn class names and a domain into a concept file, by an OpenAI-compatible endpoint or by pasted answers.
+
+    Args:
+        classes: Their names.
+        domain: What the images show, in a few words.
+        out: Folder for `concepts.yaml`, `judgement.json`, its page, and the questions and answers.
+        endpoint: The address; None: questions are written to a file, and answers pasted there.
+        model: The model's name there.
+        checker: A second model that checks the answers; None: nobody does.
+        checker_endpoint: Where it is; where the first is by default.
+        key_variable: The environment variable that holds the key. Keys are never written anywhere.
+        checker_key_variable: The same of another endpoint for the second model.
+        answers: The file of questions and answers.
+        per_class: Features asked for of each class.
+        text: The text encoder that compares texts.
+        rules: Limits of the filters.
+        timeout: Seconds for one answer.
+        attempts: Tries while an endpoint is slow, busy or broken.
+        per_minute: Requests at most; 0: any number.
+        at_once: Requests at once.
+        quiet: Show no progress.
+    """
+    from conceptlens.concepts.authoring.draft import draft_concepts as draft
+    from conceptlens.concepts.authoring.models_asked import models_asked
+
+    asked = models_asked(
+        endpoint,
+        model,
+        checker=checker,
+        checker_endpoint=checker_endpoint,
+        key_variable=key_variable,
+        checker_key_variable=checker_key_variable,
+        timeout=timeout,
+        attempts=attempts,
+        per_minute=per_minute,
+    )
+    return draft(
+        classes,
+        domain,
+        out,
+        drafter=asked.drafter,
+        checker=asked.checker,
+        checker_name=asked.checker_name,
+        answers=answers,
+        per_class=per_class,
+        text=text,
+        rules=rules,
+        at_once=at_once,
+        note=_note(quiet),
+    )
+
+
+def check_concepts(
+    file: str | Path,
+    data: Mapping[str, Any] | str | None = None,
+    *,
+    domain: str = "",
+    text: str = "builtin/text",
+    rules: "Rules | None" = None,
+    encoder: str = "builtin/vit",
+    n: int = 2000,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Checked":
+    """What should not be a concept in a file, and with data what the images say of the rest.
+
+    Args:
+        file: The concept file, or the name of a ready one.
+        data: Keys of a recipe's `data` section, or just a source; None: only the texts are judged.
+        domain: What the images show: its words are nobody's class name.
+        text: The text encoder that compares texts.
+        rules: Limits of the filters.
+        encoder: The image encoder.
+        n: At most so many images.
+        out: Folder for the files; none are written without.
+        quiet: Show no progress.
+    """
+    from conceptlens.concepts.authoring.check import check_concepts as check
+
+    section = {"source": data} if isinstance(data, str) else data
+    return check(file, section, domain=domain, text=text, rules=rules, encoder=encoder, n=n, out=out, note=_note(quiet))
+
+
+def make_study(
+    run: str | Path,
+    out: str | Path | None = None,
+    *,
+    n: int | None = None,
+    catch_share: float = 0.2,
+    options: int = 5,
+    attention: int = 4,
+    control: str = "moved",
+    map: str = "auto",
+    concepts: Sequence[str] | None = None,
+    split: str = "test",
+    side: int = 384,
+    seed: int = 0,
+    effect: float = 1.0,
+    power: float = 0.9,
+    raters: int = 2,
+    quiet: bool = True,
+) -> "Pack":
+    """A blinded study of a run's maps: a page for raters, and a key that stays with you.
+
+    Args:
+        run: The run folder.
+        out: Folder for the pack; `study/` in the run folder by default.
+        n: Images; by default as many as the power calculation asks for.
+        catch_share: Of images whose map is shuffled.
+        options: Answers to choose from.
+        attention: Checks that someone reads the questions.
+        control: How maps are shuffled: `moved`, `patches` or `other`.
+        map: `attention`, `gradcam`, or `auto`.
+        concepts: Ask about these only.
+        split: Of the run's own data.
+        side: Largest side of the pictures in pixels.
+        seed: Of every random choice.
+        effect: Points of the scale between true and shuffled maps that the study should find.
+        power: How surely.
+        raters: How many people will answer.
+        quiet: Show no progress.
+    """
+    from conceptlens.study.make import make_study as make
+    from conceptlens.study.power import Plan
+
+    return make(
+        run,
+        out,
+        n=n,
+        catch_share=catch_share,
+        options=options,
+        attention=attention,
+        control=control,
+        map=map,
+        concepts=concepts,
+        split=split,
+        side=side,
+        seed=seed,
+        plan=Plan(effect=effect, power=power, raters=raters),
+        note=_note(quiet),
+    )
+
+
+def analyse_study(
+    pack: str | Path,
+    responses: Sequence[str | Path],
+    *,
+    out: str | Path | None = None,
+    beside: Sequence[str | Path] = (),
+) -> "Analysed":
+    """What raters' answers say of a run's maps: ratings against shuffled maps, choices, agreement.
+
+    Args:
+        pack: The folder of the study, with its key.
+        responses: Response files, or folders of them.
+        out: Folder for the result; the pack's by default.
+        beside: `analysis.json` of other studies, for one table of all.
+    """
+    from conceptlens.study.analyse import analyse_study as analyse
+
+    return analyse(pack, responses, out=out, beside=beside)
+
+
+def decompose(
+    model: str,
+    *,
+    images: str | Path | None = None,
+    data: str | Path | None = None,
+    layers: Sequence[str] | None = None,
+    out: str | Path = "runs/decompose",
+    overwrite: bool = False,
+    quiet: bool = True,
+    **settings: Any,
+) -> "Decomposed":
+    """Take a trained image model apart into concepts, and draw how they make each other, layer by layer.
+
+    Args:
+        model: A timm name, `path/to/file.py:function` (which is run), or the folder of a conceptlens run.
+        images: A folder of images, or
+        data: a recipe, or the name of built-in data.
+        layers: Names of modules, from the input up; four of its blocks by default.
+        out: The run folder; called again with the same settings, it goes on where it was stopped.
+        overwrite: Replace a run that is in the way.
+        quiet: Show no progress.
+        settings: Further ones, see `conceptlens.decompose.settings.Settings`.
+    """
+    from conceptlens.decompose.run import decompose_run, make_settings
+
+    asked = make_settings(
+        model=model,
+        images=None if images is None else str(images),
+        data=None if data is None else str(data),
+        layers=None if layers is None else list(layers),
+        **settings,
+    )
+    return decompose_run(asked, out, overwrite=overwrite, note=_note(quiet))
 
 
 def make_report(run: str | Path) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from conceptlens import __version__, api
+from conceptlens.codebook.commands import COMMANDS as CODEBOOK
 from conceptlens.errors import UserError, did_you_mean
 
 Words = list[str]
@@ -70,7 +71,11 @@ def _finished(run: Any) -> None:
 
 
 def _resume(args: argparse.Namespace, _: Words) -> int:
-    _finished(api.resume(args.run, quiet=args.quiet))
+    run = api.resume(args.run, quiet=args.quiet)
+    if run.info.get("kind") == "decompose":
+        _say(f"written: {run.path / 'report.html'}")
+    else:
+        _finished(run)
     return 0
 
 
@@ -166,6 +171,35 @@ def _leakage(args: argparse.Namespace, _: Words) -> int:
     return 0
 
 
+def _audit(args: argparse.Namespace, _: Words) -> int:
+    result = api.audit(
+        args.run,
+        split=args.split,
+        by=args.by,
+        alpha=args.alpha,
+        false_alarms=args.false_alarms,
+        out=args.out,
+        quiet=args.quiet,
+    )
+    _say(result.text())
+    return 0
+
+
+def _refine(args: argparse.Namespace, _: Words) -> int:
+    result = api.refine(
+        args.run,
+        replace=args.replace or (),
+        drop=args.drop or (),
+        rename=args.rename,
+        seeds=args.seeds,
+        control=not args.no_control,
+        out=args.out,
+        quiet=args.quiet,
+    )
+    _say(result.text())
+    return 0
+
+
 def _export(args: argparse.Namespace, _: Words) -> int:
     _say(api.export(args.run, format=args.format, out=args.out, size=args.size).text())
     return 0
@@ -218,8 +252,57 @@ def _compare(args: argparse.Namespace, _: Words) -> int:
     return 2 if result.failed else 0
 
 
+def _decompose(args: argparse.Namespace, _: Words) -> int:
+    def names(words: str | None) -> list[str] | None:
+        return [word.strip() for word in words.split(",") if word.strip()] if words else None
+
+    found = api.decompose(
+        args.model,
+        images=args.images,
+        data=args.data,
+        layers=names(args.layers),
+        out=args.out,
+        overwrite=args.overwrite,
+        quiet=args.quiet,
+        weights=args.weights,
+        classes=args.classes,
+        image_size=args.image_size,
+        n=args.n,
+        per_image=args.per_image,
+        rule=args.rule,
+        k=args.k,
+        sparsity=args.sparsity,
+        outputs=args.output,
+        image=args.image,
+        examples=args.examples,
+        graphs=names(args.graphs) or [],
+        path=args.path,
+        target=args.target,
+        validate_on=args.validate,
+        noise=args.noise,
+        attack=args.attack,
+        seed=args.seed,
+    )
+    _say(found.text())
+    return 0
+
+
 def _report(args: argparse.Namespace, _: Words) -> int:
     _say(f"written: {api.make_report(args.run)}")
+    return 0
+
+
+def _serve(args: argparse.Namespace, _: Words) -> int:
+    api.serve(
+        args.runs,
+        host=args.host,
+        port=args.port,
+        token_file=args.token_file,
+        names=args.name or (),
+        models=args.models,
+        threads=args.threads,
+        open_browser=not args.no_open and sys.stderr.isatty(),
+    )
     return 0
 
 
@@ -238,6 +321,98 @@ def _list(args: argparse.Namespace, _: Words) -> int:
         ("text encoders", ["builtin/text", "builtin/hashed-text", "builtin/random-text", "open_clip/NAME"]),
     ):
         _say(f"{title + ':':15}{', '.join(names)}")
+    return 0
+
+
+def _rules(args: argparse.Namespace) -> Any:
+    from conceptlens.concepts.authoring.judge import Rules
+
+    return Rules(
+        most_words=args.most_words,
+        repeats_above=args.repeats_above,
+        class_above=args.class_above,
+        keep=args.keep or [],
+    )
+
+
+def _draft_concepts(args: argparse.Namespace, _: Words) -> int:
+    result = api.draft_concepts(
+        _class_names(args.classes),
+        args.domain,
+        args.out,
+        endpoint=args.endpoint,
+        model=args.model,
+        checker=args.checker,
+        checker_endpoint=args.checker_endpoint,
+        key_variable=args.key_variable,
+        checker_key_variable=args.checker_key_variable,
+        answers=args.answers,
+        per_class=args.per_class,
+        text=args.text,
+        rules=_rules(args),
+        timeout=args.timeout,
+        attempts=args.attempts,
+        per_minute=args.per_minute,
+        at_once=args.at_once,
+        quiet=args.quiet,
+    )
+    _say(result.text())
+    return 0
+
+
+def _class_names(given: str) -> list[str]:
+    """A file with a name a line, or names by commas."""
+    from pathlib import Path
+
+    if Path(given).is_file():
+        return Path(given).read_text("utf-8", errors="replace").splitlines()
+    return [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _check_concepts(args: argparse.Namespace, words: Words) -> int:
+    section = _data_section(words, args.data)
+    if section and "source" not in section:
+        raise UserError("Settings of the data were given, but no data: add --data SOURCE.")
+    result = api.check_concepts(
+        args.file,
+        section or None,
+        domain=args.domain or "",
+        text=args.text,
+        rules=_rules(args),
+        encoder=args.encoder,
+        n=args.n,
+        out=args.out,
+        quiet=args.quiet,
+    )
+    _say(result.text())
+    return 2 if args.strict and not result.ok else 0
+
+
+def _make_study(args: argparse.Namespace, _: Words) -> int:
+    result = api.make_study(
+        args.run,
+        out=args.out,
+        n=args.n,
+        catch_share=args.catch_share,
+        options=args.options,
+        attention=args.attention,
+        control=args.control,
+        map=args.map,
+        concepts=args.concepts,
+        split=args.split,
+        side=args.side,
+        seed=args.seed,
+        effect=args.effect,
+        power=args.power,
+        raters=args.raters,
+        quiet=args.quiet,
+    )
+    _say(result.text())
+    return 0
+
+
+def _analyse_study(args: argparse.Namespace, _: Words) -> int:
+    _say(api.analyse_study(args.pack, args.responses, out=args.out, beside=args.beside or []).text())
     return 0
 
 
@@ -364,6 +539,37 @@ def _leakage_arguments(parser: _Parser) -> None:
     _quiet(parser)
 
 
+def _audit_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("--split", help="test or val; the one that the run's numbers speak of if not given")
+    parser.add_argument(
+        "--by", action="append", help="a column of metadata, as sex, or age=40,60 for bands; may be given again"
+    )
+    parser.add_argument("--alpha", type=float, default=0.1, help="share of images whose prediction set may miss")
+    parser.add_argument(
+        "--false-alarms", type=float, default=0.05, help="share of usual images that may be called strange"
+    )
+    parser.add_argument("--out", help="folder for the files; audit/ in the run folder if not given")
+    _quiet(parser)
+
+
+def _refine_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument(
+        "--replace",
+        action="append",
+        metavar="OLD=NEW",
+        help="other words for a concept, as 'texture: rough=irregular streaks'; may be given again",
+    )
+    parser.add_argument("--drop", action="append", help="a concept to leave out; may be given again")
+    parser.add_argument("--rename", action="store_true", help="the new words become the concept's name as well")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings of each side; five for a table")
+    parser.add_argument("--no-control", action="store_true", help="do not change concepts chosen at random as well")
+    parser.add_argument("--out", help="folder for runs and results; refine/… in the run folder if not given")
+    parser.epilog = "Trains up to three runs a seed: before (the run itself for the first), after, and a control."
+    _quiet(parser)
+
+
 def _export_arguments(parser: _Parser) -> None:
     parser.add_argument("run", help="the run folder")
     parser.add_argument("--format", default="torch", help="torch (a .pt2 file for torch.export.load) or onnx")
@@ -401,6 +607,141 @@ def _compare_arguments(parser: _Parser) -> None:
     _quiet(parser)
 
 
+def _serve_arguments(parser: _Parser) -> None:
+    parser.add_argument("runs", nargs="+", help="run folders, or folders that hold some")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; any but this machine's own needs a token"
+    )
+    parser.add_argument("--port", type=int, default=8642, help="0 for any that is free")
+    parser.add_argument("--token-file", help="file with the token; CONCEPTLENS_TOKEN otherwise, or one is made")
+    parser.add_argument("--name", action="append", help="a name by which the server is called; may be given again")
+    parser.add_argument("--models", type=int, default=4, help="models kept in memory")
+    parser.add_argument("--threads", type=int, help="of a pass through a model; half of the cores if not given")
+    parser.add_argument("--no-open", action="store_true", help="do not open a browser")
+
+
+def _rule_arguments(parser: _Parser) -> None:
+    parser.add_argument("--text", default="builtin/text", help="the text encoder that compares texts")
+    parser.add_argument("--most-words", type=int, default=20, help="of a concept's text; 0: any number")
+    parser.add_argument("--repeats-above", type=float, help="cosine from which two texts may say the same")
+    parser.add_argument("--class-above", type=float, help="cosine from which a text names a class")
+    parser.add_argument(
+        "--keep", action="append", help="a concept ('axis: value') or axis that stays whatever the filters say"
+    )
+
+
+def _draft_concepts_arguments(parser: _Parser) -> None:
+    parser.add_argument("--classes", required=True, help="names by commas, or a file with a name a line")
+    parser.add_argument(
+        "--domain", required=True, help="what the images show, as 'white blood cells in stained smears'"
+    )
+    parser.add_argument("--out", required=True, help="folder for the concept file, its reasons and the answers")
+    parser.add_argument("--per-class", type=int, default=10, help="features asked for of each class")
+    parser.add_argument("--endpoint", help="an OpenAI-compatible address, as http://localhost:8000/v1; none: you paste")
+    parser.add_argument("--model", help="the model's name there")
+    parser.add_argument("--checker", help="a second model that checks the answers; none: nobody does")
+    parser.add_argument("--checker-endpoint", help="where the second model is; where the first is if not given")
+    parser.add_argument(
+        "--key-variable", default="CONCEPTLENS_API_KEY", help="environment variable that holds the endpoint's key"
+    )
+    parser.add_argument("--checker-key-variable", help="the same of the second model's endpoint, where it is another")
+    parser.add_argument("--answers", help="the file of questions and answers; answers.md in the folder if not given")
+    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one answer")
+    parser.add_argument("--attempts", type=int, default=5, help="tries while the endpoint is slow, busy or broken")
+    parser.add_argument("--per-minute", type=float, default=0, help="requests at most; 0: any number")
+    parser.add_argument("--at-once", type=int, default=4, help="requests at once")
+    _rule_arguments(parser)
+    parser.epilog = "Without --endpoint the questions are written to a file: paste the answers there and call it again."
+    _quiet(parser)
+
+
+def _check_concepts_arguments(parser: _Parser) -> None:
+    parser.add_argument("file", help="the concept file, or the name of a ready one")
+    parser.add_argument("--data", help="images and labels, to hear what they say: a folder, a table, a built-in name")
+    parser.add_argument("--domain", help="what the images show: its words are nobody's class name")
+    parser.add_argument("--encoder", default="builtin/vit", help="the image encoder that looks at them")
+    parser.add_argument("--n", type=int, default=2000, help="at most so many images")
+    parser.add_argument("--out", help="folder for judgement.json and its page")
+    parser.add_argument("--strict", action="store_true", help="exit with code 2 if something should go")
+    _rule_arguments(parser)
+    parser.epilog = "Settings of the data are written as in a recipe: --data.class_column dx --data.images photos."
+    _quiet(parser)
+
+
+def _make_study_arguments(parser: _Parser) -> None:
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("--out", help="folder for the pack; study/ in the run folder if not given")
+    parser.add_argument("--n", type=int, help="images; as many as the power calculation asks for if not given")
+    parser.add_argument("--effect", type=float, default=1.0, help="points of the scale that the study should find")
+    parser.add_argument("--power", type=float, default=0.9, help="how surely")
+    parser.add_argument("--raters", type=int, default=2, help="how many people will answer")
+    parser.add_argument("--catch-share", type=float, default=0.2, help="of images whose map is shuffled")
+    parser.add_argument("--control", default="moved", help="how: moved, patches or other")
+    parser.add_argument("--options", type=int, default=5, help="answers to choose from")
+    parser.add_argument("--attention", type=int, default=4, help="checks that someone reads the questions")
+    parser.add_argument("--map", default="auto", help="attention, gradcam, or auto: the method's own where it has one")
+    parser.add_argument("--concepts", action="append", help="ask about these only: concepts, groups or `all`")
+    parser.add_argument("--split", default="test", help="of the run's own data: train, val or test")
+    parser.add_argument("--side", type=int, default=384, help="largest side of the pictures in pixels")
+    parser.add_argument("--seed", type=int, default=0, help="of every random choice")
+    _quiet(parser)
+
+
+def _analyse_study_arguments(parser: _Parser) -> None:
+    parser.add_argument("pack", help="the folder that `study make` wrote, with its key.json")
+    parser.add_argument("responses", nargs="+", help="response files of raters, or folders of them")
+    parser.add_argument("--out", help="folder for the result; the pack's if not given")
+    parser.add_argument("--beside", action="append", help="analysis.json of another study, for one table of both")
+
+
+def _decompose_arguments(parser: _Parser) -> None:
+    parser.add_argument(
+        "model",
+        help="a timm name, your own function (path/to/file.py:build, which is run), or a conceptlens run folder",
+    )
+    parser.add_argument("--images", help="a folder of images, or")
+    parser.add_argument("--data", help="a recipe, or the name of built-in data")
+    parser.add_argument(
+        "--layers", help="names of modules by commas, from the input up; four of its blocks if not given"
+    )
+    parser.add_argument("--out", default="runs/decompose", help="the run folder")
+    parser.add_argument("--overwrite", action="store_true", help="replace a run that is in the way")
+    parser.add_argument(
+        "--weights", help="of a timm model: a .safetensors file, or `fresh`; published ones if not given"
+    )
+    parser.add_argument("--classes", help="a text file with the name of a class a line, in the order of the outputs")
+    parser.add_argument("--image-size", type=int, help="side in pixels; the model's own if not given")
+    parser.add_argument("--n", type=int, help="at most so many images, evenly chosen")
+    parser.add_argument("--per-image", type=int, default=1, help="vectors sampled of each image and layer")
+    parser.add_argument("--rule", default="srd", choices=("srd", "gradient"), help="what they are sampled by")
+    parser.add_argument("--k", type=int, help="concepts a layer; min(8 channels, 8192, samples / 6) if not given")
+    parser.add_argument(
+        "--sparsity", type=float, default=0.05, help="of the lasso, 0 to 1: the larger, the fewer concepts"
+    )
+    parser.add_argument(
+        "--output", action="append", help="a class or named concept of the main graph; may be given again"
+    )
+    parser.add_argument("--image", help="the image of the image graph, by its name below the folder")
+    parser.add_argument(
+        "--examples", type=int, default=8, help="images over which contributions to an output are means"
+    )
+    parser.add_argument("--graphs", default="image,data", help="besides the main one: image, data, by commas")
+    parser.add_argument(
+        "--path", default="shifted", choices=("shifted", "printed"), help="of the integral, see the docs"
+    )
+    parser.add_argument(
+        "--target", choices=("probability", "logit"), help="what a contribution to a class is measured in"
+    )
+    parser.add_argument(
+        "--validate", type=int, default=4, help="images for insertion and deletion of concepts; 0: none"
+    )
+    parser.add_argument("--noise", type=float, default=0.0, help="also the image with noise of this σ, of 255")
+    parser.add_argument("--attack", help="also the image after an attack that aims at this class")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.epilog = "Called again with the same words, it goes on where it was stopped."
+    _quiet(parser)
+
+
 def _report_arguments(parser: _Parser) -> None:
     parser.add_argument("run", help="the run folder")
 
@@ -425,9 +766,26 @@ COMMANDS = {
     "leakage": Command(
         "whether a run's concepts carry more of the class than their names say", _leakage_arguments, _leakage
     ),
+    "audit": Command(
+        "what a run's codebook and concepts have become, whom it fails, what is strange to it", _audit_arguments, _audit
+    ),
+    "refine": Command("change concepts of a run, train it again, and see before and after", _refine_arguments, _refine),
     "export": Command("a run as one file that runs without conceptlens", _export_arguments, _export),
     "compare": Command("recipes × data sets × seeds: one table with intervals and tests", _compare_arguments, _compare),
+    "serve": Command("the web page: predictions, what if, training, concepts", _serve_arguments, _serve),
+    "concepts draft": Command(
+        "class names and a domain into a concept file, with language models", _draft_concepts_arguments, _draft_concepts
+    ),
+    "concepts check": Command(
+        "what should not be a concept, and what the images say of the rest", _check_concepts_arguments, _check_concepts
+    ),
+    "study make": Command("a blinded study of a run's maps for people", _make_study_arguments, _make_study),
+    "study analyse": Command("what people's answers say of the maps", _analyse_study_arguments, _analyse_study),
+    "decompose": Command(
+        "take any image model apart into concepts, and draw how they make each other", _decompose_arguments, _decompose
+    ),
     "report": Command("write a run's report.html again", _report_arguments, _report),
+    **{f"codebook {name}": Command(*entry) for name, entry in CODEBOOK.items()},
     "list": Command("recipes, methods, concept sets and data that come with the package", lambda parser: None, _list),
 }
 
@@ -437,6 +795,7 @@ TAKES_SETTINGS = {
     "evaluate": "--data",
     "localise": "--data",
     "data check": "--data",
+    "concepts check": "--data",
 }  # settings begin with this
 
 
@@ -461,8 +820,11 @@ def _run(words: Words) -> int:
         return 0
     name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
     if name not in COMMANDS:
-        known = [command for command in COMMANDS if command.split()[0] == name] or list(COMMANDS)
-        raise UserError(f"Unknown command {' '.join(words[:1])!r}. {did_you_mean(name, known)}")
+        if seconds := [command.split()[1] for command in COMMANDS if command.startswith(f"{name} ")]:
+            given = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
+            hint = did_you_mean(given, seconds) if given else f"Choose one of: {', '.join(seconds)}."
+            raise UserError(f"`conceptlens {name}` needs a second word. {hint}")
+        raise UserError(f"Unknown command {words[0]!r}. {did_you_mean(name, COMMANDS)}")
     command = COMMANDS[name]
     parser = _Parser(prog=f"conceptlens {name}", description=command.about, allow_abbrev=False)
     command.arguments(parser)

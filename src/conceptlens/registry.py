@@ -50,6 +50,8 @@ METHODS = Registry(
         "mvp-cbm": "conceptlens.models.mvp_cbm:MVPCBM",
         "mvp-cbm-released": "conceptlens.models.mvp_cbm:MVPCBM",
         "clear": "conceptlens.models.clear:CLEAR",
+        "pf-cbm": "conceptlens.models.pf_cbm:PFCBM",
+        "pf-cbm-sequential": "conceptlens.models.pf_cbm:PFCBM",
     },
 )
 

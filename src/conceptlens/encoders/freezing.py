@@ -4,6 +4,7 @@ import hashlib
 from typing import Literal
 
 import torch
+from torch import nn
 
 from conceptlens.encoders.contract import Encoder
 from conceptlens.errors import UserError
@@ -32,7 +33,7 @@ def set_trainable(encoder: Encoder, train: Literal["all", "none"] | int) -> None
     encoder.train(encoder.training)
 
 
-def weights_hash(encoder: Encoder) -> str:
+def weights_hash(encoder: nn.Module) -> str:
     """A short hash over names, types, shapes and bytes of all weights: equal weights, equal hash."""
     digest = hashlib.sha256()
     for name, value in sorted(encoder.state_dict().items()):

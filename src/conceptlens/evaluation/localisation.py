@@ -40,7 +40,7 @@ Target = Literal["object", "part"]
 FIT, CHOOSE = 1000, 256  # images at most by which blobs are fitted, and a threshold of IoU is chosen
 BATCH = 32
 BLIND = ("uniform", "blob", "blind")
-PERFECT = "perfect"
+PERFECT, PRIOR = "perfect", "prior"
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,9 @@ def localise_run(
     widths = fit_blob(fit) if sigma is None else dict.fromkeys(fit.parts, sigma)
     blind = torch.from_numpy(blind_maps(fit)).float().to(device)
     fixed = {target: _fixed(of, widths, blind, fit.parts, grid) for target, of in part_of.items()}
+    expected = pipeline.model.expected_maps(grid)
+    if expected is not None:
+        fixed = {target: {**maps, PRIOR: expected.float().to(device)} for target, maps in fixed.items()}
     bench = _Bench(pipeline, card, judged, concepts, grid, part_of, fixed, where)  # type: ignore[arg-type]
     found, kept, place = _judge(bench, judged.indices)
     if not len(kept):
@@ -154,6 +157,7 @@ def localise_run(
             "uniform": "the same everywhere",
             "blob": "a Gaussian in the middle of the image",
             "blind": "the mean region of other images",
+            **({} if expected is None else {PRIOR: "where the method expects the part before it sees the image"}),
             PERFECT: "the region itself, cell by cell",
         },
         "blob": {"sigma": widths, "fitted_on": fitted_on if sigma is None else "given", "images": len(fit)},
@@ -255,7 +259,8 @@ def _summary(
     every = [position for members in parts.values() for position in members]
     thresholds = {name: _best_threshold(columns, every) for name, columns in chosen.items()}
     short = {name: _short(columns, thresholds.get(name, FIXED)) for name, columns in found.items()}
-    pairs = [(name, other) for name in (OWN, GRADCAM) if name in short for other in BLIND]
+    blind = [*BLIND, *([PRIOR] if PRIOR in short else [])]
+    pairs = [(name, other) for name in (OWN, GRADCAM) if name in short for other in blind]
     if OWN in short:
         pairs.append((OWN, GRADCAM))
     energy = {name: columns["energy"] for name, columns in short.items()}

@@ -1,4 +1,4 @@
-"""`predictions/test.safetensors` of a run: what the model said of each image, for whoever compares runs later.
+"""`predictions/SPLIT.safetensors` of a run: what the model said of each image, for whoever judges runs later.
 
 One file, whole or not there: scores and labels as tensors, names in its header. Loading it runs no code.
 """

@@ -53,7 +53,7 @@ def open_store(
         reader.size,
         reader.view,
         examples.fingerprint,
-        _pixels_key(reader),
+        pixels_key(reader),
         len(examples),
         precision,
         dtype,
@@ -66,7 +66,7 @@ def open_store(
     return TokenStore(path, key, shape[1], shape[2], encoder.grid(reader.size, reader.size))
 
 
-def _pixels_key(reader: PixelReader) -> str:
+def pixels_key(reader: PixelReader) -> str:
     """A fingerprint of a few images spread over the data: other files under the same names are most likely noticed."""
     number = len(reader.source)
     chosen = np.unique(np.linspace(0, number - 1, min(number, LOOKED_AT)).astype(np.int64))

@@ -14,6 +14,7 @@ from conceptlens.errors import UserError
 
 if TYPE_CHECKING:
     from conceptlens.models.fitting import FitData
+    from conceptlens.models.places import PlaceTargets, TrainingImages
 
 Space = Literal["logit", "probability", "cosine"]
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them
@@ -38,6 +39,8 @@ class ConceptOutput:
     features: Tensor | None = None  # (B, D): the vector that concepts are read from, where a loss looks at it
     auxiliary: Tensor | None = None  # (B, C): further class logits, trained by the class loss; they decide nothing
     auxiliary_weight: float = 1.0  # of that loss, relative to the class loss
+    gate: Tensor | None = None  # (B, L): logits of each patch belonging to the object, where a method has a gate
+    centroids: Tensor | None = None  # (B, S, 2): row and column of each slot's centre of attention, in patches
 
 
 class ConceptModel(nn.Module, ABC):
@@ -94,6 +97,21 @@ class ConceptModel(nn.Module, ABC):
     def teach_classes(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
         """The same given class labels, (B,) or (B, C): for losses that compare images of the same class."""
         return output
+
+    def find_places(self, images: "TrainingImages") -> "PlaceTargets | None":
+        """Look at all training images once, before training or resuming; targets by place, if it learns from any.
+
+        Deterministic. It may set where parameters begin: a resumed training overwrites them.
+        """
+        return None
+
+    def teach_places(self, output: ConceptOutput, places: "PlaceTargets") -> ConceptOutput:
+        """What the losses see while training, given the targets by place of these images."""
+        return output
+
+    def expected_maps(self, grid: tuple[int, int]) -> Tensor | None:
+        """Where each concept is expected before an image is seen, (K, L): a blind reader; None without such a prior."""
+        return None
 
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
         """After each training epoch, with tokens of a fixed sample; returns numbers for the history."""

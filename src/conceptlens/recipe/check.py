@@ -124,6 +124,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
             "1 or more",
             stage.epochs,
         )
+        weight = stage.class_weight
+        need(f"{key}.class_weight", weight is None or weight >= 0, "0 or more", weight)
         need(f"training.stages ({stage.name}).train", bool(stage.train), "what learns, such as [model]", stage.train)
         for part in stage.train:
             if part.partition(".")[0] not in PARTS:

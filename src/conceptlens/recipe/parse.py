@@ -43,6 +43,7 @@ LITERAL = {
     "encoder.store",
     "data.source",
     "data.images",
+    "data.corrections",
     *(f"data.regions.{name}" for name in ("boxes", "points", "masks", "mask_column", "sizes")),
 } | {f"data.{name}" for name in DataConfig.__dataclass_fields__ if name.endswith("_column")}
 Tree = dict[str, Any]

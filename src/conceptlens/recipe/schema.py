@@ -88,6 +88,7 @@ class RegionsConfig:
         sizes: Table with `image`, `width` and `height`, where coordinates are pixels of the images at another size.
         join: Our part: theirs that make it up. Masks are united, boxes enclosed, visible points averaged.
         concepts: Concept or group: the part it speaks of, where the concept file's `part` says otherwise.
+        crop: Cut every image to the object's box.
     """
 
     boxes: str | None = None
@@ -101,6 +102,7 @@ class RegionsConfig:
     sizes: str | None = None
     join: dict[str, list[str]] = field(default_factory=dict)
     concepts: dict[str, str] = field(default_factory=dict)
+    crop: bool = False
 
 
 @dataclass
@@ -124,6 +126,8 @@ class DataConfig:
         split: How images without a given split are divided.
         shapes: Settings of the drawn data set `shapes`.
         regions: Where the object and its parts are, where that is known.
+        corrections: A corrections.csv, as the page writes it, whose labels replace those of the data.
+        corrections_read: Read only its first so many rows; a run's own recipe says how many it read.
         limit: Use at most so many images per split, chosen with the split's seed; for a first try.
         fit: How an image becomes a square: `squash` keeps all of it, `crop` the centre, `pad` adds a border.
         window: Which values of grey with more than 8 bits become black and white: `file`, as a DICOM file says, else as
@@ -150,6 +154,8 @@ class DataConfig:
     split: SplitConfig = field(default_factory=SplitConfig)
     shapes: ShapesConfig = field(default_factory=ShapesConfig)
     regions: RegionsConfig = field(default_factory=RegionsConfig)
+    corrections: str | None = None
+    corrections_read: int | None = None
     limit: int | None = None
     fit: Literal["squash", "crop", "pad"] = "squash"
     window: Literal["file", "range", "percentile"] | tuple[float, float] = "file"
@@ -246,6 +252,8 @@ class StageConfig:
         learning_rate: The stage's rate.
         kind: `train` by gradients, or `fit`: the method's own solution on all training images at once; the encoder must
             be frozen, and the other keys but the name say nothing.
+        class_weight: Weight of the class loss in this stage; 0: the class has no say yet.
+        schedule: The stage's schedule of the rate.
     """
 
     name: str = "main"
@@ -253,6 +261,8 @@ class StageConfig:
     train: list[str] = field(default_factory=lambda: ["encoder", "regulariser", "model"])
     learning_rate: float | None = None
     kind: Literal["train", "fit"] = "train"
+    class_weight: float | None = None
+    schedule: Literal["exponential", "polynomial", "cosine", "constant"] | None = None
 
 
 @dataclass

@@ -1,18 +1,27 @@
 """Whether codes are in use and slots are fed."""
 
+from conceptlens.concepts.part_map import part_map
 from conceptlens.report.charts import share_bar
 from conceptlens.report.markup import Html, h, join, names, percent, quoted
-from conceptlens.report.material import Material
+from conceptlens.report.material import Material, value_of
+from conceptlens.report.prior import prior_drawing
 
 MOST_BARS = 64
 
 
 def inside(material: Material) -> Html:
     """Section 6."""
-    parts = [_codes(material), _slots(material)]
+    parts = [_codes(material), _slots(material), _prior(material)]
     if not any(parts):
         return h("p", "This method has neither a codebook nor slots.")
     return join(parts)
+
+
+def _prior(material: Material) -> Html | None:
+    if material.prior is None:
+        return None
+    option = str(value_of(material.recipe, "method.parts") or "auto")
+    return prior_drawing(material.prior, part_map(material.concepts, option).parts)
 
 
 def _codes(material: Material) -> Html | None:

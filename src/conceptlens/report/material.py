@@ -8,6 +8,7 @@ from typing import Any
 from conceptlens.concepts import ConceptSet
 from conceptlens.errors import UserError
 from conceptlens.files import parse_yaml, read_json
+from conceptlens.report.prior import Prior, read_prior
 from conceptlens.report.stories import Stories
 from conceptlens.runs import RunFolder
 
@@ -41,6 +42,7 @@ class Material:
     splits: Mapping[str, Any]
     environment: Mapping[str, Any]
     slot_names: list[str]  # what each slot serves; empty where there are no slots
+    prior: Prior | None = None  # where parts are expected, for a method that has such a prior
 
     @classmethod
     def read(cls, run: RunFolder) -> "Material":
@@ -68,6 +70,7 @@ class Material:
             splits=read_json(path / "splits.json"),
             environment=read_json(path / "environment.json"),
             slot_names=_slot_names(run, concepts, value_of(splits[split], "slots.slots") or 0),
+            prior=read_prior(path / "model" / "weights.safetensors"),
         )
 
     def number(self, path: str) -> float | None:

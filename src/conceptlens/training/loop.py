@@ -4,6 +4,7 @@
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from conceptlens.training.history import History
 from conceptlens.training.losses import SupervisedLoss, class_weights
 from conceptlens.training.optimiser import build_optimiser, check_optimiser, clip_gradients, set_rate
 from conceptlens.training.order import Order, piece
+from conceptlens.training.places import find_places
 from conceptlens.training.ranks import Means, RankTracker
 from conceptlens.training.schedule import rate
 from conceptlens.training.session import Session as Session
@@ -57,6 +59,8 @@ def stages_of(recipe: Recipe) -> list[StageConfig]:
             stage.train,
             stage.learning_rate or training.learning_rate,
             stage.kind,
+            training.loss.class_weight if stage.class_weight is None else stage.class_weight,
+            stage.schedule or training.schedule,
         )
         for stage in stages
     ]
@@ -101,6 +105,7 @@ def _train(session: Session) -> dict[str, Tensor]:
     sample = session.inputs.batch(sample_indices(session.splits.train, recipe.seed)).to(processes.device)
     pipeline.to(processes.device)
     meet_encoder(pipeline, None if resumed is None else session.run.info["encoder"]["hash"])
+    session.places = find_places(session)  # before a state is loaded, which knows better where parameters stand
     if resumed is None:
         pieces = sample_tokens(pipeline, sample)
         pipeline.regulariser.prepare(pieces)
@@ -184,10 +189,11 @@ class TrainStage(Stage):
             len(session.blueprint.classes),
             session.source.task,
         )
-        loss = SupervisedLoss(
-            self.training.loss, session.blueprint.concepts, session.source.task, weights.to(processes.device)
-        )
-        self.targets = TargetTable(examples, loss, processes.device)
+        weighted = self.training.loss
+        if stage.class_weight is not None:
+            weighted = replace(weighted, class_weight=stage.class_weight)
+        loss = SupervisedLoss(weighted, session.blueprint.concepts, session.source.task, weights.to(processes.device))
+        self.targets = TargetTable(examples, loss, processes.device, session.places, session.splits.train)
         self.pieces = processes.count * self.training.accumulate
         self.order = Order.plan(session.splits.train, self.training.batch_size, self.pieces, recipe.seed)
         self.ranks = RankTracker()
@@ -267,7 +273,8 @@ class TrainStage(Stage):
     def rate(self, step: int) -> float:
         """The learning rate at a step of the running epoch, relative to the peak."""
         done = self.position.epoch * self.order.steps
-        return rate(self.training, done + step, self.order.steps, self.stage.epochs or 1)
+        training = replace(self.training, schedule=self.stage.schedule or self.training.schedule)
+        return rate(training, done + step, self.order.steps, self.stage.epochs or 1)
 
     def close_epoch(self, sums: Sums) -> None:
         """The epoch's mean losses, over all processes."""

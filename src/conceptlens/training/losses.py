@@ -17,6 +17,7 @@ from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.data.dataset import UNLABELLED, Examples, Task
 from conceptlens.errors import UserError
 from conceptlens.models.contract import ConceptOutput
+from conceptlens.models.places import PlaceTargets
 from conceptlens.recipe import LossConfig
 
 
@@ -27,6 +28,7 @@ class Targets:
     labels: Tensor  # (B,) or (B, C)
     concepts: Tensor  # (B, K) of 0, 1, UNKNOWN
     weights: Tensor  # (B, K): certainty of each concept label, 0 where it is unknown
+    places: PlaceTargets | None = None  # where things are, for a method that learns from that
 
     @classmethod
     def of(cls, examples: Examples, indices: npt.NDArray[np.int64]) -> "Targets":
@@ -37,11 +39,13 @@ class Targets:
         return cls(torch.from_numpy(examples.labels[indices]), concepts, weights)
 
     def __getitem__(self, part: slice) -> "Targets":
-        return Targets(self.labels[part], self.concepts[part], self.weights[part])
+        places = None if self.places is None else self.places[part]
+        return Targets(self.labels[part], self.concepts[part], self.weights[part], places)
 
     def to(self, device: torch.device) -> "Targets":
         move = {"device": device, "non_blocking": True}
-        return Targets(self.labels.to(**move), self.concepts.to(**move), self.weights.to(**move))  # type: ignore[call-overload]
+        places = None if self.places is None else self.places.to(device)
+        return Targets(self.labels.to(**move), self.concepts.to(**move), self.weights.to(**move), places)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)

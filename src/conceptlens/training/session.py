@@ -19,6 +19,7 @@ from conceptlens.errors import UserError
 from conceptlens.features.reader import StoredReader
 from conceptlens.models.build import Blueprint, build_pipeline
 from conceptlens.models.contract import Pipeline
+from conceptlens.models.places import PlaceTargets
 from conceptlens.processes import Launched
 from conceptlens.recipe import Recipe
 from conceptlens.runs import RunFolder
@@ -41,6 +42,7 @@ class Session:
     progress: Progress
     stored: StoredReader | None = None  # tokens that come in place of pixels while training
     resident: ResidentReader | None = None  # pixels that live on the device while training
+    places: PlaceTargets | None = None  # of the training images, for a method that learns from places
     dropped: dict[str, str] = field(default_factory=dict)  # concept → why the method left it out
 
     @property

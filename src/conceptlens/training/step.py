@@ -58,6 +58,8 @@ class Step(nn.Module):
         with self.autocast():
             model = self.pipeline.model
             output = model.teach_classes(model.teach(self.pipeline(*images), targets.concepts), targets.labels)
+            if targets.places is not None:
+                output = model.teach_places(output, targets.places)
         terms = self.loss(output, targets, counts)
         patches = None if output.patches is None else output.patches.detach()[: self.rank_images]
         return torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()}, patches

@@ -198,8 +198,8 @@ def _measure(session: Session, report: Report) -> None:
     )
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})
-    if "test" in predicted:
-        save_predictions(run.path, "test", predicted["test"], source, thresholds)
+    for name, found in predicted.items():
+        save_predictions(run.path, name, found, source, thresholds)
     report(run, session.pipeline, session.reader, concepts, predicted)
     run.update(status="done", reason=None)
     StateFolder(run.path).clear()

@@ -1,0 +1,67 @@
+"""Part queries that gather patches, one map each (PF-CBM, section 3.3, Eq. 2 and 3).
+
+    S_pn = Q_p·K_n / √d + bias_pn      A_p = softmax_n S_pn      T_p = LayerNorm(Σ_n A_pn V_n)
+    Q = Q₀ W_Q      K = X W_K      V = X W_V
+
+Queries do not depend on the image, so keys and values of single patches are never made: Q_p·K_n = (Q_p W_Kᵀ)·X_n, and
+Σ A_pn V_n = (Σ A_pn X_n) W_V. That is the same sum in another order, and P products a patch in place of 2d.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+INNER = 384
+
+
+class PartAttention(nn.Module):
+    """Patches (B, L, D) → slots (B, P, d) and their attention (B, P, L), single-headed.
+
+    Args:
+        parts: P.
+        width: D of the patches.
+        inner: d, the width of queries, keys, values and slots.
+    """
+
+    def __init__(self, parts: int, width: int, inner: int = INNER) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.randn(parts, width) / math.sqrt(width))
+        self.query = nn.Linear(width, inner, bias=False)
+        self.key = nn.Linear(width, inner, bias=False)
+        self.value = nn.Linear(width, inner, bias=False)
+        self.norm = nn.LayerNorm(inner)
+
+    def forward(self, patches: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """`bias` is what is added to the logits, broadcast to (B, P, L): the gate, a prior."""
+        asked = self.query(self.queries) @ self.key.weight / math.sqrt(self.key.out_features)  # (P, D)
+        logits = torch.einsum("pd,bld->bpl", asked.to(patches.dtype), patches)
+        attention = (logits.float() + bias).softmax(-1)
+        gathered = attention.to(patches.dtype) @ patches  # (B, P, D)
+        slots: Tensor = self.norm(self.value(gathered))
+        return slots, attention
+
+
+def centroids(attention: Tensor, places: Tensor) -> Tensor:
+    """m_p = Σ_n A_pn Φ_n, (B, P, 2); places (L, 2)."""
+    return attention.float() @ places
+
+
+def alignment_loss(centroid: Tensor, points: Tensor, seen: Tensor) -> Tensor:
+    """Smooth L1 between centroids and visible points, in patches; the mean over an image's visible parts, (B,).
+
+    Args:
+        centroid: (B, P, 2).
+        points: (B, P, 2); anything where a part is not seen.
+        seen: (B, P), bool. An image without a visible part has a loss of 0.
+    """
+    away = torch.where(seen.unsqueeze(-1), centroid - points, 0.0)
+    each = nn.functional.smooth_l1_loss(away, torch.zeros_like(away), reduction="none").sum(-1)
+    return each.sum(-1) / seen.sum(-1).clamp_min(1)
+
+
+def attention_entropy(attention: Tensor) -> Tensor:
+    """−Σ_n A_pn log A_pn, the mean over parts, (B,); between 0 and log L."""
+    weights = attention.float()
+    # Far from its Gaussian a weight is exactly 0, where the derivative of x log x is infinite.
+    return -(weights * weights.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1).mean(-1)

@@ -1,0 +1,34 @@
+"""Fixed routing: each concept reads one slot, by copying it (PF-CBM, section 3.4, Eq. 5 and 6).
+
+    R_c = T_{c2p[c]}      ℓ_c = R_c · W_c + b_c
+
+The copy is what guarantees that a concept's score cannot depend on any other slot, whatever training does. It
+guarantees slots, not pixels: patches of a transformer have seen the whole image.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class RoutedScores(nn.Module):
+    """Slots (B, S, d) → concept logits (B, K).
+
+    Args:
+        slot: (K,) the slot that each concept reads.
+        width: d.
+    """
+
+    slot: Tensor
+
+    def __init__(self, slot: Tensor, width: int) -> None:
+        super().__init__()
+        self.register_buffer("slot", slot, persistent=False)
+        bound = 1 / math.sqrt(width)  # as a linear layer starts
+        self.weight = nn.Parameter(torch.empty(len(slot), width).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(len(slot)).uniform_(-bound, bound))
+
+    def forward(self, slots: Tensor) -> Tensor:
+        read = slots[:, self.slot]
+        return (read * self.weight.to(read.dtype)).sum(-1) + self.bias.to(read.dtype)
