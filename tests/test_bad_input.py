@@ -15,8 +15,8 @@ from tests.own_data import CONCEPTS, OwnData
     ("words", "says"),
     [
         (["trian"], ("'trian'", "Did you mean 'train'?")),
-        (["data"], ("'data check'",)),
-        (["data", "chek", "x"], ("'data check'",)),
+        (["data"], ("needs a second word", "check")),
+        (["data", "chek", "x"], ("Did you mean 'check'?",)),
         (["train"], ("recipe", "conceptlens train --help")),
         (["train", "--quiet"], ("recipe",)),
         (["train", "blood-cell/ivq-cbm"], ("Did you mean 'blood-cells/ivq-cbm'?",)),

@@ -327,8 +327,8 @@ def test_a_file_that_is_no_image_is_refused_in_words(visit: Open, runs: Path) ->
             ".map-panel",
         ),
         ("#/what-if?run=first&image=test/4&sliders=1&edits=EDITS", ".whatif"),
-        ("#/training?run=first", ".charts"),
-        ("#/concepts?run=first&concept=3&map=3d&sort=auc", ".browse"),
+        pytest.param("#/training?run=first", ".charts", marks=pytest.mark.slow),
+        pytest.param("#/concepts?run=first&concept=3&map=3d&sort=auc", ".browse", marks=pytest.mark.slow),
         ("#/concepts?run=first&what=codebook&code=2", ".browse"),
     ],
 )
@@ -411,6 +411,7 @@ def test_every_control_has_a_name(visit: Open) -> None:
         assert page.locator(".view-head summary").count() == 1
 
 
+@pytest.mark.slow
 def test_what_a_run_lacks_is_said_with_its_command(visit: Open, runs: Path) -> None:
     page = visit("#/concepts?run=plain&what=codebook")
     page.wait_for_selector(".empty h2")

@@ -223,6 +223,7 @@ print("agrees")
 """
 
 
+@pytest.mark.slow
 def test_the_kernel_line_by_line() -> None:
     """In Triton's interpreter, which needs no GPU but must be asked for before the kernel is made: another process."""
     pytest.importorskip("triton")

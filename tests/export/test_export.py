@@ -122,6 +122,7 @@ def test_the_file_tells_nothing_of_this_machine(exported: Exported) -> None:
         assert words.encode() not in content
 
 
+@pytest.mark.slow
 def test_another_size(own_run: Path, tmp_path: Path) -> None:
     done = api.export(own_run, out=tmp_path / "large.pt2", size=48)
     assert done.card.input.shape == ("batch", 3, 48, 48)
@@ -131,6 +132,7 @@ def test_another_size(own_run: Path, tmp_path: Path) -> None:
         model(pixels(3, SIDE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "method"),
     [

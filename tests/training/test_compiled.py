@@ -95,9 +95,9 @@ def first_step(recipe: dict[str, Any], *, whole_graph: bool) -> tuple[dict[str, 
     [
         {"training__augment__brightness": 0.2, "training__augment__rotate": 10.0},
         {"training__precision": "bf16", "training__loss__concept": "axis", "training__loss__class_balance": "balanced"},
-        {"method": "ivq-cbm-released"},
-        {"method__aggregate": "mean", "regulariser": "l2"},
-        {"regulariser": "explicit-vq"},
+        pytest.param({"method": "ivq-cbm-released"}, marks=pytest.mark.slow),
+        pytest.param({"method__aggregate": "mean", "regulariser": "l2"}, marks=pytest.mark.slow),
+        pytest.param({"regulariser": "explicit-vq"}, marks=pytest.mark.slow),
         {"encoder": {"name": "timm/test_vit", "pretrained": False, "image_size": 32}, "regulariser": "barlow-twins"},
     ],
 )

@@ -117,6 +117,7 @@ def test_killed_again_and_again(choosy: Path, tmp_path: Path) -> None:
     assert not (out / "fit").exists()
 
 
+@pytest.mark.slow
 def test_killed_in_the_stage_after_the_fit(tmp_path: Path) -> None:
     whole, out, recipe = tmp_path / "whole", tmp_path / "run", tmp_path / "recipe.yaml"
     short = {"stages": [{"name": "fit", "kind": "fit"}, {"name": "more", "epochs": 3, "train": ["model.residual"]}]}

@@ -75,6 +75,7 @@ def test_two_processes_equal_one(one: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(losses(one), losses(two), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_two_processes_resume_in_the_middle_of_an_epoch(one: Path, tmp_path: Path) -> None:
     recipe, two, killer = tmp_path / "recipe.yaml", tmp_path / "two", tmp_path / "killer.py"
     write_text(recipe, recipe_yaml(load_recipe(tiny(two, **CHANGES))))

@@ -173,4 +173,4 @@ def test_bad_input_is_told(own_run: Path, refuse: Refuse) -> None:
     refuse("intervene", own_run, "--set", "a=b", says="name it")
     refuse("intervene", own_run, "nowhere.png", says="neither an image file nor")
     refuse("intervene", own_run, "--threshold", "2", says="from 0 to below 1")
-    refuse("leakage", own_run, "--split", "val", says="keeps no predictions")
+    refuse("leakage", own_run, "--split", "train", says="keeps no predictions")
