@@ -175,6 +175,7 @@ def test_runs_are_cards_and_can_be_compared(visit: Open) -> None:
     until(page, "document.querySelectorAll('.run-card').length === 1")
 
 
+@pytest.mark.slow
 def test_contributions_add_up_to_the_logit(visit: Open, runs: Path) -> None:
     page = visit("#/image?run=first&image=test/0")
     page.wait_for_selector(".sums .total")
@@ -205,6 +206,7 @@ def _file_of(page: Any, runs: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_maps_follow_concepts_and_patches(visit: Open) -> None:
     page = visit("#/image?run=first&image=test/1")
     panel = page.locator(".map-panel")
@@ -261,6 +263,7 @@ def test_the_page_itself_computes_what_the_server_says(visit: Open) -> None:
     assert max(gap for _, gap in gaps) < 1e-3
 
 
+@pytest.mark.slow
 def test_truth_flip_ask_and_undo(visit: Open) -> None:
     page = visit("#/what-if?run=first&image=test/3")
     verdict = page.locator("#verdict strong")
@@ -311,6 +314,7 @@ def test_a_file_can_be_dropped(visit: Open, runs: Path) -> None:
     assert "cannot be trained with" in page.locator(".whatif").inner_text()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_image_is_refused_in_words(visit: Open, runs: Path) -> None:
     page = visit("#/image?run=first&image=test/0")
     page.wait_for_selector(".sums .total")
@@ -322,14 +326,15 @@ def test_a_file_that_is_no_image_is_refused_in_words(visit: Open, runs: Path) ->
 @pytest.mark.parametrize(
     ("address", "state"),
     [
-        (
+        pytest.param(
             "#/image?run=first&image=test/4&concept=2&map=gradcam&opacity=0.3&patch=5&by=groups",
             ".map-panel",
+            marks=pytest.mark.slow,
         ),
         ("#/what-if?run=first&image=test/4&sliders=1&edits=EDITS", ".whatif"),
         pytest.param("#/training?run=first", ".charts", marks=pytest.mark.slow),
         pytest.param("#/concepts?run=first&concept=3&map=3d&sort=auc", ".browse", marks=pytest.mark.slow),
-        ("#/concepts?run=first&what=codebook&code=2", ".browse"),
+        pytest.param("#/concepts?run=first&what=codebook&code=2", ".browse", marks=pytest.mark.slow),
     ],
 )
 def test_a_link_brings_back_the_same_state(visit: Open, base: str, address: str, state: str) -> None:
@@ -401,6 +406,7 @@ def test_every_view_fits_a_phone(visit: Open, scheme: str) -> None:
         assert small == [], f"{view}: too small for a finger"
 
 
+@pytest.mark.slow
 def test_every_control_has_a_name(visit: Open) -> None:
     page = visit("#/runs")
     for view in (*VIEWS, "concepts?what=codebook"):
@@ -427,6 +433,7 @@ def test_what_a_run_lacks_is_said_with_its_command(visit: Open, runs: Path) -> N
     page.wait_for_selector("[role=alert], .empty h2")
 
 
+@pytest.mark.slow
 def test_training_is_followed_while_it_goes_on(visit: Open, runs: Path) -> None:
     live = runs / "live"
     shutil.copytree(runs / "first", live)

@@ -106,6 +106,7 @@ def test_other_measurements_are_pulled_in(audited: Audited, tmp_path: Path) -> N
     assert read_trust(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_validation_alone_is_halved_and_predicted_if_need_be(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = load_predictions(run, "val")
     shutil.rmtree(run / "predictions")

@@ -129,6 +129,7 @@ torch.distributed.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_loss_and_the_gradient_of_one(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SHARE]
     pair = [

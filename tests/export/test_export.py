@@ -302,6 +302,7 @@ def test_the_documented_way_to_use_a_file(
     assert (predicted, first) == (told.predicted, f"border: regular: {told.concepts['border']['regular']:.0%}")
 
 
+@pytest.mark.slow
 def test_onnx(own_run: Path, tmp_path: Path) -> None:
     for name in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(name, reason="the extra `onnx` is not installed")

@@ -98,6 +98,7 @@ def test_prediction_and_explanation_without_concepts(run: Path, own: OwnData, tm
         explain(run, images)
 
 
+@pytest.mark.slow
 def test_export_has_classes_only(run: Path) -> None:
     made = export(run)
     assert [output.name for output in made.card.outputs] == ["class_probabilities"]

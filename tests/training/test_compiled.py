@@ -63,6 +63,7 @@ def test_a_training_is_one_graph_with_the_same_bits(tmp_path: Path, counter: Com
     assert any("rank_published" in line for line in timeless[1])
 
 
+@pytest.mark.slow
 def test_every_stage_has_a_graph_of_its_own(tmp_path: Path, counter: CompileCounter) -> None:
     stages = [{"name": "all", "epochs": 1}, {"name": "head", "epochs": 1, "train": ["model.head"]}]
     cl.train(tiny(tmp_path / "run", training__stages=stages, training__compile=True), quiet=True)
@@ -136,6 +137,7 @@ def test_graphs_only_where_each_step_has_one_piece(tmp_path: Path, monkeypatch: 
     assert asked == [True, False]
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_to_the_same_bits(
     tmp_path: Path, counter: CompileCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

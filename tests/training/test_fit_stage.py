@@ -80,6 +80,7 @@ def test_what_was_fitted_is_what_is_loaded(method: str, tmp_path: Path) -> None:
     assert len(history) == (42 if method == "pcbm-h" else 2)  # a fit and twenty epochs, each with its validation
 
 
+@pytest.mark.slow
 def test_only_the_residual_is_trained_after_the_fit(tmp_path: Path) -> None:
     """Epochs leave everything that was fitted as it was; the encoder as it came."""
     first = fitted(tmp_path / "fit", "pcbm")

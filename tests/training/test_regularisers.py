@@ -65,6 +65,7 @@ def train_until(step: int, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPat
             cl.train(recipe, quiet=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEW)
 def test_resumed_is_the_same_run_and_loads_plainly(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_library(name)
@@ -162,6 +163,7 @@ def test_an_anchor_must_be_the_encoder_that_the_run_began_with(tmp_path: Path, m
         cl.resume(out, quiet=True)
 
 
+@pytest.mark.slow
 def test_a_stage_in_which_the_encoder_rests(tmp_path: Path) -> None:
     stages = [{"name": "all", "epochs": 1}, {"name": "head", "epochs": 1, "train": ["model"]}]
     for name in ("spectral-norm", "spectral-norm, normalise", "gram"):
@@ -170,6 +172,7 @@ def test_a_stage_in_which_the_encoder_rests(tmp_path: Path) -> None:
         assert read_json(run.path / "run.json")["status"] == "done"
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_the_second_view(tmp_path: Path) -> None:
     from conceptlens.training.cost import estimate
 

@@ -75,6 +75,7 @@ def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
     assert not (out / "state").exists()
 
 
+@pytest.mark.slow
 def test_killed_before_the_first_state(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
@@ -96,6 +97,7 @@ def test_changed_data_is_refused(tmp_path: Path) -> None:
         cl.resume(out, quiet=True)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_being_trained_is_locked(tmp_path: Path) -> None:
     fcntl = pytest.importorskip("fcntl")
     out = tmp_path / "run"
@@ -108,6 +110,7 @@ def test_a_run_that_is_being_trained_is_locked(tmp_path: Path) -> None:
             cl.resume(out, quiet=True)
 
 
+@pytest.mark.slow
 def test_states_keep_the_last_two(tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"

@@ -93,6 +93,7 @@ def test_same_seed_same_bits_and_another_seed_not(run: RunFolder, tmp_path: Path
     assert read_json(run.path / "splits.json")["hash"] == read_json(other.path / "splits.json")["hash"]
 
 
+@pytest.mark.slow
 def test_two_threads_give_the_same_bits_twice(tmp_path: Path) -> None:
     """Rows that several patches chose are summed in one order, whichever thread is first."""
     first, second = (
