@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from conceptlens.errors import UserError
 from pretraining.probe import sets
+from pretraining.probe.artefacts import longest_patches
 from pretraining.probe.boxes import box_overlap, centred_boxes, coverage, overlap_with_box, read_boxes
 from pretraining.probe.features import FeatureStore
 from pretraining.probe.linear import Fit, draw, fit_logistic, probe
@@ -351,3 +352,10 @@ class TestPrompts:
         # middle (0.5 + 2/100) / 1.04 = 0.5, half 2 / 1.04 · √(0.25/100 + 4/40000)
         half = 2 / 1.04 * math.sqrt(0.0026)
         assert (low, high) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+def test_patches_that_stand_out() -> None:
+    found = longest_patches(torch.tensor([[1.0, 1.0, 1.0, 1.0, 5.0], [2.0, 2.0, 2.0, 3.0, 4.0]]))
+    assert found["longest_over_median_mean"] == pytest.approx((5 + 2) / 2)
+    assert found["longest_over_median_largest"] == 5
+    assert found["share_above_twice_the_median"] == pytest.approx(0.1)  # exactly twice is not above
