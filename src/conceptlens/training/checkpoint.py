@@ -56,10 +56,8 @@ def restore_optimiser(pipeline: nn.Module, optimiser: Optimizer, tensors: dict[s
     for name, parameter in pipeline.named_parameters():
         state = {key.rpartition("/")[2]: value for key, value in tensors.items() if key.rpartition("/")[0] == name}
         if state:
-            optimiser.state[parameter] = {
-                key: value.clone() if key == "step" else value.to(parameter.device).clone()
-                for key, value in state.items()
-            }
+            # The fused step counts where its parameters are: `step` goes along with the moments.
+            optimiser.state[parameter] = {key: value.to(parameter.device).clone() for key, value in state.items()}
 
 
 def random_tensors() -> dict[str, Tensor]:
