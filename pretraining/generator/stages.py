@@ -34,8 +34,7 @@ class Average:
     @torch.no_grad()
     def update(self, module: nn.Module, step: int) -> None:
         rate = min(self.rate, (step + 1) / (step + 10))  # a young mean follows quickly
-        for name, value in module.named_parameters():
-            self.values[name].lerp_(value, 1 - rate)
+        torch._foreach_lerp_(list(self.values.values()), [*module.parameters()], 1 - rate)
 
     @torch.no_grad()
     def put_into(self, module: nn.Module) -> None:
@@ -54,20 +53,26 @@ class AutoencoderStage:
         self.settings, self.stage = settings, settings.autoencoder
         self.learner = nn.ModuleDict({"painter": model.autoencoder, "discriminator": Discriminator()})
         self.device = model.codebook.device
-        self.learner.to(self.device)
+        # What GPUs convolve in half precision without turning it around first.
+        self.format = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
+        self.learner.to(self.device, memory_format=self.format)
         self.painter, self.perceptual = model.autoencoder, perceptual
         self.average = Average(self.painter, settings.average)
-        self.images, self.weights = data.images, weights
+        self.images, self.weights = data.images.to(self.device), weights  # 50 kB an image
         self.optimiser = torch.optim.AdamW(
-            self.learner.parameters(), lr=self.stage.rate, betas=(0.5, 0.95), weight_decay=1e-4
+            self.learner.parameters(),
+            lr=self.stage.rate,
+            betas=(0.5, 0.95),
+            weight_decay=1e-4,
+            fused=self.device.type == "cuda",
         )
 
     def batch(self, step: int) -> Tensor:
         generator = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step)
         rows = torch.multinomial(self.weights, self.stage.batch, replacement=True, generator=generator)
         turn = torch.randint(8, (self.stage.batch,), generator=generator)
-        images = self.images[rows.to(self.images.device)].to(self.device).float().div_(255)
-        return turned(images, turn.to(self.device))
+        images = self.images[rows.to(self.device)].float().div_(255)
+        return turned(images, turn.to(self.device)).contiguous(memory_format=self.format)
 
     def learn(self, step: int) -> dict[str, Tensor]:
         torch.manual_seed(self.settings.seed * 1_000_003 + step)  # revived codes
@@ -122,6 +127,7 @@ class TransformerStage:
             [{"params": decayed, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}],
             lr=self.stage.rate,
             betas=(0.9, 0.96),
+            fused=self.device.type == "cuda",
         )
 
     def learn(self, step: int) -> dict[str, Tensor]:

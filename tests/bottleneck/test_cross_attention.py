@@ -61,3 +61,22 @@ def test_queries_may_rest_or_learn_faster() -> None:
     attend = CrossAttention(4, 8, learn_queries=False, query_rate=3.0)
     assert not attend.queries.requires_grad
     assert attend.queries.rate == 3.0
+
+
+@pytest.mark.parametrize("slots", [3, 7])
+def test_few_queries_are_answered_without_keys_and_values(slots: int) -> None:
+    """Both ways are torch's own attention; which is taken hangs on what is less work."""
+    torch.manual_seed(0)
+    part = CrossAttention(slots, 24, heads=4)
+    torch.nn.init.normal_(part.attend.in_proj_bias)  # zero at the start, where a bias that is lost would not show
+    patches = torch.randn(2, 9, 24, requires_grad=True)
+    expected = part.attend(part.queries.expand(2, -1, -1), patches, patches)
+    found = part(patches)
+    wanted = [patches, part.queries, *part.attend.parameters()]
+    pulls = [torch.randn_like(each) for each in expected]
+    slopes = [
+        torch.autograd.grad([*outputs], wanted, pulls, retain_graph=True, allow_unused=True)
+        for outputs in (expected, found)
+    ]
+    for mine, theirs in zip(found + slopes[1], expected + slopes[0], strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)

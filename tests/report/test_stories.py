@@ -32,10 +32,11 @@ def parts(hostile: RunFolder) -> tuple[Pipeline, PixelReader, np.ndarray]:
 
 def test_contributions_add_up_to_what_sets_an_image_apart(parts: tuple[Pipeline, PixelReader, np.ndarray]) -> None:
     pipeline, reader, test = parts
-    found = contributions(pipeline, reader, test[:3], [0, 1, 1], test)
+    predicted = predict(pipeline, reader, test)
+    found = contributions(pipeline.model, predicted.concept_logits, np.arange(3), [0, 1, 1], softmax=True)
     assert found is not None
     assert found.average_of == len(test)
-    logits = predict(pipeline, reader, test).logits.astype(np.float64)
+    logits = predicted.logits.astype(np.float64)
     relative = logits - logits.mean(1, keepdims=True)  # against the other classes
     expected = [relative[row, c] - relative[:, c].mean() for row, c in enumerate([0, 1, 1])]
     np.testing.assert_allclose(found.values.sum(1), expected, atol=1e-4)

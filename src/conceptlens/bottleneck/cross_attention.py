@@ -2,6 +2,9 @@
 
 Unlike Magnet, where each patch is shared among the slots, here each slot spreads its attention over the patches: the
 weights of a slot add up to one over them. There is no residual from the query, so a slot holds nothing but patches.
+
+Queries are few and patches many, so where it is less work the maps to keys and values are not applied to the patches:
+⟨q, W_k x + b_k⟩ = ⟨W_kᵀ q, x⟩ + what a softmax over patches does not see, and Σ_l a_l (W_v x_l + b_v) = W_v Σ_l a_l x_l + b_v.
 """
 
 from typing import Literal
@@ -40,6 +43,23 @@ class CrossAttention(nn.Module):
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor]:
         if self.token_norm == "layer":
             patches = F.layer_norm(patches, patches.shape[-1:])
+        if self.attend.num_heads * len(self.queries) < patches.shape[-1]:
+            return self._mapped_last(patches)
         queries = self.queries.to(patches.dtype).expand(len(patches), -1, -1)
         slots, attention = self.attend(queries, patches, patches)
         return slots, attention
+
+    def _mapped_last(self, patches: Tensor) -> tuple[Tensor, Tensor]:
+        """The same attention, with keys and values never made."""
+        (batch, length, width), heads = patches.shape, self.attend.num_heads
+        to_query, to_key, to_value = self.attend.in_proj_weight.chunk(3)
+        query_bias, _, value_bias = self.attend.in_proj_bias.chunk(3)
+        depth = width // heads
+        queries = F.linear(self.queries, to_query, query_bias).view(-1, heads, depth) / depth**0.5
+        asked = torch.einsum("shd,hdw->shw", queries, to_key.view(heads, depth, width))
+        scores = patches @ asked.flatten(0, 1).to(patches.dtype).T  # (B, L, S · H)
+        weights = scores.float().softmax(1).to(patches.dtype)
+        mixed = (weights.transpose(1, 2) @ patches).view(batch, -1, heads, width)
+        values = torch.einsum("bshw,hdw->bshd", mixed, to_value.view(heads, depth, width)) + value_bias.view(heads, -1)
+        slots = self.attend.out_proj(values.flatten(2))
+        return slots, weights.view(batch, length, -1, heads).mean(-1).transpose(1, 2)

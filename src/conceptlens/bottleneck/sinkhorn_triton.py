@@ -1,8 +1,10 @@
 """Sinkhorn iterations on a GPU as one kernel: an image's potentials stay on the chip for all iterations.
 
 One program an image reads the cost row by row, makes the rows right and sums the columns of what comes out, so that
-each iteration reads the cost once, from cache, and takes one exponential an entry. Where a column gets next to nothing,
-as happens before a plan of a small ε settles, that iteration sums the columns again by logsumexp.
+each iteration reads the cost once, from cache, and takes one exponential an entry. The last iteration's row potentials
+keep the exponents near zero, so that no maximum has to be found first, and columns are added up once an iteration, not
+once a tile: what is left to wait for is one sum along the rows. Where a sum leaves the range of float32, as happens
+before a plan of a small ε settles, that iteration is done again by logsumexp, first over rows, then over columns.
 """
 
 from typing import Any
@@ -15,6 +17,7 @@ from torch import Tensor
 MOST_COLUMNS = 2048  # that a program can hold
 TILE = 8192  # entries it looks at together
 WARPS = 8
+STAGES = 2  # tiles that are on their way
 
 
 def fits(cost: Tensor) -> bool:
@@ -40,6 +43,7 @@ def solve(cost: Tensor, log_a: Tensor, log_b: Tensor, iterations: int, tolerance
         tolerance,
         ROWS=max(1, TILE // width),
         COLUMNS=width,
+        STAGES=STAGES,
         num_warps=WARPS,
     )
     return f, g
@@ -62,7 +66,7 @@ def _row_terms(cost, log_a, potential, start, n, m, ROWS: tl.constexpr, COLUMNS:
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _kernel(  # type: ignore[no-untyped-def]
-    cost, log_a, log_b, f, g, n, m, iterations, tolerance, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+    cost, log_a, log_b, f, g, n, m, iterations, tolerance, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr
 ):
     image = tl.program_id(0).to(tl.int64)
     cost += image * n * m
@@ -76,12 +80,33 @@ def _kernel(  # type: ignore[no-untyped-def]
     potential = tl.zeros([COLUMNS], dtype=tl.float32)
     change = tolerance + 1.0
     step = 0
+    for start in range(0, n, ROWS):
+        rows = start + tl.arange(0, ROWS)
+        tl.store(f + rows, tl.zeros([ROWS], dtype=tl.float32), mask=rows < n)
     while (step < iterations) & (change > tolerance):
-        found = tl.zeros([COLUMNS], dtype=tl.float32)
-        for start in range(0, n, ROWS):
-            c, e, total, row, here, mass = _row_terms(cost, log_a, potential, start, n, m, ROWS, COLUMNS)
-            tl.store(f + start + tl.arange(0, ROWS), row, mask=here)
-            found += tl.sum(e * tl.where(here, tl.exp(mass) / total, 0.0)[:, None], 0)
+        tl.debug_barrier()  # f was written by other threads
+        plan = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+        least = tl.full([ROWS], 1.0, dtype=tl.float32)
+        most = tl.full([ROWS], 1.0, dtype=tl.float32)
+        for start in tl.range(0, n, ROWS, num_stages=STAGES):
+            rows = start + tl.arange(0, ROWS)
+            here = rows < n
+            valid = here[:, None] & inside[None, :]
+            c = tl.load(cost + rows[:, None] * m + columns[None, :], mask=valid, other=0.0)
+            mass = tl.load(log_a + rows, mask=here, other=0.0)
+            before = tl.load(f + rows, mask=here, other=0.0)
+            e = tl.where(valid, tl.exp(before[:, None] + potential[None, :] - c), 0.0)
+            total = tl.where(here, tl.sum(e, 1), 1.0)
+            tl.store(f + rows, before + mass - tl.log(total), mask=here)
+            plan += e * (tl.exp(mass) / total)[:, None]
+            least, most = tl.minimum(least, total), tl.maximum(most, total)
+        found = tl.sum(plan, 0)
+        if (tl.min(least, 0) < 1e-25) | (tl.max(most, 0) > 1e25):
+            found = tl.zeros([COLUMNS], dtype=tl.float32)
+            for start in range(0, n, ROWS):
+                c, e, total, row, here, mass = _row_terms(cost, log_a, potential, start, n, m, ROWS, COLUMNS)
+                tl.store(f + start + tl.arange(0, ROWS), row, mask=here)
+                found += tl.sum(e * tl.where(here, tl.exp(mass) / total, 0.0)[:, None], 0)
         new = potential + wanted - tl.log(found)
         if tl.min(tl.where(inside, found, 1.0)) < 1e-25:  # entries that have vanished in float32 may count here
             top = tl.full([COLUMNS], -1e30, dtype=tl.float32)

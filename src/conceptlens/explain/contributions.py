@@ -7,18 +7,18 @@ that lifts all classes alike speaks for none.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from conceptlens.data.loader import PixelReader
-from conceptlens.models.contract import ConceptModel, Pipeline
+from conceptlens.models.contract import ConceptModel
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-REFERENCE = 128  # images that make the average image
+REFERENCE = 128  # images that stand for all
 
 
 @dataclass(frozen=True)
@@ -30,43 +30,29 @@ class Contributions:
 
 
 def contributions(
-    pipeline: Pipeline, reader: PixelReader, images: Indices, about: Sequence[int], reference: Indices
+    model: ConceptModel, scores: npt.NDArray[np.floating[Any]], rows: Indices, about: Sequence[int], *, softmax: bool
 ) -> Contributions | None:
-    """What speaks for and against a class of each image; None where the head is not linear in the concepts.
+    """What speaks for and against a class of some images; None where the head is not linear in the concepts.
 
     Args:
-        pipeline: The trained pipeline.
-        reader: Its pixels.
-        images: (n,) positions in the source.
+        model: The trained bottleneck.
+        scores: (N, K) what the class head read of N images, whose average each image is compared with.
+        rows: (n,) which of them are in question.
         about: (n,) the class in question of each.
-        reference: Positions of the images whose average is compared with; some of them, evenly spread, are read.
+        softmax: Whether the classes exclude each other.
     """
-    average = spread(reference)
-    seen = _bottleneck(pipeline, reader, np.concatenate([images, average]))
-    weight = head_weight(pipeline.model, seen)
+    weight = head_weight(model, torch.as_tensor(scores, device=next(model.parameters()).device))
     if weight is None:
         return None
-    if reader.source.task != "multilabel":
+    if softmax:
         weight = weight - weight.mean(0)
-    scores = seen.double().cpu().numpy()
-    return Contributions(weight[list(about)] * (scores[: len(images)] - scores[len(images) :].mean(0)), len(average))
+    exact = scores.astype(np.float64)
+    return Contributions(weight[list(about)] * (exact[rows] - exact.mean(0)), len(scores))
 
 
 def spread(indices: Indices, most: int = REFERENCE) -> Indices:
     """Some of the indices, evenly spread."""
     return indices[np.linspace(0, len(indices) - 1, min(most, len(indices))).round().astype(np.int64)]
-
-
-@torch.inference_mode()
-def _bottleneck(pipeline: Pipeline, reader: PixelReader, indices: Indices, batch: int = 32) -> Tensor:
-    """What the class head reads of each image, (n, K)."""
-    device = next(pipeline.parameters()).device
-    was_training = pipeline.training
-    pipeline.eval()
-    pieces = (indices[start : start + batch] for start in range(0, len(indices), batch))
-    read = [pipeline(pixels.to(device)).bottleneck.float() for _, pixels in reader.prefetch(pieces)]
-    pipeline.train(was_training)
-    return torch.cat(read)
 
 
 @torch.inference_mode()

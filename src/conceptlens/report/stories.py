@@ -92,7 +92,8 @@ def tell(
         return Stories(split=split, average_of=0, stories=[])
     rows = np.array([each.row for each in chosen], dtype=np.int64)
     about = [each.about for each in chosen]
-    added = contributions(pipeline, reader, predictions.indices[rows], about, predictions.indices)
+    scores = predictions.concept_logits if predictions.bottleneck is None else predictions.bottleneck
+    added = contributions(pipeline.model, scores, rows, about, softmax=source.task != "multilabel")
     concepts = read_concepts(pipeline.model, concepts)
     read = probabilities(predictions.concept_logits[rows], concepts)
     told: list[Story] = []

@@ -153,7 +153,8 @@ def _finish(session: Session, report: Report) -> RunFolder:
                     (run.path / tensorboard.FOLDER).mkdir(exist_ok=True)
             with stored_tokens(session):
                 session.pipeline.load_state_dict(fit(session))
-            _measure(session, report)
+                predicted = _predict(session)
+            _measure(session, predicted, report)
         except BaseException as error:
             if processes.main:
                 reason = str(error) or type(error).__name__
@@ -163,18 +164,28 @@ def _finish(session: Session, report: Report) -> RunFolder:
     return run
 
 
-def _measure(session: Session, report: Report) -> None:
-    """The chosen model on validation and, for the only time and unless it is a trial, on test."""
-    run, processes, recipe = session.run, session.processes, session.recipe
-    source, splits, concepts = session.source, session.splits, session.blueprint.concepts
+def _predict(session: Session) -> dict[str, Predictions]:
+    """The chosen model on validation and, for the only time and unless it is a trial, on test; from stored tokens where
+    there are any, as it was trained and chosen."""
+    splits, recipe = session.splits, session.recipe
     sides = {"val": splits.val} | ({"test": splits.test} if recipe.metrics.test else {})
     session.progress.note(f"measuring the chosen model on {' and '.join(sides)} images")
-    predicted = {
+    return {
         name: predict(
-            session.pipeline, session.reader, indices, rank_images=recipe.metrics.rank_images, processes=processes
+            session.pipeline,
+            session.stored or session.reader,
+            indices,
+            rank_images=recipe.metrics.rank_images,
+            processes=session.processes,
         )
         for name, indices in sides.items()
     }
+
+
+def _measure(session: Session, predicted: dict[str, Predictions], report: Report) -> None:
+    """What the predictions are worth; then the run's files."""
+    run, processes, recipe = session.run, session.processes, session.recipe
+    source, splits, concepts = session.source, session.splits, session.blueprint.concepts
     if not processes.main:
         processes.wait()
         return
