@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each: many tests start processes of their own and wait for them.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-all lint bench screenshots clean install
+.PHONY: demo test test-all lint bench screenshots tour clean install
 
 demo: $(STAMP)
 	@$(BIN)/conceptlens demo
@@ -28,6 +28,10 @@ bench: $(STAMP)
 # Pictures of the page for the docs, in the system's Chromium.
 screenshots: $(STAMP)
 	@$(BIN)/python scripts/screenshots.py runs/demo
+
+# The demo as one file to open: docs/examples/demo-tour.html.
+tour: $(STAMP)
+	@$(BIN)/python scripts/tour.py
 
 install: $(STAMP)
 

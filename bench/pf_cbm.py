@@ -1,13 +1,15 @@
 """PF-CBM: an epoch over stored tokens against copying them, its attention against torch's own, pointing on drawings.
 
     python bench/pf_cbm.py [epoch] [attention] [shapes] [--device cuda] [--images 6000] [--batch 256] [--patches 1024]
-                           [--width 768] [--repeats 5] [--threads 2] [--json FILE]
+                           [--width 768] [--repeats 5] [--threads 2] [--no-compile] [--json FILE]
 
 `epoch` trains one epoch from tokens in bfloat16 in pinned host memory, as a token store is read ahead, and copies
-the same tokens in the same run without using them. `attention` takes part attention with gate and prior, forward and
-backward, against torch's scaled_dot_product_attention with a ready bias: on ready keys and values (`sdpa`), and with
-their projections, which ours does not need (`projected`). `shapes` trains the recipe shapes/pf-cbm and asks whether its
-maps point at the parts. Times are the smallest over the repeats.
+the same tokens in the same run without using them; as it is, and compiled. `attention` takes part attention with gate
+and prior, forward and backward, against torch's scaled_dot_product_attention with a ready bias: on ready keys and
+values (`sdpa`; `sdpa_learning_bias` if the bias needs a gradient, as gate and prior do), and with their projections,
+which ours does not need (`projected`). Each is timed as it is and, on a GPU, as a CUDA graph (`…_graph`), where only
+the kernels count. `shapes` trains the recipe shapes/pf-cbm and asks whether its maps point at the parts. Times are the
+smallest over the repeats; every number is printed, and written to the file, as soon as it is known.
 """
 
 import argparse
@@ -31,10 +33,13 @@ from conceptlens.files import write_json
 from conceptlens.models.pf_cbm import PFCBM
 from conceptlens.models.places import PlaceTargets
 from conceptlens.recipe import LossConfig
+from conceptlens.training.compiled import Compiled
 from conceptlens.training.losses import SupervisedLoss, Targets
 from rank import machine
 
 PARTS, CONCEPTS, CLASSES = 12, "cub-312", 200
+BLOCK = 256  # images of random tokens that are drawn; the others repeat them
+Row = Callable[..., None]  # prints numbers and writes them down
 
 
 def wait(device: str) -> None:
@@ -54,16 +59,26 @@ def smallest(work: Callable[[], object], repeats: int, device: str) -> float:
     return min(times[1:])
 
 
+def host_tokens(args: argparse.Namespace) -> Tensor:
+    """Random tokens (N, L, D) in host memory, pinned where there is a GPU; drawn there, which is faster by far."""
+    tokens = torch.empty(args.images, args.patches, args.width, dtype=torch.bfloat16, pin_memory=args.device == "cuda")
+    block = torch.randn(min(BLOCK, args.images), args.patches, args.width, device=args.device, dtype=torch.bfloat16)
+    for start in range(0, len(tokens), len(block)):
+        piece = tokens[start : start + len(block)]
+        piece.copy_(block[: len(piece)])
+    return tokens
+
+
 def stream(tokens: Tensor, batch: int, device: str) -> Iterator[Tensor]:
-    """Batches on the device, the next one copied while this one is in use."""
+    """Whole batches on the device, the next one copied while this one is in use."""
+    pieces = [tokens[start : start + batch] for start in range(0, len(tokens) - batch + 1, batch)]
     if device != "cuda":
-        yield from tokens.split(batch)
+        yield from pieces
         return
-    copies = torch.cuda.Stream()
+    copies = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     held = [torch.empty(batch, *tokens.shape[1:], dtype=tokens.dtype, device=device) for _ in range(2)]
-    pieces = [piece for piece in tokens.split(batch) if len(piece) == batch]
-    copied = [torch.cuda.Event() for _ in held]
-    used = [torch.cuda.Event() for _ in held]
+    copied = [torch.cuda.Event() for _ in held]  # type: ignore[no-untyped-call]
+    used = [torch.cuda.Event() for _ in held]  # type: ignore[no-untyped-call]
 
     def copy(number: int) -> None:
         slot = number % 2
@@ -73,6 +88,7 @@ def stream(tokens: Tensor, batch: int, device: str) -> Iterator[Tensor]:
             held[slot].copy_(pieces[number], non_blocking=True)
             copied[slot].record(copies)
 
+    copies.wait_stream(torch.cuda.current_stream())  # memory that earlier work may still read
     copy(0)
     for number in range(len(pieces)):
         if number + 1 < len(pieces):
@@ -83,111 +99,148 @@ def stream(tokens: Tensor, batch: int, device: str) -> Iterator[Tensor]:
         used[slot].record()
 
 
-def epoch(args: argparse.Namespace) -> dict[str, Any]:
+def epoch(args: argparse.Namespace, row: Row) -> None:
     """One epoch of the joint stage, with gate, prior, alignment and entropy, beside copying alone."""
-    side = round(args.patches**0.5)
+    device, b, side = args.device, args.batch, round(args.patches**0.5)
     grid = (side, args.patches // side)
     concepts = ConceptSet.load(CONCEPTS)
     torch.manual_seed(0)
-    model = PFCBM(Setup(concepts, torch.zeros(len(concepts), 0), args.width, CLASSES), keypoints="image").to(
-        args.device
-    )
+    model = PFCBM(Setup(concepts, torch.zeros(len(concepts), 0), args.width, CLASSES), keypoints="image").to(device)
     assert model.grounding.prior is not None
-    model.grounding.prior.start(torch.rand(PARTS, 2, device=args.device) * side)
-    tokens = torch.empty(args.images, args.patches, args.width, dtype=torch.bfloat16, pin_memory=args.device == "cuda")
-    for piece in tokens.split(512):
-        piece.copy_(torch.randn(piece.shape))
-    b, k = args.batch, len(concepts)
-    made = {"device": args.device}
-    targets = Targets(torch.randint(CLASSES, (b,), **made), torch.randint(2, (b, k), **made), torch.ones(b, k, **made))
-    places = PlaceTargets(
-        torch.rand(b, args.patches, **made),
-        torch.ones(b, dtype=torch.bool, **made),
-        torch.rand(b, PARTS, 2, **made) * side,
-        torch.rand(b, PARTS, **made) > 0.2,
+    model.grounding.prior.start(torch.rand(PARTS, 2, device=device) * side)
+    start = time.perf_counter()
+    tokens = host_tokens(args)
+    wait(device)
+    row(tokens_gb=tokens.nbytes / 2**30, fill_seconds=time.perf_counter() - start)
+    k = len(concepts)
+    targets = Targets(
+        torch.randint(CLASSES, (b,), device=device),
+        torch.randint(2, (b, k), device=device),
+        torch.ones(b, k, device=device),
     )
-    loss = SupervisedLoss(LossConfig(), concepts, "single", torch.ones(CLASSES, **made))
+    places = PlaceTargets(
+        torch.rand(b, args.patches, device=device),
+        torch.ones(b, dtype=torch.bool, device=device),
+        torch.rand(b, PARTS, 2, device=device) * side,
+        torch.rand(b, PARTS, device=device) > 0.2,
+    )
+    loss = SupervisedLoss(LossConfig(), concepts, "single", torch.ones(CLASSES, device=device))
     counts = loss.count(targets)
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-5, fused=True)
 
     def step(patches: Tensor) -> Tensor:
-        with torch.autocast(args.device, torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16):
             output = model.teach_places(model(Tokens(patches, grid)), places)
         return torch.stack(list(loss(output, targets, counts).values())).sum()
 
-    run = torch.compile(step) if args.device == "cuda" else step
-
-    def train() -> None:
-        for patches in stream(tokens, b, args.device):
-            if len(patches) < b:
-                break
-            run(patches).backward()
+    def train(run: Callable[[Tensor], Tensor]) -> None:
+        for patches in stream(tokens, b, device):
+            run(patches).backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
 
     def copy() -> None:
-        for patches in stream(tokens, b, args.device):
+        for patches in stream(tokens, b, device):
             patches[:1].float()
 
-    train()
-    if args.device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    training, copying = smallest(train, args.repeats, args.device), smallest(copy, args.repeats, args.device)
-    peak = torch.cuda.max_memory_allocated() / 2**30 if args.device == "cuda" else None
-    gigabytes = tokens.nbytes / 2**30
-    return {
-        "seconds": training,
-        "copy_seconds": copying,
-        "ratio": training / copying,
-        "peak_gb": peak,
-        "tokens_gb": gigabytes,
-    }
+    copying = smallest(copy, args.repeats, device)
+    row(copy_seconds=copying)
+    ways: dict[str, Callable[[Tensor], Tensor]] = {"": step}
+    if device == "cuda" and args.compile:
+        ways["compiled_"] = Compiled(step, graphs=True, must=False, note=print)
+    for name, run in ways.items():
+        start = time.perf_counter()
+        train(run)
+        wait(device)
+        row(**{f"{name}first_seconds": time.perf_counter() - start})
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        training = smallest(lambda run=run: train(run), args.repeats, device)  # type: ignore[misc]
+        peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else None
+        row(**{f"{name}seconds": training, f"{name}ratio": training / copying, f"{name}peak_gb": peak})
 
 
-def attention(args: argparse.Namespace) -> dict[str, Any]:
+def graph_of(work: Callable[[], object]) -> Callable[[], object]:
+    """The kernels of some work, to be started all at once."""
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay
+
+
+def attention(args: argparse.Namespace, row: Row) -> None:
     """Forward and backward of one batch."""
-    side = round(args.patches**0.5)
-    kind = torch.bfloat16 if args.device == "cuda" else torch.float32
+    device, side = args.device, round(args.patches**0.5)
+    kind = torch.bfloat16 if device == "cuda" else torch.float32
     torch.manual_seed(0)
-    part, prior = PartAttention(PARTS, args.width).to(args.device), GaussianPrior(PARTS).to(args.device)
-    prior.start(torch.rand(PARTS, 2, device=args.device) * side)
-    patches = torch.randn(args.batch, args.patches, args.width, device=args.device, dtype=kind)
-    gate = torch.randn(args.batch, args.patches, device=args.device, requires_grad=True)
+    part, prior = PartAttention(PARTS, args.width).to(device), GaussianPrior(PARTS).to(device)
+    prior.start(torch.rand(PARTS, 2, device=device) * side)
+    patches = torch.randn(args.batch, args.patches, args.width, device=device, dtype=kind)
+    gate = torch.randn(args.batch, args.patches, device=device, requires_grad=True)
     places = patch_centres((side, args.patches // side), patches)
     inner = part.key.out_features
     shape = (args.batch, 1, args.patches, inner)
-    keys, values = (torch.randn(shape, device=args.device, dtype=kind, requires_grad=True) for _ in range(2))
-    queries = torch.randn(args.batch, 1, PARTS, inner, device=args.device, dtype=kind, requires_grad=True)
-    ready = torch.randn(args.batch, 1, PARTS, args.patches, device=args.device, dtype=kind)
-    towards = torch.randn(args.batch, PARTS, inner, device=args.device)
+    keys, values = (torch.randn(shape, device=device, dtype=kind, requires_grad=True) for _ in range(2))
+    queries = torch.randn(args.batch, 1, PARTS, inner, device=device, dtype=kind, requires_grad=True)
+    ready = torch.randn(args.batch, 1, PARTS, args.patches, device=device, dtype=kind)
+    learning = ready.clone().requires_grad_()
+    towards = torch.randn(args.batch, PARTS, inner, device=device)
+    leaves = [gate, keys, values, queries, learning, *part.parameters(), *prior.parameters()]
 
     def ours() -> Tensor:
         slots, _ = part(patches, log_gate(gate)[:, None] + prior(places))
-        return (slots * towards).sum()
+        return torch.sum(slots * towards)
 
-    def sdpa() -> Tensor:
-        return (F.scaled_dot_product_attention(queries, keys, values, attn_mask=ready)[:, 0] * towards).sum()
+    def sdpa(bias: Tensor = ready) -> Tensor:
+        return (F.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)[:, 0] * towards).sum()
 
     def projected() -> Tensor:
         asked = part.query(part.queries).expand(args.batch, -1, -1)
         found = F.scaled_dot_product_attention(asked, part.key(patches), part.value(patches), attn_mask=ready[:, 0])
-        return (part.norm(found) * towards).sum()
+        return torch.sum(part.norm(found) * towards)
 
-    found = {}
-    for name, forward in (("ours", ours), ("sdpa", sdpa), ("projected", projected)):
-        run = torch.compile(forward) if args.device == "cuda" and name == "ours" else forward
+    ways: dict[str, Callable[[], Tensor]] = {
+        "ours": ours,
+        "sdpa": sdpa,
+        "sdpa_learning_bias": lambda: sdpa(learning),
+        "projected": projected,
+    }
+    found: dict[str, float] = {}
 
-        def work(run: Callable[[], Tensor] = run) -> None:
-            with torch.autocast(args.device, torch.bfloat16, enabled=args.device == "cuda"):
-                total = run()
-            total.backward()
+    def timed(name: str, forward: Callable[[], Tensor], against: str, *, graph: bool = False) -> None:
+        def work() -> None:
+            for leaf in leaves:
+                leaf.grad = None
+            with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+                total = forward()
+            total.backward()  # type: ignore[no-untyped-call]
 
-        found[name] = smallest(work, args.repeats, args.device)
-    return {**found, "ratio_sdpa": found["ours"] / found["sdpa"], "ratio_projected": found["ours"] / found["projected"]}
+        try:
+            found[name] = smallest(graph_of(work) if graph else work, 4 * args.repeats, device)
+        except RuntimeError as error:
+            row(**{name: f"failed: {error}"[:200]})
+            return
+        row(**{name: found[name]})
+        if against in found and against != name:
+            row(**{f"{against}_over_{name}": found[against] / found[name]})
+
+    for name, forward in ways.items():
+        timed(name, forward, "ours")
+    if device == "cuda":
+        for name, forward in ways.items():
+            timed(f"{name}_graph", forward, "ours_graph", graph=True)
+        if args.compile:
+            timed("ours_compiled", torch.compile(ours, dynamic=False), "sdpa")
 
 
-def shapes(args: argparse.Namespace) -> dict[str, Any]:
+def shapes(args: argparse.Namespace, row: Row) -> None:
     """Seconds of encoding and training, and whether maps point at parts of test images."""
     import conceptlens as cl
     from conceptlens.api import localise
@@ -203,11 +256,11 @@ def shapes(args: argparse.Namespace) -> dict[str, Any]:
         taken, work = time.perf_counter() - start, time.process_time() - work
         part = localise(run.path).result["targets"]["part"]["maps"]
     kept = ("pointing_cells", "pointing_patch", "pointing_tenth", "distance_patches", "energy")
-    return {
-        "seconds": taken,
-        "cpu_seconds": work,  # of all threads together
+    row(
+        seconds=taken,
+        cpu_seconds=work,  # of all threads together
         **{name: {key: part[name][key]["value"] for key in kept} for name in ("own", "blind", "blob", "uniform")},
-    }
+    )
 
 
 def main() -> None:
@@ -223,14 +276,26 @@ def main() -> None:
         ("threads", 2),
     ):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave out what takes a minute")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     found: dict[str, Any] = {"machine": machine(args.device)}
-    for name in args.what:
-        found[name] = {"epoch": epoch, "attention": attention, "shapes": shapes}[name](args)
-        print(name, found[name], flush=True)
-    if args.json:
-        write_json(args.json, found)
+
+    def row(**numbers: Any) -> None:
+        found.setdefault(what, {}).update(numbers)
+        print(
+            what,
+            *(
+                f"{name} {value:.5g}" if isinstance(value, float) else f"{name} {value}"
+                for name, value in numbers.items()
+            ),
+            flush=True,
+        )
+        if args.json:
+            write_json(args.json, found)
+
+    for what in args.what:
+        {"epoch": epoch, "attention": attention, "shapes": shapes}[what](args, row)
 
 
 if __name__ == "__main__":

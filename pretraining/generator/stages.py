@@ -55,7 +55,7 @@ class AutoencoderStage:
         self.device = model.codebook.device
         # What GPUs convolve in half precision without turning it around first.
         self.format = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
-        self.learner.to(self.device, memory_format=self.format)
+        self.learner.to(self.device).to(memory_format=self.format)
         self.painter, self.perceptual = model.autoencoder, perceptual
         self.average = Average(self.painter, settings.average)
         self.images, self.weights = data.images.to(self.device), weights  # 50 kB an image

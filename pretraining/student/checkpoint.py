@@ -59,6 +59,7 @@ def read(folder: Path, prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
+@torch.no_grad()
 def load(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> Any:
     """Fill the model and the optimiser; returns the note."""
     state = read(folder, "")
@@ -70,6 +71,8 @@ def load(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> An
     for name, parameter in model.named_parameters():
         if f"step.{name}" not in state:
             continue  # saved before the first step
-        moments = {key: state[f"{key}.{name}"].to(parameter) for key in ("exp_avg", "exp_avg_sq")}
-        optimiser.state[parameter] = {"step": state[f"step.{name}"], **moments}
+        # In the parameter's own memory format, and the step beside it: a fused optimiser asks for both.
+        moments = {key: torch.zeros_like(parameter).copy_(state[f"{key}.{name}"]) for key in ("exp_avg", "exp_avg_sq")}
+        where = parameter.device if optimiser.defaults.get("fused") else "cpu"
+        optimiser.state[parameter] = {"step": state[f"step.{name}"].to(where), **moments}
     return read_json(folder / "note.json")

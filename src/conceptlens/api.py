@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from conceptlens.export.export import Exported
     from conceptlens.refine.refine import Refined
     from conceptlens.runs import RunFolder
+    from conceptlens.share.make import Shared
     from conceptlens.study.analyse import Analysed
     from conceptlens.study.make import Pack
     from conceptlens.training.cost import Cost
@@ -246,18 +247,22 @@ def what_if(run: str | Path, image: str | Path, edits: Sequence[str] = (), *, sp
     return what_if_run(run, image, edits, split=split)
 
 
-def leakage(run: str | Path, *, split: str = "test", out: str | Path | None = None, quiet: bool = True) -> "Measured":
+def leakage(
+    run: str | Path, *, split: str = "test", twins: int = 99, out: str | Path | None = None, quiet: bool = True
+) -> "Measured":
     """Whether a finished run's concepts carry more of the class than their names say.
 
     Args:
         run: The run folder; only the scores that it keeps are read, no image.
         split: Whose predictions; training keeps those of `test`.
+        twins: How many times the scores are dealt anew among images with equal labels, to see what chance does; 0 for
+            numbers without a verdict.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
     """
     from conceptlens.trust.run import leakage_run
 
-    return leakage_run(run, split=split, out=out, note=_note(quiet))
+    return leakage_run(run, split=split, twins=twins, out=out, note=_note(quiet))
 
 
 def audit(
@@ -620,7 +625,7 @@ def make_study(
 
 def analyse_study(
     pack: str | Path,
-    responses: Sequence[str | Path],
+    responses: Sequence[str | Path] = (),
     *,
     out: str | Path | None = None,
     beside: Sequence[str | Path] = (),
@@ -629,7 +634,7 @@ def analyse_study(
 
     Args:
         pack: The folder of the study, with its key.
-        responses: Response files, or folders of them.
+        responses: Response files, or folders of them; those that the page saved in the pack by default.
         out: Folder for the result; the pack's by default.
         beside: `analysis.json` of other studies, for one table of all.
     """
@@ -671,6 +676,36 @@ def decompose(
         **settings,
     )
     return decompose_run(asked, out, overwrite=overwrite, note=_note(quiet))
+
+
+def share(
+    run: str | Path,
+    file: str | Path,
+    *,
+    views: Sequence[str] | None = None,
+    images: int = 200,
+    limit: int = 15_000_000,
+    quiet: bool = False,
+) -> "Shared":
+    """Write views of the web page of a run as one HTML file that opens without a server; needs the extra `page`.
+
+    Args:
+        run: The run folder.
+        file: Where to; it is replaced.
+        views: As `image`, `what-if`, `training`, `concepts`; all that have something to show if None.
+        images: At most so many example images.
+        limit: Of the file, in bytes. Pictures become smaller, then fewer, until it fits.
+        quiet: Say nothing on the way.
+    """
+    from importlib.util import find_spec
+
+    from conceptlens.errors import UserError
+
+    if find_spec("fastapi") is None:
+        raise UserError("A file to send is made from the page, which needs fastapi: pip install 'conceptlens[page]'.")
+    from conceptlens.share.make import share_run
+
+    return share_run(run, file, views=views, images=images, limit=limit, say=_note(quiet))
 
 
 def make_report(run: str | Path) -> Path:

@@ -47,6 +47,27 @@ def own_world(world: World, tmp_path: Path) -> World:
     return World(tmp_path / "runs")
 
 
+@pytest.fixture(scope="session")
+def measured(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs for reading only: one of which all of trust was measured, one of which nothing was, one without concepts."""
+    from conceptlens.audit.run import audit_run
+    from conceptlens.evaluation.faithfulness import faithfulness_run
+    from conceptlens.evaluation.localisation import localise_run
+    from conceptlens.trust.run import intervene_run, leakage_run
+
+    root = tmp_path_factory.mktemp("measured") / "runs"
+    run = Path(shutil.copytree(world.slots, root / "measured"))
+    shutil.copytree(world.slots, root / "bare")
+    recipe = tiny(root / "blind", training__epochs=1, method={"name": "black-box"}, regulariser={"name": "none"})
+    cl.train(recipe, quiet=True)
+    intervene_run(run, resamples=20)
+    leakage_run(run, resamples=20, twins=0)
+    localise_run(run, n=8)
+    faithfulness_run(run, n=4, steps=4)
+    audit_run(run, resamples=20)
+    return root
+
+
 def client_of(*runs: Path, **options: Any) -> Any:
     """A client of a server of these folders, without a network."""
     pytest.importorskip("fastapi", reason="the page needs the extra `page`")

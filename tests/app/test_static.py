@@ -12,8 +12,8 @@ GROUNDS = ("--ground", "--surface", "--sunken")
 TEXTS = ("--ink", "--soft", "--accent", "--plus", "--minus", "--good", "--bad")
 
 
-def test_all_javascript_is_at_most_500_kb() -> None:
-    assert 0 < sum(script.stat().st_size for script in SCRIPTS) <= 500_000
+def test_all_javascript_is_at_most_700_kb() -> None:
+    assert 0 < sum(script.stat().st_size for script in SCRIPTS) <= 700_000
 
 
 def test_d3_comes_with_its_licence() -> None:
@@ -33,7 +33,7 @@ def test_nothing_is_inline_and_nothing_is_far_away() -> None:
 def test_a_script_imports_files_that_are_there_and_runs_no_text(script: Path) -> None:
     text = script.read_text(encoding="utf-8")
     if script.parent.name != "vendor":
-        for name in re.findall(r'(?:from|import\()\s*"([^"]+)"', text):
+        for name in re.findall(r'(?:^(?:import|export|\}).*?from |import\()"([^"]+)"', text, re.MULTILINE):
             assert (script.parent / name).resolve().is_file(), name
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write", text)
         assert text.lstrip().startswith("/**"), "a module begins with what it is for"

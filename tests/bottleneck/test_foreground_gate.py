@@ -20,6 +20,36 @@ def test_equation_1() -> None:
     torch.testing.assert_close(gate(patches), (active @ gate.out.weight.T + gate.out.bias)[..., 0])
 
 
+def test_moving_the_norm_s_scale_into_the_next_layer_changes_no_gradient() -> None:
+    torch.manual_seed(3)
+    gate = ForegroundGate(6, 4).double()
+    with torch.no_grad():
+        gate.norm.weight.uniform_(0.5, 2)
+        gate.norm.bias.normal_()
+    patches = torch.randn(2, 3, 6, dtype=torch.float64, requires_grad=True)
+    towards = torch.randn(2, 3, dtype=torch.float64)
+    (gate(patches) * towards).sum().backward()
+    ours = {name: value.grad.clone() for name, value in (*gate.named_parameters(), ("patches", patches))}
+    gate.zero_grad()
+    patches.grad = None
+    plain = gate.out(F.gelu(gate.hidden(gate.norm(patches)))).squeeze(-1)
+    (plain * towards).sum().backward()
+    for name, value in (*gate.named_parameters(), ("patches", patches)):
+        torch.testing.assert_close(ours[name], value.grad, msg=name)
+
+
+def test_in_bfloat16_under_autocast() -> None:
+    """As stored tokens come: statistics in fp32, products in bfloat16, and frozen patches need no gradient."""
+    torch.manual_seed(4)
+    gate, patches = ForegroundGate(64, 16), torch.randn(2, 9, 64)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gate(patches.bfloat16())
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), gate(patches), rtol=0.05, atol=0.02)
+    found.sum().backward()
+    assert all(value.grad is not None for value in gate.parameters())
+
+
 def test_log_gate_by_hand() -> None:
     z = torch.tensor([0.0, 200.0, -200.0])
     torch.testing.assert_close(

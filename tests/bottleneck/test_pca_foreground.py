@@ -2,7 +2,7 @@
 
 import torch
 
-from conceptlens.bottleneck.pca_foreground import pca_foreground, principal_components, windows
+from conceptlens.bottleneck.pca_foreground import orthonormal, pca_foreground, principal_components, windows
 
 
 def blob(grid: tuple[int, int], at: tuple[float, float], radius: float) -> torch.Tensor:
@@ -17,6 +17,24 @@ def test_components_are_those_of_a_decomposition() -> None:
     _, _, right = torch.linalg.svd(centred, full_matrices=False)
     found = principal_components(centred, 3)
     torch.testing.assert_close((found * right[:, :3].mT).sum(1).abs(), torch.ones(3, 3), rtol=0, atol=1e-3)
+
+
+def test_orthonormal_columns_of_the_same_span() -> None:
+    """As a QR decomposition, also where columns differ by eight orders of magnitude or nearly agree."""
+    torch.manual_seed(2)
+    columns = torch.randn(3, 20, 4) * torch.tensor([1e4, 1.0, 1e-2, 1e-4])
+    columns[1, :, 1] = columns[1, :, 0] + 10 * columns[1, :, 1]
+    basis = orthonormal(columns)
+    torch.testing.assert_close(basis.mT @ basis, torch.eye(4).expand(3, -1, -1), rtol=0, atol=1e-3)
+    other = torch.linalg.qr(columns.double()).Q.float()
+    torch.testing.assert_close(basis @ basis.mT, other @ other.mT, rtol=0, atol=1e-3)
+
+
+def test_one_strong_component_does_not_swallow_the_others() -> None:
+    torch.manual_seed(3)
+    rows = torch.randn(2, 50, 1) @ torch.randn(2, 1, 20) + 1e-4 * torch.randn(2, 50, 20)
+    found = principal_components(rows - rows.mean(1, keepdim=True), 3)
+    torch.testing.assert_close(found.mT @ found, torch.eye(3).expand(2, -1, -1), rtol=0, atol=1e-4)
 
 
 def test_the_object_is_found_whatever_its_sign_and_tight_is_tighter() -> None:

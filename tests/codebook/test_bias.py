@@ -121,10 +121,14 @@ def test_permuted_values_are_a_null_for_sets_that_know_nothing() -> None:
     sets = [TokenSet("big", (8, 9), (1, 1), 40, 5), TokenSet("small", (10, 11), (1, 1), 40, 5)]
     found = measure_bias(sets, neutral(0.5, 200, 4), codes=CODES, training=noise, k=2, permutations=50)
     assert found.pairs[0].p_permuted > 0.05
+    low, high = found.pairs[0].permuted
+    assert low <= found.pairs[0].delta.value <= high
     own = {"big": torch.full((40, 5), 6), "small": torch.full((40, 5), 7)}
     sets = [TokenSet("big", (6,), (200,), 40, 5), TokenSet("small", (7,), (200,), 40, 5)]
     found = measure_bias(sets, neutral(0.9, 200, 5), codes=CODES, training=own, k=2, permutations=50)
     assert found.pairs[0].p_permuted == pytest.approx(1 / 51)
+    low, high = found.pairs[0].permuted
+    assert not low <= found.pairs[0].delta.value <= high
 
 
 def test_several_values_are_corrected() -> None:

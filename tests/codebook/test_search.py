@@ -1,5 +1,7 @@
 """Eq. 6 to 13 against an implementation with one-hot matrices, as the equations are written."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -202,3 +204,22 @@ def test_bad_input_is_said() -> None:
         search_tokens(extractor().train(), codebook(), torch.tensor([0]), parse_region("all", GRID))
     with pytest.raises(UserError, match="above 0"):
         SearchSettings(temperature=0)
+
+
+@pytest.mark.parametrize("search", [search_tokens, search_embeddings])
+def test_a_search_is_watched_and_can_be_halted(search: Any) -> None:
+    seen: list[tuple[int, float, Tensor]] = []
+    found = search(
+        extractor(),
+        codebook(),
+        torch.tensor([1]),
+        parse_region("0:2,0:2", GRID),
+        tokens=grids(1),
+        settings=SearchSettings(steps=50, record=2),
+        see=lambda step, probability, draw: seen.append((step, float(probability[0]), draw[0].clone())),
+        halt=lambda: len(seen) == 4,
+    )
+    assert [step for step, _, _ in seen] == [0, 2, 4, 6]
+    assert found.steps == (0, 2, 4, 6)  # it ended there
+    assert found.path[0].tolist() == pytest.approx([value for _, value, _ in seen])
+    assert all(torch.equal(draw[2:], grids(1)[0][2:]) for _, _, draw in seen)

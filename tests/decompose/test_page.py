@@ -82,6 +82,13 @@ def test_rows_go_from_the_outputs_down() -> None:
     assert role(small(), small().node("one/5")) == "shared"
 
 
+def test_a_concept_of_the_data_that_is_first_for_no_output_stands_between_them() -> None:
+    graph = small()
+    graph.node("two/7").top_of = []
+    graph.node("two/8").top_of = ["dog"]
+    assert [node.id for node in rows(graph)[1][1]] == ["two/7", "two/8", "two/error"]
+
+
 def test_the_strongest_way_takes_what_adds() -> None:
     assert strongest_path(small(), "<b>cat</b>") == ["output/<b>cat</b>", "two/8", "one/5"]
     assert strongest_path(small(), "dog") == ["output/dog"]

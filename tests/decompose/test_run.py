@@ -49,6 +49,11 @@ def test_the_folder_is_complete(made: Path) -> None:
     assert graph.about == "classes" or len(graph.outputs) == 1
     concepts = [node for node in graph.nodes if node.kind == "concept"]
     assert all(len(node.faces) == 3 and node.samples for node in concepts)
+    assert all((made / str(node.sheet)).is_file() for node in concepts)
+    assert all((made / graph.pictures[name]).is_file() for name in graph.images)
+    for node in concepts:
+        assert set(node.active_of) == set(graph.outputs)
+        assert max(node.active_of.values()) <= node.active <= sum(node.active_of.values())
     assert Graph.read(made / "graph-image.json").images
     assert Graph.read(made / "graph-data.json").about == "data"
     assert Graph.read(made / "graph-noise.json").images[0].endswith("σ = 70")

@@ -8,7 +8,7 @@ from conceptlens.bottleneck.quantisation import ImplicitVQ
 from conceptlens.bottleneck.setup import Setup
 from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
-from conceptlens.models.ivq_cbm import IVQCBM, centred
+from conceptlens.models.ivq_cbm import IVQCBM, centred, orthogonal
 from conceptlens.recipe.parse import load_recipe
 
 
@@ -167,3 +167,13 @@ def test_centred_texts_point_away_from_what_they_share() -> None:
     text = torch.tensor([[0.6, 0.8], [0.8, 0.6]])
     half = 0.5**0.5
     assert torch.allclose(centred(text), torch.tensor([[-half, half], [half, -half]]))
+
+
+def test_orthogonal_texts_are_the_closest_at_right_angles() -> None:
+    """Of two vectors 60° apart, those turned by 15° each, away from each other."""
+    degrees = torch.deg2rad(torch.tensor([15.0, 75.0]))
+    text = torch.stack([degrees.cos(), degrees.sin()], 1)
+    turned = torch.deg2rad(torch.tensor([0.0, 90.0]))
+    assert torch.allclose(orthogonal(text), torch.stack([turned.cos(), turned.sin()], 1), atol=1e-6)
+    many = orthogonal(F.normalize(torch.randn(9, 4), dim=-1))  # no room for right angles
+    assert torch.allclose(many.norm(dim=-1), torch.ones(9), atol=1e-6)

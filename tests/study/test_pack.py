@@ -13,10 +13,12 @@ from PIL import Image
 
 from conceptlens import api
 from conceptlens.concepts import ConceptSet
+from conceptlens.files import read_json, write_json
 from conceptlens.study.cases import Case, has_a_place
 from conceptlens.study.distractors import distractors
 from conceptlens.study.key import Key
-from conceptlens.study.make import Pack, render
+from conceptlens.study.make import Pack
+from conceptlens.study.rendering import render
 from conceptlens.study.sampling import draw_concepts, draw_images
 from conceptlens.study.shuffle import moved, shuffle
 from conceptlens.study.trials import build
@@ -29,6 +31,14 @@ def content(pack: Pack) -> dict[str, Any]:
     assert found is not None
     data: dict[str, Any] = json.loads(found[1])
     return data
+
+
+def test_the_folder_says_what_it_is(pack: Pack, refuse: Refuse, shapes_run: Path, tmp_path: Path) -> None:
+    info, key = read_json(pack.folder / "run.json"), Key.read(pack.folder / "key.json")
+    assert (info["kind"], info["status"], info["run"]) == ("study", "done", key.run)
+    assert (info["images"], info["catch"], info["questions"]) == (key.images, key.catch, len(key.trials))
+    write_json(tmp_path / "run.json", {"kind": "bottleneck", "status": "done", "data": {}})
+    refuse("study", "make", shapes_run, "--n", 12, "--out", tmp_path, says="holds another result")
 
 
 def test_the_page_shows_what_the_key_knows(pack: Pack) -> None:
@@ -133,7 +143,7 @@ def test_shuffled_maps_are_elsewhere_and_look_alike() -> None:
     y, x = np.mgrid[0:14, 0:14]
     blob = np.exp(-((y - 6.5) ** 2 + (x - 6.5) ** 2) / 8)
     for control in ("moved", "patches"):
-        other = shuffle(control, [blob], 0, generator)  # type: ignore[arg-type]
+        other = shuffle(control, [blob], 0, generator)
         assert np.allclose(np.sort(other.ravel()), np.sort(blob.ravel()))
         assert (other * blob).sum() < 0.6 * (blob * blob).sum()
     assert (moved(blob, generator) * blob).sum() < 0.15 * (blob * blob).sum()

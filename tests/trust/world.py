@@ -63,21 +63,24 @@ def with_head(scores: Floats, truth: Any, labels: Any) -> Readout:
     return readout(scores[half:], truth[half:], labels[half:], model.coef_, model.intercept_)
 
 
-def scores_of(truth: Any, seed: int, noise: float = 1.0) -> Floats:
-    """Each concept's score says its label and nothing else."""
-    scores: Floats = 2.0 * (2 * truth - 1) + np.random.default_rng([seed, 1]).normal(0, noise, truth.shape)
+def scores_of(truth: Any, seed: int, noise: float = 1.0, shared: float = 0.0) -> Floats:
+    """Each concept's score says its label and nothing else, with doubt of its own and doubt that all of them share."""
+    draw = np.random.default_rng([seed, 1])
+    scores: Floats = (
+        2.0 * (2 * truth - 1) + draw.normal(0, noise, truth.shape) + shared * draw.normal(size=(len(truth), 1))
+    )
     return scores
 
 
-def clean(n: int = 1200, seed: int = 0, noise: float = 1.0) -> Readout:
+def clean(n: int = 1200, seed: int = 0, noise: float = 1.0, shared: float = 0.0) -> Readout:
     truth, labels = truths(n, seed)
-    return with_head(scores_of(truth, seed, noise), truth, labels)
+    return with_head(scores_of(truth, seed, noise, shared), truth, labels)
 
 
-def leaky(n: int = 1200, seed: int = 0) -> Readout:
+def leaky(n: int = 1200, seed: int = 0, size: float = 1.5) -> Readout:
     """Every score also carries the class: a little for each, much together."""
     truth, labels = truths(n, seed)
-    hint = np.random.default_rng([seed, 2]).normal(0, 1.5, (3, truth.shape[1]))
+    hint = np.random.default_rng([seed, 2]).normal(0, size, (3, truth.shape[1]))
     return with_head(scores_of(truth, seed) + hint[labels], truth, labels)
 
 

@@ -1,4 +1,4 @@
-"""Run folders among the folders that were named: found by their `run.json`, called by keys that are safe in addresses.
+"""Result folders among the folders that were named: found by their `run.json`, with keys that are safe in addresses.
 
 Nothing outside the named folders is ever reached: links that lead out are not followed.
 """
@@ -20,16 +20,21 @@ DEPTH = 4  # folders below a named one in which runs are looked for
 MOST = 20_000  # folders that are looked into, at most
 FRESH = 1.0  # seconds for which a look at the folders holds
 MARK = "run.json"
+INSIDE = (
+    "runs",
+    "study",
+)  # what of a result may hold others: the trainings of a comparison, the pack of a study
 
 
 @dataclass(frozen=True)
 class RunEntry:
-    """A folder that is, or should be, a run."""
+    """A folder that is, or should be, a run or another result."""
 
     key: str
     path: Path  # resolved
     shown: str  # as the user would write it
     reason: str | None = None  # why it is none
+    within: str | None = None  # the key of the result folder that it lies in
 
     def file(self, name: str) -> Path | None:
         """A file of the run by its relative name; None if it is not there.
@@ -96,13 +101,16 @@ class RunFolders:
         taken: set[str] = set()
         for root, shown in self._roots:
             found = 0
+            keys: dict[Path, str] = {}
             for path, inner, reason in _runs_in(root):
                 found += 1
                 key = _key(inner or root.name)
                 if key in taken:
                     key = f"{key}-{fingerprint(str(path))[:6]}"
                 taken.add(key)
-                yield RunEntry(key, path, str(Path(shown, inner)), reason)
+                holder = next((keys[above] for above in path.parents if above in keys), None)
+                keys[path] = key
+                yield RunEntry(key, path, str(Path(shown, inner)), reason, holder)
             if not found:
                 reason = (
                     f"{shown}: no run in this folder. `conceptlens train` makes one."
@@ -120,24 +128,24 @@ def _key(name: str) -> str:
 
 
 def _runs_in(root: Path) -> Iterator[tuple[Path, str, str | None]]:
-    """(folder, its name below the root, why it is broken) of each run."""
+    """(folder, its name below the root, why it is broken) of each result; one that lies in another comes after it."""
+    looked = 0
+    waiting = [_Place(root, "", 0)]
     if (root / MARK).is_file():
         yield root, "", None
-        return
-    looked = 0
-    waiting = [(root, "", 0)]
+        waiting = [_Place(root, "", DEPTH - 2, INSIDE)]
     while waiting:
-        folder, inner, depth = waiting.pop()
+        place = waiting.pop()
         looked += 1
         if looked > MOST:
             return
         try:
-            entries = sorted((entry for entry in os.scandir(folder) if not entry.name.startswith(".")), key=_name)
+            entries = sorted((entry for entry in os.scandir(place.path) if place.shows(entry.name)), key=_name)
         except OSError as error:
-            yield folder, inner, f"{folder}: {error.strerror}."
+            yield place.path, place.inner, f"{place.path}: {error.strerror}."
             continue
         for entry in entries:
-            below = f"{inner}{os.sep}{entry.name}" if inner else entry.name
+            below = f"{place.inner}{os.sep}{entry.name}" if place.inner else entry.name
             path = Path(entry.path)
             if entry.is_symlink():
                 if (path / MARK).is_file() and not Path(os.path.realpath(path)).is_relative_to(root):
@@ -145,8 +153,22 @@ def _runs_in(root: Path) -> Iterator[tuple[Path, str, str | None]]:
             elif entry.is_dir(follow_symlinks=False):
                 if (path / MARK).is_file():
                     yield path, below, None
-                elif depth + 1 < DEPTH:
-                    waiting.append((path, below, depth + 1))
+                    waiting.append(_Place(path, below, DEPTH - 2, INSIDE))
+                elif place.depth + 1 < DEPTH:
+                    waiting.append(_Place(path, below, place.depth + 1))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A folder to look into."""
+
+    path: Path
+    inner: str  # its name below the root
+    depth: int
+    only: tuple[str, ...] = ()  # names that count in it; all, if none are given
+
+    def shows(self, name: str) -> bool:
+        return not name.startswith(".") and (not self.only or name in self.only)
 
 
 def _name(entry: os.DirEntry[str]) -> str:

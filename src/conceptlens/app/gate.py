@@ -44,7 +44,7 @@ class Gate:
                 self.policy.check(method, path, headers)
             except Problem as problem:
                 if problem.status == 401 and method == "GET" and not path.startswith("/api/"):
-                    await login_page(marked, 401)
+                    await login_page(marked, 401, to=path)
                     return
                 raise
             if method in ("GET", "HEAD", "OPTIONS"):
@@ -64,7 +64,7 @@ class Gate:
 
     async def _with_body(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
         """Take in all of the body before anything is done with it: a slow client keeps nobody but itself waiting."""
-        upload = path.endswith("/prediction")
+        upload = path.endswith(("/prediction", "/studio/encode"))
         most = self.limits.bytes if upload else JSON_BYTES
         headers = _headers(scope)
         declared = headers.get("content-length", "")

@@ -224,5 +224,7 @@ def head_of(loaded: LoadedRun) -> Head:
         high=values.high[0].tolist(),
         slope=values.slope[0].tolist(),
         offset=values.offset[0].tolist(),
+        odds_slope=values.odds_slope[0].tolist(),
+        odds_offset=values.odds_offset[0].tolist(),
         class_mean=means,
     )

@@ -4,12 +4,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from conceptlens.app.kinds import Kind
 from conceptlens.app.problems import Code
 from conceptlens.documents import Part
 
 Status = Literal["running", "done", "failed", "broken"]
 Split = Literal["train", "val", "test"]
-DocumentName = Literal["interventions", "leakage", "localisation", "faithfulness", "metrics"]
+DocumentName = Literal["interventions", "leakage", "localisation", "faithfulness", "failures", "audit", "metrics"]
 
 
 class Answer(Part):
@@ -58,14 +59,16 @@ class RankCurve(Part):
 
 
 class RunCard(Part):
-    """A run at a glance; of a broken one only its name and the reason."""
+    """A result folder at a glance; of a broken one only its name and the reason."""
 
     key: str
     name: str
     folder: str
+    within: str | None = None
     status: Status
     reason: str | None = None
-    kind: str | None = None
+    kind: Kind | None = None
+    about: str | None = None
     method: str | None = None
     regulariser: str | None = None
     bypass: str | None = None

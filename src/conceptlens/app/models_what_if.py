@@ -31,6 +31,8 @@ class Head(Answer):
     high: list[float]
     slope: list[float]
     offset: list[float]
+    odds_slope: list[float]
+    odds_offset: list[float]
     class_mean: dict[str, list[float]]
 
 

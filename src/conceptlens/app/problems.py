@@ -3,7 +3,19 @@
 from typing import Literal
 
 Code = Literal[
-    "bad-request", "token", "forbidden", "not-found", "missing", "broken", "too-large", "format", "slow", "busy", "bug"
+    "bad-request",
+    "token",
+    "forbidden",
+    "not-found",
+    "missing",
+    "broken",
+    "taken",
+    "closed",
+    "too-large",
+    "format",
+    "slow",
+    "busy",
+    "bug",
 ]
 
 

@@ -9,10 +9,10 @@ from conceptlens import __version__
 from conceptlens.app.answers import as_json, tag_of, unchanged
 from conceptlens.app.codebook import codebook_of
 from conceptlens.app.concepts import concepts_of
+from conceptlens.app.kinds import FILES, command_for
 from conceptlens.app.models import About, AnyDocument, DocumentName, History, RunDetail, Runs, UploadLimits
 from conceptlens.app.models_concepts import Codebook, Concepts
 from conceptlens.app.problems import Problem, missing
-from conceptlens.app.runs import COMMANDS, FILES
 from conceptlens.app.site import ERRORS, Site
 from conceptlens.app.uploads import NAMES
 
@@ -54,16 +54,15 @@ def run_routes(site: Site) -> APIRouter:
     @router.get("/runs/{run}/documents/{name}", response_model=AnyDocument)
     async def document(request: Request, run: RunKey, name: DocumentName) -> Response:
         def read() -> bytes:
-            entry = index.folders.get(run)
-            path = entry.file(FILES[name])
+            entry, file = index.of_kind(run, "bottleneck"), FILES["bottleneck"][name]
+            path = entry.file(file)
             if path is None:
-                words = COMMANDS.get(name)
-                raise missing(f"{entry.shown}: no {name} yet.", entry.command(words) if words else None)
+                raise missing(f"{entry.shown}: no {name} yet.", command_for("bottleneck", name, entry.shown))
             content = path.read_bytes()
             try:
                 json.loads(content)
             except ValueError:
-                raise Problem(409, "broken", f"{entry.shown}/{FILES[name]}: expected JSON; it is damaged.") from None
+                raise Problem(409, "broken", f"{entry.shown}/{file}: expected JSON; it is damaged.") from None
             return content
 
         content = await lanes.files.run(read)

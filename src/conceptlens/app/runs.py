@@ -1,4 +1,4 @@
-"""Cards, details and histories of runs, from their files alone; what has not changed is not read again."""
+"""Cards, details and histories of result folders, from their files alone; what has not changed is not read again."""
 
 import json
 import re
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from conceptlens.app.folders import RunEntry, RunFolders
+from conceptlens.app.kinds import FILES, MAKES, WORDS, Kind, about, command_for, kind_of
 from conceptlens.app.models import GroupPart, History, RankCurve, RunCard, RunDetail, Split
-from conceptlens.app.problems import Problem, bad
+from conceptlens.app.problems import Problem, bad, missing
 from conceptlens.concepts import ConceptSet
 from conceptlens.errors import UserError
 from conceptlens.files import read_json, read_yaml
@@ -19,27 +20,6 @@ from conceptlens.models.saved import load_card
 from conceptlens.report.material import shown_split, value_of
 from conceptlens.runs import RunFolder
 
-FILES = {  # what a run may have, by the name the API gives it
-    "history": "history.jsonl",
-    "metrics": "metrics.json",
-    "model": "model/model.json",
-    "predictions": "predictions/test.safetensors",
-    "report": "report.html",
-    "interventions": "trust/interventions.json",
-    "leakage": "trust/leakage.json",
-    "localisation": "localisation.json",
-    "faithfulness": "faithfulness.json",
-    "corrections": "corrections.csv",
-}
-COMMANDS = {  # what makes it
-    "metrics": "resume",
-    "model": "resume",
-    "report": "report",
-    "interventions": "intervene",
-    "leakage": "leakage",
-    "localisation": "localise",
-    "faithfulness": "localise --faithfulness 64",
-}
 SCORES = (
     "class.accuracy",
     "class.balanced_accuracy",
@@ -82,16 +62,29 @@ class RunIndex:
         if entry.reason:
             return _broken(entry, entry.reason)
         try:
-            stamp = _stamp(entry)
             known = self._cards.get(entry.path)
-            if known and known[0] == stamp and known[1].key == entry.key:
+            if known and known[0] == _stamp(entry, known[1].kind) and known[1].key == entry.key:
                 return known[1]
-            card = _card(entry)
+            info = _info(entry)
+            kind = kind_of(info, entry.shown)
+            stamp = _stamp(entry, kind)
+            card = _card(entry, kind, info)
         except (UserError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             return _broken(entry, str(error) or type(error).__name__)
         with self._lock:
             self._cards[entry.path] = (stamp, card)
         return card
+
+    def of_kind(self, key: str, *kinds: Kind) -> RunEntry:
+        """The folder of that key, or a 409 where it is of another kind than one of these, or broken."""
+        entry = self.folders.get(key)
+        card = self.card(entry)
+        if card.kind is None:
+            raise Problem(409, "broken", card.reason or "This folder cannot be read.")
+        if card.kind not in kinds:
+            wanted = " or ".join(WORDS[kind] for kind in kinds)
+            raise missing(f"{entry.shown}: this is about {wanted}, and here is {WORDS[card.kind]}.")
+        return entry
 
     def detail(self, entry: RunEntry) -> RunDetail:
         """Everything about one run but its images."""
@@ -114,7 +107,7 @@ class RunIndex:
             splits={side: len(names) for side, names in named.items()} if isinstance(named, dict) else {},
             metrics=metrics.get("splits") if isinstance(metrics, dict) else None,
             environment=read_json(path) if (path := entry.file("environment.json")) else None,
-            missing={name: entry.command(words) for name, words in COMMANDS.items() if name not in card.has},
+            missing=_missing(entry, card),
         )
 
     def history(self, entry: RunEntry, after: str | None) -> History:
@@ -168,48 +161,75 @@ def _broken(entry: RunEntry, reason: str) -> RunCard:
     return RunCard(key=entry.key, name=entry.path.name, folder=entry.shown, status="broken", reason=reason)
 
 
-def _stamp(entry: RunEntry) -> tuple[float, ...]:
+def _missing(entry: RunEntry, card: RunCard) -> dict[str, str]:
+    """The command for everything that is not there and can be made."""
+    if card.kind is None:
+        return {}
+    lacks = [name for name in MAKES[card.kind] if name not in card.has]
+    commands = {name: command_for(card.kind, name, entry.shown) for name in lacks}
+    return {name: words for name, words in commands.items() if words}
+
+
+def _stamp(entry: RunEntry, kind: Kind | None) -> tuple[float, ...]:
     """Changes when a file does that a card is made from."""
     marks: list[float] = []
-    for name in ("run.json", *FILES.values()):
+    for name in ("run.json", *(FILES[kind].values() if kind else ())):
         path = entry.file(name)
         status = path.stat() if path else None
         marks += (status.st_mtime_ns, status.st_size) if status else (0, 0)
     return tuple(marks)
 
 
-def _card(entry: RunEntry) -> RunCard:
-    where = entry.file("run.json")
-    if where is None:
+def _info(entry: RunEntry) -> dict[str, Any]:
+    if entry.file("run.json") is None:
         raise UserError(f"{entry.shown}: expected a run folder with a run.json, found none.")
-    info = RunFolder(entry.path).info
+    return RunFolder(entry.path).info
+
+
+def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
     data, encoder, concepts = (_mapping(info.get(name)) for name in ("data", "encoder", "concepts"))
-    history = _tail(path) if (path := entry.file("history.jsonl")) else b""
-    changed = max(path.stat().st_mtime for name in ("run.json", "history.jsonl") if (path := entry.file(name)))
-    recipe = entry.file("recipe.yaml")
-    epochs = _EPOCHS.search(recipe.read_text("utf-8")) if recipe else None
     return RunCard(
         key=entry.key,
         name=entry.path.name,
         folder=entry.shown,
+        within=entry.within,
         status=info["status"],
         reason=info.get("reason"),
-        kind=info.get("kind"),
+        kind=kind,
+        about=about(kind, info),
         method=info.get("method"),
         regulariser=info.get("regulariser"),
         bypass=info.get("bypass"),
-        data=data.get("name"),
+        data=data.get("name") or data.get("source"),
         images=data.get("images"),
         encoder=encoder.get("name"),
         concepts=concepts.get("name"),
         seed=info.get("seed"),
-        scores=_scores(read_json(path)) if (path := entry.file("metrics.json")) else None,
-        rank=_rank(history),
-        epochs=int(epochs[1]) if epochs else None,
-        epoch=_last_epoch(history),
-        changed=datetime.fromtimestamp(changed, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        has=[name for name, file in FILES.items() if entry.file(file)],
+        changed=_changed(entry, kind),
+        has=[name for name, file in FILES[kind].items() if entry.file(file)],
+        **_training(entry, kind),
     )
+
+
+def _training(entry: RunEntry, kind: Kind) -> dict[str, Any]:
+    """What a card says of a training: how far it is, and what came of it."""
+    history = _tail(path) if (path := entry.file("history.jsonl")) else b""
+    recipe = entry.file("recipe.yaml")
+    epochs = _EPOCHS.search(recipe.read_text("utf-8")) if recipe else None
+    metrics = entry.file("metrics.json") if kind == "bottleneck" else None
+    return {
+        "scores": _scores(read_json(metrics)) if metrics else None,
+        "rank": _rank(history),
+        "epochs": int(epochs[1]) if epochs else None,
+        "epoch": _last_epoch(history),
+    }
+
+
+def _changed(entry: RunEntry, kind: Kind) -> str:
+    """When something was last found out here: of a model, when it was trained."""
+    names = ("history.jsonl",) if kind == "bottleneck" else FILES[kind].values()
+    last = max(path.stat().st_mtime for name in ("run.json", *names) if (path := entry.file(name)))
+    return datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

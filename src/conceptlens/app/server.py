@@ -17,8 +17,13 @@ from conceptlens.app.gate import Gate, error_body
 from conceptlens.app.lanes import Lanes
 from conceptlens.app.loaded import MODELS, Shelf
 from conceptlens.app.problems import Code, Problem
+from conceptlens.app.routes_comparison import comparison_routes
+from conceptlens.app.routes_graph import graph_routes
 from conceptlens.app.routes_image import image_routes
+from conceptlens.app.routes_methods import method_routes
 from conceptlens.app.routes_run import run_routes
+from conceptlens.app.routes_studio import studio_routes
+from conceptlens.app.routes_study import study_pages, study_routes
 from conceptlens.app.runs import RunIndex
 from conceptlens.app.safety import Policy
 from conceptlens.app.site import Site
@@ -26,6 +31,7 @@ from conceptlens.app.uploads import Limits
 from conceptlens.errors import UserError
 
 STATIC = Path(__file__).parent / "static"
+STUDY = Path(__file__).parent.parent / "study" / "page"  # the raters' page is the same here and in a pack
 log = logging.getLogger("conceptlens.app")
 
 
@@ -42,10 +48,11 @@ def create_app(
     """
     policy, limits = policy or Policy(), limits or Limits()
     site = Site(RunIndex(RunFolders([Path(run) for run in runs])), Shelf(models), Lanes(), limits, policy)
-    return Gate(_application(site), policy, limits)
+    return Gate(application(site), policy, limits)
 
 
-def _application(site: Site) -> FastAPI:
+def application(site: Site) -> FastAPI:
+    """The application without its gate."""
     app = FastAPI(
         title="conceptlens",
         version=__version__,
@@ -55,6 +62,12 @@ def _application(site: Site) -> FastAPI:
     )
     app.include_router(run_routes(site), prefix="/api/v1")
     app.include_router(image_routes(site), prefix="/api/v1")
+    app.include_router(comparison_routes(site), prefix="/api/v1")
+    app.include_router(method_routes(site), prefix="/api/v1")
+    app.include_router(studio_routes(site), prefix="/api/v1")
+    app.include_router(graph_routes(site), prefix="/api/v1")
+    app.include_router(study_routes(site), prefix="/api/v1")
+    app.include_router(study_pages(site))
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -69,6 +82,7 @@ def _application(site: Site) -> FastAPI:
     def page() -> FileResponse:
         return FileResponse(STATIC / "index.html")
 
+    app.mount("/static/study", StaticFiles(directory=STUDY, follow_symlink=False))
     app.mount("/static", StaticFiles(directory=STATIC, follow_symlink=False))
     return app
 

@@ -26,6 +26,7 @@ ERRORS |= {
         413: "Too large",
         415: "Not a format that is read",
         422: "Another shape than its schema",
+        429: "Too much at once",
         500: "A bug",
         503: "Busy",
     }.items()
@@ -45,7 +46,7 @@ class Site:
 
     def loaded(self, run: str) -> LoadedRun:
         """A run with its model, by its key. Not for the event loop: it may have to load it."""
-        return self.shelf.get(self.index.folders.get(run))
+        return self.shelf.get(self.index.of_kind(run, "bottleneck"))
 
     def look_later(self, loaded: LoadedRun) -> None:
         """Find out what codes stand for, once, while others are served."""

@@ -4,7 +4,8 @@ Unlike Magnet, where each patch is shared among the slots, here each slot spread
 weights of a slot add up to one over them. There is no residual from the query, so a slot holds nothing but patches.
 
 Queries are few and patches many, so where it is less work the maps to keys and values are not applied to the patches:
-⟨q, W_k x + b_k⟩ = ⟨W_kᵀ q, x⟩ + what a softmax over patches does not see, and Σ_l a_l (W_v x_l + b_v) = W_v Σ_l a_l x_l + b_v.
+⟨q, W_k x + b_k⟩ = ⟨W_kᵀ q, x⟩ but for what a softmax over patches does not see, and values are mapped after the sum:
+Σ_l a_l (W_v x_l + b_v) = W_v Σ_l a_l x_l + b_v.
 """
 
 from typing import Literal

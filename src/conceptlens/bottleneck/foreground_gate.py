@@ -5,6 +5,9 @@ Attention, 2026, section 3.2): how far each patch belongs to the object.
 
 It enters attention as log(g + ε), added to the logits: after the softmax a patch counts g times as much, and no
 gradient is cut as a hard mask would.
+
+The norm's scale γ and shift β are moved into the layer behind it: LayerNorm(X) W₁ + b₁ = X̂ (γ W₁) + (β W₁ + b₁), with
+X̂ normalised only. On frozen patches X̂ then needs no gradient, which saves the largest product of the backward pass.
 """
 
 import torch
@@ -25,7 +28,12 @@ class ForegroundGate(nn.Module):
         self.out = nn.Linear(hidden, 1)
 
     def forward(self, patches: Tensor) -> Tensor:
-        logits: Tensor = self.out(F.gelu(self.hidden(self.norm(patches))))
+        norm, hidden = self.norm, self.hidden
+        with torch.autocast(patches.device.type, enabled=False):  # statistics are taken in fp32 as it is
+            normal = F.layer_norm(patches, norm.normalized_shape, eps=norm.eps)
+            weight = hidden.weight * norm.weight
+            bias = hidden.bias + hidden.weight @ norm.bias
+        logits: Tensor = self.out(F.gelu(F.linear(normal, weight, bias)))
         return logits.squeeze(-1)
 
 

@@ -35,7 +35,9 @@ class PartAttention(nn.Module):
     def forward(self, patches: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """`bias` is what is added to the logits, broadcast to (B, P, L): the gate, a prior."""
         asked = self.query(self.queries) @ self.key.weight / math.sqrt(self.key.out_features)  # (P, D)
-        logits = torch.einsum("pd,bld->bpl", asked.to(patches.dtype), patches)
+        # One product an image: over the whole batch at once, the gradient of the queries is a sum over all patches of
+        # all images for a handful of numbers, which keeps only a few of a GPU's cores busy.
+        logits = asked.to(patches.dtype).expand(len(patches), -1, -1) @ patches.mT
         attention = (logits.float() + bias).softmax(-1)
         gathered = attention.to(patches.dtype) @ patches  # (B, P, D)
         slots: Tensor = self.norm(self.value(gathered))

@@ -22,13 +22,28 @@ def principal_components(centred: Tensor, count: int, rounds: int = ROUNDS) -> T
     batch, rows, width = centred.shape
     wide = min(2 * count, rows, width)
     start = torch.randn(width, wide, generator=torch.Generator().manual_seed(0)).to(centred)
-    basis = torch.linalg.qr(start.expand(batch, -1, -1)).Q
+    basis = orthonormal(start.expand(batch, -1, -1))
     for _ in range(rounds):
-        basis = torch.linalg.qr(centred.mT @ (centred @ basis)).Q
+        basis = orthonormal(centred.mT @ (centred @ basis))
+    basis = orthonormal(basis)  # what rounding left
     projected = centred @ basis
     order = torch.linalg.eigh(projected.mT @ projected).eigenvectors.flip(-1)
     found: Tensor = (basis @ order)[..., :count]
     return found
+
+
+def orthonormal(columns: Tensor) -> Tensor:
+    """An orthonormal basis (B, D, n) of the span of columns (B, D, n), by Cholesky's factor of their products.
+
+    A QR decomposition would go through the matrices of a batch one by one on a GPU. Squaring doubles the digits that
+    are needed, hence fp64; columns of zeros stay zero.
+    """
+    fine = torch.nn.functional.normalize(columns.double(), dim=-2, eps=torch.finfo(torch.float32).tiny)
+    gram = fine.mT @ fine
+    gram = gram + 1e-14 * torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+    factor, _ = torch.linalg.cholesky_ex(gram)
+    found: Tensor = torch.linalg.solve_triangular(factor.mT, fine, upper=True, left=False)
+    return found.to(columns.dtype)
 
 
 @torch.no_grad()

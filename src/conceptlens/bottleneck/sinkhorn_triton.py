@@ -66,7 +66,18 @@ def _row_terms(cost, log_a, potential, start, n, m, ROWS: tl.constexpr, COLUMNS:
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _kernel(  # type: ignore[no-untyped-def]
-    cost, log_a, log_b, f, g, n, m, iterations, tolerance, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr
+    cost,
+    log_a,
+    log_b,
+    f,
+    g,
+    n,
+    m,
+    iterations,
+    tolerance,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     image = tl.program_id(0).to(tl.int64)
     cost += image * n * m

@@ -42,6 +42,7 @@ class PairBias:
     null: Delta | None  # the same in balanced samples
     p_balanced: float | None  # of the difference from it, corrected
     p_permuted: float | None  # against shuffled values, corrected
+    permuted: tuple[float, float] | None = None  # where 95 % of δ lie when values are shuffled
 
     @property
     def excess(self) -> float:
@@ -132,10 +133,13 @@ def measure_bias(
         nulls = [delta_with_interval(without[a], without[b], paired=True) for a, b in pairs]
         p_balanced = list(holm([_p_difference(d, n) for d, n in zip(deltas, nulls, strict=True) if n is not None]))
     p_permuted: list[float | None] = [None] * len(pairs)
+    ranges: list[tuple[float, float] | None] = [None] * len(pairs)
     if training is not None:
         null = _permuted(sets, neutral, training, pairs, codes, k, permutations, seed)  # (R, pairs)
         observed = np.abs([delta.value for delta in deltas])
         p_permuted = list(holm(((np.abs(null) >= observed).sum(0) + 1) / (permutations + 1)))
+        if permutations:
+            ranges = [(float(low), float(high)) for low, high in np.quantile(null, (0.025, 0.975), axis=0).T]
     return Bias(
         tuple(
             PairBias(
@@ -148,6 +152,7 @@ def measure_bias(
                 null=nulls[place],
                 p_balanced=p_balanced[place],
                 p_permuted=p_permuted[place],
+                permuted=ranges[place],
             )
             for place, (a, b) in enumerate(pairs)
         ),

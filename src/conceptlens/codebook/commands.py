@@ -147,6 +147,7 @@ def _tokens_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", type=int, default=20, help="noise samples")
     parser.add_argument("--alpha", type=float, default=0.2, help="noise, in parts of the embedding's range")
     parser.add_argument("--limit", type=int, default=200, help="training samples of each concept")
+    parser.add_argument("--show", type=int, default=4, help="test samples of each concept written for the page")
     _common(parser)
 
 
@@ -162,6 +163,7 @@ def _tokens(args: argparse.Namespace, _: Words) -> int:
         samples=args.samples,
         alpha=args.alpha,
         limit=args.limit,
+        show=args.show,
         seed=args.seed,
         out=args.out,
     )

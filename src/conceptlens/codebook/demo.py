@@ -80,7 +80,7 @@ def demo(
     study = open_study(folder / "classes")
     words.append(f"extractor of classes: {study.extractor.card.accuracy}")
     cells = study.model.grid[0] * study.model.grid[1]
-    words.append(tokens_result(study, n=min(20, cells), k=20, limit=40).text())
+    words.append(tokens_result(study, n=min(20, cells), k=20, limit=40, show=2).text())
     words.append(search_result(study, model.classes[0], images=2, settings=SEARCH).text())
     other = model.classes[1]
     side = f"{max(1, study.model.grid[0] // 2)}x{max(1, study.model.grid[1] // 2)}"

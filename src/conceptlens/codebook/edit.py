@@ -1,5 +1,6 @@
 """Targeted editing (CORTEX paper, sections 3.5 and 5.2, Fig. 5): a region's tokens searched for a target concept."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from conceptlens.codebook.contract import VQModel
 from conceptlens.codebook.information import InformationExtractor
-from conceptlens.codebook.search import Found, SearchSettings, search_embeddings, search_tokens
+from conceptlens.codebook.search import Found, SearchSettings, See, search_embeddings, search_tokens, unseen
 from conceptlens.errors import UserError, unknown_name
 
 METHODS = ("tokens", "embeddings")
@@ -61,6 +62,8 @@ def edit_image(
     method: str = "tokens",
     settings: SearchSettings | None = None,
     seed: int = 0,
+    see: See = unseen,
+    halt: Callable[[], bool] = lambda: False,
 ) -> Edit:
     """Change an image's tokens (h, w) within a mask (h, w) towards a concept.
 
@@ -73,6 +76,8 @@ def edit_image(
         method: `tokens`, or the baseline `embeddings`.
         settings: The budget of steps, and how.
         seed: Of the search.
+        see: Told the path as it is found, as `search_tokens` has it.
+        halt: Asked after each step whether to stop there.
     """
     if method not in METHODS:
         raise unknown_name("way of editing", method, METHODS)
@@ -82,9 +87,13 @@ def edit_image(
     concepts = torch.tensor([extractor.concept(target)])
     codebook = model.codebook.detach()
     if method == "tokens":
-        found = search_tokens(extractor, codebook, concepts, mask, tokens=tokens[None], settings=settings, seed=seed)
+        found = search_tokens(
+            extractor, codebook, concepts, mask, tokens=tokens[None], settings=settings, seed=seed, see=see, halt=halt
+        )
     else:
-        found = search_embeddings(extractor, codebook, concepts, mask, tokens=tokens[None], settings=settings)
+        found = search_embeddings(
+            extractor, codebook, concepts, mask, tokens=tokens[None], settings=settings, see=see, halt=halt
+        )
     return Edit(target, method, found)
 
 

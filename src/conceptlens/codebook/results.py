@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from conceptlens.codebook.edit import edit_image, strip
+from conceptlens.codebook.grids import write_grids
 from conceptlens.codebook.importance import VARIANTS, SmoothGrad, token_importance
 from conceptlens.codebook.judges import run_judge
 from conceptlens.codebook.masking import (
@@ -91,10 +92,14 @@ def tokens_result(
     samples: int = 20,
     alpha: float = 0.2,
     limit: int = 200,
+    show: int = 4,
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Result:
-    """Eq. 3 to 5: the tokens of every concept, and images with their most important tokens framed."""
+    """Eq. 3 to 5: the tokens of every concept, and images with their most important tokens framed.
+
+    `show` test samples of each concept are written as token grids with their importance, for the page.
+    """
     folder = study.folder(out)
     settings = _variant(variant, samples, alpha)
     train = first_of_each(study.samples["train"], limit)
@@ -127,7 +132,9 @@ def tokens_result(
             marked.scatter_(1, top_positions(scores[mine], min(n, 10)), True)
             rows.append((name, boxed(images, marked.view(len(mine), *scores.shape[1:]))))
         pictures[""] = sheet(rows)
-    return write_result(folder, "tokens", "\n".join(lines), data, pictures)
+    files = write_grids(study, folder, settings, variant=variant, each=show, seed=seed)
+    found = write_result(folder, "tokens", "\n".join(lines), data, pictures)
+    return replace(found, files=(*found.files, *files))
 
 
 def first_of_each(samples: Samples, limit: int) -> Samples:

@@ -23,6 +23,11 @@ from conceptlens.errors import UserError, unknown_name
 Schedule = Literal["constant", "linear", "exponential"]
 Start = Literal["normal", "uniform", "image"]
 Keep = Literal["final", "best"]
+See = Callable[[int, Tensor, Tensor], object]
+
+
+def unseen(step: int, probability: Tensor, tokens: Tensor) -> None:
+    """Nobody looks on."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,8 @@ def search_tokens(
     settings: SearchSettings | None = None,
     seed: int = 0,
     note: Callable[[int], object] = lambda step: None,
+    see: See = unseen,
+    halt: Callable[[], bool] = lambda: False,
 ) -> Found:
     """Token selection (Eq. 6 to 8) for B images at once.
 
@@ -117,6 +124,8 @@ def search_tokens(
         settings: Steps, rate, temperatures and variants.
         seed: Of start and noise.
         note: Told each step.
+        see: Told what is noted: the step, the probabilities (B,) and the draws (B, h, w).
+        halt: Asked after each step; the search ends there, with what it has.
     """
     settings = settings or SearchSettings()
     count, grid = len(concepts), (mask.shape[0], mask.shape[1])
@@ -132,7 +141,7 @@ def search_tokens(
     frozen = lookup(codebook, base)
     logits.requires_grad_()
     optimiser = _optimiser(settings, logits)
-    watch = _Watch(settings, base, positions)
+    watch = _Watch(settings, base, positions, see)
     with _frozen(extractor):
         for step in range(settings.steps):
             vectors, chosen = select_codes(
@@ -151,6 +160,8 @@ def search_tokens(
             optimiser.step()
             logits.grad = None  # as large as P: not kept through the next forward
             note(step)
+            if halt():
+                break
     chosen = watch.best if settings.keep == "best" else logits.detach().argmax(-1)
     return watch.found(extractor, codebook, concepts, mask, chosen)
 
@@ -164,6 +175,8 @@ def search_embeddings(
     tokens: Tensor,
     settings: SearchSettings | None = None,
     note: Callable[[int], object] = lambda step: None,
+    see: See = unseen,
+    halt: Callable[[], bool] = lambda: False,
 ) -> Found:
     """The baseline of A.5: vectors in the mask are optimised, then each becomes its nearest token. No draws."""
     settings = settings or SearchSettings()
@@ -174,7 +187,7 @@ def search_embeddings(
     frozen = lookup(codebook, base)
     vectors = frozen.flatten(2)[:, :, positions].transpose(1, 2).clone().requires_grad_()  # (B, M, d)
     optimiser = _optimiser(settings, vectors)
-    watch = _Watch(settings, base, positions)
+    watch = _Watch(settings, base, positions, see)
 
     def quantised() -> Tensor:
         return nearest_tokens(vectors.detach().transpose(1, 2).unsqueeze(-1), codebook)[..., 0]
@@ -191,6 +204,8 @@ def search_embeddings(
             (vectors.grad,) = torch.autograd.grad(loss, vectors)
             optimiser.step()
             note(step)
+            if halt():
+                break
     return watch.found(extractor, codebook, concepts, mask, quantised())
 
 
@@ -252,8 +267,8 @@ class _frozen:  # a context manager reads like a verb
 class _Watch:
     """Notes draws and their probabilities as the search goes."""
 
-    def __init__(self, settings: SearchSettings, base: Tensor, positions: Tensor) -> None:
-        self.settings, self.base, self.positions = settings, base, positions
+    def __init__(self, settings: SearchSettings, base: Tensor, positions: Tensor, tell: See) -> None:
+        self.settings, self.base, self.positions, self.tell = settings, base, positions, tell
         self.steps: list[int] = []
         self.paths: list[Tensor] = []
         self.frames: list[Tensor] = []
@@ -271,6 +286,7 @@ class _Watch:
             self.steps.append(step)
             self.paths.append(probability)
             self.frames.append(self.whole(chosen))
+            self.tell(step, probability, self.frames[-1])
 
     def whole(self, chosen: Tensor) -> Tensor:
         """Grids (B, h, w) with tokens (B, M) at the mask's positions."""

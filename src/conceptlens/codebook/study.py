@@ -214,8 +214,8 @@ def encoded_samples(
     return encode_images(model, batches(), concept, chosen)
 
 
-def open_study(path: str | Path) -> Study:
-    """A finished study."""
+def open_study(path: str | Path, *, device: torch.device | None = None) -> Study:
+    """A finished study; on a GPU where there is one, unless a device is named."""
     run = RunFolder.open(path)
     info: dict[str, Any] = run.info
     if info.get("kind") != KIND:
@@ -225,7 +225,7 @@ def open_study(path: str | Path) -> Study:
         )
     if info["status"] != "done":
         raise UserError(f"{run.path}: this study is not finished ({info['status']}). Make it again with --overwrite.")
-    device = home()
+    device = device or home()
     about = info["model"]
     model = open_model(about["name"], image_size=about.get("image_size")).to(device)
     extractor = InformationExtractor.load(run.path / "extractor").to(device)

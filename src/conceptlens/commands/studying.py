@@ -50,7 +50,9 @@ def _make_study(args: argparse.Namespace, _: Words) -> int:
 
 def _analyse_study_arguments(parser: Parser) -> None:
     parser.add_argument("pack", help="the folder that `study make` wrote, with its key.json")
-    parser.add_argument("responses", nargs="+", help="response files of raters, or folders of them")
+    parser.add_argument(
+        "responses", nargs="*", help="files of raters, or folders of them; those saved in the pack if none"
+    )
     parser.add_argument("--out", help="folder for the result; the pack's if not given")
     parser.add_argument("--beside", action="append", help="analysis.json of another study, for one table of both")
 

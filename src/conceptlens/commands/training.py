@@ -152,10 +152,31 @@ def _predict(args: argparse.Namespace, _: Words) -> int:
 
 def _report_arguments(parser: Parser) -> None:
     parser.add_argument("run", help="the run folder")
+    parser.add_argument(
+        "--share", metavar="FILE.html", help="write views of the web page as one file to send instead (extra `page`)"
+    )
+    parser.add_argument(
+        "--views", help="which, by commas: image, what-if, training, concepts, trust …; all that it has if not given"
+    )
+    parser.add_argument("--images", type=int, metavar="N", help="at most so many example images in it, 200")
+    parser.add_argument("--limit", type=float, metavar="MB", help="of the file, 15: pictures get smaller, then fewer")
+    quiet(parser)
 
 
 def _report(args: argparse.Namespace, _: Words) -> int:
-    say(f"written: {api.make_report(args.run)}")
+    chosen = {name: getattr(args, name) for name in ("views", "images", "limit") if getattr(args, name) is not None}
+    if args.share is None:
+        if chosen:
+            raise UserError(f"--{next(iter(chosen))} is of a file to send: name it with --share FILE.html.")
+        say(f"written: {api.make_report(args.run)}")
+        return 0
+    if "views" in chosen:
+        chosen["views"] = [name.strip() for name in args.views.split(",") if name.strip()]
+    if "limit" in chosen:
+        if not 0 < args.limit < 10_000:
+            raise UserError(f"--limit: expected megabytes, as 15, found {args.limit:g}.")
+        chosen["limit"] = round(args.limit * 1_000_000)
+    say(api.share(args.run, args.share, **chosen, quiet=args.quiet).text())
     return 0
 
 
@@ -197,7 +218,7 @@ COMMANDS = {
     "resume": Command("go on with a run that was stopped", _resume_arguments, _resume),
     "evaluate": Command("measure a run on its test images or on other data", _evaluate_arguments, _evaluate, "--data"),
     "predict": Command("class and concepts of image files", _predict_arguments, _predict),
-    "report": Command("write a run's report.html again", _report_arguments, _report),
+    "report": Command("write a run's report.html again, or a file to send with --share", _report_arguments, _report),
     "export": Command("a run as one file that runs without conceptlens", _export_arguments, _export),
     "list": Command("recipes, methods, concept sets and data that come with the package", lambda parser: None, _list),
 }

@@ -54,12 +54,15 @@ def _intervene(args: argparse.Namespace, _: Words) -> int:
 def _leakage_arguments(parser: Parser) -> None:
     parser.add_argument("run", help="the run folder")
     parser.add_argument("--split", default="test", help="whose predictions; training keeps those of test")
+    parser.add_argument(
+        "--twins", type=int, default=99, help="deals of the scores among images with equal labels; 0: no verdict"
+    )
     parser.add_argument("--out", help="folder for the files; trust/ in the run folder if not given")
     quiet(parser)
 
 
 def _leakage(args: argparse.Namespace, _: Words) -> int:
-    say(api.leakage(args.run, split=args.split, out=args.out, quiet=args.quiet).text())
+    say(api.leakage(args.run, split=args.split, twins=args.twins, out=args.out, quiet=args.quiet).text())
     return 0
 
 

@@ -65,6 +65,14 @@ class Photographer:
         found: list[int] = self.concepts[layer].faces[concept, : self.faces].tolist()
         return found
 
+    def faces_of(self, layer: str, concept: int) -> list[str]:
+        """Addresses of the pictures that show a concept, best first; `fill` has taken them."""
+        return [self.taken[layer, sample][0] for sample in self._nearest(layer, concept)]
+
+    def image(self, name: str) -> Image.Image:
+        """An image of the gallery, by its name."""
+        return self.gallery.picture(self.gallery.names.index(name))
+
     def take(self, layer: str, samples: Iterable[int]) -> None:
         """Pictures of samples that have none yet."""
         missing = sorted(sample for sample in samples if (layer, sample) not in self.taken)

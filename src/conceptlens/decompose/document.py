@@ -43,9 +43,10 @@ class Node(Part):
     top_of: list[str] = Field(default_factory=list)  # outputs for which it is among the first of its layer
     shared: bool = False  # among the first that several outputs have in common
     active: int = 0  # images of the graph in which it is used
+    active_of: dict[str, int] = Field(default_factory=dict)  # the same, of the images of each output
     samples: int | None = None  # members of its cluster
     faces: list[Face] = Field(default_factory=list)
-    sheet: str | None = None  # file beside the graph
+    sheet: str | None = None  # file beside the graph: pictures of the faces, square, one beside the other
     places: list[Place] = Field(default_factory=list)
 
 
@@ -99,6 +100,7 @@ class Graph(Document):
     nodes: list[Node]
     edges: list[Edge]
     completeness: Completeness
+    pictures: dict[str, str] = Field(default_factory=dict)  # image → a small picture, file beside the graph
 
     def node(self, name: str) -> Node:
         return next(each for each in self.nodes if each.id == name)

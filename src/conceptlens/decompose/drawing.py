@@ -37,7 +37,9 @@ def rows(graph: Graph) -> list[tuple[str, list[Node]]]:
         own = [node for node in graph.nodes if node.layer == row.layer]
         concepts = [node for node in own if node.kind == "concept"]
         if len(graph.outputs) == 2:
-            concepts.sort(key=lambda node: 1 if node.shared else 2 * graph.outputs.index((node.top_of or [""])[0]))
+            concepts.sort(
+                key=lambda node: 2 * graph.outputs.index(node.top_of[0]) if node.top_of and not node.shared else 1
+            )
         found.append((row.layer, concepts + [node for node in own if node.kind == "error"]))
     return found
 

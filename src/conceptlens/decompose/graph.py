@@ -144,7 +144,9 @@ def build_graph(
     for node in nodes:
         if node.kind == "concept" and node.layer is not None and node.concept is not None:
             node.places = _places(codes[node.layer], node.concept, grids[node.layer], how.places)
-            node.active = sum(int((code.concepts == node.concept).any()) for code in codes[node.layer].values())
+            used = {name for name, code in codes[node.layer].items() if bool((code.concepts == node.concept).any())}
+            node.active = len(used)
+            node.active_of = {names[output]: sum(seen.name in used for seen in of) for output, of in groups.items()}
     return Graph(
         about=about,
         title=title,

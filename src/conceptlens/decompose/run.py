@@ -25,6 +25,7 @@ from conceptlens.decompose.layer_concepts import LayerConcepts
 from conceptlens.decompose.network import Network, open_network
 from conceptlens.decompose.opened import Opened, open_model
 from conceptlens.decompose.page import page
+from conceptlens.decompose.pictures import keep_pictures
 from conceptlens.decompose.robustness import Kept, attack, kept_concepts, noisy
 from conceptlens.decompose.samples import Samples, collect
 from conceptlens.decompose.sections import kept_section, trajectory_section, validation_section
@@ -199,6 +200,7 @@ def _stages(work: _Work, run: RunFolder) -> Decomposed:
     if work.settings.validate_on:
         more.append(("Can it be trusted?", validation_section(_validation(work, run, concepts, scores, main))))
     more.append(("How far concepts reach", trajectory_section(_trajectories(first, vectors, photographer))))
+    keep_pictures(photographer, first, run.path)
     first.write(run.path / "graph.json")
     album = photographer.album(first)
     write_text(run.path / "graph.svg", svg(first, album.thumbnails, links=False))
@@ -315,6 +317,7 @@ def _write_page(
     more: list[tuple[str, Html]] | None = None,
 ) -> str:
     photographer.fill(graph)
+    keep_pictures(photographer, graph, run.path, pictures)
     graph.write(run.path / f"{name}.json")
     album = photographer.album(graph, pictures)
     write_text(run.path / f"{name}.html", page(graph, album, links=[("the run", PAGE)], more=more or ()))

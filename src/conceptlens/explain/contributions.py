@@ -41,7 +41,7 @@ def contributions(
         about: (n,) the class in question of each.
         softmax: Whether the classes exclude each other.
     """
-    weight = head_weight(model, torch.as_tensor(scores, device=next(model.parameters()).device))
+    weight = head_weight(model, torch.as_tensor(scores))
     if weight is None:
         return None
     if softmax:
@@ -61,6 +61,7 @@ def head_weight(model: ConceptModel, bottleneck: Tensor) -> Floats | None:
     head = getattr(model, "head", None)
     if not isinstance(head, nn.Linear) or head.in_features != bottleneck.shape[1]:
         return None
+    bottleneck = bottleneck.to(head.weight.device)
     decided = model.decide(bottleneck)
     if decided.shape[1] != head.out_features or not torch.allclose(decided, head(bottleneck), rtol=1e-3, atol=1e-4):
         return None

@@ -5,7 +5,7 @@ The regulariser (IVQ, Eq. 4) is a part of its own: `bottleneck/quantisation.py`.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import torch
@@ -25,6 +25,18 @@ from conceptlens.models.contract import ConceptModel, ConceptOutput
 def centred(text: Tensor) -> Tensor:
     """Unit vectors (K, T) less their mean, of unit length again."""
     return F.normalize(text - text.mean(0), dim=-1)
+
+
+def orthogonal(text: Tensor) -> Tensor:
+    """The vectors at right angles to each other that lie closest to these (Löwdin's orthogonalisation): U Vᵀ of U Σ Vᵀ.
+
+    Of more concepts than dimensions, a tight frame: as evenly spread as they can be.
+    """
+    left, _, right = torch.linalg.svd(text.double(), full_matrices=False)
+    return F.normalize((left @ right).to(text.dtype), dim=-1)
+
+
+TEXTS: dict[str, Callable[[Tensor], Tensor]] = {"raw": lambda text: text, "centred": centred, "orthogonal": orthogonal}
 
 
 class IVQCBM(ConceptModel):
@@ -52,7 +64,7 @@ class IVQCBM(ConceptModel):
         logit_scale: float = 10.0,
         learn_logit_scale: bool = True,
         logit_bias: bool = True,
-        text: Literal["raw", "centred"] = "raw",
+        text: Literal["raw", "centred", "orthogonal"] = "raw",
     ) -> None:
         """IVQ-CBM.
 
@@ -79,8 +91,9 @@ class IVQCBM(ConceptModel):
             logit_scale: Scale of the scores; Eq. 1 on unit vectors stays in [−1, 1], where no BCE can become small.
             learn_logit_scale: Whether the scale learns.
             logit_bias: Whether each concept has a bias that learns.
-            text: The concepts' vectors as they are, or less their mean: texts on one subject lie close together, and
-                one direction says nearly the same of all of them.
+            text: The concepts' vectors as they are; less their mean, as texts on one subject lie close together, and
+                one direction says nearly the same of all of them; or at right angles to each other, as close to the
+                texts as that can be, so that each can be read without the others.
         """
         super().__init__()
         for option, fine, words, found in (
@@ -106,7 +119,7 @@ class IVQCBM(ConceptModel):
             concept_slot = torch.zeros_like(groups)
         self.register_buffer("concept_slot", concept_slot)
         self.concept_slot: Tensor
-        self.register_buffer("text", setup.text.clone() if text == "raw" else centred(setup.text))
+        self.register_buffer("text", TEXTS[text](setup.text.clone()))
         self.text: Tensor
         if aggregate == "cross-attention":
             self.cross_attention = CrossAttention(

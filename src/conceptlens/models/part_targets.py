@@ -139,12 +139,10 @@ class PartTargets:
         if target is None:
             raise UserError("method.keypoints: pseudo points are looked for in the foreground; set method.foreground.")
         generator = torch.Generator().manual_seed(images.seed)
-        share = max(1, PATCHES // images.count)
-        few = [
-            sample_rows(tokens.patches[at][part >= FOREGROUND].float().cpu(), share, generator)
-            for tokens, maps in _with(images.tokens(), target)
-            for at, part in enumerate(maps.to(tokens.patches.device))
-        ]
+        few = []
+        for tokens, maps in _with(images.tokens(), target):
+            inside = tokens.patches[maps.to(tokens.patches.device) >= FOREGROUND]
+            few.append(sample_rows(inside, max(1, PATCHES * len(maps) // images.count), generator).float())
         prototypes = kmeans(torch.cat(few), len(self.routes.parts), seed=images.seed)
         found = [
             prototype_points(

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 MISSING = "–"  # a number that cannot be computed
-_VOID = {"meta", "img", "br"}
+_VOID = {"meta", "img", "br", "link"}
 _OWN_LINE = {"p", "tr", "table", "caption", "thead", "tbody", "section", "header", "h1", "h2", "h3", "li", "ul", "div"}
 _OWN_LINE |= {
     "article",

@@ -16,7 +16,7 @@ from conceptlens.study.key import Key, TrialKey
 from conceptlens.study.make import KEY
 from conceptlens.study.proportions import Share, share_of
 from conceptlens.study.raters import Rater, chance_of, judge_rater
-from conceptlens.study.responses import Responses, read_responses, response_files
+from conceptlens.study.responses import FOLDER, Responses, read_responses, response_files
 
 ANALYSIS, RESULT_PAGE, TABLE = "analysis.json", "analysis.html", "table.md"
 LIKERT = 5
@@ -94,7 +94,7 @@ class Analysed:
 
 def analyse_study(
     pack: str | Path,
-    responses: Sequence[str | Path],
+    responses: Sequence[str | Path] = (),
     *,
     out: str | Path | None = None,
     beside: Sequence[str | Path] = (),
@@ -103,7 +103,7 @@ def analyse_study(
 
     Args:
         pack: The folder that `make` wrote, with its key.
-        responses: Files and folders.
+        responses: Files and folders; `responses/` in the pack, where the page's server puts them, by default.
         out: Folder for the files; the pack's by default.
         beside: Analyses of other studies, for one table with a row for each.
     """
@@ -116,6 +116,8 @@ def analyse_study(
             f"{folder}: expected a study pack with a {KEY}, found none. `conceptlens study make` writes one."
         )
     key = Key.read(folder / KEY)
+    if not responses and (folder / FOLDER).is_dir():
+        responses = [folder / FOLDER]
     found = analyse(key, read_responses(response_files(responses), key))
     others = [Analysis.read(Path(each)) for each in beside]
     target = Path(out) if out else folder

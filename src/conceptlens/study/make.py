@@ -4,13 +4,10 @@ Two questions about each image, with a control that the paper does not have: som
 the page can tell which.
 """
 
-import base64
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,23 +15,22 @@ import torch
 from conceptlens.data.dataset import SPLITS
 from conceptlens.encoders import TEXT, make_text_encoder
 from conceptlens.errors import UserError, unknown_name
-from conceptlens.explain.colours import TABLE
 from conceptlens.explain.explain import choose_concepts
 from conceptlens.explain.own_images import OwnImages
 from conceptlens.files import fingerprint, write_text
 from conceptlens.models.saved import load_pipeline
-from conceptlens.report.markup import Html, h
 from conceptlens.runs import RunFolder, check_writable
 from conceptlens.study.cases import find_cases, has_a_place
 from conceptlens.study.key import Key
 from conceptlens.study.power import Plan, images_needed, power_of
+from conceptlens.study.rendering import render
 from conceptlens.study.sampling import draw_images
 from conceptlens.study.shuffle import CONTROLS, Control
 from conceptlens.study.trials import build
 
+KIND = "study"
 PAGE, KEY = "study.html", "key.json"
 MAPS = ("auto", "attention", "gradcam")
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True)
@@ -116,6 +112,8 @@ def make_study(
     target = Path(out) if out else folder.path / "study"
     if target.exists() and not target.is_dir():
         raise UserError(f"{target}: expected a folder for the pack, found a file. Choose another one with --out.")
+    if (target / "run.json").exists() and RunFolder(target).info.get("kind") != KIND:
+        raise UserError(f"{target}: this folder holds another result; choose another one with --out.")
     target.mkdir(parents=True, exist_ok=True)
     check_writable(target)
     pipeline.to("cuda" if torch.cuda.is_available() else "cpu").requires_grad_(False)
@@ -179,27 +177,16 @@ def make_study(
     # The key first: a page without its key would be worthless, and answers to it lost.
     key.write(target / KEY)
     write_text(target / PAGE, render({"study": study, **page}))
+    RunFolder(target).update(
+        id=target.resolve().name,
+        kind=KIND,
+        status="done",
+        method=key.method,
+        data={"name": key.data},
+        study=study,
+        run=key.run,
+        images=key.images,
+        catch=key.catch,
+        questions=len(keys),
+    )
     return Pack(target, key)
-
-
-def render(content: dict[str, Any]) -> str:
-    """The page for raters: one file with everything in it."""
-    files = resources.files("conceptlens.study").joinpath("page")
-    held = {**content, "colours": base64.b64encode(TABLE.tobytes()).decode("ascii")}
-    # Inside a script element only `</` and `<!--` could end or bend it; no `<` is left to do either.
-    data = json.dumps(held, ensure_ascii=True).replace("<", "\\u003c")
-    head = h(
-        "head",
-        h("meta", charset="utf-8"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        h("title", "A study of pictures and heat maps"),
-        h("style", Html(files.joinpath("study.css").read_text("utf-8"))),
-    )
-    body = h(
-        "body",
-        Html(files.joinpath("body.html").read_text("utf-8")),
-        h("script", Html(data), type="application/json", id="study"),
-        h("script", Html(files.joinpath("study.js").read_text("utf-8"))),
-    )
-    return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"

@@ -9,7 +9,10 @@ from conceptlens.documents import Document, Part
 from conceptlens.errors import UserError
 from conceptlens.study.key import Key
 
+FOLDER = "responses"  # of a pack: where a server puts them
 LARGEST = 20_000_000  # bytes
+RATER = r"^[a-z0-9_-]{1,40}$"  # the code of a rater
+NOT_ANSWERS = ("run.json", "key.json", "analysis.json")  # files of a pack
 
 
 class Answered(Part):
@@ -26,7 +29,7 @@ class Responses(Document):
     remedy = "Ask the rater for the file again, as the page saved it."
 
     study: str
-    rater: str = Field(pattern=r"^[a-z0-9_-]{1,40}$")
+    rater: str = Field(pattern=RATER)
     started: str = Field(default="", max_length=40)
     saved: str = Field(default="", max_length=40)
     complete: bool = False
@@ -40,7 +43,7 @@ def response_files(given: Sequence[str | Path]) -> list[Path]:
     found: list[Path] = []
     for each in map(Path, given):
         if each.is_dir():
-            inside = sorted(path for path in each.glob("*.json") if path.name not in ("key.json", "analysis.json"))
+            inside = sorted(path for path in each.glob("*.json") if path.name not in NOT_ANSWERS)
             if not inside:
                 raise UserError(f"{each}: no response file (.json) in this folder.")
             found += inside

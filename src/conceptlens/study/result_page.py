@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
 
 from conceptlens.report.markup import MISSING, Html, decimal, h, percent, table
 from conceptlens.study.analyse import Analysis
 from conceptlens.study.table import HEAD, rows
 
-STYLE = ".figures td { white-space: nowrap; }"
+STYLE = """
+.figures td { white-space: nowrap; }
+.between { display: block; color: var(--soft); font-size: .86rem; }
+"""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -36,8 +38,14 @@ def result_page(found: Analysis, studies: Sequence[Analysis]) -> str:
     return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"
 
 
-def _lines(cells: Sequence[Sequence[Any]]) -> list[Html]:
-    return [h("tr", h("th", line[0], scope="row"), (h("td", cell) for cell in line[1:])) for line in cells]
+def _lines(cells: Sequence[Sequence[str]]) -> list[Html]:
+    """Rows of numbers, intervals under them."""
+
+    def cell(value: str) -> Html:
+        number, bracket, rest = value.partition(" [")
+        return h("td", number, h("span", f"[{rest}", class_="between") if bracket else None)
+
+    return [h("tr", h("th", line[0], scope="row"), (cell(value) for value in line[1:])) for line in cells]
 
 
 def _headline(found: Analysis) -> str:
@@ -82,11 +90,16 @@ def _agreement(found: Analysis) -> Html:
         between = MISSING if each.low is None else f"{each.low:.2f} to {each.high:.2f}"
         lines.append([name, decimal(each.kappa, 2), between, decimal(each.linear_kappa, 2), decimal(each.alpha, 2)])
         lines += [[pair, decimal(value, 2), MISSING, MISSING, MISSING] for pair, value in each.pairs.items()]
-    columns = ("", "κ (ratings: quadratic weights)", "95 %", "κ, linear weights", "Krippendorff's α")
-    return table("1 is full agreement, 0 is chance; the mean over pairs, then each pair.", columns, _lines(lines))
+    columns = ("answers", "κ (ratings: quadratic weights)", "95 %", "κ, linear weights", "Krippendorff's α")
+    return table(
+        "1 is full agreement, 0 is chance; the mean over pairs, then each pair.",
+        columns,
+        _lines(lines),
+        class_="figures",
+    )
 
 
-def _raters(found: Analysis) -> Html:
+def _raters(found: Analysis) -> list[Html | None]:
     lines = [
         [
             each.rater,
@@ -98,12 +111,20 @@ def _raters(found: Analysis) -> Html:
             percent(each.skill),
             each.checks,
             MISSING if each.median_ms is None else f"{each.median_ms / 1000:.1f} s",
-            "yes" if each.passed else f"no: {'; '.join(each.why_not)}",
-            each.comment or MISSING,
+            "yes" if each.passed else "no",
         ]
         for each in found.raters
     ]
     scores = ("true maps", "shuffled", "true above shuffled", "choices right", "known, not guessed")
-    columns = ("rater", "answered", *scores, "checks of attention", "median time", "counted", "comment")
+    columns = ("rater", "answered", *scores, "checks of attention", "median time", "counted")
     caption = "Raters who did not look are left out of the result; how they judge the maps is never a reason."
-    return table(caption, columns, _lines(lines), class_="figures")
+    out = [(each.rater, "; ".join(each.why_not)) for each in found.raters if not each.passed]
+    said = [(each.rater, each.comment) for each in found.raters if each.comment]
+    return [table(caption, columns, _lines(lines), class_="figures"), _list("Left out", out), _list("Comments", said)]
+
+
+def _list(title: str, entries: Sequence[tuple[str, str]]) -> Html | None:
+    """What there is to say of some raters."""
+    if not entries:
+        return None
+    return h("div", h("h3", title), h("ul", (h("li", h("b", rater), f": {text}") for rater, text in entries)))

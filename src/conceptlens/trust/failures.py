@@ -3,32 +3,24 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from pydantic import Field
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.documents import Document, Part
+from conceptlens.documents import Document
 from conceptlens.errors import UserError
 from conceptlens.evaluation.stored import StoredPredictions
 from conceptlens.metrics.axes import axes
-from conceptlens.metrics.calibration import expected_calibration_error
 from conceptlens.metrics.classification import class_probabilities
+from conceptlens.trust.calibration import Calibration, calibration, concept_calibration
 from conceptlens.trust.conformal import ALPHA, Floats, Indices, PredictionSets, prediction_sets
 from conceptlens.trust.estimates import Bootstrap
 from conceptlens.trust.metadata_bands import make_columns
-from conceptlens.trust.outcomes import ACCURACY, CONCEPTS, MEASURES, Outcomes, outcomes
+from conceptlens.trust.outcomes import ACCURACY, CONCEPTS, MEASURES, outcomes
 from conceptlens.trust.risk_coverage import RiskCoverage, risk_coverage
 from conceptlens.trust.subgroups import LEVEL, GroupMeasure, GroupResult, judge_groups
 from conceptlens.trust.unlike import Unlike
 
-DRAWS = 200  # of calibrated answers, for the error that chance alone gives
 MENTIONED = 6  # groups named in sentences
-
-
-class Calibration(Part):
-    """Of the class that is said."""
-
-    error: float | None  # expected calibration error, equally many images a bin
-    by_chance: float | None  # of a perfectly calibrated model with these confidences; None for several labels
-    bins: int
 
 
 class Failures(Document):
@@ -44,7 +36,8 @@ class Failures(Document):
     comparisons: int  # that p-values are corrected for
     level: float
     groups: list[GroupResult]
-    calibration: Calibration
+    calibration: Calibration  # of the class
+    concept_calibration: list[Calibration] = Field(default_factory=list)  # all concepts together, then each
     sets: list[PredictionSets]  # classes, classes each by itself, concepts
     silence: RiskCoverage | None
     unlike: Unlike | None
@@ -106,7 +99,8 @@ def measure_failures(
         comparisons=comparisons,
         level=LEVEL,
         groups=groups,
-        calibration=_calibration(seen),
+        calibration=calibration("class", seen.confidence, seen.hit),
+        concept_calibration=concept_calibration(judged, concepts),
         sets=sets,
         silence=silence,
         unlike=unlike,
@@ -155,17 +149,6 @@ def all_sets(
     return [each for each in found if each is not None]
 
 
-def _calibration(seen: Outcomes, bins: int = 15) -> Calibration:
-    known = ~np.isnan(seen.hit)
-    sure, hit = seen.confidence[known], seen.hit[known]
-    error = expected_calibration_error(sure, hit, bins=bins, spacing="mass")
-    if error is None or not np.isin(hit, (0, 1)).all():  # of several labels, the share right is no single draw
-        return Calibration(error=error, by_chance=None, bins=bins)
-    draws = np.random.default_rng(0).random((DRAWS, len(sure))) < sure
-    by_chance = [expected_calibration_error(sure, draw, bins=bins, spacing="mass") or 0.0 for draw in draws]
-    return Calibration(error=error, by_chance=float(np.mean(by_chance)), bins=bins)
-
-
 def worse(measure: GroupMeasure) -> bool:
     """Whether a difference is to the group's harm: less accurate, or more overconfident."""
     value = measure.difference.value or 0.0
@@ -210,10 +193,10 @@ def failure_sentences(found: Failures) -> list[str]:
     short = [sets.question for sets in found.sets if sets.holds is False]
     if short:
         told.append(f"Sets fall short of the promise beyond chance for: {', '.join(short[:MENTIONED])}.")
-    calibration = found.calibration
-    if calibration.error is not None:
-        by_chance = "" if calibration.by_chance is None else f"; {calibration.by_chance:.3f} would come by chance"
-        told.append(f"Calibration error of the class {calibration.error:.3f}{by_chance}.")
+    sure = found.calibration
+    if sure.error is not None:
+        by_chance = "" if sure.by_chance is None else f"; {sure.by_chance:.3f} would come by chance"
+        told.append(f"Calibration error of the class {sure.error:.3f}{by_chance}.")
     if found.silence is not None:
         useful = [
             each for each in found.silence.silences if each.confidence is not None and each.error.value is not None

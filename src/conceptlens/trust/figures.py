@@ -75,8 +75,12 @@ def leakage_figure(found: Leakage) -> bytes:
     left.set_title(f"{found.run or 'leakage'}: {found.images} images", fontsize=10)
     worst = sorted(found.concepts, key=lambda each: each.beyond_label.value or 0)[-SHOWN:]
     _bars(right, [each.concept for each in worst], [each.beyond_label for each in worst], COLOURS[1])
+    for place, each in enumerate(worst):
+        if each.chance is not None and each.chance.twins.interval is not None:
+            low, high = each.chance.twins.interval
+            right.barh(place, high - low, left=low, color="#888888", height=0.9, alpha=0.5)
     right.axvline(0, color="black", linewidth=0.8)
-    right.set_xlabel("nats about the class in a score beyond its own label")
+    right.set_xlabel("nats about the class in a score beyond its own label (grey: of the run's twins)")
     return _png(figure)
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from conceptlens.documents import Part
 from conceptlens.trust.estimates import Estimate
+from conceptlens.trust.twins import Chance
 
 Verdict = Literal["good", "look", "bad"]
 
@@ -15,15 +16,16 @@ class Finding(Part):
     estimate: Estimate
     good: str  # one sentence: what a good value is
     verdict: Verdict | None = None  # None: a number to compare methods by, without a line of its own
+    chance: Chance | None = None  # what the run's twins make of it, where it has a verdict
 
     def text(self) -> str:
         mark = {"good": "+", "look": "?", "bad": "!", None: " "}[self.verdict]
-        return f"{mark} {self.name:58}{self.estimate.text()}"
+        line = f"{mark} {self.name:58}{self.estimate.text()}"
+        if self.chance is None or self.verdict is None:
+            return line
+        return f"{line}; by chance {self.chance.twins.text()}, p = {self.chance.adjusted:.2f}"
 
 
-def above(estimate: Estimate, bound: float) -> Verdict | None:
-    """Bad if the whole interval lies above a bound, good if the whole of it does not, to be looked at between."""
-    if estimate.value is None or estimate.interval is None:
-        return None
-    low, high = estimate.interval
-    return "bad" if low > bound else "good" if high <= bound or estimate.value <= bound else "look"
+def judge(chance: Chance, level: float) -> Verdict:
+    """Bad if chance reaches the measure too seldom, to be looked at if only because others were asked as well."""
+    return "bad" if chance.adjusted <= level else "look" if chance.p <= level else "good"

@@ -16,6 +16,7 @@ from conceptlens.trust.estimates import Bootstrap, Estimate
 from conceptlens.trust.folds import sides
 from conceptlens.trust.probe import mean_known
 from conceptlens.trust.readout import Floats, Indices, Readout
+from conceptlens.trust.twins import Chance, own_label
 
 BINS = 10
 SHRINK = 5.0  # images' worth of the frequencies without the score
@@ -28,61 +29,82 @@ class ConceptInformation(Part):
     score: Estimate  # I(score; class)
     label: Estimate  # I(label; class)
     beyond_label: Estimate  # I(score; class | label)
+    chance: Chance | None = None  # what twins of the run make of the last
 
 
 def bins(scores: Floats, learn: Indices, count: int = BINS) -> Indices:
-    """Bin (N,) of each score, cut at the quantiles of the learning images; equal cuts are one."""
-    cuts = np.unique(np.quantile(scores[learn], np.arange(1, count) / count))
-    return np.asarray(np.searchsorted(cuts, scores, side="right"))
+    """Bins (N, K) of scores (N, K), cut at the quantiles of the learning images."""
+    cuts = np.quantile(scores[learn], np.arange(1, count) / count, axis=0)
+    return np.asarray((scores[:, None] >= cuts[None]).sum(1))
 
 
-def information(cells: Indices, given: Indices, labels: Indices, learn: Indices, ask: Indices) -> Floats:
-    """Gain in log-probability (len(ask),) of the class from knowing `cells` (N,) besides `given` (N,)."""
-    classes = int(labels.max(initial=0)) + 1
-    known = learn[labels[learn] >= 0]
+def information(
+    cells: Indices, given: Indices, labels: Indices, learn: Indices, ask: Indices, known: npt.NDArray[np.bool_]
+) -> Floats:
+    """Gain in log-probability (len(ask), K) of the class from knowing `cells` (N, K) besides `given` (N, K).
+
+    Learnt from the images `learn` whose class (N,) is known, and of them, for each column, from those `known` (N, K).
+    """
+    classes, column = int(labels.max(initial=0)) + 1, np.arange(cells.shape[1])
     outer, inner = int(given.max(initial=0)) + 1, int(cells.max(initial=0)) + 1
-    counts = np.zeros((outer, inner, classes))
-    np.add.at(counts, (given[known], cells[known], labels[known]), 1)
-    base = counts.sum(1) + SHRINK * (counts.sum((0, 1)) + 0.5) / (len(known) + 0.5 * classes)
-    base /= base.sum(-1, keepdims=True)  # (outer, C): frequencies without the score
-    fine = counts + SHRINK * base[:, None, :]
+    rows = learn[labels[learn] >= 0]
+    index = ((column * outer + given[rows]) * inner + cells[rows]) * classes + labels[rows][:, None]
+    shape = (len(column), outer, inner, classes)
+    counts = np.bincount(index[known[rows]], minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
+    total = counts.sum((1, 2))  # (K, C)
+    prior = (total + 0.5) / (total.sum(-1, keepdims=True) + 0.5 * classes)
+    base = counts.sum(2) + SHRINK * prior[:, None]
+    base /= base.sum(-1, keepdims=True)  # (K, outer, C): frequencies without the score
+    fine = counts + SHRINK * base[:, :, None]
     fine /= fine.sum(-1, keepdims=True)
-    own = np.maximum(labels[ask], 0)
-    return np.asarray(np.log(fine[given[ask], cells[ask], own]) - np.log(base[given[ask], own]))
+    own = np.maximum(labels[ask], 0)[:, None]
+    return np.asarray(np.log(fine[column, given[ask], cells[ask], own]) - np.log(base[column, given[ask], own]))
+
+
+def beyond_label(
+    scores: Floats, truth: npt.NDArray[np.int8], given: Indices, targets: list[Indices], fold: Indices
+) -> Floats:
+    """Gain (N, K) of concepts' scores (N, K) over what their labels `given` (N, K) say; NaN where that is unknown.
+
+    `given` is the value of an exclusive group and not only whether this one holds: what a score tells of the other
+    values is its name's business.
+    """
+    found, known = [], truth != UNKNOWN
+    for target in targets:
+        rows = np.full(scores.shape, np.nan)
+        for learn, ask in sides(fold):
+            rows[ask] = information(bins(scores, learn), given, target, learn, ask, known)
+        found.append(np.where((target < 0)[:, None] | ~known, np.nan, rows))
+    return mean_known(found)
 
 
 def concept_gains(
-    scores: Floats, truth: npt.NDArray[np.int8], targets: list[Indices], fold: Indices
+    scores: Floats, truth: npt.NDArray[np.int8], given: Indices, targets: list[Indices], fold: Indices
 ) -> dict[str, Floats]:
-    """Of one concept's scores (N,) and labels (N,): `score`, `label` and `beyond_label`, (N,) each, NaN if unknown."""
-    nothing = np.zeros(len(scores), dtype=np.int64)
-    marks = np.maximum(truth, 0).astype(np.int64)
-    found: dict[str, list[Floats]] = {"score": [], "label": [], "beyond_label": []}
+    """Of concepts' scores and labels (N, K): `score`, `label` and `beyond_label`, (N, K) each, NaN if unknown."""
+    nothing, marks = np.zeros(scores.shape, dtype=np.int64), np.maximum(truth, 0).astype(np.int64)
+    known, everyone = truth != UNKNOWN, np.ones(scores.shape, dtype=bool)
+    found: dict[str, list[Floats]] = {"score": [], "label": []}
     for target in targets:
-        rows = {name: np.full(len(scores), np.nan) for name in found}
+        rows = {name: np.full(scores.shape, np.nan) for name in found}
         for learn, ask in sides(fold):
-            cells = bins(scores, learn)
-            labelled = learn[truth[learn] != UNKNOWN]
-            rows["score"][ask] = information(cells, nothing, target, learn, ask)
-            rows["label"][ask] = information(marks, nothing, target, labelled, ask)
-            rows["beyond_label"][ask] = information(cells, marks, target, labelled, ask)
-        for name, row in rows.items():
-            unknown = (target < 0) if name == "score" else (target < 0) | (truth == UNKNOWN)
-            found[name].append(np.where(unknown, np.nan, row))
-    return {name: mean_known(rows) for name, rows in found.items()}
+            rows["score"][ask] = information(bins(scores, learn), nothing, target, learn, ask, everyone)
+            rows["label"][ask] = information(marks, nothing, target, learn, ask, known)
+        unknown = (target < 0)[:, None]
+        found["score"].append(np.where(unknown, np.nan, rows["score"]))
+        found["label"].append(np.where(unknown | ~known, np.nan, rows["label"]))
+    gains = {name: mean_known(rows) for name, rows in found.items()}
+    return {**gains, "beyond_label": beyond_label(scores, truth, given, targets, fold)}
 
 
 def concept_information(
     readout: Readout, fold: Indices, bootstrap: Bootstrap
 ) -> tuple[list[ConceptInformation], dict[str, Estimate]]:
     """Of every concept, and the means over concepts."""
-    names = ("score", "label", "beyond_label")
-    each = [
-        concept_gains(readout.bottleneck[:, column], readout.truth[:, column], readout.targets, fold)
-        for column in range(len(readout.concepts))
-    ]
-    columns = {f"{name} {place}": gains[name] for place, gains in enumerate(each) for name in names}
-    columns |= {name: mean_known([gains[name] for gains in each]) for name in names}
+    names, given = ("score", "label", "beyond_label"), own_label(readout)
+    gains = concept_gains(readout.bottleneck, readout.truth, given, readout.targets, fold)
+    columns = {f"{name} {k}": gains[name][:, k] for name in names for k in range(len(readout.concepts))}
+    columns |= {name: mean_known(list(gains[name].T)) for name in names}
     found = bootstrap.means(columns)
     per_concept = [
         ConceptInformation(

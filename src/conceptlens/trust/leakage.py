@@ -1,8 +1,9 @@
 """Leakage and use: does the class come through what the concepts say, or around it? `trust/leakage.json` of a run.
 
 Concept scores are numbers, and a number can carry more than its name. If the scores know the class better than the true
-concepts do, if one concept's score tells classes apart among images with the same label, or if the head does worse once
-scores say their labels and nothing else, then the bottleneck leaks. Every probe is judged on images it has not seen.
+concepts do, if one concept's score tells classes apart among images with the same label, or if the head is the better
+for it, then the bottleneck leaks. Every probe is judged on images it has not seen, and every verdict is against twins
+of the run whose scores say their labels and nothing else: a clean bottleneck is accused one time in twenty at most.
 """
 
 from collections.abc import Callable
@@ -12,23 +13,23 @@ import numpy as np
 from conceptlens.concepts import UNKNOWN
 from conceptlens.documents import Document
 from conceptlens.errors import UserError
+from conceptlens.metrics.bootstrap import Statistic
 from conceptlens.trust import controls, probe
 from conceptlens.trust.effective import Effective, effective
 from conceptlens.trust.estimates import Bootstrap, Estimate, mean_of_column
-from conceptlens.trust.findings import Finding, above
+from conceptlens.trust.findings import Finding, judge
 from conceptlens.trust.folds import FOLDS, deal
 from conceptlens.trust.information import ConceptInformation, concept_information
+from conceptlens.trust.leak_signs import Signs, find_signs
 from conceptlens.trust.readout import Floats, Readout
+from conceptlens.trust.twins import ALPHA, FEWEST, TWINS, Chance
 from conceptlens.trust.units import make_units
 from conceptlens.trust.value_map import cross_map
 
-MARGIN = 0.005  # of accuracy: less is no matter, however sure
-NATS = 0.01
-SIGNS = (
-    "class from soft scores, less from labels",
-    "class in the scores beyond all labels (nats)",
-    "lost when scores say only their labels",
-)
+ACCURACY = "class from soft scores, less from labels"
+NATS = "class in the scores beyond all labels (nats)"
+OWN = "  of a score beyond its own label"
+USED = "gained by the head from the class in scores beyond labels"
 
 
 class Leakage(Document):
@@ -42,6 +43,8 @@ class Leakage(Document):
     bypass: str | None  # what reaches the class besides the concepts, in words
     chance: float  # share of the largest class
     leaks: bool | None  # None: cannot be told from these labels
+    false_alarms: float | None = None  # share of clean bottlenecks that would be accused, at most
+    twins: int = 0
     summary: str
     findings: list[Finding]
     concepts: list[ConceptInformation]
@@ -62,10 +65,13 @@ def measure_leakage(
     run: str = "",
     split: str = "test",
     folds: int = FOLDS,
+    twins: int = TWINS,
     seed: int = 0,
     note: Callable[[str], object] = lambda text: None,
 ) -> Leakage:
-    """Everything about leakage and use of one run's scores."""
+    """Everything about leakage and use of one run's scores; without twins there are no verdicts."""
+    if twins and twins < FEWEST:
+        raise UserError(f"--twins: expected 0 or at least {FEWEST}, found {twins}: fewer could not accuse anyone.")
     if (readout.truth == UNKNOWN).all():
         raise UserError("No concept of these images has a label, so nothing can be said of leakage. Bring labels.")
     fold, units = deal(readout.units, folds, seed=seed), make_units(readout.concepts)
@@ -98,31 +104,34 @@ def measure_leakage(
         columns["random"] = controls.random_concept_hits(readout, fold, seed=seed)
     note("mutual information")
     per_concept, information = concept_information(readout, fold, bootstrap)
-    chance = _chance(readout)
+    chance_level = _chance(readout)
     found = bootstrap.means(columns)
     ratios = bootstrap.of(
         {
-            "labels": lambda weights: (
-                (mean_of_column(columns["labels"])(weights) - chance) / (mean_of_column(full)(weights) - chance)
-            ),
-            "concepts": lambda weights: (
-                (mean_of_column(columns["alone"])(weights) - chance) / (mean_of_column(full)(weights) - chance)
-            ),
+            "labels": completeness(columns["labels"], full, chance_level),
+            "concepts": completeness(columns["alone"], full, chance_level),
         }
     )
     follows = labels_follow_from_class(readout)
-    findings = _findings(found, information, ratios, found_effective, follows, readout)
-    # Two independent signs: what the scores hold, and what the head takes from them.
-    judged = [each.verdict for each in findings if each.name in SIGNS]
-    leaks = None if follows or not any(judged) else "bad" in judged
+    signs = Signs()
+    if twins and not follows:
+        signs = find_signs(readout, fold, bootstrap, twins=twins, seed=seed, note=note)
+        for each, chance in zip(per_concept, signs.own.concepts if signs.own else [], strict=True):
+            each.chance = chance
+    if signs.own is not None:
+        found |= bootstrap.means({"used": signs.own.used})
+    findings = _findings(found, information, ratios, found_effective, signs, readout)
+    leaks = signs.leaks
     return Leakage(
         run=run,
         split=split,
         images=len(readout),
         bypass=readout.bypass,
-        chance=chance,
+        chance=chance_level,
         leaks=leaks,
-        summary=_summary(leaks, follows, readout, findings, per_concept),
+        false_alarms=ALPHA if leaks is not None else None,
+        twins=twins if leaks is not None else 0,
+        summary=_summary(follows, signs, readout, findings, per_concept),
         findings=findings,
         concepts=per_concept,
         effective=found_effective,
@@ -134,27 +143,28 @@ def _findings(
     information: dict[str, Estimate],
     ratios: dict[str, Estimate],
     sparse: Effective,
-    follows: bool,
+    signs: Signs,
     readout: Readout,
 ) -> list[Finding]:
     """The list, in the order of the argument."""
 
-    def put(name: str, estimate: Estimate | None, good: str, bound: float | None = None) -> list[Finding]:
+    def put(name: str, estimate: Estimate | None, good: str, chance: Chance | None = None) -> list[Finding]:
         if estimate is None:
             return []
-        verdict = None if bound is None or follows else above(estimate, bound)
-        return [Finding(name=name, estimate=estimate, good=good, verdict=verdict)]
+        verdict = None if chance is None else judge(chance, signs.level)
+        return [Finding(name=name, estimate=estimate, good=good, verdict=verdict, chance=chance)]
 
+    everything, own = signs.everything, signs.own
     return [
         *put("accuracy of the model", found["model"], "As high as the concepts allow, which is the next line."),
         *put("class from true labels (ceiling)", found["labels"], "Near 1: the concepts are enough for the classes."),
         *put("class from hard scores", found["hard"], "Close to soft scores: the answers say it all."),
         *put("class from soft scores", found["soft"], "Not above the ceiling: labels are all that scores should say."),
         *put(
-            SIGNS[0],
+            ACCURACY,
             found["soft - labels"],
-            "0 or below: scores that know the class better than the truth about the concepts know more than concepts.",
-            MARGIN,
+            "As twins, and not above 0: scores that know the class better than the true concepts know more than them.",
+            everything.accuracy if everything else None,
         ),
         *put(
             "class from soft scores, less from hard",
@@ -162,10 +172,10 @@ def _findings(
             "Near 0: what an answer is worth should not hang on hidden digits, though honest doubt may earn a little.",
         ),
         *put(
-            SIGNS[1],
-            found["beyond labels"],
-            "0 or below: given every true concept, the scores have nothing to add about the class.",
             NATS,
+            found["beyond labels"],
+            "As twins, 0 or below: given every true concept, the scores have nothing to add about the class.",
+            everything.nats if everything else None,
         ),
         *put(
             "concept-class mutual information, mean (nats)",
@@ -174,16 +184,21 @@ def _findings(
         ),
         *put("  of the labels themselves", information["label"], "What an honest score of the concept could reach."),
         *put(
-            "  of a score beyond its own label",
+            OWN,
             information["beyond_label"],
-            "0: among images with one label, the score should not tell classes apart.",
-            2 * NATS,
+            "As twins, 0 or below: among images with one label, the score should not tell classes apart.",
+            own.mean if own else None,
         ),
         *put(
-            SIGNS[2],
+            USED,
+            found.get("used"),
+            "As twins, 0: the head needs the labels of the concepts, not the class that their scores tell besides.",
+            own.head if own else None,
+        ),
+        *put(
+            "lost when scores say only their labels",
             found["read between"],
-            "0: the head needs the labels of the concepts, not what else their scores tell.",
-            4 * MARGIN,
+            "Near 0: the head needs no more than labels; doubt that concepts share may cost a little.",
         ),
         *put("accuracy with shuffled scores", found["shuffled"], "Chance: nothing reaches the class but concepts."),
         *put(
@@ -216,6 +231,17 @@ def _findings(
     ]
 
 
+def completeness(part: Floats, full: Floats, chance: float) -> Statistic:
+    """Accuracy above chance of hits (N,) over that of the model; NaN where the model itself is at chance."""
+    some, whole = mean_of_column(part), mean_of_column(full)
+
+    def ratio(weights: Floats) -> Floats:
+        above = whole(weights) - chance
+        return np.divide(some(weights) - chance, above, out=np.full_like(above, np.nan), where=np.abs(above) > 1e-9)
+
+    return ratio
+
+
 def _chance(readout: Readout) -> float:
     """Accuracy of always saying the commonest answer, the mean over labels of a multi-label task."""
     shares = []
@@ -235,21 +261,25 @@ def labels_follow_from_class(readout: Readout) -> bool:
 
 
 def _summary(
-    leaks: bool | None, follows: bool, readout: Readout, findings: list[Finding], concepts: list[ConceptInformation]
+    follows: bool, signs: Signs, readout: Readout, findings: list[Finding], concepts: list[ConceptInformation]
 ) -> str:
     words = []
     if follows:
         words.append("Concept labels follow from the class here, so leakage cannot be told from honest reading.")
-    elif leaks:
-        signs = [each.name for each in findings if each.name in SIGNS and each.verdict == "bad"]
-        words.append(f"This bottleneck leaks: {'; '.join(signs)}.")
-        worst = sorted(
-            (each for each in concepts if (each.beyond_label.low or 0) > 2 * NATS), key=_beyond, reverse=True
-        )
-        if worst:
-            words.append("Most beyond their label: " + ", ".join(each.concept for each in worst[:3]) + ".")
-    elif leaks is not None:
+    elif signs.leaks:
+        bad = [each.name.strip() for each in findings if each.verdict == "bad"]
+        words.append(f"This bottleneck leaks: {'; '.join(bad)}.")
+        told = [each for each in concepts if each.chance is not None and each.chance.adjusted <= signs.level]
+        if told:
+            worst = sorted(told, key=_beyond, reverse=True)[:3]
+            words.append(
+                f"{len(told)} of {len(concepts)} concepts say more of the class than their label does, most of all "
+                f"{', '.join(each.concept for each in worst)}."
+            )
+    elif signs.leaks is not None:
         words.append("No sign of leakage beyond what chance explains.")
+    if signs.leaks is not None and signs.everything is None:
+        words.append("Equal labels hardly ever meet different classes: beyond all labels there is nothing to leak.")
     if readout.bypass:
         words.append(f"The class is also reached by {readout.bypass}.")
     return " ".join(words)

@@ -50,23 +50,28 @@ def hits(readout: Readout, features: Floats, fold: Indices, asked: Floats | None
     return mean_known(found)
 
 
-def gain(readout: Readout, features: Floats, base: Floats, fold: Indices) -> Floats:
-    """(N,): by how many nats a probe of `features` is less surprised by the class than a probe of `base`."""
+def log_probability(readout: Readout, features: Floats, fold: Indices) -> Floats:
+    """(N,): what a probe gives the true class, in nats, the mean over labels of a multi-label task."""
     found = []
     for target in readout.targets:
-        known, place = target >= 0, np.maximum(target, 0)
-        both = [np.take_along_axis(cross_fit(each, target, fold), place[:, None], 1)[:, 0] for each in (features, base)]
-        found.append(np.where(known, both[0] - both[1], np.nan))
+        said = cross_fit(features, target, fold)
+        own = np.take_along_axis(said, np.maximum(target, 0)[:, None], 1)[:, 0]
+        found.append(np.where(target >= 0, own, np.nan))
     return mean_known(found)
 
 
+def gain(readout: Readout, features: Floats, base: Floats, fold: Indices) -> Floats:
+    """(N,): by how many nats a probe of `features` is less surprised by the class than a probe of `base`."""
+    return log_probability(readout, features, fold) - log_probability(readout, base, fold)
+
+
 def mean_known(columns: list[Floats]) -> Floats:
-    """The mean (N,) of several columns over those that are not NaN."""
+    """The mean of several columns (N,), or tables, over those that are not NaN."""
     values = np.stack(columns)
     known = ~np.isnan(values)
     count = known.sum(0)
     mean: Floats = np.divide(
-        np.where(known, values, 0).sum(0), count, out=np.full(values.shape[1], np.nan), where=count > 0
+        np.where(known, values, 0).sum(0), count, out=np.full(values.shape[1:], np.nan), where=count > 0
     )
     return mean
 

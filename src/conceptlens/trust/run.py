@@ -14,6 +14,7 @@ from conceptlens.trust.intervene import Interventions, measure_interventions
 from conceptlens.trust.leakage import Leakage, measure_leakage
 from conceptlens.trust.order import POLICIES
 from conceptlens.trust.readout import open_readout
+from conceptlens.trust.twins import TWINS
 from conceptlens.trust.what_if import WhatIf, one_of, read_file, what_if
 
 FOLDER = "trust"
@@ -89,6 +90,7 @@ def leakage_run(
     *,
     split: str = "test",
     resamples: int = 1000,
+    twins: int = TWINS,
     out: str | Path | None = None,
     note: Note = lambda text: None,
 ) -> Measured:
@@ -96,7 +98,8 @@ def leakage_run(
     run = RunFolder.open(path)
     readout = open_readout(path, split)
     folder = _folder(run, out)
-    found = measure_leakage(readout, Bootstrap(readout.units, resamples), run=run.path.name, split=split, note=note)
+    bootstrap = Bootstrap(readout.units, resamples)
+    found = measure_leakage(readout, bootstrap, run=run.path.name, split=split, twins=twins, note=note)
     return _write(found, leakage_figure(found), folder, "leakage")
 
 

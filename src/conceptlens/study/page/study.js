@@ -1,7 +1,9 @@
 "use strict";
-// One study, offline: what is shown comes from the script element above, answers go to this browser and to a file.
+// One study: what is shown comes from the script element above, answers go to this browser and to a file. A server that
+// shows the page sets `studyHome` before: begin(rater) brings answers that it has, keep(response) takes those given.
 (() => {
   const study = JSON.parse(document.getElementById("study").textContent);
+  const home = window.studyHome ?? null;
   const at = (id) => document.getElementById(id);
   const SIDE = 448;
   const OPACITY = 0.6;
@@ -47,26 +49,30 @@
       localStorage.setItem(slot(), JSON.stringify({ answers: state.answers, comment: state.comment, started: state.started }));
       localStorage.setItem("conceptlens-study:last", state.rater);
     } catch {
-      at("count").textContent += " · this browser keeps nothing: save before you close the page";
+      if (!home) at("count").textContent += " · this browser keeps nothing: save before you close the page";
     }
+    if (home && Object.keys(state.answers).length) home.keep(response());
   }
   function recall(name) {
     try { return localStorage.getItem(name); } catch { return null; }
   }
 
-  function begin(rater) {
+  async function begin(rater) {
+    const there = home ? await home.begin(rater) : null;
     state.rater = rater;
     state.order = orderFor(rater);
     state.started = new Date().toISOString();
-    const known = new Set(state.order.map((trial) => trial.id));
-    try {
-      const before = JSON.parse(recall(slot()) || "null");
-      if (before) {
-        state.answers = Object.fromEntries(Object.entries(before.answers).filter(([id]) => known.has(id)));
-        state.comment = String(before.comment || "");
-        state.started = before.started || state.started;
+    let here = null;
+    try { here = JSON.parse(recall(slot()) || "null"); } catch { here = null; }
+    for (const before of [there, here]) {
+      if (!before) continue;
+      for (const { id } of state.order) {
+        const [one, other] = [state.answers[id], before.answers?.[id]];
+        if (other && !(one && one.ms >= other.ms)) state.answers[id] = other; // time adds up: the later has more
       }
-    } catch { state.answers = {}; }
+      state.comment = String(before.comment || state.comment);
+      state.started = before.started || state.started;
+    }
     const open = state.order.findIndex((trial) => !(trial.id in state.answers));
     state.place = open < 0 ? state.order.length : open;
     at("start").hidden = true;
@@ -175,16 +181,17 @@
     at("toggle").setAttribute("aria-pressed", String(mapOn));
     draw(state.order[state.place]);
   }
-  function save() {
-    state.comment = at("comment").value;
-    keep();
+  function response() {
     const complete = state.order.every((trial) => trial.id in state.answers);
-    const content = {
+    return {
       schema: 1, study: study.study, rater: state.rater, started: state.started, saved: new Date().toISOString(),
       complete, comment: state.comment, order: state.order.map((trial) => trial.id), answers: state.answers,
     };
+  }
+  function save() {
+    keep();
     const link = document.createElement("a");
-    const address = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
+    const address = URL.createObjectURL(new Blob([JSON.stringify(response(), null, 1)], { type: "application/json" }));
     link.href = address;
     link.download = `responses-${study.study}-${state.rater}.json`;
     link.click();
@@ -195,9 +202,11 @@
   at("who").addEventListener("submit", (event) => {
     event.preventDefault();
     const rater = at("rater").value.trim().toLowerCase();
-    if (/^[a-z0-9_-]{1,40}$/.test(rater)) begin(rater);
-    else at("warning").textContent = "A code has letters, digits, - and _ only.";
+    at("warning").textContent = "";
+    if (!/^[a-z0-9_-]{1,40}$/.test(rater)) at("warning").textContent = "A code has letters, digits, - and _ only.";
+    else begin(rater).catch((error) => { at("warning").textContent = error.message; });
   });
+  at("comment").addEventListener("input", () => { state.comment = at("comment").value; keep(); });
   at("back").addEventListener("click", back);
   at("review").addEventListener("click", back);
   at("toggle").addEventListener("click", toggle);

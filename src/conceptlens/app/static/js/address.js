@@ -55,7 +55,11 @@ function write() {
   if (!Object.keys(pending).length) return;
   const { view, params } = here();
   pending = {};
-  history.replaceState(null, "", format(view, params));
+  try {
+    history.replaceState(null, "", format(view, params));
+  } catch {
+    return; // a preview of a shared file that has no history: the view works, its address stays
+  }
 }
 
 window.addEventListener("hashchange", () => {

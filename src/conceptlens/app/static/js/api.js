@@ -1,33 +1,7 @@
 /** The server's JSON, asked for as its documentation says (docs/api.md). */
+import { ask, file } from "./transport.js";
 
-const ROOT = "api/v1";
-
-/** What the server refused, in its words. */
-export class ApiError extends Error {
-  constructor(status, { code = "bug", message = "The server gave no reason.", command = null } = {}) {
-    super(message);
-    this.status = status;
-    this.code = code;
-    this.command = command;
-  }
-}
-
-/** @param {string} path @param {RequestInit} [options] */
-async function ask(path, options = {}) {
-  let answer;
-  try {
-    answer = await fetch(`${ROOT}/${path}`, { credentials: "same-origin", ...options });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new ApiError(0, {
-      code: "away",
-      message: "The server does not answer. Is `conceptlens serve` still running?",
-    });
-  }
-  const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new ApiError(answer.status, body.error);
-  return body;
-}
+export { ApiError, shared } from "./transport.js";
 
 export const get = (path, signal) => ask(path, { signal });
 export const post = (path, body, signal) =>
@@ -70,8 +44,18 @@ export const api = {
   flip: (run, body) => post(at(run, "/flip"), body),
   corrections: (run) => get(at(run, "/corrections")),
   correct: (run, body) => post(at(run, "/corrections"), body),
-  correctionsFile: (run) => `${ROOT}/${at(run, "/corrections.csv")}`,
+  correctionsFile: (run) => file(at(run, "/corrections.csv")),
   concepts: (run) => once(at(run, "/concepts")),
   codebook: (run) => once(at(run, "/codebook")),
-  thumbnail: (run, split, row) => `${ROOT}/${at(run, `/images/${split}/${row}/thumbnail`)}`,
+  comparison: (run) => get(at(run, "/comparison")),
+  comparisonTable: (run, form, query) => file(at(run, `/comparison/table.${form}?${new URLSearchParams(query)}`)),
+  methods: () => once("methods"),
+  evidence: (method) => get(`methods/${encodeURIComponent(method)}/evidence`),
+  document: (run, name) => get(at(run, `/documents/${name}`)),
+  graph: (run, name) => once(at(run, `/graphs/${encodeURIComponent(name)}`)),
+  graphFile: (run, name) => get(at(run, `/graphs/${name}/file`)),
+  graphNode: (run, name, number) => once(at(run, `/graphs/${name}/nodes/${number}`)),
+  graphSheet: (run, name, number) => file(at(run, `/graphs/${name}/nodes/${number}/sheet`)),
+  graphImage: (run, name, number) => file(at(run, `/graphs/${name}/images/${number}`)),
+  thumbnail: (run, split, row) => file(at(run, `/images/${split}/${row}/thumbnail`)),
 };

@@ -53,6 +53,16 @@ export function saveJSON(data, name) {
   save(new Blob([JSON.stringify(data, null, 1)], { type: "application/json" }), `${name}.json`);
 }
 
+export function saveText(text, name, type = "text/plain") {
+  save(new Blob([text], { type }), name);
+}
+
+/** A file that the server writes. */
+export function saveFrom(address, name) {
+  h("a", { href: address, download: name }).click();
+  announce(`${name} saved`);
+}
+
 export function saveSVG(svg, name) {
   save(new Blob([standalone(svg)], { type: "image/svg+xml" }), `${name}.svg`);
 }

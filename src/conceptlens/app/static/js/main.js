@@ -1,23 +1,43 @@
-/** The frame: which view is open, which run it shows. Views are functions (host, params, app) → {stop?, update?}. */
+/**
+ * The frame: which view is open, which folder it shows. Views are functions (host, params, app) → {stop?, update?}.
+ * `kinds` are the kinds of folders that a view shows (kinds.js), `needs` what of a folder it cannot do without;
+ * `alone` views show no folder.
+ */
 import { here, go, note, format } from "./address.js";
 import { api } from "./api.js";
 import { h, put } from "./dom.js";
-import { failure, loading, viewHead } from "./parts/frame.js";
+import { fits, KINDS, said, viewsOf } from "./kinds.js";
+import { failure, loading, missing, viewHead } from "./parts/frame.js";
 import { clearViewShortcuts, shortcut, startShortcuts } from "./shortcuts.js";
 import { nextTheme, startTheme } from "./theme.js";
-import { runsView } from "./views/runs.js";
-import { imageView } from "./views/image.js";
-import { whatIfView } from "./views/whatif.js";
-import { trainingView } from "./views/training.js";
-import { conceptsView } from "./views/concepts.js";
+import { holds } from "./transport.js";
+
+// A view's modules come when it is opened: the first paint waits for one view, not for all.
+const runsView = (...given) => import("./views/runs.js").then((module) => module.runsView(...given));
+const imageView = (...given) => import("./views/image.js").then((module) => module.imageView(...given));
+const whatIfView = (...given) => import("./views/whatif.js").then((module) => module.whatIfView(...given));
+const trainingView = (...given) => import("./views/training.js").then((module) => module.trainingView(...given));
+const conceptsView = (...given) => import("./views/concepts.js").then((module) => module.conceptsView(...given));
+const comparisonView = (...given) => import("./views/comparison.js").then((module) => module.comparisonView(...given));
+const methodsView = (...given) => import("./views/methods.js").then((module) => module.methodsView(...given));
+const graphView = (...given) => import("./views/graph.js").then((module) => module.graphView(...given));
+const trustView = (...given) => import("./views/trust.js").then((module) => module.trustView(...given));
+const studyView = (...given) => import("./views/study.js").then((module) => module.studyView(...given));
+const studioView = (...given) => import("./views/studio.js").then((module) => module.studioView(...given));
 
 const VIEWS = [
   { name: "runs", title: "Runs", open: runsView, alone: true },
-  { name: "image", title: "Image", open: imageView },
-  { name: "what-if", title: "What if", open: whatIfView },
-  { name: "training", title: "Training", open: trainingView },
-  { name: "concepts", title: "Concepts", open: conceptsView },
-];
+  { name: "image", title: "Image", open: imageView, kinds: ["bottleneck"], needs: "model" },
+  { name: "what-if", title: "What if", open: whatIfView, kinds: ["bottleneck"], needs: "model" },
+  { name: "training", title: "Training", open: trainingView, kinds: ["bottleneck"] },
+  { name: "concepts", title: "Concepts", open: conceptsView, kinds: ["bottleneck"], needs: "model" },
+  { name: "trust", title: "Trust", open: trustView, kinds: ["bottleneck"], needs: "model" },
+  { name: "study", title: "Study", open: studyView, kinds: ["study"] },
+  { name: "graph", title: "Graph", open: graphView, kinds: ["decomposition"], needs: "graph" },
+  { name: "studio", title: "Studio", open: studioView, kinds: ["codebook"] },
+  { name: "compare", title: "Compare", open: comparisonView, kinds: ["comparison"] },
+  { name: "methods", title: "Methods", open: methodsView, alone: true },
+].filter((each) => holds(each.name));
 
 const main = document.getElementById("main");
 const picker = document.getElementById("run-picker");
@@ -25,31 +45,81 @@ const runSelect = document.getElementById("run");
 let current = null; // what the open view handed back
 let opened = 0; // counts openings, so that a slow one cannot paint over a later one
 let cards = [];
+let seen = null; // the key of the folder that a view showed last
+let shown = null; // the card whose views the tabs offer
 
-function drawTabs(view, run) {
+/** What can be looked at of a folder: views without one, and those that fit its kind. */
+const offered = (card) => VIEWS.filter((each) => each.alone || fits(each, card));
+
+const insideComparison = (card) => cards.some((each) => each.key === card.within && each.kind === "comparison");
+
+function drawTabs(view, card) {
   put(
     document.getElementById("tabs"),
-    VIEWS.map((each) =>
+    offered(card).map((each) =>
       h(
         "a",
         {
-          href: format(each.name, each.alone ? {} : { run }),
+          href: format(each.name, { run: each.alone ? null : card.key }),
           "aria-current": each.name === view ? "page" : null,
         },
         each.title,
       ),
     ),
   );
+  const tabs = document.getElementById("tabs");
+  const open = tabs.querySelector("[aria-current]");
+  if (!open || tabs.scrollWidth <= tabs.clientWidth) return;
+  const [box, inner] = [tabs.getBoundingClientRect(), open.getBoundingClientRect()];
+  tabs.scrollLeft += inner.left - box.left - (box.width - inner.width) / 2; // a phone shows some of them at a time
 }
 
-function drawPicker(run) {
-  const usable = cards.filter((card) => card.status !== "broken");
+/** The folders that this view can show; the trainings of a comparison stand together. */
+function drawPicker(view, card) {
+  const usable = view.alone ? [] : cards.filter((each) => fits(view, each));
+  const option = (each) => h("option", { value: each.key, selected: each.key === card?.key }, each.name);
   picker.hidden = usable.length === 0;
   put(
     runSelect,
-    usable.map((card) => h("option", { value: card.key, selected: card.key === run }, card.name)),
+    usable.filter((each) => !insideComparison(each)).map(option),
+    cards
+      .filter((each) => each.kind === "comparison")
+      .map((holder) => {
+        const own = usable.filter((each) => each.within === holder.key);
+        return own.length ? h("optgroup", { label: `Trainings of ${holder.name}` }, own.map(option)) : null;
+      }),
   );
 }
+
+/** The folder that is looked at: as the address says, or the one seen last, or the first that fits. */
+function chosen(view, asked) {
+  if (asked) return cards.find((card) => card.key === asked) ?? null;
+  const before = cards.find((card) => card.key === seen && card.kind);
+  if (before && (view.alone || fits(view, before))) return before;
+  const able = cards.filter((card) => (view.alone ? card.kind : fits(view, card)));
+  const single = able.filter((card) => !insideComparison(card)); // rather than one of many trainings
+  return single.find((card) => card.has.includes("model")) ?? single[0] ?? able[0] ?? null;
+}
+
+/** What stands where a view has nothing to show: no folder of its kind, or one of another kind. */
+function nothing(view, params, card) {
+  const kinds = view.kinds ?? ["bottleneck"];
+  if (!params.run)
+    return missing(
+      "There is nothing to show yet",
+      `This view shows ${said(kinds)}, and none is among the folders that are served. Made by:`,
+      KINDS[kinds[0]].made,
+    );
+  const other = KINDS[card.kind];
+  return h(
+    "section",
+    { class: "card empty" },
+    h("h2", {}, `${card.name} is ${other.about}`),
+    h("p", {}, `This view shows ${said(kinds)}. `, link(card, `Open ${card.name}`)),
+  );
+}
+
+const link = (card, text) => h("a", { href: format(viewsOf(VIEWS, card)[0]?.name ?? "runs", { run: card.key }) }, text);
 
 async function open({ focus = true } = {}) {
   const { view: name, params } = here();
@@ -59,35 +129,25 @@ async function open({ focus = true } = {}) {
   current = null;
   clearViewShortcuts();
   document.title = `${view.title}${params.run ? ` · ${params.run}` : ""} · conceptlens`;
-  drawTabs(view.name, params.run);
   const host = h("div", { class: `view view-${view.name}` }, loading());
   put(main, host);
   try {
-    if (!cards.length || view.alone) cards = (await api.runs()).runs;
+    const known = !params.run || cards.some((card) => card.key === params.run);
+    if (!cards.length || view.alone || !known) cards = (await api.runs()).runs;
     if (mine !== opened) return;
-    const run =
-      params.run ??
-      cards.find((card) => card.has.includes("model"))?.key ??
-      cards.find((card) => card.status !== "broken")?.key;
-    if (!view.alone && !run) {
-      put(
-        host,
-        viewHead(view.title, "There is nothing to show yet."),
-        failure(
-          new Error("There is no run to look at yet. Train one with `conceptlens train`, or `conceptlens demo`."),
-        ),
-      );
+    const card = chosen(view, params.run);
+    shown = card;
+    drawTabs(view.name, card);
+    drawPicker(view, card);
+    if (!view.alone && (card ? card.kind && !fits(view, card) : !params.run)) {
+      put(host, viewHead(view.title, "This view has nothing to show here."), nothing(view, params, card));
       return;
     }
+    const run = card?.key ?? params.run; // one that is not there, or is broken, is refused by the server in its words
+    if (card?.kind && (!view.alone || params.run)) seen = card.key;
     if (!view.alone && !params.run) note({ run });
-    drawTabs(view.name, view.alone ? (params.run ?? run) : run);
-    drawPicker(run);
-    picker.hidden ||= Boolean(view.alone);
-    document.title = `${view.title}${view.alone ? "" : ` · ${cards.find((card) => card.key === run)?.name ?? run}`} · conceptlens`;
-    const handle = await view.open(host, view.alone ? params : { ...params, run }, {
-      cards,
-      card: cards.find((card) => card.key === run),
-    });
+    document.title = `${view.title}${view.alone ? "" : ` · ${card?.name ?? run}`} · conceptlens`;
+    const handle = await view.open(host, view.alone ? params : { ...params, run }, { cards, card, views: VIEWS });
     if (mine !== opened) {
       handle?.stop?.();
       return;
@@ -104,14 +164,16 @@ async function open({ focus = true } = {}) {
 startTheme();
 startShortcuts();
 shortcut("t", "light, dark or as the system has it", nextTheme, { view: false });
-VIEWS.forEach((view, place) =>
+for (let place = 0; place < 9; place += 1)
   shortcut(
     String(place + 1),
     "views, from left to right",
-    () => go(view.name, view.alone ? {} : { run: here().params.run }),
+    () => {
+      const view = offered(shown)[place];
+      if (view) go(view.name, { run: view.alone ? null : shown.key });
+    },
     { view: false },
-  ),
-);
+  );
 document.getElementById("skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

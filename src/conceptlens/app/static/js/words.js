@@ -33,3 +33,8 @@ export function duration(seconds) {
 
 /** `class.balanced_accuracy` → `class balanced accuracy`. */
 export const spoken = (key) => key.replace(/[._]/g, " ");
+
+const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+/** A time as the server writes it, as it is read here. */
+export const moment = (text) => (Number.isNaN(Date.parse(text)) ? "" : clock.format(new Date(text)));

@@ -4,20 +4,28 @@ import { s } from "../dom.js";
 
 const ROW = 30;
 
-/** @param {Array<{name: string, value: number, interval: [number, number] | null}>} rows */
-export function dots(rows, { label, read }) {
+/**
+ * @param {Array<{name: string, value: number, interval: [number, number] | null, place?: number, hollow?: boolean}>} rows
+ *   `place` chooses the colour, in place of the row's own; hollow ones are controls
+ * @param {{label: string, read: (value: number, digits?: number) => string, domain?: [number, number],
+ *   bound?: {name: string, value: number} | null, names?: number}} options `domain`: the ends of the scale, where it has
+ *   ends; else as far as the values go; `bound`: a value that all are held against; `names`: room for names, in pixels
+ */
+export function dots(rows, { label, read, domain, bound = null, names = 150 }) {
   const width = Math.min(520, Math.max(300, window.innerWidth - 62)); // as wide as it is seen: text keeps its size
-  const left = width < 420 ? 100 : 150;
+  const left = width < 420 ? 100 : names;
   const height = rows.length * ROW + 34;
-  const all = rows.flatMap((row) => [row.value, ...(row.interval ?? [])]);
+  const all = [...rows.flatMap((row) => [row.value, ...(row.interval ?? [])]), ...(bound ? [bound.value] : [])];
   const [low, high] = [Math.min(...all), Math.max(...all)];
   const pad = (high - low || Math.abs(high) || 1) * 0.12;
-  const x = scaleLinear([low - pad, high + pad], [left, width - 66]).nice(4);
+  const x = domain
+    ? scaleLinear(domain, [left, width - 66])
+    : scaleLinear([low - pad, high + pad], [left, width - 66]).nice(4);
   const svg = s("svg", {
     class: "chart",
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `${label}. ${rows.map((row) => `${row.name}: ${read(row.value)}${row.interval ? `, from ${read(row.interval[0])} to ${read(row.interval[1])}` : ""}`).join("; ")}.`,
+    "aria-label": `${label}. ${rows.map((row) => `${row.name}: ${read(row.value)}${row.interval ? `, from ${read(row.interval[0])} to ${read(row.interval[1])}` : ""}`).join("; ")}.${bound ? ` ${bound.name}: ${read(bound.value)}.` : ""}`,
   });
   const root = select(svg);
   for (const tick of x.ticks(4))
@@ -28,8 +36,19 @@ export function dots(rows, { label, read }) {
       .attr("x2", x(tick))
       .attr("y1", 4)
       .attr("y2", height - 30);
-  rows.forEach((row, place) => {
-    const y = place * ROW + ROW / 2 + 2;
+  if (bound)
+    root
+      .append("line")
+      .attr("class", "cursor")
+      .attr("x1", x(bound.value))
+      .attr("x2", x(bound.value))
+      .attr("y1", 4)
+      .attr("y2", height - 30)
+      .append("title")
+      .text(`${bound.name}: ${read(bound.value)}`);
+  rows.forEach((row, index) => {
+    const place = row.place ?? index;
+    const y = index * ROW + ROW / 2 + 2;
     const name = row.name.length > left / 7 ? `${row.name.slice(0, Math.floor(left / 7) - 1)}…` : row.name;
     root
       .append("text")
@@ -50,7 +69,7 @@ export function dots(rows, { label, read }) {
         );
     root
       .append("circle")
-      .attr("class", `marker f${place % 8}`)
+      .attr("class", row.hollow ? `hollow s${place % 8}` : `marker f${place % 8}`)
       .attr("cx", x(row.value))
       .attr("cy", y)
       .attr("r", 6);

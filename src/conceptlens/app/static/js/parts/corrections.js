@@ -1,6 +1,6 @@
 /** Corrections: edits that a label can express, saved with a name, for the next training. */
 import { announce } from "../announce.js";
-import { api } from "../api.js";
+import { api, shared } from "../api.js";
 import { target } from "../head.js";
 import { h, put } from "../dom.js";
 import { command } from "./frame.js";
@@ -63,9 +63,10 @@ export function corrections({ run, image, groups, edits, recipe }) {
         h(
           "p",
           {},
-          `${plural(answer.added, "correction")} saved, ${answer.total} in all: `,
+          `${plural(answer.added, "correction")} ${shared ? "noted" : "saved"}, ${answer.total} in all: `,
           h("a", { href: api.correctionsFile(run), download: "corrections.csv" }, "corrections.csv"),
-          ". Train with them:",
+          shared ? ". They are gone when this page is closed: save the table and send it back. " : ". ",
+          "Train with them:",
         ),
         command(`conceptlens train ${recipe} --data.corrections ${answer.file}`),
       );

@@ -1,5 +1,5 @@
 /** Open an image file: by a button, or by dropping it anywhere on the view. It goes to this machine's server only. */
-import { api } from "../api.js";
+import { api, shared } from "../api.js";
 import { h } from "../dom.js";
 import { keepUpload } from "../visit.js";
 
@@ -37,6 +37,7 @@ export function opener(host, { run, onopen, onfail, onstart }) {
     }
   }
 
+  if (shared) return { button: null, veil: null }; // a file that was sent has no model to look at others
   let depth = 0;
   host.addEventListener("dragenter", (event) => {
     event.preventDefault();

@@ -1,40 +1,45 @@
-/** View 1: a card for each run; two or more of them in one table and one plot. */
+/** View 1: a card for each folder of results; two or more models in one table and one plot. */
 import { format, note } from "../address.js";
 import { announce } from "../announce.js";
-import { spark } from "../charts/spark.js";
-import { h, put, whenQuiet } from "../dom.js";
+import { h, put, segment, whenQuiet } from "../dom.js";
 import { saveJSON } from "../download.js";
+import { KINDS } from "../kinds.js";
 import { MEASURES } from "../measures.js";
 import { missing, viewHead } from "../parts/frame.js";
+import { resultCard, runCard } from "../parts/run_card.js";
 import { shortcut } from "../shortcuts.js";
-import { percent, plural, short } from "../words.js";
+import { plural } from "../words.js";
 import { comparison } from "./compare.js";
 
-const STATUS = {
-  done: ["done", ""],
-  running: ["training now", "live"],
-  failed: ["failed", "bad"],
-  broken: ["cannot be read", "bad"],
-};
 const MOST = 8; // as many as can be told apart
 
-/** @param {HTMLElement} host @param {Record<string, string>} params @param {{cards: any[]}} app */
-export async function runsView(host, params, { cards }) {
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {{cards: any[], views: any[]}} app */
+export async function runsView(host, params, { cards, views }) {
   let picked = (params.compare ?? "").split(",").filter((key) => cards.some((card) => card.key === key));
   let words = params.find ?? "";
+  let kind = params.kind ?? "all";
+  const byKey = new Map(cards.map((card) => [card.key, card]));
+  // The trainings of a comparison are many: they are shown when they are asked for.
+  const trainings = (card) => byKey.get(card.within)?.kind === "comparison";
+  const inside = new Map();
+  for (const card of cards.filter(trainings)) inside.set(card.within, (inside.get(card.within) ?? 0) + 1);
+  let of = byKey.has(params.of) ? params.of : null;
   let measure = params.by ?? MEASURES[0].key;
   let stop = () => {};
   const found = () =>
-    cards.filter((card) =>
-      words
-        .toLowerCase()
-        .split(/\s+/)
-        .every((word) =>
-          [card.name, card.method, card.data, card.regulariser, card.encoder, card.status]
-            .join(" ")
-            .toLowerCase()
-            .includes(word),
-        ),
+    cards.filter(
+      (card) =>
+        (of ? card.within === of : words || !trainings(card)) &&
+        (kind === "all" || card.kind === kind) &&
+        words
+          .toLowerCase()
+          .split(/\s+/)
+          .every((word) =>
+            [card.name, card.kind, card.about, card.method, card.data, card.regulariser, card.encoder, card.status]
+              .join(" ")
+              .toLowerCase()
+              .includes(word),
+          ),
     );
 
   const search = h("input", {
@@ -50,6 +55,29 @@ export async function runsView(host, params, { cards }) {
   });
   const countLine = h("span", { class: "note" });
   const grid = h("div", { class: "run-cards" });
+  const only = h("span", { class: "row" });
+  const there = Object.keys(KINDS).filter((each) => cards.some((card) => card.kind === each));
+  const kinds =
+    there.length > 1
+      ? segment(
+          "Kind of result",
+          [["all", "All"], ...there.map((each) => [each, KINDS[each].many])],
+          there.includes(kind) ? kind : "all",
+          (key) => {
+            kind = key;
+            note({ kind: key === "all" ? "" : key });
+            drawCards();
+          },
+        )
+      : null;
+
+  function show(key) {
+    [of, kind] = [key, "all"];
+    note({ of: key, kind: "" });
+    kinds?.set("all");
+    drawCards();
+    announce(key ? `${plural(found().length, "training")} of ${byKey.get(key).name}` : "All results");
+  }
   const compared = h("div", {});
   const downloads = [["Cards of all runs (JSON)", () => saveJSON(cards, "runs")]];
 
@@ -94,10 +122,27 @@ export async function runsView(host, params, { cards }) {
 
   function drawCards() {
     const list = found();
-    countLine.textContent = words ? `${list.length} of ${plural(cards.length, "run")}` : plural(cards.length, "run");
+    countLine.textContent =
+      list.length < cards.length
+        ? `${list.length} of ${plural(cards.length, "result")}`
+        : plural(cards.length, "result");
+    put(
+      only,
+      of
+        ? h(
+            "button",
+            { type: "button", class: "chip", onclick: () => show(null) },
+            `Trainings of ${byKey.get(of).name} ✕`,
+          )
+        : null,
+    );
     put(
       grid,
-      list.map((card) => runCard(card, picked.includes(card.key), toggle)),
+      list.map((card) =>
+        card.kind && card.kind !== "bottleneck"
+          ? resultCard(card, views, inside.get(card.key) ?? 0, () => show(card.key))
+          : runCard(card, views, picked.includes(card.key), toggle),
+      ),
     );
   }
 
@@ -105,11 +150,11 @@ export async function runsView(host, params, { cards }) {
     host,
     viewHead(
       "Runs",
-      "Each card is one trained model: what it learned from, and how well it reads classes and concepts. Tick two or more to compare them.",
+      "Each card is one folder of results. A model says what it learned from, and how well it reads classes and concepts; tick two or more to compare them.",
       { downloads },
     ),
     cards.length
-      ? h("div", { class: "row toolbar" }, search, countLine)
+      ? h("div", { class: "row toolbar" }, search, kinds, only, countLine)
       : missing("No runs yet", "A run is a folder that training writes. This makes one:", "conceptlens demo"),
     compared,
     grid,
@@ -118,107 +163,4 @@ export async function runsView(host, params, { cards }) {
   await drawComparison();
   shortcut("/", "find a run", () => search.focus());
   return { stop: () => stop() };
-}
-
-function runCard(card, picked, toggle) {
-  const [word, kind] = STATUS[card.status] ?? [card.status, ""];
-  const title =
-    card.status === "broken"
-      ? card.name
-      : h("a", { href: format(card.has.includes("model") ? "image" : "training", { run: card.key }) }, card.name);
-  return h(
-    "article",
-    { class: "card run-card", "aria-label": `Run ${card.name}` },
-    h(
-      "header",
-      {},
-      h("h2", {}, title),
-      card.status === "broken"
-        ? null
-        : h(
-            "label",
-            { class: "row pick" },
-            h("input", {
-              type: "checkbox",
-              value: card.key,
-              checked: picked,
-              onchange: (event) => toggle(card.key, event.target.checked),
-              "aria-label": `Compare ${card.name}`,
-            }),
-            "Compare",
-          ),
-      card.status === "done"
-        ? null
-        : h(
-            "span",
-            { class: `tag ${kind}` },
-            card.status === "running" && card.epoch ? `${word}: epoch ${card.epoch} of ${card.epochs ?? "?"}` : word,
-          ),
-    ),
-    card.reason ? h("p", { class: "tag warn" }, card.reason) : null,
-    card.method
-      ? h(
-          "p",
-          { class: "what" },
-          h("span", { class: "strong" }, card.method),
-          card.regulariser && card.regulariser !== "none" ? ` with ${card.regulariser}` : null,
-          ` on ${card.data ?? "?"}`,
-        )
-      : null,
-    card.method
-      ? h(
-          "p",
-          { class: "note" },
-          [card.images && plural(card.images, "image"), card.encoder, card.seed !== null && `seed ${card.seed}`]
-            .filter(Boolean)
-            .join(" · "),
-        )
-      : null,
-    card.bypass ? h("p", { class: "note" }, `Bypass: ${card.bypass}`) : null,
-    card.scores ? scores(card.scores) : null,
-    card.rank?.values?.length > 1
-      ? h(
-          "div",
-          { class: "rank" },
-          h("span", { class: "note" }, "Rank by epoch"),
-          spark(card.rank.values, `${card.rank.name} rank by epoch`),
-          h("span", { class: "num" }, short(card.rank.values.at(-1))),
-        )
-      : null,
-    card.status === "broken"
-      ? null
-      : h(
-          "footer",
-          {},
-          h(
-            "nav",
-            { class: "row links", "aria-label": `Views of ${card.name}` },
-            card.has.includes("model")
-              ? [
-                  h("a", { href: format("image", { run: card.key }) }, "Image"),
-                  h("a", { href: format("what-if", { run: card.key }) }, "What if"),
-                ]
-              : null,
-            h("a", { href: format("training", { run: card.key }) }, "Training"),
-            card.has.includes("model") ? h("a", { href: format("concepts", { run: card.key }) }, "Concepts") : null,
-          ),
-        ),
-  );
-}
-
-function scores(values) {
-  const shown = [
-    ["class.balanced_accuracy", "class", "class balanced accuracy"],
-    ["concept.balanced_accuracy", "concept", "concept balanced accuracy"],
-    ["class.macro_auc", "class AUC", "class AUC"],
-  ];
-  return h(
-    "dl",
-    { class: "scores" },
-    shown
-      .filter(([key]) => values[key] !== undefined)
-      .map(([key, name, full]) =>
-        h("div", { title: `${full}, ${values.split}` }, h("dd", {}, percent(values[key])), h("dt", {}, name)),
-      ),
-  );
 }

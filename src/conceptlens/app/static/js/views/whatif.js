@@ -1,7 +1,7 @@
 /** View 3: set concepts by hand and see the class follow. A linear head is evaluated here; the server confirms it. */
 import { format, here, note } from "../address.js";
 import { announce } from "../announce.js";
-import { api } from "../api.js";
+import { api, shared } from "../api.js";
 import { shares } from "../charts/shares.js";
 import { eachFrame, h, put, whenQuiet } from "../dom.js";
 import { saveCanvas, saveJSON } from "../download.js";
@@ -226,7 +226,18 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
     confirm();
   });
 
+  const announceNow = () => {
+    if (edits.list.length)
+      announce(
+        `${now.said.join(", ")}, ${percent(now.classes.find((each) => each.name === now.said[0])?.probability)}`,
+      );
+  };
+
   const confirm = whenQuiet(async () => {
+    if (shared) {
+      announceNow(); // there is no server to ask
+      return;
+    }
     confirming.abort();
     confirming = new AbortController();
     const sent = edits.list;
@@ -243,10 +254,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
           : "✓ confirmed by the server";
       check.className = `tag ${gap > 1e-3 ? "warn" : "good"}`;
       paint();
-      if (edits.list.length)
-        announce(
-          `${now.said.join(", ")}, ${percent(now.classes.find((each) => each.name === now.said[0])?.probability)}`,
-        );
+      announceNow();
     } catch (error) {
       if (error.name === "AbortError") return;
       check.textContent = error.message;
@@ -302,6 +310,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
   if (head.linear) {
     now = evaluate();
     paint();
+    if (shared) check.textContent = "computed in this page";
   }
   confirm();
   return {

@@ -1,0 +1,137 @@
+"""The figures: pointing against the share of annotated images, the Gaussians before and after, maps of drawn parts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse
+
+from conceptlens.data.shapes import Shapes
+from conceptlens.recipe import ShapesConfig
+
+if TYPE_CHECKING:
+    from tables import Results
+
+mpl.rcParams["svg.hashsalt"] = "conceptlens"  # the same numbers, the same file
+FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
+BLIND = {"blind": "--", "centre": ":"}
+
+
+def sweep(results: "Results", path: Path) -> None:
+    """Pointing and accuracy against the share of annotated images, three seeds."""
+    figure = Figure(figsize=(7.5, 3.2), layout="constrained")
+    near, right = figure.subplots(1, 2)
+    shown = False
+    for axes, words, read in ((near, "pointing within one patch", _pointing), (right, "top-1", _accuracy)):
+        x, y, low = [], [], []
+        for fraction in FRACTIONS:
+            rows = (
+                results.rows.get(("table2", "cub-full", "no_bbox_spatial_prior"), [])
+                if fraction == 1
+                else results.rows.get(("sweep", "cub-full", f"no_bbox_spatial_prior {fraction:g}"), [])
+            )
+            if rows:
+                values = [read(row) for row in rows]
+                x.append(100 * fraction)
+                y.append(float(np.mean(values)))
+                low.append(float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
+        if x:
+            axes.errorbar(x, y, yerr=low, marker="o", markersize=4, capsize=3, color="#2a6f97", label="Gaussian prior")
+            shown = True
+        axes.set_xscale("log")
+        axes.set_xlabel("annotated training images, %")
+        axes.set_ylabel(words)
+    for condition, colour in (("no_bbox_pca", "#bc4749"), ("no_bbox_no_kp", "#6a994e")):
+        rows = results.rows.get(("table2", "cub-full", condition), [])
+        if rows:
+            words = "points of every image" if condition == "no_bbox_pca" else "neither prior nor points"
+            near.axhline(np.mean([_pointing(row) for row in rows]), color=colour, label=words)
+            right.axhline(np.mean([_accuracy(row) for row in rows]), color=colour)
+    for name, line in BLIND.items():
+        found = results.blind.get("cub-full", {}).get(name)
+        if found:
+            words = "blind: peak at the mean point" if name == "blind" else "blind: the middle"
+            near.axhline(found["pairs"]["pointing_patch"], color="#555", linestyle=line, label=words)
+    if shown:
+        near.legend(fontsize=7)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _pointing(row: dict[str, Any]) -> float:
+    return float(row["test"]["places"]["pairs"]["pointing_patch"])
+
+
+def _accuracy(row: dict[str, Any]) -> float:
+    return float(row["test"]["top1"])
+
+
+def ellipses(results: "Results", path: Path) -> None:
+    """One standard deviation of each part's Gaussian, dashed where it began."""
+    chosen = [
+        (words, rows[0])
+        for words, key in (
+            ("as the paper", ("table2", "cub-full", "no_bbox_spatial_prior")),
+            ("cut to the box", ("table2", "cub-box", "spatial_prior")),
+            ("any ellipse", ("beyond", "cub-full", "full")),
+        )
+        if (rows := [row for row in results.rows.get(key, []) if "prior" in row])
+    ]
+    if not chosen:
+        return
+    figure = Figure(figsize=(3.4 * len(chosen), 3.5), layout="constrained")
+    colours = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
+    for axes, (words, row) in zip(np.atleast_1d(figure.subplots(1, len(chosen))), chosen, strict=True):
+        prior = row["prior"]
+        for at, part in enumerate(prior["parts"]):
+            mean, start = prior["means"][at], prior["start_means"][at]
+            first = prior["start_scale"][at]
+            axes.add_patch(
+                _ellipse(start, np.diag(np.square(first)), edgecolor=colours[at], linestyle="--", linewidth=0.6)
+            )
+            axes.add_patch(_ellipse(mean, np.array(prior["covariances"][at]), edgecolor=colours[at], linewidth=1.4))
+            axes.plot([start[1], mean[1]], [start[0], mean[0]], color=colours[at], linewidth=0.8)
+            axes.annotate(part, (mean[1], mean[0]), color=colours[at], fontsize=7, ha="center", va="center")
+        side = {144: 18, 256: 32}.get(256 if "256" in row["bank"] else 144, 18)
+        axes.set(xlim=(0, side), ylim=(side, 0), aspect="equal", title=words)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _ellipse(mean: Sequence[float], covariance: Any, **look: Any) -> Ellipse:
+    """One standard deviation; rows are y."""
+    values, vectors = np.linalg.eigh(np.asarray(covariance)[::-1, ::-1])
+    angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
+    width, height = 2 * np.sqrt(values[::-1])
+    return Ellipse((mean[1], mean[0]), width, height, angle=angle, fill=False, **look)
+
+
+def panel(folder: Path, path: Path) -> None:
+    """Drawn creatures and where each part's attention lies, with the gate."""
+    file = folder / "maps" / "table3-joint-shapes-0.npz"
+    if not file.exists():
+        return
+    held = np.load(file, allow_pickle=False)
+    source, parts, grid = Shapes(ShapesConfig()), held["parts"].tolist(), tuple(held["grid"].tolist())
+    few = min(5, len(held["rows"]))
+    figure = Figure(figsize=(1.3 * (len(parts) + 2), 1.4 * few), layout="constrained")
+    for line, axes in enumerate(np.atleast_2d(figure.subplots(few, len(parts) + 2))):
+        image = np.asarray(source.read(int(held["rows"][line])))
+        maps = [held["gate"][line], *held["attention"][line]]
+        for place, (each, words) in enumerate(zip(axes, ["image", "gate", *parts], strict=True)):
+            each.imshow(image)
+            if place:
+                shown = maps[place - 1].astype(np.float32).reshape(grid)
+                height, width = image.shape[:2]
+                each.imshow(
+                    shown / shown.max(),
+                    cmap="inferno",
+                    alpha=0.65,
+                    extent=(0, width, height, 0),
+                    interpolation="nearest",
+                )
+            each.set_axis_off()
+            if not line:
+                each.set_title(words, fontsize=9)
+    figure.savefig(path, dpi=80, pil_kwargs={"quality": 80})

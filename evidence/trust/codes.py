@@ -1,0 +1,80 @@
+"""Is a dormant code a bad concept? Codes of runs, the concept that each is matched with, and how that one is read.
+
+The paper's Appendix K.3 takes a prototype that few patches are assigned to for a sign that its concept is not visible.
+Here the match is computed (Hungarian method, with its p-value), and on drawn creatures some concepts are invisible by
+construction: labels that are drawn at random and leave no trace in the image.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from results import Results, short
+from train import SHAPES, TUNE, TUNED, train
+
+from conceptlens.audit.document import Audit
+from conceptlens.audit.run import audit_run
+from conceptlens.recipe.parse import merge
+
+INVISIBLE = 6
+
+
+def measure(path: Path, out: Path) -> dict[str, Any]:
+    audit_run(path, out=out)
+    audit = Audit.read(out / "audit.json")
+    book = audit.codebook
+    if book is None:
+        return {"refused": audit.no_codebook}
+    by_name = {each.concept: each for each in audit.concepts}
+    share = {each.code: short(each.share.value, 6) for each in book.prototypes}
+    return {
+        "data": audit.data,
+        "images": audit.images,
+        "codes": book.codes,
+        "even_share": short(book.even_share, 6),
+        "perplexity": short(book.perplexity),
+        "dormant": [each.code for each in book.prototypes if "dormant" in each.kinds],
+        "says": book.dormant_and_bad,
+        "concepts": {
+            each.concept: {
+                "auc": short(each.auc),
+                "holds": short(each.holds),
+                "influence": short(each.influence),
+                "kinds": each.kinds,
+            }
+            for each in audit.concepts
+        },
+        "matchings": {
+            matching.kind: {
+                "p": matching.p,
+                "matches": [
+                    {
+                        "code": each.code,
+                        "concept": each.concept,
+                        "share": share[each.code],
+                        "p": short(each.p),
+                        "sure": each.sure,
+                    }
+                    for each in matching.matches
+                    if each.concept in by_name
+                ],
+            }
+            for matching in book.matchings
+        },
+    }
+
+
+def run(work: Path, seeds: int, seconds: float, runs: list[Path]) -> None:
+    """Runs with planted invisible concepts, and others that are there."""
+    until, results = time.monotonic() + seconds, Results("codes.json", seconds)
+    others = {path.name: path for path in runs}
+    for name in results.missing(others):
+        results.put(name, measure(others[name], work / "audits" / name))
+    names = [f"invisible {seed}" for seed in range(seeds)]
+    for seed, name in enumerate(names):
+        if name in results.rows or time.monotonic() > until:
+            continue
+        planted = {"data": {"shapes": {"invisible": INVISIBLE}}, "encoder": {"store": "run"}, "seed": seed}
+        out = work / "invisible" / f"ivq-s{seed}"
+        train(merge(merge(merge(SHAPES, TUNE), TUNED["IVQ"]), planted), out)
+        results.put(name, measure(out, work / "audits" / name))

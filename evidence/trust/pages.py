@@ -1,0 +1,228 @@
+"""The tables of this folder's page, between their markers."""
+
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from figures import BEYOND, GAINED, accused, by_label, mean, rows
+from results import HERE
+
+from conceptlens.files import read_json, write_text
+
+PRUNED, WRONG, YARDSTICK = (
+    "accuracy at NEC 5, own head pruned",
+    "accuracy with half of the concepts wrong",
+    "of a bottleneck of labels, half of them wrong",
+)
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    if not lines:
+        return "Not yet run."
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *lines])
+
+
+def spread(values: Sequence[float | None], digits: int = 3) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    more = f" ± {statistics.stdev(known):.{digits}f}" if len(known) > 1 else ""
+    return f"{statistics.mean(known):.{digits}f}{more}"
+
+
+def value(row: dict[str, Any], name: str) -> float | None:
+    found = row["findings"].get(name)
+    return None if found is None or found["value"] is None else found["value"][0]
+
+
+def alarms() -> str:
+    lines = [[name, str(of), f"{hit / of:.1%}"] for name, (hit, of) in accused().items()]
+    return table(["world", "draws", "accused"], lines)
+
+
+def leakage(file: str) -> Callable[[], str]:
+    def make() -> str:
+        found, lines = by_label(file), []
+        for label in sorted(found, key=lambda each: -mean(found[each], GAINED)):
+            members = found[label]
+            lines.append(
+                [
+                    label,
+                    str(len(members)),
+                    spread([value(row, "accuracy of the model") for row in members]),
+                    spread([value(row, "class from true labels (ceiling)") for row in members]),
+                    spread([row["concept_accuracy"] for row in members]),
+                    spread([row["findings"][GAINED]["excess"][0] for row in members]),
+                    spread([row["findings"][BEYOND]["excess"][0] for row in members]),
+                    ", ".join(f"{row['certain_concepts']}" for row in members) + f" of {members[0]['concepts']}",
+                    f"{sum(bool(row['leaks']) for row in members)} of {len(members)}",
+                    members[0]["bypass"] or "–",
+                ]
+            )
+        head = [
+            "method",
+            "seeds",
+            "class accuracy",
+            "labels → class",
+            "concept bal. acc.",
+            "gained by the head beyond labels",
+        ]
+        return table([*head, "nats beyond its label, mean", "certain concepts", "leaks", "bypass"], lines)
+
+    return make
+
+
+def use(file: str) -> Callable[[], str]:
+    def make() -> str:
+        found, lines = by_label(file), []
+        for label in sorted(found):
+            members = found[label]
+            ends = [row["interventions"]["right"]["chance"] for row in members]
+            lines.append(
+                [
+                    label,
+                    spread([value(row, "accuracy of the model") for row in members]),
+                    spread([value(row, PRUNED) for row in members]),
+                    spread([value(row, "accuracy along the sparse path, mean") for row in members]),
+                    spread([value(row, "accuracy of random mixtures at NEC 5") for row in members]),
+                    spread([value(row, WRONG) for row in members]),
+                    spread([value(row, YARDSTICK) for row in members]),
+                    spread([each[-1] for each in ends]),
+                    spread([row["interventions"]["flips"] for row in members], 1),
+                ]
+            )
+        head = ["method", "full head", "NEC 5, pruned (Table 8)", "sparse path 5–30", "random mixtures, NEC 5"]
+        return table([*head, "half wrong", "labels, half wrong", "all corrected", "answers to flip"], lines)
+
+    return make
+
+
+def counterfactuals() -> str:
+    lines = []
+    for label, members in sorted(by_label("blood.json").items()):
+        tests = [test for row in members for test in row["interventions"]["counterfactuals"]]
+        if not tests:
+            lines.append([label, "no image surer than 0.9", "", "", ""])
+            continue
+        start = [test["rows"][0][1][0] for test in tests]
+        end = [test["rows"][-1][1][0] for test in tests]
+        change = [test["rows"][-1][2][0] for test in tests]
+        others = [test["random"][0] for test in tests if test["random"] is not None]
+        lines.append(
+            [
+                label,
+                str(sum(test["images"] for test in tests)),
+                *(spread(each) for each in (start, end, change, others)),
+            ]
+        )
+    head = ["method", "images", "P before", "P after, two groups at other classes' means", "relative change"]
+    return table([*head, "two other groups at random"], [[*line, ""][:6] for line in lines])
+
+
+def maps() -> str:
+    lines = []
+    for name, row in rows("maps.json").items():
+        for target, one in row["targets"].items():
+            for kind in ("own", "gradcam"):
+                if kind not in one["maps"]:
+                    continue
+                found, blob, blind = one["maps"][kind], one["maps"]["blob"], one["maps"]["blind"]
+                against = one["against"].get(f"{kind} - blob", [None] * 3)
+                lines.append(
+                    [
+                        name, target, kind, str(row["images"]), _three(found["energy"]), _one(blob["energy"]),
+                        _one(blind["energy"]), _one(one["maps"]["uniform"]["energy"]), _three(against),
+                        _one(found["pointing"]),
+                    ]
+                )  # fmt: skip
+    head = [
+        "data, method, seed",
+        "region",
+        "map",
+        "images",
+        "energy",
+        "blob",
+        "blind",
+        "uniform",
+        "map − blob",
+        "pointing",
+    ]
+    return table(head, lines)
+
+
+def faithfulness() -> str:
+    lines = []
+    for name, row in {**rows("maps.json"), **rows("regularisers.json")}.items():
+        found = row["faithfulness"]
+        for kind in ("own", "gradcam"):
+            if kind not in found["curves"]:
+                continue
+            against = found["against_random"][kind]
+            wins = found["occlusion"].get("wins")
+            lines.append(
+                [
+                    name, kind, str(found["images"]), _three(against["insertion"]), _three(against["deletion"]),
+                    "–" if wins is None else _three(wins), _one(found["stability"][kind]),
+                    _one(found["other_image"][kind]), _one(found["randomised"][kind]),
+                ]
+            )  # fmt: skip
+    head = ["run", "map", "images", "insertion − random", "deletion − random", "own part moves it more", "stability"]
+    return table([*head, "another image", "shuffled weights"], lines)
+
+
+def refine() -> str:
+    if not (HERE / "refine.json").exists():
+        return "Not yet run."
+    found = read_json(HERE / "refine.json")
+    lines = [
+        [
+            row["name"],
+            *(_estimate(row["values"].get(side)) for side in ("before", "after", "control")),
+            *(f"{_estimate(each['estimate'])}, p = {each['p']:.2f}" for each in row["contrasts"]),
+        ]
+        for row in found["rows"]
+    ]
+    return table(
+        ["measure", "before", "after", "random concept", "after − before", "random − before", "after − random"], lines
+    )
+
+
+def _estimate(each: dict[str, Any] | None) -> str:
+    return "–" if each is None else _three([each["value"], *(each["interval"] or [None, None])])
+
+
+def _one(estimate: Sequence[float | None]) -> str:
+    return "–" if estimate[0] is None else f"{estimate[0]:.3f}"
+
+
+def _three(estimate: Sequence[float | None]) -> str:
+    if estimate[0] is None or estimate[1] is None:
+        return _one(estimate)
+    return f"{estimate[0]:.3f} [{estimate[1]:.3f}, {estimate[2]:.3f}]"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "alarms": alarms,
+    "leakage-blood": leakage("blood.json"),
+    "leakage-shapes": leakage("shapes.json"),
+    "leakage-full": leakage("full.json"),
+    "use-blood": use("blood.json"),
+    "use-shapes": use("shapes.json"),
+    "counterfactuals": counterfactuals,
+    "maps": maps,
+    "faithfulness": faithfulness,
+    "refine": refine,
+}
+
+
+def run() -> None:
+    path = HERE / "README.md"
+    if not path.exists():
+        return
+
+    def fill(match: re.Match[str]) -> str:
+        return f"<!-- table {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+
+    text = path.read_text("utf-8")
+    write_text(path, re.sub(r"<!-- table ([\w-]+) -->.*?<!-- end -->", fill, text, flags=re.DOTALL))

@@ -1,0 +1,31 @@
+"""The demo as one small file for the documentation: `docs/examples/demo-tour.html`.
+
+    python scripts/tour.py                  # of runs/demo, which `make demo` trains
+    python scripts/tour.py runs/mine --out mine.html
+
+It is what `conceptlens report runs/demo --share FILE --images 40 --limit 2` writes. Needs the extra `page`.
+"""
+
+import argparse
+from pathlib import Path
+
+import conceptlens as cl
+from conceptlens.errors import UserError
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES, LIMIT = 40, 2_000_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, nargs="?", default=ROOT / "runs" / "demo")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "examples" / "demo-tour.html")
+    options = parser.parse_args()
+    try:
+        print(cl.api.share(options.run, options.out, images=IMAGES, limit=LIMIT).text())
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

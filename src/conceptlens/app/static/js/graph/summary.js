@@ -1,0 +1,60 @@
+/** What a graph is of, and how far to trust it: what stands beside it while no node is open. */
+import { h } from "../dom.js";
+import { card as box } from "../parts/frame.js";
+import { count, percent, plural } from "../words.js";
+
+/** @param {any} answer @param {(number: number) => string} image the address of an image */
+export function summary(answer, image) {
+  const found = answer.completeness;
+  return box(
+    "What this is",
+    { note: "Click a node, or find one, to see its samples." },
+    h(
+      "dl",
+      { class: "facts" },
+      h("dt", {}, "Model"),
+      h("dd", {}, answer.model),
+      h("dt", {}, "Images"),
+      h("dd", {}, plural(answer.images, "image")),
+      h("dt", {}, "Path, target"),
+      h("dd", {}, `${answer.path}, ${answer.target}`),
+      h("dt", {}, "Completeness"),
+      h(
+        "dd",
+        {},
+        `sums miss what they must add up to by ${percent(found.mean, 2)} on average, ${percent(found.worst)} at worst`,
+      ),
+    ),
+    answer.examples.length
+      ? h(
+          "ul",
+          { class: "graph-faces" },
+          answer.examples.map(({ number, name }) =>
+            h("li", {}, h("img", { class: "face", src: image(number), alt: name, title: name, loading: "lazy" })),
+          ),
+        )
+      : null,
+    h("h3", {}, "Unexplained, by layer"),
+    h(
+      "ul",
+      { class: "shares" },
+      [...answer.rows].reverse().map((row) =>
+        h(
+          "li",
+          { title: `${row.layer}: relative l2 ${row.relative_l2.toFixed(2)}, ${count(row.concepts)} concepts` },
+          h("span", { class: "name" }, row.layer),
+          h(
+            "span",
+            { class: "track", "aria-hidden": "true" },
+            h("span", {
+              class: "bar-fill neutral",
+              style: { width: `${Math.min(100, 100 * Math.abs(row.error_share))}%` },
+            }),
+          ),
+          h("span", { class: "num" }, percent(row.error_share, 0)),
+        ),
+      ),
+    ),
+    h("p", { class: "note" }, "The share of what a layer does to the outputs that its concepts do not rebuild."),
+  );
+}

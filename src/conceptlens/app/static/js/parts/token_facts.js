@@ -1,0 +1,98 @@
+/** One token of an image: its number, how important it is, which codes are nearest, and whose set it is in. */
+import { h } from "../dom.js";
+import { percent, plural } from "../words.js";
+import { codeColour } from "./token_grid.js";
+
+const SHOWN = 8; // concepts
+
+/** How often each concept's set holds each token. @returns {Map<number, Array<{concept: string, count: number, images: number}>>} */
+export function membership(sets) {
+  const found = new Map();
+  for (const each of sets ?? [])
+    each.tokens.forEach((token, place) => {
+      if (!found.has(token)) found.set(token, []);
+      found.get(token).push({ concept: each.concept, count: each.counts[place], images: each.images, n: each.n });
+    });
+  return found;
+}
+
+/**
+ * @param {{reading: any, cell: number, columns: number, heat: any, concept: string, member: Map<number, any[]>, ontoken: (token: number) => void}} options
+ */
+export function tokenFacts({ reading, cell, columns, heat, concept, member, ontoken }) {
+  const tokens = reading.tokens.flat();
+  const token = tokens[cell];
+  const same = tokens.filter((each) => each === token).length;
+  const near = reading.near[token] ?? [];
+  const held = [...(member.get(token) ?? [])].sort((a, b) => b.count / b.images - a.count / a.images);
+  const most = Math.max(...held.map((each) => each.count / each.images), 0);
+  const dot = (code) => h("span", { class: "dot", style: { background: codeColour(code) } });
+  return h(
+    "div",
+    { class: "token-facts" },
+    h("p", { class: "token-name" }, dot(token), h("b", {}, `Token ${token}`), " ", where(cell, columns)),
+    h(
+      "dl",
+      { class: "facts" },
+      h("dt", {}, "In this image"),
+      h("dd", {}, plural(same, "place")),
+      h("dt", {}, "Importance"),
+      h("dd", {}, heat ? rankWords(heat.levels, cell, concept) : "not known for this concept"),
+      h("dt", {}, "Nearest codes"),
+      h(
+        "dd",
+        {},
+        near.length
+          ? near.map((each) =>
+              h(
+                "button",
+                {
+                  type: "button",
+                  class: "chip small",
+                  title: `distance ${each.distance}`,
+                  "aria-label": `Show token ${each.code}, at a distance of ${each.distance}`,
+                  onclick: () => ontoken(each.code),
+                },
+                dot(each.code),
+                `${each.code}`,
+              ),
+            )
+          : "not written",
+      ),
+    ),
+    h("h3", {}, "In the concepts' sets: times an image"),
+    held.length
+      ? h(
+          "ul",
+          { class: "shares", "aria-label": `Sets that hold token ${token}` },
+          held.slice(0, SHOWN).map((each) =>
+            h(
+              "li",
+              { title: `among the ${each.n} most important tokens ${each.count} times in ${each.images} images` },
+              h("span", { class: "name" }, each.concept),
+              h(
+                "span",
+                { class: "track" },
+                h("span", {
+                  class: "bar-fill",
+                  style: { width: `${(100 * each.count) / each.images / most}%` },
+                }),
+              ),
+              h("span", { class: "num" }, `${(each.count / each.images).toFixed(2)}×`),
+            ),
+          ),
+          held.length > SHOWN ? h("li", { class: "note" }, `and ${held.length - SHOWN} more`) : null,
+        )
+      : h("p", { class: "note" }, "In none of them."),
+  );
+}
+
+export const where = (cell, columns) =>
+  h("span", { class: "note" }, `row ${Math.floor(cell / columns) + 1}, column ${(cell % columns) + 1}`);
+
+/** "63% of the most, 4th of 256 for Basophil". */
+export function rankWords(levels, cell, concept) {
+  const size = Math.abs(levels[cell]);
+  const above = levels.filter((each) => Math.abs(each) > size).length;
+  return `${percent(size / 255, 0)} of the most, number ${above + 1} of ${levels.length} for ${concept}`;
+}

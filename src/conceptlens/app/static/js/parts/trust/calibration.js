@@ -1,0 +1,89 @@
+/** Is it right as often as it says? Reliability diagrams of class and concepts, from `trust/failures.json`. */
+import { beyond, reliability } from "../../charts/reliability.js";
+import { choice, h } from "../../dom.js";
+import { card, missing } from "../frame.js";
+import { count, known, percent, plural } from "../../words.js";
+import { good, line, more, p, table, verdictLine } from "./words.js";
+import { ofCalibration } from "./verdicts.js";
+
+export function calibration(found, { state, set, commands }) {
+  const concepts = found.concept_calibration ?? [];
+  const chosen = concepts.find((each) => each.question === state.question) ?? concepts[0];
+  if (!found.calibration.points?.length)
+    return [
+      verdictLine(ofCalibration(found)),
+      missing(
+        "No diagram",
+        "This audit was made by an older version, which kept no bins. Audit the run again:",
+        commands.audit,
+      ),
+    ];
+  return [
+    verdictLine(ofCalibration(found)),
+    h(
+      "div",
+      { class: "charts" },
+      diagram("The class", found.calibration, null),
+      chosen
+        ? diagram(
+            "The concepts",
+            chosen,
+            choice(
+              "Concept",
+              concepts.map((each) => [each.question, each.question]),
+              chosen.question,
+              (key) => set({ question: key === concepts[0].question ? "" : key }),
+            ),
+          )
+        : card("The concepts", {}, h("p", { class: "note" }, "This method reads no concepts.")),
+    ),
+    concepts.length > 1 ? every(concepts) : null,
+  ];
+}
+
+function diagram(title, found, tools) {
+  const outside = found.points.filter(beyond).length;
+  const judged = found.points.some((point) => point.between);
+  return card(
+    title,
+    {
+      tools,
+      note: `${count(found.answers)} answers in ${plural(found.points.length, "bin")} of equally many, least sure first.`,
+    },
+    reliability(found.points, { label: `Calibration: ${found.question}` }),
+    h(
+      "p",
+      {},
+      `${percent(found.confidence)} sure on average, right in ${percent(found.right)}. Calibration error ${percent(found.error)}`,
+      known(found.by_chance) ? `, ${percent(found.by_chance)} by chance alone (p = ${p(found.p)})` : "",
+      ". ",
+      judged ? `${plural(outside, "bin lies", "bins lie")} beyond what chance allows.` : "",
+    ),
+    good("points in their grey bars, along the dashed line. Below it the model is too sure, above it too modest."),
+  );
+}
+
+function every(concepts) {
+  const order = [...concepts.slice(1)].sort((a, b) => b.error - a.error);
+  return card(
+    "Every concept",
+    { note: "Worst first. A small error that chance alone would give is none." },
+    more(
+      `${plural(order.length, "concept group")} in numbers`,
+      table(
+        "Calibration of every concept",
+        ["Concept", "Sure", "Right", "Error", "By chance", "p"],
+        order.map((each) =>
+          line(
+            each.question,
+            h("td", { class: "num" }, percent(each.confidence)),
+            h("td", { class: "num" }, percent(each.right)),
+            h("td", { class: "num" }, percent(each.error)),
+            h("td", { class: "num" }, percent(each.by_chance)),
+            h("td", { class: "num" }, p(each.p)),
+          ),
+        ),
+      ),
+    ),
+  );
+}

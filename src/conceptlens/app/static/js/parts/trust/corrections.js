@@ -1,0 +1,267 @@
+/** Interventions: what a person's corrections, right and wrong, do to the class. From `trust/interventions.json`. */
+import { curves, span } from "../../charts/curves.js";
+import { rows } from "../../charts/rows.js";
+import { choice, h } from "../../dom.js";
+import { card } from "../frame.js";
+import { count, known, percent, plural, short, signed } from "../../words.js";
+import { cell, facts, good, line, more, pointAxis, points, table, verdictLine } from "./words.js";
+import { ofInterventions } from "./verdicts.js";
+
+const SHOWN = 24; // single corrections in the figure
+
+/** @param {any} found @param {{state: Record<string, string>, set: (changes: object) => void}} view */
+export function corrections(found, { state, set }) {
+  const policies = found.curves.map((each) => each.policy);
+  const order = policies.includes(state.order) ? state.order : "";
+  return [
+    verdictLine(ofInterventions(found)),
+    facts([
+      ["With nothing corrected", percent(found.start.value), `${count(found.images)} ${found.split} images`],
+      ["Label → class ceiling", percent(found.ceiling.value), "what the true concepts alone allow"],
+      ["Room for corrections", points(found.headroom.value), "without room no correction can help"],
+    ]),
+    found.notes.map((each) => h("p", { class: "notice" }, each)),
+    found.curves.length
+      ? [
+          h(
+            "div",
+            { class: "row toolbar" },
+            choice(
+              "Order of correction",
+              [["", "all orders"], ...policies.map((each) => [each, ABOUT_ORDER[each] ?? each])],
+              order,
+              (key) => set({ order: key }),
+            ),
+          ),
+          h("div", { class: "charts" }, ...bothWays(found, order)),
+          numbers(found),
+        ]
+      : null,
+    h("div", { class: "charts" }, alone(found), counterfactuals(found), flips(found), ask(found)),
+  ];
+}
+
+const ABOUT_ORDER = {
+  chance: "chance: in any order",
+  uncertainty: "uncertainty: what it is least sure of first",
+  influence: "influence: what moves the class most first",
+  "expected gain": "expected gain: what would settle the class first",
+};
+
+function bothWays(found, order) {
+  const shown = found.curves
+    .map((each, place) => ({ ...each, place }))
+    .filter((each) => !order || each.policy === order);
+  const series = (key) =>
+    shown.map((each) => ({
+      name: each.policy,
+      place: each.place,
+      points: each[key].map((estimate, step) => [step, estimate.value, estimate.interval]),
+    }));
+  const bounds = [
+    { name: "label → class ceiling", value: found.ceiling.value },
+    { name: "nothing corrected", value: found.start.value, faint: true },
+  ];
+  // One scale for both, so that what a wrong word costs can be held against what a right one is worth.
+  const [low, high] = span(
+    [...series("points"), ...series("wrong")],
+    bounds.filter((each) => known(each.value)),
+  );
+  const options = { x: `${found.by} corrected`, bounds, domain: [Math.max(0, low), Math.min(1, high)] };
+  return [
+    card(
+      "Right corrections",
+      { note: "Class accuracy as a person who knows corrects one after the other. Bands are 95% intervals." },
+      curves(series("points"), { ...options, label: "Class accuracy with right corrections" }),
+      good(
+        "the curve climbs to the dashed line. One that falls says that the class is read from something else than what the concepts are called.",
+      ),
+    ),
+    card(
+      "Wrong corrections",
+      { note: "The same, with every answer wrong: what a careless or mistaken word costs." },
+      curves(series("wrong"), {
+        ...options,
+        x: `${found.by} set to a wrong answer`,
+        label: "Class accuracy with wrong corrections",
+      }),
+      good(
+        "it falls, since a class that is decided by its concepts follows them. One that stays up with every concept wrong is decided elsewhere.",
+      ),
+    ),
+  ];
+}
+
+function numbers(found) {
+  return card(
+    "The orders compared",
+    { note: "Area: mean accuracy over all steps. Gain: that area above the start." },
+    table(
+      "Orders of correction",
+      ["Order", "All corrected", "Area", "Gain", "All wrong", "Area, wrong"],
+      found.curves.map((each) =>
+        line(
+          [each.policy, each.note ? h("small", { class: "note" }, ` ${each.note}`) : null],
+          cell(each.points.at(-1)),
+          cell(each.area),
+          cell(each.gain, points),
+          cell(each.wrong.at(-1)),
+          cell(each.wrong_area),
+        ),
+      ),
+    ),
+    good("much accuracy early. An order is worth its questions if its area lies above that of chance."),
+  );
+}
+
+function alone(found) {
+  if (!found.alone.length) return null;
+  const order = [...found.alone].sort((a, b) => (b.corrected.value ?? 0) - (a.corrected.value ?? 0));
+  const few = order.length > SHOWN ? [...order.slice(0, SHOWN / 2), ...order.slice(-SHOWN / 2)] : order;
+  return card(
+    "One at a time",
+    {
+      note: `Change of accuracy when only this one is corrected, or spoilt${few.length < order.length ? `: the ${SHOWN / 2} best and worst of ${order.length}` : ""}.`,
+    },
+    rows(
+      few.map((each) => ({
+        name: each.unit,
+        marks: [
+          { ...each.corrected, kind: 0 },
+          { ...each.wrong, kind: 1 },
+        ],
+      })),
+      {
+        label: "Change of accuracy by one correction",
+        kinds: ["corrected", "set to a wrong answer"],
+        bounds: [
+          { name: "no change", value: 0, faint: true },
+          { name: "room to the ceiling", value: found.headroom.value },
+        ],
+        read: points,
+        axis: pointAxis,
+      },
+    ),
+    good("corrections to the right of 0, wrong answers to the left. Both at 0: nothing hangs on this concept."),
+  );
+}
+
+/** A change relative to what was. */
+const change = (value, digits = 1) => (known(value) ? `${signed(100 * value, digits)}%` : "–");
+
+function counterfactuals(found) {
+  const tests = found.counterfactuals.filter((each) => each.rows.length > 1);
+  if (!tests.length) return null;
+  return card(
+    "If its concepts were another class's",
+    {
+      note: `Of images that are surely a class (above ${percent(tests[0].threshold, 0)}), the concepts that matter most take the mean scores of ${tests[0].instead}; how far the probability of the class falls.`,
+    },
+    rows(
+      tests.map((each) => ({
+        name: each.of,
+        marks: [
+          { ...each.rows.at(-1).relative_change, kind: 0 },
+          ...(each.random ? [{ ...each.random.relative_change, kind: 1 }] : []),
+        ],
+      })),
+      {
+        label: "Relative change of the probability of a class",
+        kinds: ["the concepts that matter most", "as many others at random"],
+        bounds: [{ name: "no change", value: 0, faint: true }],
+        read: change,
+        axis: (value) => `${pointAxis(value)}%`,
+      },
+    ),
+    good("a large fall, and a far larger one than with as many other concepts chosen at random."),
+    more(
+      "In numbers",
+      table(
+        "Counterfactual test",
+        ["Class", "Images", ["Concepts"], "Probability", "Change"],
+        tests.flatMap((each) =>
+          [...each.rows, ...(each.random ? [each.random] : [])].map((row, place) =>
+            line(
+              place ? "" : each.of,
+              h("td", { class: "num" }, place ? "" : count(each.images)),
+              h("td", {}, row === each.random ? "others at random" : row.intervene_on.join(", ") || "none"),
+              cell(row.probability),
+              cell(row.relative_change, change),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function flips(found) {
+  if (!found.flips) return null;
+  const sizes = Object.entries(found.flips.sizes).map(([size, images]) => [Number(size), images]);
+  const top = Math.max(1, ...sizes.map((each) => each[1]));
+  return card(
+    "Answers that must change to flip the class",
+    {
+      note: `${found.flips.median === null ? "" : `Half of the decisions flip with ${found.flips.median} or fewer. `}${found.flips.kind === "exact" ? "Exact: no smaller set exists." : "Found step by step; smaller sets may exist."}`,
+    },
+    h(
+      "ul",
+      { class: "shares", "aria-label": "Images by the number of answers that must change" },
+      [...sizes, ...(found.flips.cannot ? [["never", found.flips.cannot]] : [])].map(([size, images]) =>
+        h(
+          "li",
+          {},
+          h("span", { class: "name" }, size === "never" ? "none flips it" : plural(size, "answer")),
+          h("span", { class: "track" }, h("span", { class: "bar-fill", style: { width: `${(100 * images) / top}%` } })),
+          h("span", { class: "num" }, count(images)),
+        ),
+      ),
+    ),
+    good("a few. One answer says that a class hangs on a single concept; very many, that no concept counts by itself."),
+    found.flips.examples.length
+      ? more(
+          "Examples",
+          h(
+            "ul",
+            { class: "plain" },
+            found.flips.examples
+              .slice(0, 6)
+              .map((each) =>
+                h(
+                  "li",
+                  {},
+                  h("code", {}, each.image),
+                  each.edits
+                    ? ` ${each.before} → ${each.after} with ${each.edits.map((edit) => `${edit.group} = ${edit.answer}`).join(", ")}`
+                    : ` stays ${each.before} whatever is changed`,
+                ),
+              ),
+          ),
+        )
+      : null,
+  );
+}
+
+function ask(found) {
+  const asked = found.ask.filter((each) => each.ask.length);
+  if (!asked.length) return null;
+  return card(
+    "What to ask a person next",
+    { note: "For the least sure images: the concept whose answer would settle the class most, in nats." },
+    table(
+      "Questions",
+      ["Image", ["It says"], ["Ask about"], "Settles"],
+      asked
+        .slice(0, 8)
+        .map((each) =>
+          line(
+            h("span", { class: "break" }, each.image),
+            h("td", {}, each.said),
+            h("td", {}, each.ask[0].unit),
+            h("td", { class: "num" }, short(each.ask[0].expected_gain)),
+          ),
+        ),
+    ),
+    good("a first question that settles clearly more than 0: one answer from a person is then worth asking for."),
+  );
+}

@@ -1,0 +1,133 @@
+/** Leakage and use: does the class come through what the concepts say? From `trust/leakage.json`. */
+import { curves } from "../../charts/curves.js";
+import { rows } from "../../charts/rows.js";
+import { h } from "../../dom.js";
+import { card } from "../frame.js";
+import { count, fixed, known } from "../../words.js";
+import { cell, good, line, more, p, reading, table, verdictLine, verdictTag } from "./words.js";
+import { ofLeakage } from "./verdicts.js";
+
+const SHOWN = 12; // concepts in the figure
+const CEILING = "class from true labels (ceiling)";
+const WORDS = { bad: "leakage", good: "no leakage found", plain: "cannot be told" };
+
+export function leakage(found) {
+  const said = ofLeakage(found);
+  return [
+    verdictLine(said, WORDS[said.verdict]),
+    h("div", { class: "charts" }, accuracies(found), concepts(found), sparse(found)),
+    card(
+      "Every measure",
+      {
+        note: `${count(found.images)} ${found.split} images; shares from 0 to 1, with 95% intervals. Every probe is judged on images it has not seen.${found.twins ? ` Twins: the run's own scores dealt among images with equal labels, ${found.twins} times; they say their labels and no more.` : ""}`,
+      },
+      measures(found.findings),
+    ),
+  ];
+}
+
+function measures(findings) {
+  return h(
+    "ul",
+    { class: "findings" },
+    findings.map((each) =>
+      h(
+        "li",
+        { class: each.name.startsWith(" ") ? "inner" : null },
+        h("span", { class: "name" }, each.name.trim()),
+        h("span", { class: "num" }, reading(each.estimate, fixed)),
+        h("span", { class: "mark" }, each.verdict ? verdictTag(each.verdict) : null),
+        h("span", { class: "good-value" }, h("b", {}, "Good: "), lower(each.good)),
+        each.chance
+          ? h("span", { class: "note" }, `Twins: ${reading(each.chance.twins, fixed)}, p = ${p(each.chance.adjusted)}.`)
+          : null,
+      ),
+    ),
+  );
+}
+
+const lower = (text) => text.charAt(0).toLowerCase() + text.slice(1);
+
+function accuracies(found) {
+  const shown = found.findings.filter(
+    (each) => /^\s*(accuracy|class from|of a bottleneck)/.test(each.name) && !each.name.includes(", less"),
+  );
+  const ceiling = found.findings.find((each) => each.name === CEILING)?.estimate.value;
+  return card(
+    "Accuracies beside the ceiling",
+    { note: "What the model and small probes reach, with scores as they are and with scores tampered with." },
+    rows(
+      shown.map((each) => ({ name: each.name.trim(), marks: [each.estimate] })),
+      {
+        label: "Accuracies of leakage tests",
+        bounds: [
+          { name: "label → class ceiling", value: ceiling },
+          { name: "chance", value: found.chance, faint: true },
+        ],
+        within: [0, 1],
+        read: fixed,
+        axis: (value) => `${Number(value.toPrecision(3))}`,
+      },
+    ),
+    good(
+      "soft scores not to the right of the ceiling; shuffled scores at chance; half of the concepts wrong, as low as a bottleneck of labels.",
+    ),
+  );
+}
+
+function concepts(found) {
+  const order = [...found.concepts].filter((each) => known(each.beyond_label.value));
+  order.sort((a, b) => b.beyond_label.value - a.beyond_label.value);
+  if (!order.length) return null;
+  return card(
+    "Concepts that say most beyond their label",
+    { note: "What a score tells of the class among images with the same label, in nats." },
+    rows(
+      order
+        .slice(0, SHOWN)
+        .map((each) => ({ name: each.concept, marks: [each.beyond_label], range: each.chance?.twins.interval })),
+      {
+        label: "Nats about the class beyond the own label",
+        bounds: [{ name: "nothing", value: 0, faint: true }],
+        range: order.some((each) => each.chance) ? "what twins reach by chance" : null,
+        read: fixed,
+        axis: (value) => `${Number(value.toPrecision(3))}`,
+      },
+    ),
+    good("0, or within the grey bar: among images with one label, the score should not tell classes apart."),
+    more(
+      `All ${order.length} concepts`,
+      table(
+        "Information of every concept",
+        ["Concept", "Score", "Label", "Beyond label"],
+        order.map((each) =>
+          line(each.concept, cell(each.score, fixed), cell(each.label, fixed), cell(each.beyond_label, fixed)),
+        ),
+      ),
+    ),
+  );
+}
+
+function sparse({ effective, findings }) {
+  const path = Object.entries(effective.path)
+    .map(([nec, estimate]) => [Number(nec), estimate.value, estimate.interval])
+    .sort((a, b) => a[0] - b[0]);
+  const random = findings.find((each) => each.name === "accuracy of random mixtures at NEC 5")?.estimate;
+  if (!path.length)
+    return effective.why ? card("With few concepts", {}, h("p", { class: "note" }, effective.why)) : null;
+  return card(
+    "With few concepts",
+    { note: "Accuracy of a class head that may use so many concepts for a class (NEC), fitted anew." },
+    curves([{ name: "sparse heads", place: 0, points: path }], {
+      label: "Accuracy against concepts used",
+      x: "concepts for a class",
+      bounds: [
+        { name: "full head", value: effective.full.value },
+        { name: "own head pruned to 5", value: effective.pruned?.value, faint: true },
+        { name: "random mixtures at 5", value: random?.value, faint: true },
+      ],
+      read: fixed,
+    }),
+    good("close to the full head from the start: few concepts decide, and random mixtures reach far less."),
+  );
+}

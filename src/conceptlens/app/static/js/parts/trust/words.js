@@ -1,0 +1,86 @@
+/** How the numbers of trust are written: a value with its interval, what a good one is, a verdict. */
+import { h } from "../../dom.js";
+import { fixed, known, percent, signed } from "../../words.js";
+
+/** A change of a share, in points of percent. */
+export const points = (value, digits = 1) => (known(value) ? `${signed(100 * value, digits)} pt` : "–");
+
+/** The same on an axis. */
+export const pointAxis = (value) => `${value > 0 ? "+" : ""}${Number((100 * value).toPrecision(3))}`.replace("-", "−");
+
+/** "92.1% (90.0% to 94.2%)" */
+export function reading(estimate, read = percent) {
+  if (!known(estimate?.value)) return "–";
+  const [low, high] = estimate.interval ?? [];
+  return `${read(estimate.value)}${known(low) ? ` (${read(low)} to ${read(high)})` : ""}`;
+}
+
+/** The same as a cell of a table, the interval smaller. */
+export function cell(estimate, read = percent) {
+  const [low, high] = estimate?.interval ?? [];
+  return h(
+    "td",
+    { class: "num" },
+    known(estimate?.value) ? read(estimate.value) : "–",
+    known(low) ? h("small", {}, ` ${read(low)} to ${read(high)}`) : null,
+  );
+}
+
+/** What a good value is: one sentence under a figure. */
+export const good = (...words) => h("p", { class: "good-value" }, h("b", {}, "Good: "), ...words);
+
+const MARKS = { good: "✓ ", look: "? ", bad: "! ", plain: "" };
+const SAYS = { good: "as it should be", look: "look closer", bad: "a finding", plain: "measured" };
+
+/** A verdict: by colour, by sign and in words. */
+export const verdictTag = (verdict, words = SAYS[verdict]) =>
+  h(
+    "span",
+    { class: `tag ${verdict === "good" ? "good" : verdict === "bad" ? "bad" : verdict === "look" ? "warn" : ""}` },
+    `${MARKS[verdict] ?? ""}${words}`,
+  );
+
+/** A verdict and what it rests on, before everything else. */
+export const verdictLine = ({ verdict, says }, words) =>
+  h("p", { class: `verdict-line is-${verdict}` }, verdictTag(verdict, words), h("span", {}, says));
+
+/** A table that may be wider than the screen; heads stand over numbers, or as [head] over words. */
+export function table(label, head, body) {
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          head.map((each, place) =>
+            h("th", { scope: "col", class: place && !Array.isArray(each) ? "num" : null }, each),
+          ),
+        ),
+      ),
+      h("tbody", {}, body),
+    ),
+  );
+}
+
+export const line = (name, ...cells) => h("tr", {}, h("th", { scope: "row" }, name), cells);
+
+/** What only some will want to see. */
+export const more = (title, ...children) => h("details", { class: "more-numbers" }, h("summary", {}, title), children);
+
+/** Three or four large numbers. */
+export const facts = (entries) =>
+  h(
+    "dl",
+    { class: "stats" },
+    entries.map(([name, value, about]) =>
+      h("div", {}, h("dt", {}, name), h("dd", {}, value), about ? h("dd", { class: "note" }, about) : null),
+    ),
+  );
+
+export const p = (value) => (known(value) ? (value < 0.001 ? "< 0.001" : fixed(value)) : "–");

@@ -1,0 +1,116 @@
+/** The raters' page on a server: answers go there too, under a code that its first owner keeps with a word. */
+
+const key = decodeURIComponent(location.pathname.split("/").pop());
+const home = `../api/v1/studies/${encodeURIComponent(key)}/raters`;
+const study = JSON.parse(document.getElementById("study").textContent).study;
+const QUIET = 400; // ms: answers that come faster than this go together
+const AGAIN = 3000; // ms until a server that did not answer is asked again
+
+const at = (id) => document.getElementById(id);
+const slot = (rater) => `conceptlens-study:${study}:${rater}:word`;
+let mine = { rater: "", word: "" };
+let waiting = null; // the newest answers that the server does not have
+let sending = false;
+let timer = 0;
+
+async function ask(address, method, body, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(address, {
+      method,
+      body: JSON.stringify(body),
+      headers: { "Content-Type": "application/json" },
+      credentials: "same-origin",
+      ...options,
+    });
+  } catch {
+    throw Object.assign(new Error("The server does not answer."), { again: true });
+  }
+  const told = await answer.json().catch(() => ({}));
+  if (answer.ok) return told;
+  const again = [408, 429, 500, 503].includes(answer.status);
+  throw Object.assign(new Error(told.error?.message ?? "The server gave no reason."), { again, code: told.error?.code });
+}
+
+function remembered(rater) {
+  try {
+    return localStorage.getItem(slot(rater));
+  } catch {
+    return null; // a browser that keeps nothing for us: the rater has the word
+  }
+}
+
+async function begin(rater) {
+  const word = at("word").value.trim() || remembered(rater);
+  try {
+    const begun = await ask(home, "POST", { rater, word });
+    mine = { rater, word: begun.word };
+    try {
+      localStorage.setItem(slot(rater), begun.word);
+    } catch {
+      // as above
+    }
+    at("mine").textContent = `To go on in another browser: code ${rater}, word ${begun.word}.`;
+    return begun;
+  } catch (error) {
+    if (error.code === "taken") {
+      at("again").hidden = false;
+      at("word").focus();
+    }
+    throw error;
+  }
+}
+
+function say(text, state) {
+  at("state").textContent = text;
+  at("kept").dataset.state = state;
+}
+
+function body() {
+  const { started, comment, order, answers } = waiting;
+  return { word: mine.word, started, comment, order, answers };
+}
+
+/** @param {{started: string, comment: string, order: string[], answers: Record<string, any>}} response */
+function keep(response) {
+  waiting = response;
+  at("kept").dataset.state = "waiting";
+  if (!timer && !sending) timer = setTimeout(send, QUIET);
+}
+
+async function send() {
+  timer = 0;
+  if (!waiting || sending) return;
+  const [sent, content] = [waiting, body()];
+  sending = true;
+  waiting = null;
+  try {
+    const kept = await ask(`${home}/${mine.rater}`, "PUT", content);
+    if (!waiting) say(kept.complete ? "All answers are saved on the server." : "Saved on the server.", "saved");
+  } catch (error) {
+    if (error.again) waiting ??= sent;
+    say(
+      `${error.message} Your answers are kept in this browser${error.again ? " and sent again in a moment" : ""}.`,
+      "trouble",
+    );
+    if (error.again) timer = setTimeout(send, AGAIN);
+  } finally {
+    sending = false;
+    if (waiting && !timer) timer = setTimeout(send, QUIET);
+  }
+}
+
+window.addEventListener("pagehide", () => {
+  if (!waiting) return;
+  const content = body();
+  waiting = null;
+  // What the browser may still send when the page is gone is small; what is larger is in its storage.
+  ask(`${home}/${mine.rater}`, "PUT", content, { keepalive: true }).catch(() => {});
+});
+
+at("where").textContent =
+  "Your answers are saved on the server as you give them, so you can stop at any time and go on later with the same code.";
+at("thanks").textContent =
+  "All questions are answered. As soon as this page says below that they are saved, you may close it.";
+at("finish").textContent = "Save a copy for yourself";
+window.studyHome = { begin, keep };

@@ -1,0 +1,17 @@
+/** The images of a shared file: the list that the server gave, filtered and turned page by page as the server would. */
+
+/**
+ * @param {any} whole all images of the file as `GET /images` has them, and the orders of `show` as rows
+ * @param {URLSearchParams} words of the question
+ */
+export function listImages({ orders, ...whole }, words) {
+  const show = words.get("show") ?? "all";
+  const [page, size] = [Number(words.get("page") ?? 0), Number(words.get("size") ?? 60)];
+  const of = new Map(whole.items.map((item) => [item.row, item]));
+  const ranked = show === "all" ? whole.items : (orders[show] ?? []).map((row) => of.get(row));
+  const has = (names, wanted) => wanted === null || (names ?? []).includes(wanted);
+  const chosen = ranked.filter(
+    (item) => has(item.truth, words.get("class")) && has(item.predicted, words.get("predicted")),
+  );
+  return { ...whole, total: chosen.length, page, size, items: chosen.slice(page * size, (page + 1) * size) };
+}

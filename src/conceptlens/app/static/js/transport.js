@@ -1,0 +1,42 @@
+/**
+ * How the page reaches its data: here by asking the server that it came from (docs/api.md). A shared file has no server
+ * and answers from itself; in it, share/transport.js stands in the place of this module.
+ */
+
+const ROOT = "api/v1";
+
+/** Whether this is a shared file: no server to confirm anything, and no model to look at other images. */
+export const shared = false;
+
+/** Whether a view is there. */
+export const holds = () => true;
+
+/** What the server refused, in its words. */
+export class ApiError extends Error {
+  constructor(status, { code = "bug", message = "The server gave no reason.", command = null } = {}) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.command = command;
+  }
+}
+
+/** @param {string} path @param {RequestInit} [options] */
+export async function ask(path, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(`${ROOT}/${path}`, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, {
+      code: "away",
+      message: "The server does not answer. Is `conceptlens serve` still running?",
+    });
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new ApiError(answer.status, body.error);
+  return body;
+}
+
+/** The address of a picture or a file. @param {string} path */
+export const file = (path) => `${ROOT}/${path}`;

@@ -1,0 +1,193 @@
+/** A comparison: its table block by block, its tests, and its figures; ranked within a block only. */
+import { format, note } from "../address.js";
+import { announce } from "../announce.js";
+import { api } from "../api.js";
+import { choice, h, put } from "../dom.js";
+import { downloadMenu, pictureEntries, saveFrom, saveJSON } from "../download.js";
+import { blockTable, COLUMNS, facts, pairsTable, TOLD, zeroShot } from "../parts/compared.js";
+import { figures, measureOf, ORDER } from "../parts/compared_plots.js";
+import { card as box, missing, viewHead } from "../parts/frame.js";
+import { plural } from "../words.js";
+
+const ABOUT =
+  "Methods trained on the same images, with intervals and tests. Only rows that were told the same about concepts are ranked against each other: they share a block.";
+
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
+export async function comparisonView(host, params, { card }) {
+  const { run } = params;
+  if (card && !card.has.includes("results")) {
+    const detail = await api.runNow(run);
+    put(
+      host,
+      viewHead(card.name, ABOUT),
+      missing("No table yet", "No training of this comparison is done. This goes on with it:", detail.missing.results),
+    );
+    return null;
+  }
+  const found = await api.comparison(run);
+  const names = found.data.map((data) => data.name);
+  const told = ORDER.filter((each) => found.data.some((data) => data.blocks.some((one) => one.supervision === each)));
+  const titles = new Map(found.data.flatMap((data) => data.blocks.map((one) => [one.supervision, one.title])));
+  const rowsOf = (data) => data.blocks.flatMap((block) => block.rows);
+  const able = COLUMNS.map(([key]) => key).filter((key) =>
+    found.data.some((data) => rowsOf(data).some((row) => row.measures[key])),
+  );
+  const state = {
+    data: names.includes(params.data) ? params.data : "",
+    told: told.includes(params.told) ? params.told : "",
+    by: able.includes(params.by) ? params.by : (able.find((key) => key === found.statistics.primary) ?? able[0]),
+    controls: params.controls !== "0",
+  };
+  const body = h("div", { class: "stack" });
+  const query = () => [
+    ...(state.data ? [["data", state.data]] : []),
+    ...(state.told ? [["supervision", state.told]] : []),
+  ];
+  const set = (key, value, words) => {
+    state[key] = value;
+    note({ [key]: key === "controls" ? (value ? "" : "0") : value });
+    draw();
+    announce(words);
+  };
+
+  const controls = h("input", {
+    type: "checkbox",
+    checked: state.controls,
+    onchange: () => set("controls", controls.checked, controls.checked ? "with random text" : "without random text"),
+  });
+  const filters = h(
+    "div",
+    { class: "row toolbar filters" },
+    choice("Data set", [["", "All"], ...names], state.data, (value) => set("data", value, value || "all data sets")),
+    choice(
+      "Told about concepts by",
+      [["", "All blocks"], ...told.map((each) => [each, titles.get(each)])],
+      state.told,
+      (value) => set("told", value, titles.get(value) ?? "all blocks"),
+    ),
+    able.length
+      ? choice(
+          "Plot and tests",
+          able.map((key) => [key, measureOf(key).name]),
+          state.by,
+          (value) => set("by", value, measureOf(value).name),
+        )
+      : null,
+    found.data.some((data) => rowsOf(data).some((row) => row.control_of))
+      ? h("label", { class: "row with-box" }, controls, "Rows with random text")
+      : null,
+  );
+
+  function draw() {
+    const sets = found.data
+      .filter((data) => !state.data || data.name === state.data)
+      .map((data) => ({
+        ...data,
+        blocks: data.blocks
+          .filter((block) => !state.told || block.supervision === state.told)
+          .map((block) => ({ ...block, shown: block.rows.filter((row) => state.controls || !row.control_of) }))
+          .filter((block) => block.shown.length),
+      }))
+      .filter((data) => data.blocks.length);
+    put(
+      body,
+      sets.length
+        ? sets.map((data) => dataSet(data, rowsOf(data), found, state.by))
+        : h("p", { class: "card empty" }, "Nothing is left: no block of that data set was told so."),
+    );
+  }
+
+  put(
+    host,
+    viewHead(found.name, ABOUT, {
+      downloads: [
+        ["Table (Markdown)", () => saveFrom(api.comparisonTable(run, "md", query()), `${run}.md`)],
+        ["Table (LaTeX)", () => saveFrom(api.comparisonTable(run, "tex", query()), `${run}.tex`)],
+        ["Everything (JSON)", () => saveJSON(found, run)],
+      ],
+    }),
+    progress(found, run),
+    filters,
+    body,
+    h("p", { class: "note" }, footnote(found.statistics)),
+  );
+  draw();
+  return null;
+}
+
+function progress(found, run) {
+  if (found.jobs.done >= found.jobs.of && !found.failed.length) return null;
+  return h(
+    "section",
+    { class: "card hint", "aria-label": "What is not finished" },
+    h("p", {}, `${found.jobs.done} of ${plural(found.jobs.of, "training")} are done; the table is of those.`),
+    found.failed.length
+      ? h(
+          "details",
+          {},
+          h("summary", {}, `${plural(found.failed.length, "job")} failed`),
+          h(
+            "ul",
+            {},
+            found.failed.map((each) =>
+              h("li", { class: "note" }, `${each.job}: ${each.reason ?? "no reason is known"}`),
+            ),
+          ),
+        )
+      : null,
+    h("p", {}, h("a", { href: format("runs", { of: run }) }, "The trainings that are there")),
+  );
+}
+
+/** A data set: what the encoder knew, then table, tests and plots. */
+function dataSet(data, all, found, by) {
+  const plots = figures(data, by);
+  const name = data.name.replace(/\W+/g, "-");
+  return box(
+    data.name,
+    {
+      note: [
+        facts(data),
+        found.folds && `Cross-validation: ${found.folds.k} folds, ${plural(found.folds.repeats, "repeat")}.`,
+        found.trials && `${found.trials} trials a method, chosen on validation; the test was looked at once.`,
+      ]
+        .filter(Boolean)
+        .join(" "),
+      tools: plots.length
+        ? downloadMenu(plots.flatMap((plot) => pictureEntries(plot.title, plot.svg, `${name}-${plot.file}`)))
+        : null,
+    },
+    data.zero_shot.filter((each) => each.auc !== null).map(zeroShot),
+    data.blocks.map((block) => blockSection(block, `${block.title}, ${data.name}`, all, found.statistics.primary, by)),
+    plots.length
+      ? h(
+          "div",
+          { class: "charts" },
+          plots.map((plot) =>
+            h(
+              "section",
+              { "data-plot": plot.file },
+              h("h3", {}, plot.title),
+              h("p", { class: "note" }, plot.about),
+              plot.node,
+            ),
+          ),
+        )
+      : null,
+  );
+}
+
+function blockSection(block, name, all, primary, by) {
+  const mark = h("i", { class: `block-mark m${ORDER.indexOf(block.supervision)}`, "aria-hidden": "true" });
+  return h(
+    "section",
+    { class: "block", "aria-label": name, "data-block": block.supervision },
+    h("h3", {}, mark, block.title),
+    h("p", { class: "note" }, TOLD[block.supervision]),
+    blockTable(block, { name, primary, rows: block.shown, all }),
+    pairsTable(block, by, name),
+  );
+}
+
+const footnote = (settings) =>
+  `Percent, with ${+(100 * settings.confidence).toPrecision(6)}% intervals: bootstrap over test units crossed with seeds. Bold: told apart from every other row of its block at ${settings.alpha}, by a test over images and one over seeds, after Holm's correction. The smallest detectable difference is found with ${+(100 * settings.power).toPrecision(6)}% power.`;

@@ -1,0 +1,271 @@
+/** Can this run be trusted? What was measured of it, section by section, each with the sentence that says what is good. */
+import { note } from "../address.js";
+import { api, shared } from "../api.js";
+import { h, put, segment } from "../dom.js";
+import { pictureEntries, saveJSON } from "../download.js";
+import { failure, loading, missing, viewHead } from "../parts/frame.js";
+import { audit } from "../parts/trust/audit.js";
+import { calibration } from "../parts/trust/calibration.js";
+import { corrections } from "../parts/trust/corrections.js";
+import { doubt } from "../parts/trust/doubt.js";
+import { faithfulness } from "../parts/trust/faithfulness.js";
+import { groups } from "../parts/trust/groups.js";
+import { leakage } from "../parts/trust/leakage.js";
+import { localisation } from "../parts/trust/localisation.js";
+import { summary } from "../parts/trust/summary.js";
+import * as verdicts from "../parts/trust/verdicts.js";
+import { shortcut } from "../shortcuts.js";
+
+const REGIONS = "It needs data that know where things are: masks, boxes or points (data.regions of the recipe).";
+
+/**
+ * Sections: `asks` is the question, `parts` what is drawn, each from one document of the run folder; `concepts` what
+ * needs a method that reads concepts.
+ */
+const SECTIONS = [
+  {
+    name: "corrections",
+    title: "Corrections",
+    asks: "Does the class follow when a person corrects a concept?",
+    concepts: true,
+    parts: [{ document: "interventions", draw: corrections, verdict: verdicts.ofInterventions }],
+  },
+  {
+    name: "leakage",
+    title: "Leakage",
+    asks: "Do concepts carry more of the class than their names say, and does the head use it?",
+    concepts: true,
+    parts: [{ document: "leakage", draw: leakage, verdict: verdicts.ofLeakage }],
+  },
+  {
+    name: "calibration",
+    title: "Calibration",
+    asks: "Is it right as often as it says?",
+    parts: [{ document: "failures", draw: calibration, verdict: verdicts.ofCalibration }],
+  },
+  {
+    name: "groups",
+    title: "Groups",
+    asks: "Whom does it fail: which groups of patients or images are served worse?",
+    parts: [{ document: "failures", draw: groups, verdict: verdicts.ofGroups }],
+  },
+  {
+    name: "doubt",
+    title: "Doubt",
+    asks: "What can be promised of an answer, and when had it better be silent?",
+    parts: [{ document: "failures", draw: doubt, verdict: verdicts.ofSets }],
+  },
+  {
+    name: "maps",
+    title: "Maps",
+    asks: "Do maps point at what they are called, and show what was used?",
+    concepts: true,
+    needs: REGIONS,
+    parts: [
+      {
+        document: "localisation",
+        draw: localisation,
+        verdict: verdicts.ofMaps,
+        title: "Where maps point",
+        asks: "Do maps point at what they are called?",
+      },
+      {
+        document: "faithfulness",
+        draw: faithfulness,
+        verdict: verdicts.ofFaithfulness,
+        title: "What maps show",
+        asks: "Do maps show what the model used?",
+      },
+    ],
+  },
+  {
+    name: "audit",
+    title: "Audit",
+    asks: "What have the codebook and the concepts become, in plain sentences?",
+    parts: [{ document: "audit", draw: audit, verdict: verdicts.ofAudit }],
+  },
+];
+const NAMES = ["summary", ...SECTIONS.map((each) => each.name)];
+const DOCUMENTS = [...new Set(SECTIONS.flatMap((each) => each.parts.map((part) => part.document)))];
+const STATE = { order: "", question: "", measure: "", by: "", sets: "", target: "" }; // what a section keeps in the address
+
+/** @param {HTMLElement} host @param {Record<string, string>} params */
+export async function trustView(host, params) {
+  const { run } = params;
+  let section = NAMES.includes(params.section) ? params.section : "summary";
+  let state = { ...params };
+  let found = await read(run);
+  const [head, body] = [h("div", {}), h("div", { class: "trust" })];
+  const chooser = segment(
+    "Sections",
+    [["summary", "Summary"], ...SECTIONS.map((each) => [each.name, each.title])],
+    section,
+    (key) => open(key),
+  );
+  put(host, head, h("div", { class: "sections" }, chooser), body);
+
+  function open(key) {
+    section = key;
+    state = { run, ...STATE };
+    note({ ...STATE, section: key === "summary" ? "" : key });
+    chooser.set(key);
+    draw();
+  }
+
+  const view = {
+    run,
+    get state() {
+      return state;
+    },
+    commands: found.commands,
+    set(changes) {
+      state = { ...state, ...changes };
+      note(changes);
+      const focus = document.activeElement?.closest("label")?.firstChild?.textContent;
+      draw();
+      // A choice draws its section anew; the focus stays on it.
+      [...body.querySelectorAll("label.field")]
+        .find((each) => each.firstChild.textContent === focus)
+        ?.lastChild.focus();
+    },
+  };
+
+  function draw() {
+    const chosen = SECTIONS.find((each) => each.name === section);
+    put(body, chosen ? chosen.parts.map((part) => drawn(chosen, part)) : summary(parts(), open));
+    const figures = [...body.querySelectorAll("svg[data-figure]")];
+    const used = chosen ? chosen.parts.map((part) => part.document) : DOCUMENTS;
+    put(
+      head,
+      viewHead(chosen ? `Trust: ${chosen.title.toLowerCase()}` : "Trust", chosen?.asks ?? ABOUT, {
+        actions: shared
+          ? []
+          : [h("button", { type: "button", onclick: again, title: "Read the run folder again" }, "Look again")],
+        downloads: [
+          ...figures.flatMap((svg) =>
+            pictureEntries(svg.dataset.figure, () => svg, `${run}-${slug(svg.dataset.figure)}`),
+          ),
+          ["Verdicts (JSON)", () => saveJSON(parts(), `${run}-trust`)],
+          ...used
+            .filter((name) => found.documents[name])
+            .map((name) => [`${name} (JSON)`, () => saveJSON(found.documents[name], `${run}-${name}`)]),
+        ],
+      }),
+    );
+  }
+
+  /** One part of a section: what its document says, or how to make the document. */
+  function drawn(chosen, part) {
+    const why = impossible(chosen, found);
+    const title = part.title ?? chosen.title;
+    const document = found.documents[part.document];
+    if (document) {
+      try {
+        return h("div", { class: "stack" }, part.draw(document, view));
+      } catch (error) {
+        return failure(shapeless(error, found, part.document));
+      }
+    }
+    if (found.errors[part.document]) return failure(found.errors[part.document]);
+    if (why) return missing(`${title}: not of this run`, why);
+    const told = [part.asks ?? chosen.asks, chosen.needs].filter(Boolean).join(" ");
+    return missing(`${title}: not measured yet`, `${told} This command measures it:`, found.commands[part.document]);
+  }
+
+  /** Every part of every section at a glance. */
+  function parts() {
+    return SECTIONS.flatMap((chosen) =>
+      chosen.parts.map((part) => {
+        const document = found.documents[part.document];
+        const broken = found.errors[part.document];
+        return {
+          name: chosen.name,
+          title: part.title ?? chosen.title,
+          asks: part.asks ?? chosen.asks,
+          verdict: broken ? { verdict: "look", says: broken.message } : document ? said(part, document) : null,
+          why: document ? null : impossible(chosen, found),
+          needs: chosen.needs,
+          command: found.commands[part.document] ?? null,
+        };
+      }),
+    );
+  }
+
+  /** The verdict of a document; one of an unknown shape has none. */
+  function said(part, document) {
+    try {
+      return part.verdict(document);
+    } catch (error) {
+      return { verdict: "look", says: shapeless(error, found, part.document).message };
+    }
+  }
+
+  async function again() {
+    put(body, loading("Reading the run folder…"));
+    found = await read(run);
+    view.commands = found.commands;
+    draw();
+  }
+
+  const step = (by) => open(NAMES[(NAMES.indexOf(section) + by + NAMES.length) % NAMES.length]);
+  shortcut("j", "next section", () => step(1));
+  shortcut("k", "section before", () => step(-1));
+  draw();
+  return {};
+}
+
+const ABOUT =
+  "Accuracy is not trust. Whether concepts can be corrected, are what the class is decided by, whom the model fails and whether its maps can be believed: each measured, with what a good value is.";
+
+/** The documents that the run has, and the commands that make the others. */
+async function read(run) {
+  const whole = await api.runNow(run);
+  const found = { documents: {}, errors: {}, commands: {}, concepts: readsConcepts(whole) };
+  await Promise.all(
+    DOCUMENTS.filter((name) => whole.card.has.includes(name)).map((name) =>
+      api.document(run, name).then(
+        (document) => (found.documents[name] = document),
+        (error) => (found.errors[name] = error),
+      ),
+    ),
+  );
+  found.commands = { ...remade(whole.card.folder), ...whole.missing };
+  return found;
+}
+
+/** How to measure again what is there already, but cannot be read. */
+function remade(folder) {
+  const words = {
+    interventions: "intervene",
+    localisation: "localise",
+    failures: "audit",
+    faithfulness: "localise --faithfulness 64",
+  };
+  const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", `'"'"'`)}'`;
+  return Object.fromEntries(DOCUMENTS.map((name) => [name, `conceptlens ${words[name] ?? name} ${quoted}`]));
+}
+
+/** A method without concepts has no numbers about them. */
+function readsConcepts({ metrics }) {
+  const splits = Object.values(metrics ?? {});
+  return !splits.length || splits.some((each) => each?.concept);
+}
+
+function impossible(section, { concepts }) {
+  return section.concepts && !concepts ? "This method reads no concepts, so there is nothing to measure." : null;
+}
+
+/** What is said of a document that another version wrote. */
+function shapeless(error, { commands }, name) {
+  console.debug(error);
+  const told = new Error(
+    `The file of ${name} has another shape than this page knows; another version may have written it. Measure it again.`,
+  );
+  return Object.assign(told, { command: commands[name] ?? null });
+}
+
+const slug = (text) =>
+  text
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "");
