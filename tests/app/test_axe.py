@@ -28,7 +28,7 @@ from tests.training.tiny import tiny
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.base", reason="axe-playwright-python is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
 
 MAIN = (Path(str(files("conceptlens"))) / "app" / "static" / "js" / "main.js").read_text("utf-8")
 ENTRIES = re.findall(r'\{\s*name: "([\w-]+)",([^}]*)\}', MAIN.split("const VIEWS")[1].split("\n]")[0])
@@ -48,8 +48,8 @@ LOOKS = {
     "desk dark": (1280, "dark"),
     "phone light": (390, "light"),
 }
-# One look at each width and in each colour is enough for every day.
-EVERY_LOOK = [pytest.param(name, marks=[] if n < 2 else [pytest.mark.slow]) for n, name in enumerate(LOOKS)]
+# One look is enough for every day.
+EVERY_LOOK = [pytest.param(name, marks=[] if n < 1 else [pytest.mark.slow]) for n, name in enumerate(LOOKS)]
 TURN = """(to) => {
     document.querySelector("main").replaceChildren();
     if (location.hash === to) dispatchEvent(new Event("hashchange"));

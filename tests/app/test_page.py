@@ -361,8 +361,11 @@ def test_by_keyboard_alone(visit: Open) -> None:
     assert page.evaluate("document.activeElement.id") == "skip"
     page.keyboard.press("2")
     page.wait_for_selector(".view-image .sums .total")
+    page.evaluate("document.querySelector('.sums .total').dataset.first = 1")
     page.keyboard.press("j")
     until(page, "document.querySelectorAll('.thumb')[1].getAttribute('aria-pressed') === 'true'")
+    until(page, "document.querySelector('.sums .total')?.dataset.first === undefined")  # the next image is told of
+    page.wait_for_selector(".view-image .sums .total")
 
     def tab_to(selector: str) -> None:
         for _ in range(80):

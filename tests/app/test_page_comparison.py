@@ -154,6 +154,7 @@ def test_filters_cut_table_plots_and_downloads(visit: Open, base: str, found: di
     assert f"{100 * pair['difference']:.1f}".replace("-", "−") in again.locator(".pairs").inner_text()
 
 
+@pytest.mark.slow
 def test_plots_are_drawn_from_the_numbers(visit: Open, found: dict[str, Any]) -> None:
     page = visit("#/compare?run=compared&data=shapes&by=concept.auc")
     rows = [row for block in found["data"][0]["blocks"] for row in block["rows"]]
@@ -199,6 +200,7 @@ def test_folders_of_every_kind_are_cards_with_their_views(visit: Open) -> None:
     page.wait_for_selector(".view-runs .run-card")
 
 
+@pytest.mark.slow
 def test_a_view_says_when_a_folder_is_of_another_kind(visit: Open) -> None:
     page = visit("#/image?run=compared")
     assert "compared is a comparison of methods" in page.locator(".empty").inner_text()

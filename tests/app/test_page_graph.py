@@ -141,7 +141,7 @@ def test_edges_are_those_above_the_threshold(visit: Open, graph: Graph) -> None:
     until(
         page, "(words) => document.querySelector('#graph [role=status]').textContent.includes(words)", f"{rising} of "
     )
-    until(page, "location.hash.includes('min=0.4') && location.hash.includes('hide=')")
+    until(page, "location.hash.includes('min=0.4') && /hide=[a-z]+(,|%2C)[a-z]+/.test(location.hash)")  # both of them
     again = visit(page.url.split("run=drawn")[1])
     assert f"{rising} of " in again.locator("#graph [role=status]").inner_text()
     assert again.get_by_label("Weakest edge that is shown").input_value() == "0.4"
@@ -160,6 +160,7 @@ def test_edges_are_those_above_the_threshold(visit: Open, graph: Graph) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_node_opens_into_its_sheet(visit: Open, graph: Graph) -> None:
     page = visit()
     find(page, "layer3 concept 2")
@@ -182,6 +183,7 @@ def test_a_node_opens_into_its_sheet(visit: Open, graph: Graph) -> None:
     assert page.locator(".graph-side").get_by_text("Completeness").count() == 1
 
 
+@pytest.mark.slow
 def test_the_table_follows_the_selection(visit: Open, graph: Graph) -> None:
     page = visit("&table=edges")
     rows = page.locator(".graph-table tbody tr")
@@ -236,6 +238,7 @@ def test_one_class_or_two_with_what_they_share(visit: Open, graph: Graph) -> Non
     assert page.get_by_label("Class", exact=True).count() == 0
 
 
+@pytest.mark.slow
 def test_a_selection_is_kept_in_a_file_and_in_the_address(visit: Open, tmp_path: Path) -> None:
     page = visit()
     for word in ("layer1 concept 3", "layer3 concept 5"):
@@ -270,6 +273,7 @@ def test_a_selection_is_kept_in_a_file_and_in_the_address(visit: Open, tmp_path:
     )
 
 
+@pytest.mark.slow
 def test_mouse_wheel_fingers_and_keys_move_it(visit: Open) -> None:
     page = visit()
     canvas = page.locator(".graph-canvas")
@@ -324,6 +328,7 @@ def test_a_click_opens_the_node_under_it(visit: Open) -> None:
     assert page.locator(".graph-kept .chip").all_inner_texts() == ["layer2 · concept 3"]
 
 
+@pytest.mark.slow
 def test_everything_can_be_taken_home(visit: Open, folder: Path, graph: Graph) -> None:
     page = visit("&min=0.3")
     assert saved(page, "What is seen (PNG)").startswith(b"\x89PNG")
@@ -338,6 +343,7 @@ def test_everything_can_be_taken_home(visit: Open, folder: Path, graph: Graph) -
     assert json.loads(saved(page, "The file of the graph (JSON)")) == json.loads((folder / "graph.json").read_text())
 
 
+@pytest.mark.slow
 def test_faces_come_when_one_is_near(visit: Open) -> None:
     page = visit()
     asked: list[str] = []
@@ -360,6 +366,7 @@ def test_faces_come_when_one_is_near(visit: Open) -> None:
         raise AssertionError(f"no face: {(red, green, blue)}")
 
 
+@pytest.mark.slow
 def test_a_phone_has_outputs_on_top_and_nothing_overflows(visit: Open) -> None:
     page = visit(width=390, scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -380,6 +387,7 @@ def test_a_phone_has_outputs_on_top_and_nothing_overflows(visit: Open) -> None:
     assert page.locator(".legend li").first.inner_text() == "<b>cat</b>"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_shown_is_said(visit: Open) -> None:
     page = visit("&graph=noise", painted=False)
     page.wait_for_selector(".card.empty")

@@ -157,6 +157,7 @@ def test_hidden_tokens_change_picture_and_probability(visit: Open) -> None:
     assert page.locator("#masked-words").count() == 0
 
 
+@pytest.mark.slow
 def test_a_region_is_drawn_edited_and_undone_by_keys_alone(visit: Open) -> None:
     page = visit("#/studio?run=shapes&target=square&steps=20")
     ready(page)
@@ -191,6 +192,7 @@ def test_a_region_is_drawn_edited_and_undone_by_keys_alone(visit: Open) -> None:
     assert page.get_by_role("button", name="Undo").is_disabled()
 
 
+@pytest.mark.slow
 def test_an_edit_can_be_cancelled_and_another_begun(visit: Open) -> None:
     page = visit("#/studio?run=shapes&mode=region&region=0:8,0:8&steps=500&target=round")
     ready(page)
@@ -239,6 +241,7 @@ def test_an_image_is_generated_and_a_file_opened(visit: Open, runs: Path) -> Non
     until(page, "document.querySelector('.token-grid').getAttribute('aria-label').startsWith('a file')")
 
 
+@pytest.mark.slow
 def test_bias_stands_beside_its_null(visit: Open, runs: Path) -> None:
     page = visit("#/studio?run=sizes")
     page.wait_for_selector(".bias-panel svg")
@@ -256,6 +259,7 @@ def test_bias_stands_beside_its_null(visit: Open, runs: Path) -> None:
     assert saved(page, "Bias (SVG)").startswith(b"<svg")
 
 
+@pytest.mark.slow
 def test_without_its_model_what_was_written_is_shown(visit: Open) -> None:
     from conceptlens.codebook.generator.generator import CARD
     from conceptlens.codebook.models import PACKAGED
@@ -270,6 +274,7 @@ def test_without_its_model_what_was_written_is_shown(visit: Open) -> None:
     assert page.locator(".token-set li").count() > 0
 
 
+@pytest.mark.slow
 def test_a_second_edit_at_once_is_refused_in_words(visit: Open, runs: Path) -> None:
     page = visit("#/studio?run=shapes")
     ready(page)

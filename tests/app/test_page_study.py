@@ -178,6 +178,7 @@ def test_two_raters_answer_and_the_result_is_shown(visit: Visit, packs: Path) ->
     assert again.locator(".study-result").count() == 1
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_loses_nothing(base: str, packs: Path, chromium: Any) -> None:
     context = chromium.new_context()
     page = context.new_page()

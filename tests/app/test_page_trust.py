@@ -133,6 +133,7 @@ def test_every_section_opens_by_its_address(visit: Visit, runs: Path) -> None:
         assert sentence in told
 
 
+@pytest.mark.slow
 def test_intervention_curves_have_their_ceiling(visit: Visit, runs: Path) -> None:
     found = document(runs, "trust/interventions.json")
     page = visit("#/trust?run=measured&section=corrections")
@@ -158,6 +159,7 @@ def test_intervention_curves_have_their_ceiling(visit: Visit, runs: Path) -> Non
     assert "var(--" not in svg
 
 
+@pytest.mark.slow
 def test_every_measure_of_leakage_says_what_is_good(visit: Visit, runs: Path) -> None:
     found = document(runs, "trust/leakage.json")
     page = visit("#/trust?run=measured&section=leakage")
@@ -170,6 +172,7 @@ def test_every_measure_of_leakage_says_what_is_good(visit: Visit, runs: Path) ->
         assert low is None or f"({low:z.3f} to {high:z.3f})".replace("-", "−") in row
 
 
+@pytest.mark.slow
 def test_reliability_of_class_and_concepts(visit: Visit, runs: Path) -> None:
     found = document(runs, "trust/failures.json")
     page = visit("#/trust?run=measured&section=calibration")
@@ -185,6 +188,7 @@ def test_reliability_of_class_and_concepts(visit: Visit, runs: Path) -> None:
     assert "question=" in page.evaluate("location.hash")
 
 
+@pytest.mark.slow
 def test_groups_by_another_measure_and_column(visit: Visit, runs: Path) -> None:
     found = document(runs, "trust/failures.json")
     column = found["columns"][0]
@@ -212,6 +216,7 @@ def test_what_is_missing_is_named_with_its_command(visit: Visit, base: str) -> N
     assert "masks, boxes or points" in page.locator(".trust").inner_text()
 
 
+@pytest.mark.slow
 def test_a_method_without_concepts_is_told_apart(visit: Visit) -> None:
     page = visit("#/trust?run=blind&section=leakage")
     assert "reads no concepts" in page.locator(".empty").inner_text()
@@ -220,6 +225,7 @@ def test_a_method_without_concepts_is_told_apart(visit: Visit) -> None:
     assert "conceptlens audit" in page.locator(".empty code").inner_text()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_said_and_the_rest_is_shown(visit: Visit) -> None:
     page = visit("#/trust?run=old&section=calibration")
     assert "older version" in page.locator(".empty").inner_text()
@@ -235,6 +241,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_shown(visit: Visit) -> None
     assert page.locator(".trust-cards .card").count() == 8
 
 
+@pytest.mark.slow
 def test_a_new_document_appears(visit: Visit, runs: Path) -> None:
     page = visit("#/trust?run=later&section=leakage")
     assert page.locator(".empty").count() == 1
@@ -244,6 +251,7 @@ def test_a_new_document_appears(visit: Visit, runs: Path) -> None:
     page.wait_for_selector(".findings li")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_it_fits_and_every_control_has_a_name(visit: Visit, width: int, scheme: str) -> None:
     page = visit("#/trust?run=measured", width=width, scheme=scheme)
@@ -294,6 +302,7 @@ def _groups(difference: float, p: float) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_verdicts_need_certainty(visit: Visit) -> None:
     page = visit("#/trust?run=bare")
     cases = [

@@ -4,12 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from conceptlens.files import read_json
 
 BENCH = Path(__file__).parents[2] / "bench" / "pf_cbm.py"
 SMALL = ["--device", "cpu", "--images", "12", "--batch", "4", "--patches", "16", "--width", "8", "--repeats", "1"]
 
 
+@pytest.mark.slow
 def test_epoch_and_attention(tmp_path: Path) -> None:
     out = tmp_path / "found.json"
     words = [sys.executable, str(BENCH), "epoch", "attention", *SMALL, "--json", str(out)]

@@ -51,6 +51,7 @@ def until(page: Any, expression: str) -> None:
     raise AssertionError(f"never came true: {expression}")
 
 
+@pytest.mark.slow
 @browsing
 def test_a_graph(visit: Open, tmp_path: Path) -> None:
     graphs = {
@@ -119,6 +120,7 @@ def test_a_codebook_study_without_its_model(visit: Open, tmp_path: Path) -> None
     assert any("/studio/images/" in name for name in opened.files)
 
 
+@pytest.mark.slow
 def test_a_view_of_another_kind_is_refused(run: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="shows a network taken apart"):
         cl.api.share(run.path, tmp_path / "x.html", views=["graph"], quiet=True)

@@ -122,6 +122,7 @@ def test_a_file_has_only_the_views_that_were_asked_for(run: RunFolder, tmp_path:
     assert "function trainingView" in opened.text
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_made_smaller_and_said(run: RunFolder, tmp_path: Path, shared: Path) -> None:
     limit = shared.stat().st_size - 15_000
     told = cl.api.share(run.path, tmp_path / "small.html", images=8, limit=limit, quiet=True)

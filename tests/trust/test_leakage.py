@@ -57,6 +57,7 @@ def test_a_clean_bottleneck_is_not_accused(shared: float) -> None:
     assert all(each.good.endswith(".") for each in found.findings)
 
 
+@pytest.mark.slow
 def test_a_clean_bottleneck_of_probabilities_is_not_accused_either() -> None:
     assert measured(in_probabilities(clean(300))).leaks is False
 
@@ -79,6 +80,7 @@ def test_a_planted_leak_is_found() -> None:
     assert value(found, "concept-class mutual") > value(found, "of the labels themselves")
 
 
+@pytest.mark.slow
 def test_a_planted_shortcut_shows_by_name() -> None:
     found = measured(shortcut(500))
     assert found.leaks is True

@@ -92,6 +92,7 @@ def test_p_values_by_hand_and_in_a_loop() -> None:
     assert z[1].tolist() == [0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [0.0, 2.0])
 def test_few_clean_bottlenecks_are_accused(shared: float) -> None:
     """At most 5 % by construction: of 20 draws, 3 or fewer with probability 0.984."""
@@ -106,6 +107,7 @@ def test_the_larger_a_leak_the_surer_it_is_found() -> None:
     assert shares[2] == 1
 
 
+@pytest.mark.slow
 def test_signs_beyond_all_labels_need_room() -> None:
     made = shortcut(200)
     found = signs(made)
