@@ -3,7 +3,7 @@
 Concept scores are numbers, and a number can carry more than its name. If the scores know the class better than the true
 concepts do, if one concept's score tells classes apart among images with the same label, or if the head is the better
 for it, then the bottleneck leaks. Every probe is judged on images it has not seen, and every verdict is against twins
-of the run whose scores say their labels and nothing else: a clean bottleneck is accused one time in twenty at most.
+of the run whose scores say their labels and nothing else, so that a clean one is accused about one time in twenty.
 """
 
 from collections.abc import Callable

@@ -2,12 +2,13 @@
 
 A bottleneck that does not leak cannot be told from its twins: given the labels, its scores know nothing of the class,
 and any image could as well have had the scores of another with the same labels. So a measure of leakage is set beside
-the same measure of many twins: the share of them that reach it is an exact p-value, whatever the measure, the method
-and the number of images, and no margin has to be guessed. Images of one patient are exchanged together.
+the same measure of many twins: the share of them that reach it is its p-value, whatever the measure, the method and the
+number of images, and no margin has to be guessed. Images of one patient are exchanged together.
 
 There are two kinds. *By question*: each concept's scores (an exclusive group's together) are dealt among images with
-the same label of that concept. *By row*: all scores of an image are dealt among images with the same labels of all
-concepts, so that doubt which several concepts share stays; this needs images with equal labels and different classes.
+the same label of that concept; exact where concepts are independent given their labels. *By row*: all scores of an
+image are dealt among images with the same labels of all concepts, so that doubt which several concepts share stays;
+exact, but it needs images with equal labels and different classes.
 
 Several measures are judged together by the smallest of their p-values, whose own distribution the twins give as well
 (P. Westfall, S. Young: Resampling-based multiple testing, 1993).
