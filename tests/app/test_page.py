@@ -398,7 +398,7 @@ def test_by_keyboard_alone(visit: Open) -> None:
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_every_view_fits_a_phone(visit: Open, scheme: str) -> None:
     page = visit("#/runs", width=390, scheme=scheme)
     for view in VIEWS:

@@ -127,6 +127,7 @@ def test_the_table_is_what_the_file_says(visit: Open, found: dict[str, Any]) -> 
     assert page.evaluate(UNNAMED) == []
 
 
+@pytest.mark.slow
 def test_filters_cut_table_plots_and_downloads(visit: Open, base: str, found: dict[str, Any]) -> None:
     page = visit("#/compare?run=compared")
     page.get_by_label("Data set").select_option("fewer shapes")
@@ -238,7 +239,8 @@ def test_a_method_is_a_picture_three_sentences_and_evidence(visit: Open, found: 
     assert page.evaluate(UNNAMED) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_they_fit_a_phone(visit: Open, scheme: str) -> None:
     page = visit("#/compare?run=compared", width=390, scheme=scheme)
     page.wait_for_selector("[data-block]")

@@ -109,6 +109,7 @@ def saved(page: Any, entry: str) -> bytes:
     return Path(waiting.value.path()).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_token_and_what_is_known_of_it(visit: Open, runs: Path) -> None:
     page = visit("#/studio?run=shapes")
     ready(page)
@@ -285,7 +286,8 @@ def test_a_second_edit_at_once_is_refused_in_words(visit: Open, runs: Path) -> N
     assert first == "AbortError"
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone(visit: Open, scheme: str) -> None:
     for address in ("#/studio?run=shapes&mode=region&region=1:4,1:4", "#/studio?run=sizes"):
         page = visit(address, width=390, scheme=scheme)

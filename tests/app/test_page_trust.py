@@ -100,6 +100,7 @@ def choose(page: Any, section: str) -> None:
     page.locator(".sections").get_by_role("button", name=section, exact=True).click()
 
 
+@pytest.mark.slow
 def test_the_summary_says_what_each_document_says(visit: Visit, runs: Path) -> None:
     page = visit("#/trust?run=measured")
     text = page.locator(".trust").inner_text()

@@ -44,7 +44,7 @@ def value(found: Leakage, name: str) -> float:
     return number
 
 
-@pytest.mark.parametrize("shared", [0.0, 1.5])
+@pytest.mark.parametrize("shared", [0.0, pytest.param(1.5, marks=pytest.mark.slow)])
 def test_a_clean_bottleneck_is_not_accused(shared: float) -> None:
     found = measured(clean(300, noise=1.5, shared=shared))
     assert found.leaks is False
