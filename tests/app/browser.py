@@ -66,3 +66,12 @@ class Watch:
     def see(self, url: str) -> None:
         if not url.startswith((self.base, "data:", "blob:")):
             self.outside.append(url)
+
+
+def until(page: Any, expression: str, *given: Any) -> None:
+    """Wait for an expression to hold. Playwright's own way to wait runs text in the page, which its policy forbids."""
+    for _ in range(200):
+        if page.evaluate(expression, *given):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never came true: {expression} {given}")

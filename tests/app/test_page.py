@@ -14,7 +14,7 @@ import pytest
 
 import conceptlens as cl
 from conceptlens import api
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve
+from tests.app.browser import CHROMIUM, FLAGS, Watch, serve, until
 from tests.training.tiny import tiny
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -127,15 +127,6 @@ def saved(page: Any, entry: str) -> bytes:
     with page.expect_download() as waiting:
         page.get_by_role("button", name=entry).click()
     return Path(waiting.value.path()).read_bytes()
-
-
-def until(page: Any, expression: str, *given: Any) -> None:
-    """Wait for an expression to hold. Playwright's own way to wait runs text in the page, which its policy forbids."""
-    for _ in range(200):
-        if page.evaluate(expression, *given):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never came true: {expression} {given}")
 
 
 def turn_to(page: Any, address: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from conceptlens.app.method_cards import method_cards
 from conceptlens.files import read_json, write_json
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve
+from tests.app.browser import CHROMIUM, FLAGS, Watch, serve, until
 from tests.app.comparisons import make_comparison
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -87,14 +87,6 @@ def saved(page: Any, entry: str, menu: str = ".view-head summary") -> bytes:
     with page.expect_download() as waiting:
         page.get_by_role("button", name=entry).first.click()
     return Path(waiting.value.path()).read_bytes()
-
-
-def until(page: Any, expression: str, *given: Any) -> None:
-    for _ in range(200):
-        if page.evaluate(expression, *given):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never came true: {expression} {given}")
 
 
 def test_the_table_is_what_the_file_says(visit: Open, found: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conceptlens.decompose.document import Graph
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve
+from tests.app.browser import CHROMIUM, FLAGS, Watch, serve, until
 from tests.app.decomposition import FACES, draw_graph, write_decomposition
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -87,15 +87,6 @@ def visit(base: str, chromium: Any) -> Iterator[Open]:
         context.close()
     assert watch.errors == []
     assert watch.outside == []
-
-
-def until(page: Any, expression: str, *given: Any) -> None:
-    """Wait for an expression to hold."""
-    for _ in range(300):
-        if page.evaluate(expression, *given):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never came true: {expression} {given}")
 
 
 def find(page: Any, words: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from conceptlens.study.analyse import analyse
 from conceptlens.study.make import Pack
 from conceptlens.study.responses import read_responses
+from tests.app.browser import until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright")
 CHROMIUM = Path("/usr/bin/chromium")
@@ -45,7 +46,7 @@ def current(page: Any) -> str:
 
 def answer(page: Any, pack: Pack, likert: str = "4") -> str:
     """Answer the trial that is shown, rightly, by its number key."""
-    page.wait_for_function(DRAWN)
+    until(page, DRAWN)
     name = current(page)
     known = next(trial for trial in pack.key.trials if trial.id == name)
     if known.kind == "choice":
@@ -73,11 +74,11 @@ def test_a_study_from_beginning_to_end(context: Any, pack: Pack, tmp_path: Path)
     answer(page, pack)
 
     # The map can be hidden: the mapped picture becomes the plain one.
-    page.wait_for_function(DRAWN)
+    until(page, DRAWN)
     same = "document.getElementById('plain').toDataURL() === document.getElementById('mapped').toDataURL()"
     assert not page.evaluate(same)
     page.keyboard.press("m")
-    page.wait_for_function(same)
+    until(page, same)
     page.keyboard.press("m")
 
     # Closed in the middle: the same code goes on where it stopped, with the same order.
@@ -141,5 +142,5 @@ def test_a_code_that_is_none_and_a_part_that_is_saved(context: Any, pack: Pack, 
 def test_it_fits_a_small_screen(context: Any, pack: Pack) -> None:
     page, _ = opened(context, pack, "small")
     page.set_viewport_size({"width": 360, "height": 740})
-    page.wait_for_function(DRAWN)
+    until(page, DRAWN)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
