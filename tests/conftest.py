@@ -1,7 +1,8 @@
 """A small world for tests: five concepts in three groups, two classes, eight channels; and a user's own data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from conceptlens.bottleneck.setup import Setup
 from conceptlens.cli import main
 from conceptlens.concepts import ConceptSet
 from conceptlens.files import read_json
+from tests.app.browser import CHROMIUM, FLAGS
 from tests.own_data import OwnData, make_own_data
 
 Refuse = Callable[..., str]
@@ -101,3 +103,13 @@ def refuse_training(refuse: Refuse, tmp_path: Path) -> Refuse:
         return said
 
     return call
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser; no longer than a module, as playwright's loop runs as long."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as library:
+        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+Open = Callable[..., Any]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -75,3 +76,48 @@ def until(page: Any, expression: str, *given: Any) -> None:
             return
         page.wait_for_timeout(50)
     raise AssertionError(f"never came true: {expression} {given}")
+
+
+@contextlib.contextmanager
+def visits(
+    base: str, chromium: Any, *, shows: str = "main h1", script: str | None = None, patience: int = 60_000
+) -> Iterator[Open]:
+    """Opens addresses of a server and waits for them; at the end no page may have complained, or asked anyone else.
+
+    Args:
+        base: The server's address.
+        chromium: The browser.
+        shows: What must be there before a test goes on.
+        script: Run in every page before its own.
+        patience: Milliseconds: a busy machine may need them for its first model.
+    """
+    contexts: list[Any] = []
+    watch = Watch(base)
+
+    def go(address: str, *, width: int = 1280, scheme: str = "light", touch: bool = False, context: Any = None) -> Any:
+        if context is None:
+            size = {"width": width, "height": 900}
+            context = chromium.new_context(viewport=size, color_scheme=scheme, accept_downloads=True, has_touch=touch)
+            if script:
+                context.add_init_script(script)
+            contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(patience)
+        watch.attach(page)
+        page.goto(f"{base}/{address}")
+        page.wait_for_selector(shows)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert watch.errors == []
+    assert watch.outside == []
+
+
+def saved(page: Any, entry: str, menu: str = ".view-head summary") -> bytes:
+    """What an entry of a download menu writes."""
+    page.locator(menu).first.click()
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=entry).first.click()
+    return Path(waiting.value.path()).read_bytes()

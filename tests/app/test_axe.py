@@ -18,7 +18,7 @@ import conceptlens as cl
 from conceptlens.study.analyse import analyse_study
 from conceptlens.study.simulate import Simulated, simulate
 from conceptlens.trust.run import intervene_run
-from tests.app.browser import CHROMIUM, FLAGS, serve
+from tests.app.browser import CHROMIUM, serve
 from tests.app.comparisons import make_comparison
 from tests.app.decomposition import draw_graph, write_decomposition
 from tests.app.studio_world import make_studies
@@ -26,7 +26,6 @@ from tests.study.world import make_key, make_pack
 from tests.training.tiny import tiny
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.base", reason="axe-playwright-python is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
 
@@ -92,14 +91,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def base(served: Path) -> Iterator[str]:
     with serve(served) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

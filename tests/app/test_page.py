@@ -5,7 +5,7 @@ import csv
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,14 +14,12 @@ import pytest
 
 import conceptlens as cl
 from conceptlens import api
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve, until
+from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
 from tests.training.tiny import tiny
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-Open = Callable[..., Any]
 VIEWS = ("runs", "image", "what-if", "training", "concepts")
 
 
@@ -88,45 +86,10 @@ def base(runs: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def visit(base: str, chromium: Any) -> Iterator[Open]:
-    """Opens a view and waits for it; at the end no page may have complained, or asked anyone else."""
-    contexts: list[Any] = []
-    watch = Watch(base)
-
-    def go(address: str, *, width: int = 1280, scheme: str = "light") -> Any:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)  # a busy machine may need that for the first model
-        watch.attach(page)
-        page.goto(f"{base}/{address}")
-        page.wait_for_selector("main h1")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert watch.errors == []
-    assert watch.outside == []
-
-
-def saved(page: Any, entry: str) -> bytes:
-    """What an entry of the view's download menu writes."""
-    page.locator(".view-head summary").click()
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name=entry).click()
-    return Path(waiting.value.path()).read_bytes()
+    with visits(base, chromium) as go:
+        yield go
 
 
 def turn_to(page: Any, address: str) -> None:

@@ -1,7 +1,7 @@
 """Comparisons, methods and folders of other kinds in a real browser: the page shows what the files say."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,12 @@ import pytest
 
 from conceptlens.app.method_cards import method_cards
 from conceptlens.files import read_json, write_json
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve, until
+from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
 from tests.app.comparisons import make_comparison
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-Open = Callable[..., Any]
 TABS = "[...document.querySelectorAll('#tabs a')].map((each) => each.textContent)"
 WIDE = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 UNNAMED = """() => [...document.querySelectorAll("main :is(button, a, input, select, summary, [role=img])")]
@@ -49,44 +47,10 @@ def base(runs: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def visit(base: str, chromium: Any) -> Iterator[Open]:
-    """Opens a view and waits for it; at the end no page may have complained, or asked anyone else."""
-    contexts: list[Any] = []
-    watch = Watch(base)
-
-    def go(address: str, *, width: int = 1280, scheme: str = "light") -> Any:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        watch.attach(page)
-        page.goto(f"{base}/{address}")
-        page.wait_for_selector("main h1")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert watch.errors == []
-    assert watch.outside == []
-
-
-def saved(page: Any, entry: str, menu: str = ".view-head summary") -> bytes:
-    page.locator(menu).first.click()
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name=entry).first.click()
-    return Path(waiting.value.path()).read_bytes()
+    with visits(base, chromium) as go:
+        yield go
 
 
 def test_the_table_is_what_the_file_says(visit: Open, found: dict[str, Any]) -> None:

@@ -2,21 +2,19 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conceptlens.decompose.document import Graph
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve, until
+from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
 from tests.app.decomposition import FACES, draw_graph, write_decomposition
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-Open = Callable[..., Any]
 PAINTED = "Number(document.querySelector('.graph-canvas')?.dataset.painted ?? 0) > 0"
 PINCH = """() => {
     const canvas = document.querySelector(".graph-canvas");
@@ -54,39 +52,18 @@ def base(folder: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def visit(base: str, chromium: Any) -> Iterator[Open]:
-    """Opens the view and waits until the graph is painted; at the end no page may have complained, or asked others."""
-    contexts: list[Any] = []
-    watch = Watch(base)
+    """Opens the view and waits until the graph is painted."""
+    with visits(base, chromium) as go:
 
-    def go(state: str = "", *, width: int = 1280, scheme: str = "light", painted: bool = True) -> Any:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        watch.attach(page)
-        page.goto(f"{base}/#/graph?run=drawn{state}")
-        page.wait_for_selector("main h1")
-        if painted:
-            until(page, PAINTED)
-        return page
+        def painted_page(state: str = "", *, painted: bool = True, **look: Any) -> Any:
+            page = go(f"#/graph?run=drawn{state}", **look)
+            if painted:
+                until(page, PAINTED)
+            return page
 
-    yield go
-    for context in contexts:
-        context.close()
-    assert watch.errors == []
-    assert watch.outside == []
+        yield painted_page
 
 
 def find(page: Any, words: str) -> None:
@@ -95,13 +72,6 @@ def find(page: Any, words: str) -> None:
     field.fill(words)
     field.press("Enter")
     page.wait_for_selector(".graph-sheet")
-
-
-def saved(page: Any, entry: str) -> bytes:
-    page.locator(".view-head summary").click()
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name=entry).click()
-    return Path(waiting.value.path()).read_bytes()
 
 
 def camera(page: Any) -> list[float]:

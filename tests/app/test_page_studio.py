@@ -1,20 +1,18 @@
 """The codebook studio in a real browser: look, hide, edit, undo, bias; by mouse and by keys."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve
+from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
 from tests.app.studio_world import make_studies, without_model
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-Open = Callable[..., Any]
 PIXELS = "document.querySelector('.token-grid canvas').toDataURL()"
 UNNAMED = """() => [...document.querySelectorAll("main :is(button, a, input, select, [role=application])")]
     .filter((each) => each.getAttribute("aria-hidden") !== "true")
@@ -50,45 +48,10 @@ def base(runs: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def visit(base: str, chromium: Any) -> Iterator[Open]:
-    """Opens a view and waits for it; at the end no page may have complained, or asked anyone else."""
-    contexts: list[Any] = []
-    watch = Watch(base)
-
-    def go(address: str, *, width: int = 1280, scheme: str = "light", touch: bool = False) -> Any:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True, has_touch=touch
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        watch.attach(page)
-        page.goto(f"{base}/{address}")
-        page.wait_for_selector("main h1")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert watch.errors == []
-    assert watch.outside == []
-
-
-def until(page: Any, expression: str) -> None:
-    for _ in range(300):
-        if page.evaluate(expression):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never came true: {expression}")
+    with visits(base, chromium) as go:
+        yield go
 
 
 def ready(page: Any) -> None:
@@ -100,13 +63,6 @@ def ready(page: Any) -> None:
 def cell(page: Any, row: int, column: int) -> tuple[float, float]:
     box = page.locator(".token-grid").bounding_box()
     return box["x"] + (column + 0.5) * box["width"] / 8, box["y"] + (row + 0.5) * box["height"] / 8
-
-
-def saved(page: Any, entry: str) -> bytes:
-    page.locator(".view-head summary").click()
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name=entry).click()
-    return Path(waiting.value.path()).read_bytes()
 
 
 @pytest.mark.slow

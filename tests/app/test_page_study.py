@@ -1,18 +1,17 @@
 """The study in a real browser: raters answer on the server's page, whoever runs it follows them and closes it."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conceptlens.study.responses import read_responses
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve
+from tests.app.browser import CHROMIUM, Open, serve, until, visits
 from tests.study.world import make_key, make_pack
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 KEY = make_key(images=4, catch=2, attention=1)
@@ -20,7 +19,6 @@ DRAWN = "document.getElementById('trial').dataset.drawn === document.getElementB
 SAVED = "document.getElementById('kept').dataset.state === 'saved'"
 # Every look at the clock is a second later than it was: who answers within a moment is left out of a result.
 PATIENCE = "const now = performance.now.bind(performance); let n = 0; performance.now = () => now() + 1000 * n++;"
-Visit = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -37,45 +35,10 @@ def base(packs: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def visit(base: str, chromium: Any) -> Iterator[Visit]:
-    """A browser of someone's own, and a page in it; at the end no page may have complained, or asked anyone else."""
-    contexts: list[Any] = []
-    watch = Watch(base)
-
-    def go(address: str, context: Any = None) -> Any:
-        if context is None:
-            context = chromium.new_context(accept_downloads=True)
-            context.add_init_script(PATIENCE)
-            contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        watch.attach(page)
-        page.goto(f"{base}/{address}")
-        page.wait_for_selector("main h1")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert watch.errors == []
-    assert watch.outside == []
-
-
-def until(page: Any, expression: str) -> None:
-    for _ in range(200):
-        if page.evaluate(expression):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never came true: {expression}")
+def visit(base: str, chromium: Any) -> Iterator[Open]:
+    with visits(base, chromium, script=PATIENCE) as go:
+        yield go
 
 
 def enter(page: Any, rater: str, word: str | None = None) -> None:
@@ -98,7 +61,7 @@ def answer(page: Any) -> None:
         page.keyboard.press(trial.answer if trial.answer else "1" if trial.catch else "5")
 
 
-def test_two_raters_answer_and_the_result_is_shown(visit: Visit, packs: Path) -> None:
+def test_two_raters_answer_and_the_result_is_shown(visit: Open, packs: Path) -> None:
     desk = visit("#/study?run=pack")
     assert "Nobody has begun yet" in desk.locator("main").inner_text()
     desk.get_by_role("link", name="Open the raters' page").click()
@@ -115,7 +78,7 @@ def test_two_raters_answer_and_the_result_is_shown(visit: Visit, packs: Path) ->
     word = page.inner_text("#mine").split("word ")[1].rstrip(".")
 
     # The same browser goes on by the code alone; another one needs the word.
-    again = visit("study/pack", page.context)
+    again = visit("study/pack", context=page.context)
     enter(again, "r-one")
     again.wait_for_selector("#trial:not([hidden])")
     assert again.evaluate("document.getElementById('trial').dataset.trial") == waiting

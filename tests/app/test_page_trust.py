@@ -2,21 +2,19 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conceptlens.files import read_json
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve
-from tests.app.test_page import CONTROLS, TOO_SMALL, UNNAMED, saved, until
+from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
+from tests.app.test_page import CONTROLS, TOO_SMALL, UNNAMED
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-Visit = Callable[..., Any]
 SECTIONS = ("corrections", "leakage", "calibration", "groups", "doubt", "maps", "audit")
 DOCUMENTS = ("interventions", "leakage", "failures", "faithfulness")
 FIGURES = {
@@ -55,37 +53,10 @@ def base(runs: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def visit(base: str, chromium: Any) -> Iterator[Visit]:
-    """Opens a page and waits for the view; at the end no page may have complained, or asked anyone else."""
-    contexts: list[Any] = []
-    watch = Watch(base)
-
-    def go(address: str, *, width: int = 1280, scheme: str = "light") -> Any:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        watch.attach(page)
-        page.goto(f"{base}/{address}")
-        page.wait_for_selector(".view-trust .trust .card")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert watch.errors == []
-    assert watch.outside == []
+def visit(base: str, chromium: Any) -> Iterator[Open]:
+    with visits(base, chromium, shows=".view-trust .trust .card") as go:
+        yield go
 
 
 def document(runs: Path, name: str) -> Any:
@@ -101,7 +72,7 @@ def choose(page: Any, section: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_summary_says_what_each_document_says(visit: Visit, runs: Path) -> None:
+def test_the_summary_says_what_each_document_says(visit: Open, runs: Path) -> None:
     page = visit("#/trust?run=measured")
     text = page.locator(".trust").inner_text()
     assert document(runs, "trust/leakage.json")["summary"] in text
@@ -117,7 +88,7 @@ def test_the_summary_says_what_each_document_says(visit: Visit, runs: Path) -> N
     assert json.loads(saved(page, "leakage (JSON)")) == document(runs, "trust/leakage.json")
 
 
-def test_every_section_opens_by_its_address(visit: Visit, runs: Path) -> None:
+def test_every_section_opens_by_its_address(visit: Open, runs: Path) -> None:
     page = visit("#/trust?run=measured")
     for section in SECTIONS:
         page.evaluate("(section) => { location.hash = `#/trust?run=measured&section=${section}`; }", section)
@@ -135,7 +106,7 @@ def test_every_section_opens_by_its_address(visit: Visit, runs: Path) -> None:
 
 
 @pytest.mark.slow
-def test_intervention_curves_have_their_ceiling(visit: Visit, runs: Path) -> None:
+def test_intervention_curves_have_their_ceiling(visit: Open, runs: Path) -> None:
     found = document(runs, "trust/interventions.json")
     page = visit("#/trust?run=measured&section=corrections")
     for label, key in (("right", "points"), ("wrong", "wrong")):
@@ -161,7 +132,7 @@ def test_intervention_curves_have_their_ceiling(visit: Visit, runs: Path) -> Non
 
 
 @pytest.mark.slow
-def test_every_measure_of_leakage_says_what_is_good(visit: Visit, runs: Path) -> None:
+def test_every_measure_of_leakage_says_what_is_good(visit: Open, runs: Path) -> None:
     found = document(runs, "trust/leakage.json")
     page = visit("#/trust?run=measured&section=leakage")
     rows = page.locator(".findings li").all_inner_texts()
@@ -174,7 +145,7 @@ def test_every_measure_of_leakage_says_what_is_good(visit: Visit, runs: Path) ->
 
 
 @pytest.mark.slow
-def test_reliability_of_class_and_concepts(visit: Visit, runs: Path) -> None:
+def test_reliability_of_class_and_concepts(visit: Open, runs: Path) -> None:
     found = document(runs, "trust/failures.json")
     page = visit("#/trust?run=measured&section=calibration")
     drawn = page.locator("svg[data-figure='Calibration: class'] path.marker")
@@ -190,7 +161,7 @@ def test_reliability_of_class_and_concepts(visit: Visit, runs: Path) -> None:
 
 
 @pytest.mark.slow
-def test_groups_by_another_measure_and_column(visit: Visit, runs: Path) -> None:
+def test_groups_by_another_measure_and_column(visit: Open, runs: Path) -> None:
     found = document(runs, "trust/failures.json")
     column = found["columns"][0]
     page = visit(f"#/trust?run=measured&section=groups&measure=concept+accuracy&by={column}")
@@ -202,7 +173,7 @@ def test_groups_by_another_measure_and_column(visit: Visit, runs: Path) -> None:
         assert (line in told) is (group["column"] == column)
 
 
-def test_what_is_missing_is_named_with_its_command(visit: Visit, base: str) -> None:
+def test_what_is_missing_is_named_with_its_command(visit: Open, base: str) -> None:
     page = visit("#/trust?run=bare")
     commands = page.request.get(f"{base}/api/v1/runs/bare").json()["missing"]
     shown = page.locator(".trust-cards code").all_inner_texts()
@@ -218,7 +189,7 @@ def test_what_is_missing_is_named_with_its_command(visit: Visit, base: str) -> N
 
 
 @pytest.mark.slow
-def test_a_method_without_concepts_is_told_apart(visit: Visit) -> None:
+def test_a_method_without_concepts_is_told_apart(visit: Open) -> None:
     page = visit("#/trust?run=blind&section=leakage")
     assert "reads no concepts" in page.locator(".empty").inner_text()
     assert page.locator(".empty code").count() == 0
@@ -227,7 +198,7 @@ def test_a_method_without_concepts_is_told_apart(visit: Visit) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_read_is_said_and_the_rest_is_shown(visit: Visit) -> None:
+def test_what_cannot_be_read_is_said_and_the_rest_is_shown(visit: Open) -> None:
     page = visit("#/trust?run=old&section=calibration")
     assert "older version" in page.locator(".empty").inner_text()
     assert "conceptlens audit" in page.locator(".empty code").inner_text()
@@ -243,7 +214,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_shown(visit: Visit) -> None
 
 
 @pytest.mark.slow
-def test_a_new_document_appears(visit: Visit, runs: Path) -> None:
+def test_a_new_document_appears(visit: Open, runs: Path) -> None:
     page = visit("#/trust?run=later&section=leakage")
     assert page.locator(".empty").count() == 1
     (runs / "later" / "trust").mkdir(exist_ok=True)
@@ -254,7 +225,7 @@ def test_a_new_document_appears(visit: Visit, runs: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_it_fits_and_every_control_has_a_name(visit: Visit, width: int, scheme: str) -> None:
+def test_it_fits_and_every_control_has_a_name(visit: Open, width: int, scheme: str) -> None:
     page = visit("#/trust?run=measured", width=width, scheme=scheme)
     for _ in (None, *SECTIONS):
         title = page.locator("h1").inner_text()
@@ -304,7 +275,7 @@ def _groups(difference: float, p: float) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_verdicts_need_certainty(visit: Visit) -> None:
+def test_verdicts_need_certainty(visit: Open) -> None:
     page = visit("#/trust?run=bare")
     cases = [
         ("ofInterventions", _interventions((0.75, 0.85)), "good"),

@@ -1,7 +1,7 @@
 """Folders of other kinds, and the views of others: each opens from its file as it does from the server."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,45 +10,32 @@ import pytest
 import conceptlens as cl
 from conceptlens.errors import UserError
 from conceptlens.runs import RunFolder
-from tests.app.browser import CHROMIUM, FLAGS, Watch
+from tests.app.browser import CHROMIUM, Open, Watch, until
 from tests.app.comparisons import make_comparison
 from tests.app.decomposition import draw_graph, write_decomposition
 from tests.app.studio_world import make_studies
 from tests.share.conftest import taken_apart
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 browsing = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-Open = Callable[..., Any]
 PAINTED = "Number(document.querySelector('.graph-canvas')?.dataset.painted ?? 0) > 0"
 
 
 @pytest.fixture(scope="module")
-def visit() -> Iterator[Open]:
+def visit(chromium: Any) -> Iterator[Open]:
     """Opens a file; at the end it may have complained of nothing and asked for nothing but itself."""
     watches: list[Watch] = []
-    with playwright.sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
 
-        def go(file: Path, address: str = "") -> Any:
-            page = browser.new_page()
-            watches.append(Watch(file.as_uri()))
-            watches[-1].attach(page)
-            page.goto(file.as_uri() + address)
-            page.wait_for_selector("main h1")
-            return page
+    def go(file: Path, address: str = "") -> Any:
+        page = chromium.new_page()
+        watches.append(Watch(file.as_uri()))
+        watches[-1].attach(page)
+        page.goto(file.as_uri() + address)
+        page.wait_for_selector("main h1")
+        return page
 
-        yield go
-        browser.close()
+    yield go
     assert [error for watch in watches for error in watch.errors] == []
     assert [url for watch in watches for url in watch.outside] == []
-
-
-def until(page: Any, expression: str) -> None:
-    for _ in range(200):
-        if page.evaluate(expression):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never came true: {expression}")
 
 
 @pytest.mark.slow

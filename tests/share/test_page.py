@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,15 +17,13 @@ from conceptlens.app.loaded import LoadedRun
 from conceptlens.app.models_what_if import AskRequest, FlipRequest
 from conceptlens.data.corrections import read_corrections
 from conceptlens.runs import RunFolder
-from tests.app.browser import CHROMIUM, FLAGS, Watch, serve
-from tests.app.test_page import SAID, TOO_SMALL, saved, until
+from tests.app.browser import CHROMIUM, Open, Watch, saved, serve, until
+from tests.app.test_page import SAID, TOO_SMALL
 from tests.share.conftest import SCRIPT, taken_apart
 from tests.training.tiny import tiny
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-Open = Callable[..., Any]
 VIEWS = ("image", "what-if", "training", "concepts")
 # What the page's own advice says, of several states and edits.
 ADVICE = """async (questions) => {
@@ -36,14 +34,6 @@ ADVICE = """async (questions) => {
         nextQuestions(head, run.groups, body), smallestFlip(head, run.groups, body),
     ]);
 }"""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

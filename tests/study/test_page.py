@@ -10,22 +10,17 @@ import pytest
 from conceptlens.study.analyse import analyse
 from conceptlens.study.make import Pack
 from conceptlens.study.responses import read_responses
-from tests.app.browser import until
+from tests.app.browser import CHROMIUM, until
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright")
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"the page is tested in {CHROMIUM}")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 DRAWN = "document.getElementById('trial').dataset.drawn === document.getElementById('trial').dataset.trial"
 
 
 @pytest.fixture
-def context() -> Iterator[Any]:
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        made = browser.new_context(offline=True, accept_downloads=True)
-        yield made
-        browser.close()
+def context(chromium: Any) -> Iterator[Any]:
+    made = chromium.new_context(offline=True, accept_downloads=True)
+    yield made
+    made.close()
 
 
 def opened(context: Any, pack: Pack, rater: str) -> tuple[Any, list[str]]:

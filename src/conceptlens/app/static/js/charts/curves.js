@@ -1,7 +1,8 @@
 /** Curves with intervals, beside lines that they are held against: accuracy against corrections, error against answers. */
-import { area, axisBottom, axisLeft, bisector, line, scaleLinear, select } from "../../vendor/d3.js";
+import { area, bisector, line, scaleLinear, select } from "../../vendor/d3.js";
 import { h, put, s } from "../dom.js";
 import { known, percent } from "../words.js";
+import { axes } from "./axes.js";
 import { DASHES, swatch, tick } from "./series.js";
 
 const MARGIN = { top: 10, right: 14, bottom: 36, left: 48 };
@@ -34,7 +35,13 @@ export function curves(
     "aria-label": describe(label, drawn, levels, read),
   });
   const root = select(svg);
-  axes(root, { x, y, xName, width, height, read, readX });
+  const [from, to] = x.domain();
+  axes(root, {
+    ...{ x, y, xName, width, height, margin: MARGIN, readX },
+    xTicks: to - from >= 2 ? x.ticks(7).filter(Number.isInteger) : x.ticks(5),
+    yTicks: y.ticks(5),
+    readY: (value) => (read === percent ? tick(value) : `${Number(value.toPrecision(6))}`),
+  });
   const spread = area()
     .x((point) => x(point[0]))
     .y0((point) => y(point[2][0]))
@@ -106,46 +113,6 @@ export function curves(
     show(null);
   });
   return h("figure", {}, svg, legend);
-}
-
-function axes(root, { x, y, xName, width, height, read, readX }) {
-  for (const value of y.ticks(5))
-    root
-      .append("line")
-      .attr("class", "grid")
-      .attr("x1", MARGIN.left)
-      .attr("x2", width - MARGIN.right)
-      .attr("y1", y(value))
-      .attr("y2", y(value));
-  const [x0, x1] = x.domain();
-  root
-    .append("g")
-    .attr("transform", `translate(0,${height - MARGIN.bottom})`)
-    .call(
-      axisBottom(x)
-        .tickValues(x1 - x0 >= 2 ? x.ticks(7).filter(Number.isInteger) : x.ticks(5))
-        .tickFormat(readX)
-        .tickSizeOuter(0)
-        .tickSize(4),
-    );
-  root
-    .append("g")
-    .attr("transform", `translate(${MARGIN.left},0)`)
-    .call(
-      axisLeft(y)
-        .tickValues(y.ticks(5))
-        .tickFormat((value) => (read === percent ? tick(value) : `${Number(value.toPrecision(6))}`))
-        .tickSize(0)
-        .tickPadding(8),
-    )
-    .select(".domain")
-    .remove();
-  root
-    .append("text")
-    .attr("x", (MARGIN.left + width - MARGIN.right) / 2)
-    .attr("y", height - 2)
-    .attr("text-anchor", "middle")
-    .text(xName);
 }
 
 /** The piece of line that stands before the name of a bound. */

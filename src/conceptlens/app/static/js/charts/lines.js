@@ -1,7 +1,8 @@
 /** Lines over epochs: several series, one y axis, a cursor that reads all of them. */
-import { axisBottom, axisLeft, bisector, extent, line, scaleLinear, scaleLog, select } from "../../vendor/d3.js";
+import { bisector, extent, line, scaleLinear, scaleLog, select } from "../../vendor/d3.js";
 import { h, put, s } from "../dom.js";
 import { percent, short } from "../words.js";
+import { axes } from "./axes.js";
 import { swatch, DASHES } from "./series.js";
 
 const MARGIN = { top: 10, right: 12, bottom: 34, left: 48 };
@@ -33,43 +34,12 @@ export function lines(series, { label, x: xName = "epoch", height = 230, log = f
   });
   const root = select(svg);
   const yTicks = log ? y.ticks(4) : y.ticks(5);
-  for (const tick of yTicks)
-    root
-      .append("line")
-      .attr("class", "grid")
-      .attr("x1", MARGIN.left)
-      .attr("x2", width - MARGIN.right)
-      .attr("y1", y(tick))
-      .attr("y2", y(tick));
-  const whole = x1 - x0 <= 8 ? x.ticks().filter(Number.isInteger) : x.ticks(6);
-  root
-    .append("g")
-    .attr("transform", `translate(0,${height - MARGIN.bottom})`)
-    .call(
-      axisBottom(x)
-        .tickValues(whole)
-        .tickFormat((v) => v)
-        .tickSizeOuter(0)
-        .tickSize(4),
-    );
-  root
-    .append("g")
-    .attr("transform", `translate(${MARGIN.left},0)`)
-    .call(
-      axisLeft(y)
-        .tickValues(yTicks)
-        .tickFormat(log ? (v) => `${v}` : (v) => axisRead(v, read))
-        .tickSize(0)
-        .tickPadding(8),
-    )
-    .select(".domain")
-    .remove();
-  root
-    .append("text")
-    .attr("x", (MARGIN.left + width - MARGIN.right) / 2)
-    .attr("y", height - 2)
-    .attr("text-anchor", "middle")
-    .text(xName);
+  axes(root, {
+    ...{ x, y, xName, width, height, margin: MARGIN, yTicks },
+    xTicks: x1 - x0 <= 8 ? x.ticks().filter(Number.isInteger) : x.ticks(6),
+    readX: (v) => v,
+    readY: log ? (v) => `${v}` : (v) => axisRead(v, read),
+  });
   const path = line(
     (point) => x(point[0]),
     (point) => y(point[1]),

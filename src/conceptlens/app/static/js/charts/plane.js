@@ -1,7 +1,8 @@
 /** Methods in a plane: what they reach, against what they read. A block has a colour and a shape of its own. */
-import { axisBottom, axisLeft, extent, scaleLinear, select } from "../../vendor/d3.js";
+import { extent, scaleLinear, select } from "../../vendor/d3.js";
 import { h, s } from "../dom.js";
 import { percent, short } from "../words.js";
+import { axes } from "./axes.js";
 
 const MARGIN = { top: 12, right: 16, bottom: 40, left: 50 };
 const SHAPES = [
@@ -32,36 +33,12 @@ export function plane(points, { label, x: xName, groups }) {
     "aria-label": `${label}. ${points.map((point) => `${point.name}: ${percent(point.y)} with ${short(point.x)}`).join("; ")}.`,
   });
   const root = select(svg);
-  for (const tick of y.ticks(5))
-    root
-      .append("line")
-      .attr("class", "grid")
-      .attr("x1", MARGIN.left)
-      .attr("x2", width - MARGIN.right)
-      .attr("y1", y(tick))
-      .attr("y2", y(tick));
-  root
-    .append("g")
-    .attr("transform", `translate(0,${height - MARGIN.bottom})`)
-    .call(axisBottom(x).ticks(6).tickSize(4).tickSizeOuter(0));
-  root
-    .append("g")
-    .attr("transform", `translate(${MARGIN.left},0)`)
-    .call(
-      axisLeft(y)
-        .ticks(5)
-        .tickFormat((value) => percent(value, 0))
-        .tickSize(0)
-        .tickPadding(8),
-    )
-    .select(".domain")
-    .remove();
-  root
-    .append("text")
-    .attr("x", (MARGIN.left + width - MARGIN.right) / 2)
-    .attr("y", height - 4)
-    .attr("text-anchor", "middle")
-    .text(xName);
+  axes(root, {
+    ...{ x, y, xName, width, height, margin: MARGIN },
+    xTicks: x.ticks(6),
+    yTicks: y.ticks(5),
+    readY: (value) => percent(value, 0),
+  });
   const taken = points.map((point) => [x(point.x) - 7, y(point.y) - 7, x(point.x) + 7, y(point.y) + 7]);
   for (const point of points) {
     const colour = groups[point.group].place % 8;

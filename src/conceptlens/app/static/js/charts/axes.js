@@ -1,0 +1,35 @@
+/** What stands around a chart: lines across it, ticks below and beside, the name of what runs along. */
+import { axisBottom, axisLeft } from "../../vendor/d3.js";
+
+/**
+ * @param root The chart, as d3 selects it.
+ * @param {{x: any, y: any, xTicks: any[], yTicks: any[], readX?: Function, readY: Function, xName: string, width: number,
+ *   height: number, margin: {top: number, right: number, bottom: number, left: number}}} options
+ */
+export function axes(root, { x, y, xTicks, yTicks, readX, readY, xName, width, height, margin }) {
+  for (const value of yTicks)
+    root
+      .append("line")
+      .attr("class", "grid")
+      .attr("x1", margin.left)
+      .attr("x2", width - margin.right)
+      .attr("y1", y(value))
+      .attr("y2", y(value));
+  const below = axisBottom(x).tickValues(xTicks).tickSizeOuter(0).tickSize(4);
+  root
+    .append("g")
+    .attr("transform", `translate(0,${height - margin.bottom})`)
+    .call(readX ? below.tickFormat(readX) : below);
+  root
+    .append("g")
+    .attr("transform", `translate(${margin.left},0)`)
+    .call(axisLeft(y).tickValues(yTicks).tickFormat(readY).tickSize(0).tickPadding(8))
+    .select(".domain")
+    .remove();
+  root
+    .append("text")
+    .attr("x", (margin.left + width - margin.right) / 2)
+    .attr("y", height - 2)
+    .attr("text-anchor", "middle")
+    .text(xName);
+}
