@@ -50,6 +50,18 @@ def filled(path: Path, settings: EncoderConfig, **options: object) -> TokenStore
     return store
 
 
+def test_an_encoder_that_moved_while_a_store_was_filled_can_learn(tmp_path: Path) -> None:
+    """Parameters that move to a device in inference mode could not; a change of type moves them here as a GPU would."""
+    settings = config()
+    own = encoder(settings)
+    store = open_store(tmp_path / "store", own, settings, reader())
+    move = own.to
+    own.to = lambda *_: move(torch.float64)  # type: ignore[method-assign]
+    fill(store, own, reader(), Processes())
+    assert next(own.parameters()).dtype == torch.float64
+    assert not any(value.is_inference() for value in own.parameters())
+
+
 @pytest.mark.parametrize("name", ["builtin/vit-mini", "timm/test_vit"])
 @pytest.mark.parametrize("train", ["none", 1, 2])
 @torch.inference_mode()

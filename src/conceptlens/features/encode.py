@@ -73,7 +73,6 @@ def pixels_key(reader: PixelReader) -> str:
     return fingerprint(reader.batch(chosen).numpy().tobytes())
 
 
-@torch.inference_mode()
 def fill(
     store: TokenStore,
     encoder: Encoder,
@@ -84,10 +83,11 @@ def fill(
     """Encode what is missing; returns how many images were encoded by this process."""
     if processes.main:
         store.begin()
-    encoder.to(processes.device).eval()
+    encoder.to(processes.device).eval()  # not in inference mode, whose tensors could not learn afterwards
     missing = [shard for shard in range(processes.index, store.shards, processes.count) if not store.has(shard)]
     kept = getattr(torch, store.key.dtype)
-    with ThreadPoolExecutor(1, "conceptlens-store") as disk:  # a shard is written while the next is encoded
+    # A shard is written while the next is encoded.
+    with torch.inference_mode(), ThreadPoolExecutor(1, "conceptlens-store") as disk:
         writing: Future[None] | None = None
         for shard in missing:
             rows = np.asarray(store.rows_of(shard))
