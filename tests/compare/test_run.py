@@ -5,7 +5,11 @@ import shutil
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from scipy.special import softmax
+from sklearn.metrics import roc_auc_score
 
 from conceptlens.cli import main
 from conceptlens.compare.compare import commands, compare, open_comparison
@@ -13,6 +17,10 @@ from conceptlens.compare.jobs import Job
 from conceptlens.compare.lock import hold
 from conceptlens.compare.state import Places, all_jobs
 from conceptlens.compare.worker import ANSWER, Worker, work
+from conceptlens.data.loader import PixelReader
+from conceptlens.data.sources import open_source
+from conceptlens.encoders import make_encoder, make_text_encoder
+from conceptlens.evaluation.stored import load_predictions
 from conceptlens.files import read_json
 from tests.compare.fakes import comparison_file, jobs_of
 
@@ -54,6 +62,31 @@ def test_the_encoders_zero_shot_auc_stands_above_the_table(folder: Path) -> None
     assert before["text"] == "builtin/text"
     assert 0.2 < before["auc"] < 0.8  # an untrained encoder knows nothing
     assert "zero-shot concept AUC" in (folder / "out" / "table.md").read_text("utf-8")
+
+
+def test_the_zero_shot_auc_is_the_rows_measure(folder: Path) -> None:
+    """Values of an axis compete: shares of a softmax over CLIP's 100 cosines, one value against the rest."""
+    jobs, places = jobs_of(folder / "comparison.yaml", folder / "out")
+    recipe, stored = jobs[2].recipe, load_predictions(places.run(jobs[2]))
+    source, concepts = open_source(recipe.data, None)
+    torch.manual_seed(0)
+    encoder = make_encoder(recipe.encoder).eval()
+    texts = make_text_encoder("builtin/text").embed(concepts.texts)
+    rows = np.array([source.examples.ids.index(name) for name in stored.ids])
+    with torch.inference_mode(), PixelReader(source, recipe.encoder.image_size or 0) as reader:
+        cosines = (encoder.embed(encoder(reader.batch(rows))) @ texts.T).double().numpy()
+    by_group = []
+    for group in concepts.groups:
+        span = slice(group.concepts.start, group.concepts.stop)
+        alone = group.kind == "independent"
+        shares = cosines[:, span] if alone else softmax(100 * cosines[:, span], axis=1)
+        marks = source.examples.concepts[rows][:, span] == 1
+        known = np.ones(len(rows), bool) if alone else marks.any(1)  # the colour of wings that are not there is unknown
+        marks, shares = marks[known], shares[known]
+        judged = [c for c in range(marks.shape[1]) if 0 < marks[:, c].sum() < len(marks)]
+        by_group.append(np.mean([roc_auc_score(marks[:, c], shares[:, c]) for c in judged]))
+    (before,) = read_json(folder / "out" / "results.json")["data"][0]["zero_shot"]
+    assert before["auc"] == pytest.approx(np.mean(by_group), abs=2e-3)  # shares near one tie
 
 
 def test_what_is_done_is_skipped_and_what_is_gone_is_done_again(folder: Path, tmp_path: Path) -> None:

@@ -183,12 +183,14 @@ def effective_concepts(run: Path, metrics: Mapping[str, Any], count: int) -> flo
     """Concepts that speak for or against a class, on average over classes (NEC; VLG-CBM, NeurIPS 2024).
 
     As the run measured it, or the weights that are not zero in its linear head over `count` concepts; None where there
-    is no such head.
+    is no such head, or where the weights were not kept: everything else is known without them.
     """
     for path in ("effective_concepts", "head.effective_concepts", "class.effective_concepts", "sparsity.nec", "nec"):
         if isinstance(found := value_of(metrics, path), (int, float)):
             return float(found)
     file = run / "model" / "weights.safetensors"
+    if not file.exists():
+        return None
     try:
         with safe_open(file, "np") as weights:
             if "model.head.weight" not in weights.keys():  # noqa: SIM118 - the file is no mapping

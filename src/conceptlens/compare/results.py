@@ -55,8 +55,9 @@ def _known(value: Any) -> Any:
 
 def _data_set(found: Gathered, settings: StatisticsFile, out: Path) -> dict[str, Any]:
     encoders: dict[str, dict[str, Any]] = {}
+    largest = max((len(row.concepts) for row in found.rows), default=0)  # some methods choose among the concepts
     for row in found.rows:
-        if len(row.concept_sets) == 1 and len(row.concepts):
+        if len(row.concept_sets) == 1 and len(row.concepts) == largest > 0:
             before = zero_shot(row.recipe, row.concepts, found.ids, out)
             if before is not None:
                 encoders.setdefault(f"{before['encoder']} {before['auc']}", before)

@@ -1,6 +1,7 @@
 """What the encoder knew before any training: the AUC of each concept by the cosine of image vector and concept text.
 
-It stands above the table. A method that reads concepts no better than this has learned nothing about them.
+It stands above the table. A method that reads concepts no better than this has learned nothing about them. Cosines are
+taken as the `zero-shot` method takes them and judged by the rows' own measure, where values of one axis compete.
 """
 
 from collections.abc import Sequence
@@ -8,22 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from conceptlens.concepts import UNKNOWN, ConceptSet
+from conceptlens.concepts import ConceptSet
 from conceptlens.data.loader import PixelReader
 from conceptlens.data.sources import open_source
 from conceptlens.encoders import make_encoder, make_text_encoder
 from conceptlens.errors import UserError
 from conceptlens.files import dump_yaml, fingerprint, read_json, write_json
-from conceptlens.metrics.auc import auc, auc_within
-from conceptlens.metrics.balanced import mean_of
+from conceptlens.metrics.concepts import concept_metrics
 from conceptlens.recipe import Recipe
 from conceptlens.recipe.parse import recipe_tree
 
 FILE = "zero-shot.json"
 BATCH = 64
+SCALE = 100.0  # CLIP's, as in `models.zero_shot`
 
 
 def zero_shot(recipe: Recipe, concepts: ConceptSet, ids: Sequence[str], out: Path) -> dict[str, Any] | None:
@@ -34,7 +34,7 @@ def zero_shot(recipe: Recipe, concepts: ConceptSet, ids: Sequence[str], out: Pat
     """
     tree = recipe_tree(recipe)
     settings = {key: tree["encoder"][key] for key in ("name", "weights", "pretrained", "image_size", "options")}
-    key = fingerprint(dump_yaml([settings, tree["data"], sorted(ids)]), concepts.fingerprint)
+    key = fingerprint(dump_yaml(["by axis", settings, tree["data"], sorted(ids)]), concepts.fingerprint)
     path = out / FILE
     known: dict[str, Any] = read_json(path).get("found", {}) if path.exists() else {}
     if key not in known:
@@ -66,28 +66,11 @@ def _measure(recipe: Recipe, concepts: ConceptSet, ids: Sequence[str]) -> dict[s
         for _, pixels in reader.prefetch(indices[start : start + BATCH] for start in range(0, len(indices), BATCH))
     ]
     examples = source.examples
-    scores = np.concatenate(cosines)
+    scores = SCALE * np.concatenate(cosines)
+    measured = concept_metrics(scores, examples.concepts[indices], concepts, class_labels=examples.labels[indices])
     return {
         "encoder": recipe.encoder.name,
         "text": encoder.text,
-        **concept_aucs(scores, examples.concepts[indices], examples.labels[indices], concepts),
+        "auc": measured["auc"],
+        "auc_within_class": measured["auc_within_class"],
     }
-
-
-def concept_aucs(
-    scores: npt.NDArray[Any], marks: npt.NDArray[np.int8], labels: npt.NDArray[np.int64], concepts: ConceptSet
-) -> dict[str, float | None]:
-    """Means over groups of the AUC of each concept's own score (N, K); pooled, and from pairs of one class."""
-    pooled: list[float | None] = []
-    within: list[float | None] = []
-    for group in concepts.groups:
-        of_pooled, of_within = [], []
-        for column in range(group.concepts.start, group.concepts.stop):
-            known = marks[:, column] != UNKNOWN
-            of_pooled.append(auc(scores[known, column], marks[known, column] == 1))
-            if labels.ndim == 1:
-                kept = known & (labels >= 0)
-                of_within.append(auc_within(scores[kept, column], marks[kept, column] == 1, labels[kept]))
-        pooled.append(mean_of(of_pooled))
-        within.append(mean_of(of_within))
-    return {"auc": mean_of(pooled), "auc_within_class": mean_of(within)}
