@@ -158,10 +158,20 @@ def make_bank(
     known: Known,
     device: str,
     teachers: Path | None = None,
+    store: Path | None = None,
 ) -> Bank:
-    """Encode the images of a source."""
+    """Encode the images of a source, or read what an earlier process encoded."""
     grid, there = side_of(recipe.encoder), torch.device(device)
-    tokens = encode(source, splits, recipe, grid, there, teachers)
+    if store is not None and store.exists():
+        held = torch.from_numpy(np.load(store, allow_pickle=False)).to(there)
+        tokens = held.view(torch.bfloat16) if held.dtype == torch.int16 else held
+    else:
+        tokens = encode(source, splits, recipe, grid, there, teachers)
+        if store is not None:
+            held = tokens.view(torch.int16) if tokens.dtype == torch.bfloat16 else tokens  # numpy knows no bfloat16
+            part = store.with_suffix(f".{os.getpid()}.part.npy")
+            np.save(part, held.cpu().numpy(), allow_pickle=False)
+            part.replace(store)  # whole or not at all
     assert tokens.shape[1] == grid[0] * grid[1], (name, tokens.shape, grid)
     regions = (
         None if known.judged is None else each_array(known.judged, lambda value: torch.from_numpy(value).to(there))

@@ -1,0 +1,88 @@
+"""From the runs of the comparison to `runs.json`, and from that alone to `rank.svg`.
+
+python evidence/ivq-rank/collect.py [--runs runs/ivq-rank]
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from conceptlens.files import read_json, write_json
+from conceptlens.report.material import value_of
+
+HERE = Path(__file__).parent
+TOLD = {
+    "class.balanced_accuracy": "class.balanced_accuracy",
+    "concept.balanced_accuracy": "concept.balanced_accuracy",
+    "concept.auc": "concept.auc",
+    "concept.auc_within_class": "concept.auc_within_class",
+    "axes_at_chance": "concept.axes_at_chance.count",
+    "assignment_entropy": "slots.assignment_entropy",
+}
+RANKS = ("published", "effective", "effective_centred")
+DATA = {"blood-cells": "blood cells", "ham10000": "HAM10000", "idrid": "IDRiD"}
+ROWS = {  # Okabe and Ito's colours: one for each regulariser; the published code is dashed
+    "ivq-cbm": ("ivq-cbm", "#0072b2", "-"),
+    "ivq-cbm-with-plain-l2": ("… with plain L2", "#009e73", "-"),
+    "ivq-cbm-without-ivq": ("… without", "#d55e00", "-"),
+    "released": ("ivq-cbm-released", "#0072b2", "--"),
+    "released-with-plain-l2": ("… with plain L2", "#009e73", "--"),
+    "released-without-ivq": ("… without", "#d55e00", "--"),
+}
+
+
+def told(run: Path) -> dict[str, Any]:
+    """What is kept of a run: its test scores, and the rank of the validation tokens by epoch."""
+    test = read_json(run / "metrics.json")["splits"]["test"]
+    lines = [json.loads(line) for line in (run / "history.jsonl").read_text("utf-8").splitlines()]
+    lines = [line for line in lines if line["split"] == "val" and "rank.published" in line]
+    return {
+        "run": run.name[: -len("-0123456789")],
+        "test": {name: value_of(test, path) for name, path in TOLD.items()},
+        "rank_by_epoch": {kind: [round(line[f"rank.{kind}"], 3) for line in lines] for kind in RANKS},
+    }
+
+
+def draw(runs: list[dict[str, Any]]) -> None:
+    """The effective rank by epoch, a panel for each data set: seeds thin, their mean thick."""
+    made = Figure(figsize=(11, 3.8), layout="constrained")
+    FigureCanvasSVG(made)
+    panels = made.subplots(1, len(DATA), sharey=True)
+    for panel, (data, title) in zip(panels, DATA.items(), strict=True):
+        for row, (name, colour, line) in ROWS.items():
+            prefix = f"{data}-{row}-s"
+            curves = [
+                run["rank_by_epoch"]["effective"] for run in runs if run["run"].rpartition("s")[0] + "s" == prefix
+            ]
+            if not curves:
+                continue
+            panel.plot(np.transpose(curves), colour, ls=line, lw=0.6, alpha=0.35)
+            panel.plot(np.mean(curves, 0), colour, ls=line, lw=2, label=name)
+        panel.set(title=title, xlabel="epoch")
+        panel.grid(alpha=0.25)
+    panels[0].set(ylabel="effective rank of an image's patch tokens", ylim=(0, None))
+    made.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(ROWS), fontsize=9)
+    made.savefig(HERE / "rank.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, help="the comparison's folder; without it only the figure is drawn")
+    given = parser.parse_args()
+    file = HERE / "runs.json"
+    if given.runs:
+        found = sorted(run for run in (given.runs / "runs").iterdir() if (run / "metrics.json").exists())
+        machine = read_json(found[0] / "environment.json")
+        write_json(file, {"machine": machine, "runs": [told(run) for run in found]})
+    runs = read_json(file)["runs"]
+    draw(runs)
+    print(f"{len(runs)} runs")
+
+
+if __name__ == "__main__":
+    main()
