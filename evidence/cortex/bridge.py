@@ -68,22 +68,32 @@ def counts(tokens: Tensor, codes: int) -> npt.NDArray[np.int64]:
     return table.scatter_add_(1, flat, torch.ones_like(flat)).numpy()
 
 
+def columns_of(group: Any, part: Encoded) -> range:
+    return range(part.labels.shape[1])[group.concepts]
+
+
+def present(group: Any, train: Encoded, test: Encoded, fewest: int) -> list[int]:
+    """Values of a group that enough images of both splits show."""
+    return [
+        place
+        for place, column in enumerate(columns_of(group, train))
+        if min(int((part.labels[:, column] == 1).sum()) for part in (train, test)) >= fewest
+    ]
+
+
 def compare(
     model: IVQCodebook, group: Any, train: Encoded, test: Encoded, judged: Any, options: argparse.Namespace
 ) -> dict[str, Any]:
     """One group of concepts: two explanations of each of its values, and what hiding their tokens does."""
     device, codebook = torch.device(options.device), model.codebook.detach()
-    values = [
-        place
-        for place, column in enumerate(group.concepts)
-        if min(int((part.labels[:, column] == 1).sum()) for part in (train, test)) >= options.fewest
-    ]
+    own = columns_of(group, train)
+    values = present(group, train, test, options.fewest)
     names = [group.values[place] for place in values]
     if len(names) < 2:
         return {"group": group.name, "left_out": f"fewer than two values with {options.fewest} images"}
 
     def samples(part: Encoded) -> tuple[Samples, Tensor]:
-        given = part.labels[:, [group.concepts[place] for place in values]]
+        given = part.labels[:, [own[place] for place in values]]
         rows = torch.from_numpy(np.flatnonzero((given == 1).any(1)))
         return Samples(part.tokens[rows], torch.from_numpy(given.argmax(1))[rows], tuple(names)), rows
 
@@ -107,8 +117,7 @@ def compare(
     others = (frequency.sum(0) - frequency) / (len(names) - 1)
     lift = frequency - others  # what a value's important tokens hold more of than those of its rivals
     shares = counts(train.tokens, codes)
-    columns = [group.concepts[place] for place in values]
-    labels = train.labels[:, columns]
+    labels = train.labels[:, [own[place] for place in values]]
     known = np.isin(labels, (0, 1)).astype(np.float64)
     together = correlations(shares / shares.sum(1, keepdims=True), (labels == 1).astype(np.float64), known)(
         np.arange(len(labels))
@@ -224,14 +233,10 @@ def main(arguments: Sequence[str] | None) -> None:
             continue
         asked = [f"{group.name}={value}" for value in group.values]
         whole = run_judge(options.run, asked, device=device)
-        present = [
-            place
-            for place, column in enumerate(group.concepts)
-            if min(int((part.labels[:, column] == 1).sum()) for part in (train, test)) >= options.fewest
-        ]
+        kept = present(group, train, test, options.fewest)
 
-        def judged(images: Tensor, whole: Any = whole, present: list[int] = present) -> Tensor:
-            return whole(images)[:, present]
+        def judged(images: Tensor, whole: Any = whole, kept: list[int] = kept) -> Tensor:
+            return whole(images)[:, kept]  # type: ignore[no-any-return]
 
         done.append(compare(model, group, train, test, judged, options))
         write_json(options.out, {"codes": len(model.codebook), "images": len(train.images), "groups": done})

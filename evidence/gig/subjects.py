@@ -162,19 +162,17 @@ def resnet_subject(
 
 
 class ViT(nn.Module):
-    """The built-in encoder and a linear head on its class token."""
+    """The built-in encoder and a linear head on the mean of its patch tokens; images in [0, 1]."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
         from conceptlens.encoders.builtin import BuiltinViT
 
         self.encoder = BuiltinViT()
-        self.register_buffer("mean", torch.tensor(self.encoder.mean).view(1, 3, 1, 1))
-        self.register_buffer("std", torch.tensor(self.encoder.std).view(1, 3, 1, 1))
         self.head = nn.Linear(self.encoder.width, classes)
 
     def vector(self, x: Tensor) -> Tensor:
-        return self.encoder((x - self.mean) / self.std).image
+        return self.encoder(x).patches.mean(1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.vector(x))
@@ -204,7 +202,7 @@ def vit_subject(layers: Sequence[str] | None, *, limit: int, per_image: int, dev
     with torch.no_grad():
         vectors = torch.cat([model.vector(x.to(device)) for _, x in learn.batches(64, range(cut))])
     _fit_head(model.head, vectors, learn.classes.to(device))
-    names = layers or [name for name, _ in model.named_modules() if name.startswith("encoder.blocks.") and name.count(".") == 2]
+    names = layers or [name for name, _ in model.named_modules() if name.startswith("encoder.trunk.") and name.count(".") == 2]
     return Subject("vit", open_network(model, list(names), image_size=side), learn, judge, judge, per_image)
 
 

@@ -135,8 +135,8 @@ class DataConfig:
             file's units, such as [-160, 240] for soft tissue in a CT.
         cache_mb: Decoded images are kept in memory if all of them fit in so many megabytes.
         workers: Threads that decode images; the reader's own does it if 0.
-        resident: Keep training and validation images on the device as bytes; `auto`: on a GPU, where they take at most
-            a quarter of its free memory.
+        resident: Keep training and validation images on the device as bytes, or stored tokens; `auto`: on a GPU, where
+            they take at most a quarter of its free memory.
     """
 
     source: str

@@ -17,6 +17,7 @@ from conceptlens.data.splits import Splits
 from conceptlens.data.transfer import to_device
 from conceptlens.errors import UserError
 from conceptlens.features.reader import StoredReader
+from conceptlens.features.resident import ResidentTokens
 from conceptlens.models.build import Blueprint, build_pipeline
 from conceptlens.models.contract import Pipeline
 from conceptlens.models.places import PlaceTargets
@@ -57,7 +58,8 @@ class Session:
     def stream(self, batches: Iterator[Indices]) -> Iterator[Tensor]:
         """What training reads of each batch, on the device; read ahead."""
         found = self.inputs.prefetch(batches)
-        ready = found if self.inputs is self.resident else to_device(found, self.processes.device)
+        there = isinstance(self.inputs, (ResidentReader, ResidentTokens))
+        ready = found if there else to_device(found, self.processes.device)
         return (inputs for _, inputs in ready)
 
     @contextlib.contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from conceptlens.features.encode import fill, open_store
 from conceptlens.features.reader import StoredReader
+from conceptlens.features.resident import ResidentTokens, tokens_stay_resident
 from conceptlens.features.store import TokenStore
 from conceptlens.training.loop import Session
 
@@ -22,6 +23,15 @@ def fill_store(session: Session, path: Path) -> tuple[TokenStore, int]:
     return store, sum(processes.gather(encoded))
 
 
+def _reader(session: Session, store: TokenStore) -> StoredReader:
+    """From the device's memory, if the recipe and the device say so; else from disk."""
+    device = session.processes.device
+    if not tokens_stay_resident(session.recipe.data.resident, store, device):
+        return StoredReader(store)
+    with session.progress.counting("loading tokens", store.key.images) as count:
+        return ResidentTokens(store, device, count)
+
+
 @contextlib.contextmanager
 def stored_tokens(session: Session) -> Iterator[None]:
     """While training, let the session read from its store, if its recipe has one; a run's own store is then removed."""
@@ -32,7 +42,7 @@ def stored_tokens(session: Session) -> Iterator[None]:
     own = session.run.path / "tokens"
     store, _ = fill_store(session, own if place == "run" else Path(place))
     session.progress.note(f"training from stored tokens, {store.cut.blocks} blocks behind them; nothing is augmented")
-    session.stored, encoder.cut = StoredReader(store), store.cut
+    session.stored, encoder.cut = _reader(session, store), store.cut
     try:
         yield
     finally:

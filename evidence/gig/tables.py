@@ -1,0 +1,292 @@
+"""rows.jsonl → tables.md, figures and verdicts.
+
+    python evidence/gig/tables.py --rows OUT [--to FOLDER]
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MAKERS = ("clusters", "dictionary learning", "sparse autoencoder")
+COLOURS = {"clusters": "#0072b2", "dictionary learning": "#d55e00", "sparse autoencoder": "#009e73"}
+Row = dict[str, Any]
+
+
+def at_equal_sparsity(points: Sequence[Row], used: float) -> float | None:
+    """Relative l2 at so many concepts a vector, between measured points; None outside of them."""
+    line = sorted((max(point["used"], 1e-3), point["relative_l2"]) for point in points)
+    xs, ys = np.log([x for x, _ in line]), [y for _, y in line]
+    return float(np.interp(np.log(used), xs, ys)) if xs[0] <= np.log(used) <= xs[-1] else None
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in body]) + "\n"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def best(values: dict[str, float | None], *, least: bool) -> str | None:
+    known = {name: value for name, value in values.items() if value is not None}
+    return (min if least else max)(known, key=lambda name: known[name]) if len(known) > 1 else None
+
+
+def marked(values: dict[str, float | None], *, least: bool) -> list[str]:
+    first = best(values, least=least)
+    return [f"**{number(value)}**" if name == first else number(value) for name, value in values.items()]
+
+
+class Report:
+    """Tables of one subject."""
+
+    def __init__(self, name: str, rows: list[Row]) -> None:
+        self.name, self.rows, self.parts, self.verdicts = name, rows, [], {}
+
+    def of(self, section: str) -> list[Row]:
+        return [row for row in self.rows if row["key"].split("/")[1] == section]
+
+    def layers(self, rows: list[Row]) -> list[str]:
+        return sorted({row["layer"] for row in rows}, key=lambda name: [int(s) if s.isdigit() else s for s in _parts(name)])
+
+    def say(self, title: str, *texts: str) -> None:
+        self.parts.append("\n".join([f"## {self.name}: {title}\n", *texts]))
+
+    def accuracy(self) -> None:
+        rows = self.of("accuracy")
+        if rows:
+            head = ["images", "number", "classes", "top 1", "top 5", "top 1 among these classes"]
+            body = [
+                [row["key"].split("/")[-1], row["images"], row["classes"], number(row["top1"]), number(row["top5"]),
+                 number(row["top1_among_these_classes"])]
+                for row in rows
+            ]  # fmt: skip
+            self.say("what the network knows", table(head, body))
+
+    def reconstruction(self) -> None:
+        rows = self.of("dictionaries")
+        if not rows:
+            return
+        own, equal, wins = [], [], {maker: 0 for maker in MAKERS}
+        for layer in self.layers(rows):
+            mine = {row["maker"]: row for row in rows if row["layer"] == layer}
+            some = next(iter(mine.values()))
+            cells = [layer, some["concepts"], some["samples"]]
+            for maker in MAKERS:
+                found = mine.get(maker)
+                cells.append("–" if found is None else f"{found['own']['relative_l2']:.3f} / {found['own']['zero_share']:.4f}")
+            own.append(cells)
+            if "clusters" not in mine:
+                continue
+            for used in (point["used"] for point in mine["clusters"]["lasso"][1:4]):
+                values = {m: at_equal_sparsity(mine[m]["lasso"], used) if m in mine else None for m in MAKERS}
+                equal.append([layer, f"{used:.1f}", *marked(values, least=True)])
+            middle = mine["clusters"]["lasso"][2]["used"]
+            values = {m: at_equal_sparsity(mine[m]["lasso"], middle) if m in mine else None for m in MAKERS}
+            first = best(values, least=True)
+            if first is not None and len([v for v in values.values() if v is not None]) == 3:
+                wins[first] += 1
+        self.verdicts["lowest error at equal sparsity, same lasso (layers)"] = wins
+        self.say(
+            "Table 1, relative l2 / share of zeros, each by its own means",
+            table(["layer", "concepts", "samples", *MAKERS], own),
+        )
+        self.say(
+            "relative l2 at equal sparsity, the same lasso on unit vectors (Figure: rel-l2 against l0)",
+            table(["layer", "concepts a vector", *MAKERS], equal),
+        )
+
+    def curves(self) -> None:
+        for coding in ("matched", "own"):
+            rows = [row for row in self.of("curves") if row["coding"] == coding]
+            if not rows:
+                continue
+            body, agree, wins = [], [], {maker: 0 for maker in MAKERS}
+            for layer in self.layers(rows):
+                mine = {row["maker"]: row for row in rows if row["layer"] == layer}
+                line: list[object] = [layer]
+                values: dict[str, float | None] = {}
+                for maker in MAKERS:
+                    found = mine.get(maker)
+                    if found is None:
+                        line.append("–")
+                        values[maker] = None
+                        continue
+                    p = {key: found["probability"][key]["area"] for key in ("deletion", "insertion")}
+                    a = {key: found["accuracy"][key]["area"] for key in ("deletion", "insertion")}
+                    values[maker] = p["insertion"] - p["deletion"]
+                    line.append(f"{p['deletion']:.3f} / {p['insertion']:.3f} ({a['deletion']:.2f} / {a['insertion']:.2f})")
+                body.append([*line, *marked(values, least=False)])
+                first = best(values, least=False)
+                if first is not None and None not in values.values():
+                    wins[first] += 1
+                for maker in MAKERS:
+                    if maker in mine:
+                        g = mine[maker]["agreement"]
+                        agree.append(
+                            [layer, maker, number(g["same_class"], 2), number(g["divergence"]), number(g["relative_l2"]),
+                             number(g["zero_share"], 4), number(mine[maker]["active"], 0), number(mine[maker]["residual_share"], 2)]
+                        )  # fmt: skip
+            words = "the same lasso at the clusters' sparsity" if coding == "matched" else "each by its own means"
+            self.verdicts[f"largest insertion − deletion, {coding} (layers)"] = wins
+            head = ["layer", *(f"{m}: deletion / insertion (accuracy)" for m in MAKERS), *(f"difference, {m}" for m in MAKERS)]
+            self.say(f"Table 2 and Figure 4, {words}; {rows[0]['images']} images", table(head, body))
+            head = ["layer", "dictionary", "same class", "KL, nats", "relative l2", "zeros", "active concepts", "residual's share"]
+            self.say(f"agreement of reconstructions, {words}", table(head, agree))
+
+    def orders(self) -> None:
+        for section, title in (("orders", "orders to the class"), ("between", "Figure 5, between layers")):
+            rows = self.of(section)
+            if not rows:
+                continue
+            names = [each["order"] for each in rows[0]["orders"]]
+            body, wins = [], 0
+            for row in rows:
+                values: dict[str, float | None] = {e["order"]: e["over_random"] for e in row["orders"]}
+                label = row["layer"] if row["to"] is None else f"{row['layer']} → {row['to']}"
+                body.append([label, row["targets"], *marked(values, least=False)])
+                wins += (values["gig"] or 0) > 0
+            self.verdicts[f"{section}: GIG above random order"] = f"{wins} of {len(rows)}"
+            self.verdicts[f"{section}: first"] = {
+                n: sum(max(r["orders"], key=lambda e: e["over_random"])["order"] == n for r in rows) for n in names
+            }
+            self.say(
+                f"{title}: area of insertion − deletion, less that of random order",
+                table(["layer", "targets", *names], body),
+            )
+
+    def sizes(self) -> None:
+        rows = self.of("sizes")
+        body = []
+        for row in rows:
+            for size in row["sizes"]:
+                body.append(
+                    [row["layer"], f"{size['concepts'] / row['channels']:g} C", size["concepts"],
+                     *(f"{p['relative_l2']:.3f} / {p['zero_share']:.4f}" for p in size["points"])]
+                )  # fmt: skip
+        if rows:
+            falls = [all(a["points"][0]["relative_l2"] > b["points"][0]["relative_l2"] for a, b in zip(r["sizes"], r["sizes"][1:], strict=False)) for r in rows]
+            self.verdicts["error falls with every doubling of concepts (layers)"] = f"{sum(falls)} of {len(falls)}"
+            self.say(
+                "Table 3, relative l2 / share of zeros at two penalties",
+                table(["layer", "size", "concepts", "λ = 0.1", "λ = 0.05"], body),
+            )
+
+    def sheets(self) -> None:
+        rows = self.of("sheets")
+        if rows:
+            head = ["layer", "dictionary", "concepts", "of one class among the ten nearest", "largest class", "mean cosine", "sheet"]
+            body = [
+                [r["layer"], r["maker"], r["concepts"], number(r["class_purity"], 2), number(r["largest_class"], 2), number(r["mean_cosine"], 2), f"[{r['file']}]({r['file']})"]
+                for r in rows
+            ]  # fmt: skip
+            self.say("concept sheets", table(head, body))
+
+
+def _parts(name: str) -> list[str]:
+    import re
+
+    return [part for part in re.split(r"(\d+)", name) if part]
+
+
+def figures(name: str, rows: list[Row], to: Path) -> list[str]:
+    """Figure 4 (differences over layers, the first layer's curves), trade-offs, Figure 5."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "gig"})
+    report = Report(name, rows)
+    made = []
+
+    def keep(figure: Any, file: str) -> None:
+        figure.tight_layout()
+        figure.savefig(to / file, metadata={"Date": None})
+        plt.close(figure)
+        made.append(file)
+
+    found = report.of("dictionaries")
+    if found:
+        layers = report.layers(found)
+        figure, axes = plt.subplots(-(-len(layers) // 4), min(4, len(layers)), figsize=(10, 2.2 * -(-len(layers) // 4)), squeeze=False)
+        for axis, layer in zip(axes.flat, layers, strict=False):
+            for row in (r for r in found if r["layer"] == layer):
+                colour = COLOURS[row["maker"]]
+                axis.plot([p["used"] for p in row["lasso"]], [p["relative_l2"] for p in row["lasso"]], "o-", ms=3, color=colour, label=row["maker"])
+                axis.plot(row["own"]["used"], row["own"]["relative_l2"], "x", color=colour)
+            axis.set(title=layer, xscale="log", ylim=(0, 1.2))
+        for axis in list(axes.flat)[len(layers):]:
+            axis.axis("off")
+        axes[0, 0].legend(fontsize=6)
+        figure.supxlabel("concepts a vector (× : by its own means)")
+        figure.supylabel("relative l2")
+        keep(figure, f"trade-off-{name}.svg")
+    found = [row for row in report.of("curves") if row["coding"] == "matched"]
+    if found:
+        layers = report.layers(found)
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.2))
+        for maker in MAKERS:
+            mine = {r["layer"]: r for r in found if r["maker"] == maker}
+            if not mine:
+                continue
+            places = [i for i, layer in enumerate(layers) if layer in mine]
+            values = [mine[layers[i]]["probability"]["insertion"]["area"] - mine[layers[i]]["probability"]["deletion"]["area"] for i in places]
+            right.plot(places, values, "o-", color=COLOURS[maker], label=maker)
+            if layers[0] in mine:
+                for kind, dash in (("insertion", "-"), ("deletion", "--")):
+                    curve = mine[layers[0]]["probability"][kind]["curve"]
+                    left.plot(np.linspace(0, 1, len(curve)), curve, dash, color=COLOURS[maker])
+        left.set(title=f"{layers[0]}: insertion, deletion dashed", xlabel="share of active concepts", ylabel="probability")
+        right.set(title="insertion − deletion", xticks=range(len(layers)))
+        right.set_xticklabels(layers, rotation=60, fontsize=7)
+        right.legend(fontsize=7)
+        keep(figure, f"figure4-{name}.svg")
+    found = report.of("between")
+    if found:
+        figure, axes = plt.subplots(1, len(found) + 1, figsize=(2.2 * (len(found) + 1), 2.8), squeeze=False)
+        for axis, row in zip(axes[0], found, strict=False):
+            for each, colour in zip(row["orders"], ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#777777"), strict=False):
+                xs = np.linspace(0, 1, len(each["insertion"]))
+                axis.plot(xs, each["insertion"], color=colour, label=each["order"], lw=1.2)
+                axis.plot(xs, each["deletion"], "--", color=colour, lw=1.2)
+            axis.set_title(f"{row['layer']} →\n{row['to']}", fontsize=8)
+        axes[0, 0].legend(fontsize=5)
+        last = axes[0, -1]
+        for place, order in enumerate(("gig", "random")):
+            values = [next(e for e in row["orders"] if e["order"] == order)["difference"] for row in found]
+            last.plot(range(len(values)), values, "o-", color=("#0072b2", "#009e73")[place], label=order)
+        last.set_title("insertion − deletion", fontsize=8)
+        last.legend(fontsize=6)
+        keep(figure, f"figure5-{name}.svg")
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, required=True, help="the folder with rows.jsonl")
+    parser.add_argument("--to", type=Path, help="the same folder if not given")
+    given = parser.parse_args()
+    to = given.to or given.rows
+    to.mkdir(parents=True, exist_ok=True)
+    rows = [json.loads(line) for line in (given.rows / "rows.jsonl").read_text("utf-8").splitlines() if line]
+    parts, verdicts = ["# GIG: tables\n\nMade by tables.py from rows.jsonl. Bold: best of its row.\n"], {}
+    for name in dict.fromkeys(row["key"].split("/")[0] for row in rows):
+        report = Report(name, [row for row in rows if row["key"].startswith(f"{name}/")])
+        for part in (report.accuracy, report.reconstruction, report.curves, report.orders, report.sizes, report.sheets):
+            part()
+        made = figures(name, report.rows, to)
+        parts += [*report.parts, "".join(f"![{file}]({file})\n" for file in made)]
+        verdicts[name] = report.verdicts
+    parts.append("## Verdicts\n\n```json\n" + json.dumps(verdicts, indent=1) + "\n```\n")
+    (to / "tables.md").write_text("\n".join(parts), "utf-8")
+    print(json.dumps(verdicts, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Which pieces of magnet-cbm help, and whether it does what it is for: the table of `magnet.yaml`.
+
+    python evidence/ivq-table1/magnet.py FILE RUNS [--maps maps.json] [--out magnet.md]
+
+FILE and RUNS as for `conceptlens compare FILE --out RUNS`; maps from localise.py. Of each row: concept AUC, pooled and
+within class, less that of the class token read by the same network (paired, images crossed with seeds), groups at
+chance by seed, entropy of the assignment as a share of the largest, and lift of its own maps.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tables import NOTHING, lift, mean, percent
+
+from conceptlens.compare.compare import open_comparison
+from conceptlens.compare.jobs import Job
+from conceptlens.compare.state import Places, all_jobs
+from conceptlens.files import read_json, write_json, write_text
+
+TOKEN = {True: "last block (class token)", False: "class token"}  # whether the last block learns
+HEAD = (
+    "row",
+    "concept AUC",
+    "less class token",
+    "within class",
+    "less class token, within class",
+    "class bal. acc.",
+    "groups at chance",
+    "assignment entropy",
+    "part: own map",
+    "object: own map",
+)
+
+
+def by_run(file: Path, runs: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """(data, row) → what each training's metrics say of slots and axes."""
+    comparison, folder = open_comparison(file, runs)
+    places, found = Places(folder), {}
+    for job in all_jobs(comparison, folder):
+        if isinstance(job, Job) and job.trial is None and places.state(job) == "done":
+            test = read_json(places.run(job) / "metrics.json")["splits"]["test"]
+            entropy = (test.get("slots") or {}).get("assignment_entropy")
+            chance = test["concept"]["axes_at_chance"]["count"]
+            found.setdefault((job.cell.data, job.cell.entry.name), []).append({"chance": chance, "entropy": entropy})
+    return found
+
+
+def less(block: dict[str, Any], row: str, measure: str) -> str:
+    """A row's difference from its class token, with its interval."""
+    token = TOKEN[row.startswith("last block")]
+    for each in block["comparisons"]:
+        if each["measure"] == measure and {each["first"], each["second"]} == {row, token}:
+            sign = 1 if each["first"] == row else -1
+            low, high = sorted(sign * end for end in each["interval"])
+            return f"{100 * sign * each['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+    return NOTHING
+
+
+def table(data: dict[str, Any], said: dict[tuple[str, str], list[dict[str, Any]]], maps: dict[str, Any]) -> str:
+    lines = [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}"]
+    for block in data["blocks"]:
+        for row in block["rows"]:
+            name, runs = row["name"], said.get((data["name"], row["name"]), [])
+            entropies = [each["entropy"] for each in runs if each["entropy"] is not None]
+            cells = [
+                name,
+                percent(row["measures"].get("concept.auc")),
+                less(block, name, "concept.auc"),
+                percent(row["measures"].get("concept.auc_within_class")),
+                less(block, name, "concept.auc_within_class"),
+                percent(row["measures"].get("class.balanced_accuracy")),
+                " ".join(str(each["chance"]) for each in runs) or NOTHING,
+                mean(entropies),
+                *(mean(lift(maps, data["name"], name, target, "own")) for target in ("part", "object")),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--maps", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "magnet.md")
+    given = parser.parse_args()
+    said = by_run(given.file, given.runs)
+    maps = read_json(given.maps) if given.maps and given.maps.exists() else {}
+    maps.pop("schema", None)
+    results = read_json(given.runs / "results.json")
+    text = "\n\n".join(f"### {data['name']}\n\n{table(data, said, maps)}" for data in results["data"])
+    write_text(given.out, text + "\n")
+    write_json(given.out.with_suffix(".json"), {"results": results["data"], "maps": maps})
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

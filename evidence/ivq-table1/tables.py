@@ -1,0 +1,194 @@
+"""One page from comparisons and maps: tables by data set, the paper's numbers beside ours, and a figure.
+
+    python evidence/ivq-table1/tables.py --runs RUNS [RUNS …] --maps maps.json [maps.json …] --out evidence/ivq-table1
+
+RUNS: folders that `conceptlens compare` wrote. Writes results.json (all that is shown, without the runs), figure.png
+and the marked parts of README.md.
+"""
+
+import argparse
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+from conceptlens.files import read_json, write_bytes, write_json, write_text
+
+HERE = Path(__file__).parent
+MEASURES = {
+    "accuracy": "class.accuracy",
+    "balanced acc.": "class.balanced_accuracy",
+    "concept AUC": "concept.auc",
+    "… within class": "concept.auc_within_class",
+}
+NUMBERS = {"effective concepts": "effective_concepts", "rank, published": "rank.published", "rank": "rank.effective"}
+NOTHING = "–"
+Rows = list[dict[str, Any]]
+
+
+def gather(runs: list[Path]) -> dict[str, Rows]:
+    """Data set → rows of all its blocks."""
+    found: dict[str, Rows] = {}
+    for folder in runs:
+        for data in read_json(folder / "results.json")["data"]:
+            rows = found.setdefault(data["name"], [])
+            for block in data["blocks"]:
+                for row in block["rows"]:
+                    kept = {key: row.get(key) for key in ("name", "control_of", "method", "bypass", "trainings")}
+                    kept["measures"] = {
+                        key: {part: row["measures"][key].get(part) for part in ("mean", "sd", "interval")}
+                        for key in MEASURES.values()
+                        if row["measures"].get(key)
+                    }
+                    kept["numbers"] = {
+                        key: {part: row["numbers"][key].get(part) for part in ("mean", "sd")}
+                        for key in NUMBERS.values()
+                        if row["numbers"].get(key)
+                    }
+                    kept["seconds"] = (row["numbers"].get("seconds") or {}).get("mean")
+                    rows.append({"block": block["title"], **kept})
+    return found
+
+
+def lift(maps: dict[str, Any], data: str, row: str, target: str, kind: str) -> list[float]:
+    """Lift of a row's maps by seed: how many times more mass than a uniform map puts on the target."""
+    values = []
+    for key, one in maps.items():
+        of, name, _ = key.split(" | ")
+        place = one.get("targets", {}).get(target, {}).get("maps", {}).get(kind)
+        if (of, name) == (data, row) and place and place["lift"][0] is not None:
+            values.append(place["lift"][0])
+    return values
+
+
+def beats(maps: dict[str, Any], data: str, row: str, target: str, kind: str) -> str:
+    """Whether a map puts more on the target than a centred blob does: yes, no, or not shown."""
+    for key, one in maps.items():
+        of, name, _ = key.split(" | ")
+        found = one.get("targets", {}).get(target, {}).get("against", {}).get(f"{kind} - blob")
+        if (of, name) == (data, row) and found and found[0] is not None:
+            low, high = found[1] or 0, found[2] or 0
+            return "yes" if low > 0 else "no" if high < 0 else "not shown"
+    return NOTHING
+
+
+def percent(found: dict[str, Any] | None) -> str:
+    if not found or found.get("mean") is None:
+        return NOTHING
+    spread = "" if found.get("sd") is None else f" ± {100 * found['sd']:.1f}"
+    return f"{100 * found['mean']:.1f}{spread}"
+
+
+def number(found: dict[str, Any] | None) -> str:
+    return NOTHING if not found or found.get("mean") is None else f"{found['mean']:.1f}"
+
+
+def mean(values: list[float]) -> str:
+    return f"{sum(values) / len(values):.2f}" if values else NOTHING
+
+
+def table(data: str, rows: Rows, maps: dict[str, Any]) -> str:
+    """One data set; methods by what told them about concepts."""
+    places = [(target, kind) for target in ("object", "part") for kind in ("gradcam", "own")]
+    judged = [each for each in places if any(lift(maps, data, row["name"], *each) for row in rows)]
+    names = {"gradcam": "Grad-CAM", "own": "own map"}
+    titles = [f"{target}: {names[kind]}" for target, kind in judged]
+    head = ["method", *MEASURES, *NUMBERS, *titles, *(["own map beats a blob"] if judged else [])]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    block = None
+    for row in rows:
+        if row["block"] != block:
+            block = row["block"]
+            lines.append(f"| **{block}** |{' |' * (len(head) - 1)}")
+        name = f"↳ {row['name']}" if row["control_of"] else f"`{row['name']}`" + (" †" if row["bypass"] else "")
+        cells = [name, *(percent(row["measures"].get(key)) for key in MEASURES.values())]
+        cells += [number(row["numbers"].get(key)) for key in NUMBERS.values()]
+        cells += [mean(lift(maps, data, row["name"], *each)) for each in judged]
+        if judged:
+            target = "part" if ("part", "own") in judged else "object"
+            cells.append(beats(maps, data, row["name"], target, "own"))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def beside_the_paper(found: dict[str, Rows]) -> str:
+    """The paper's Tables 1 and 2, and ours: other encoder, other trainings; facts side by side."""
+    paper = read_json(HERE / "paper.json")
+    ours = {"ISIC": "HAM10000", "IDRiD": "IDRiD", "CUB": "CUB"}
+    head = [f"{name}: paper | {ours[name]}: here" for name in paper["columns"]]
+    lines = [f"| method | {' | '.join(head)} |", f"|{' --- |' * (1 + 2 * len(head))}"]
+    for name, values in paper["rows"].items():
+        cells = [name]
+        for column, told in zip(paper["columns"], values, strict=True):
+            cells.append(NOTHING if told is None else f"{told[0]:.1f}, {told[1]:.1f}")
+            row = next((r for r in found.get(ours[column], []) if r["name"] == paper["ours"][name]), None)
+            pair = (
+                [percent(row["measures"].get(f"class.{key}")) for key in ("accuracy", "balanced_accuracy")]
+                if row
+                else []
+            )
+            cells.append(", ".join(pair) or NOTHING)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
+    """Concept AUC against class accuracy, and against the lift of Grad-CAM and of own maps."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    fig, axes = pyplot.subplots(2, max(len(found), 1), figsize=(4.2 * max(len(found), 1), 7.5), squeeze=False)
+    for column, (data, rows) in enumerate(found.items()):
+        for row in rows:
+            auc, accuracy = (row["measures"].get(key) for key in ("concept.auc", "class.balanced_accuracy"))
+            if row["control_of"] or not auc or auc["mean"] is None:
+                continue
+            if accuracy and accuracy["mean"] is not None:
+                axes[0, column].scatter(100 * accuracy["mean"], 100 * auc["mean"], s=14, color="tab:blue")
+                axes[0, column].annotate(row["name"], (100 * accuracy["mean"], 100 * auc["mean"]), fontsize=6)
+            for kind, mark in (("gradcam", "o"), ("own", "^")):
+                lifts = lift(maps, data, row["name"], "part", kind) or lift(maps, data, row["name"], "object", kind)
+                if lifts:
+                    place = (sum(lifts) / len(lifts), 100 * auc["mean"])
+                    axes[1, column].scatter(*place, s=16, marker=mark, color="tab:orange" if kind == "own" else "grey")
+                    axes[1, column].annotate(row["name"], place, fontsize=6)
+        axes[0, column].set(title=data, xlabel="class balanced accuracy, %", ylabel="concept AUC, %")
+        axes[1, column].set(xlabel="lift of maps (▲ own, ● Grad-CAM; 1: uniform)", ylabel="concept AUC, %")
+    fig.tight_layout()
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=110)
+    pyplot.close(fig)
+    return buffer.getvalue()
+
+
+def put(page: str, name: str, text: str) -> str:
+    """The page with a marked part replaced."""
+    marks = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    assert marks.search(page), name
+    return marks.sub(lambda found: found[1] + text + "\n" + found[2], page)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, nargs="+", required=True)
+    parser.add_argument("--maps", type=Path, nargs="*", default=[])
+    parser.add_argument("--out", type=Path, default=HERE)
+    given = parser.parse_args()
+    found = gather(given.runs)
+    maps = {key: value for file in given.maps for key, value in read_json(file).items() if key != "schema"}
+    text = "\n\n".join(f"### {data}\n\n{table(data, rows, maps)}" for data, rows in found.items())
+    given.out.mkdir(parents=True, exist_ok=True)
+    write_json(given.out / "results.json", {"data": found, "maps": maps})
+    write_text(given.out / "table.md", text + "\n")
+    write_bytes(given.out / "figure.png", figure(found, maps))
+    readme = given.out / "README.md"
+    if readme.exists():
+        page = put(readme.read_text("utf-8"), "ours", text)
+        write_text(readme, put(page, "paper", beside_the_paper(found)))
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
