@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from conceptlens.bottleneck.setup import Setup
 from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
-from conceptlens.models.cem import CEM, EmbeddedOutput
+from conceptlens.models.cem import CEM
 
 LABELS = torch.tensor([[1, 0, 0, 1, 1], [0, 1, 1, 0, 0], [1, 0, -1, -1, 1]])
 M = 4
@@ -57,23 +57,23 @@ def test_an_intervention_sets_probabilities_and_leaves_embeddings(setup: Setup) 
     model, seen = CEM(setup, width=M), tokens()
     output = model(seen)
     truth = torch.tensor([[1.0, 0, 0, 1, 1]]).expand(3, 5)
-    found = model.intervene(output, truth)
     assert seen.cls is not None
+    assert output.context is not None
+    found = model.decide_within(truth, output.context)
     for n in range(3):
         torch.testing.assert_close(found[n], naive(model, seen.cls[n], truth[n]))
-    torch.testing.assert_close(model.intervene(output, output.bottleneck), output.logits)
+    torch.testing.assert_close(model.decide_within(output.bottleneck, output.context), output.logits)
 
 
 def test_decide_reads_an_average_image(setup: Setup) -> None:
     model, seen = CEM(setup, width=M), tokens()
     model.prepare([tokens(2), Tokens(seen.patches[2:], (3, 3), seen.patches[2:, 0])], setup.concepts)
     output = model(seen)
-    assert isinstance(output, EmbeddedOutput)
-    assert output.embeddings is not None
-    torch.testing.assert_close(model.typical, output.embeddings.mean(0))
+    assert output.context is not None
+    torch.testing.assert_close(model.typical.flatten(), output.context.mean(0))
     shares = output.bottleneck[:1]
     # The class is linear in the embeddings: the mean image's class is the mean of the images' classes.
-    expected = model.intervene(output, shares.expand(3, 5)).mean(0, keepdim=True)
+    expected = model.decide_within(shares.expand(3, 5), output.context).mean(0, keepdim=True)
     torch.testing.assert_close(model.decide(shares), expected)
     with torch.no_grad():
         model.embed.weight.mul_(2)

@@ -23,6 +23,7 @@ from conceptlens.trust.value_map import fit_map
 from conceptlens.trust.what_if import apply, one_of
 from tests.conftest import Refuse
 from tests.models.test_conformance import build, images, source
+from tests.training.tiny import tiny
 from tests.trust.world import CONCEPTS, clean, in_probabilities
 
 
@@ -40,6 +41,7 @@ def stored(output: ConceptOutput, *, with_bottleneck: bool) -> StoredPredictions
         concepts=examples.concepts[:n],
         thresholds=(0.5,) * len(source().classes),
         bottleneck=output.bottleneck.detach().numpy() if with_bottleneck else None,
+        context=None if output.context is None else output.context.detach().half().numpy(),
     )
 
 
@@ -58,6 +60,37 @@ def test_every_method_can_be_read_and_corrected(name: str) -> None:
     measured = measure_interventions(found, Bootstrap(found.units, 20), orders=["expected gain"])
     assert len(measured.curves[0].points) == len(source().concepts.groups) + 1
     assert (measured.bypass is None) == (pipeline.model.bypass is None)
+
+
+def test_a_correction_of_cem_chooses_between_the_images_own_embeddings() -> None:
+    pipeline = build("cem")
+    with torch.no_grad():
+        output = pipeline(images())
+        kept = stored(output, with_bottleneck=True)
+        wanted = 1 - output.bottleneck  # the opposite of everything
+        assert output.context is not None
+        expected = pipeline.model.decide_within(wanted, output.context)
+    found = read_out(pipeline.model, kept, source().concepts)
+    opposite = wanted.double().numpy()
+    np.testing.assert_allclose(found.logits(opposite), expected.numpy(), atol=5e-3)
+    rows = np.array([4, 1, 1])
+    np.testing.assert_allclose(found.logits(opposite[rows], rows), expected.numpy()[rows], atol=5e-3)
+    one = one_of(found, "2")
+    assert one is not None
+    np.testing.assert_allclose(one.logits(opposite[2:3]), expected.numpy()[2:3], atol=5e-3)
+    # An older run keeps no embeddings: what the average image's say, with the rest of the image added.
+    alone = read_out(pipeline.model, replace(kept, context=None), source().concepts)
+    assert np.abs(alone.logits(opposite) - expected.numpy()).max() > 2e-2
+
+
+def test_a_run_of_cem_keeps_what_its_corrections_need(tmp_path: Path) -> None:
+    run = cl.train(tiny(tmp_path / "run", method="cem", regulariser="none"), quiet=True)
+    kept = load_predictions(run.path)
+    assert kept.context is not None
+    assert kept.context.shape == (len(kept.ids), 2 * 16 * kept.concept_logits.shape[1])
+    found = open_readout(run.path)
+    np.testing.assert_allclose(found.logits(found.bottleneck), kept.logits, atol=1e-5)
+    assert np.abs(found.rest).max() < 1e-2  # nothing but rounding
 
 
 def test_runs_that_keep_no_bottleneck_follow_their_space(own_run: Path) -> None:

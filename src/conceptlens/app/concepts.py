@@ -24,11 +24,18 @@ FAINT = 0.05  # of the largest influence: below it a concept is hardly used
 Floats = npt.NDArray[np.float64]
 
 
-def concepts_of(loaded: LoadedRun) -> Concepts:
-    """Everything that the run's files, its model and a sample of its images say of its concepts."""
+def concepts_of(loaded: LoadedRun, *, look: bool = True) -> Concepts:
+    """Everything that the run's files, its model and a sample of its images say of its concepts.
+
+    Args:
+        loaded: The run.
+        look: Look at the sample if nobody has yet, which takes seconds.
+    """
     notes: list[str] = []
     readout = _or_note(notes, lambda: loaded.readout)
-    atlas = _or_note(notes, lambda: atlas_of(loaded)) if loaded.concepts.concepts else None
+    read = readout.concept_probabilities if readout else None
+    complete = look or loaded.atlas is not None or not loaded.concepts.concepts
+    atlas = _or_note(notes, lambda: atlas_of(loaded)) if complete and loaded.concepts.concepts else None
     if not loaded.concepts.concepts:
         notes = ["this method reads no concepts"]
     split = measured_split(loaded.entry)
@@ -42,7 +49,7 @@ def concepts_of(loaded: LoadedRun) -> Concepts:
     entries = []
     for k, concept in enumerate(loaded.concepts.concepts):
         group = loaded.concepts.groups[loaded.concepts.group_of[k]]
-        column = readout.concept_probabilities[:, k] if readout else None
+        column = None if read is None else read[:, k]
         positive, labelled = _labels(readout, k)
         flags = _flags(column, concept.group in chance, influence, k, positive, labelled, shared.get(k))
         entries.append(
@@ -70,8 +77,10 @@ def concepts_of(loaded: LoadedRun) -> Concepts:
             )
         )
     return Concepts(
+        complete=complete,
         split=atlas.split if atlas else (loaded.judged_split if readout else None),
         images=len(atlas.rows) if atlas else 0,
+        grid=atlas.grid if atlas else None,
         why="; ".join(notes) or None,
         map=projection,
         classes=loaded.card.classes,
@@ -120,12 +129,12 @@ def _by_class(readout: Readout, column: Floats) -> list[float | None]:
 
 def _influence(readout: Readout) -> Floats:
     """Mean absolute change (K,) of the class logits, less what is common to all, with a concept at its average."""
-    now, average = readout.decide(readout.bottleneck), readout.bottleneck.mean(0)
+    now, average = readout.logits(readout.bottleneck), readout.bottleneck.mean(0)
     found = np.zeros(len(readout.concepts))
     for k in range(len(found)):
         changed = readout.bottleneck.copy()
         changed[:, k] = average[k]
-        move = now - readout.decide(changed)
+        move = now - readout.logits(changed)
         if readout.task != "multilabel":
             move = move - move.mean(1, keepdims=True)
         found[k] = np.abs(move).mean()

@@ -46,6 +46,7 @@ def read_state(readout: Readout, state: State) -> Readout:
         ("bottleneck", state.bottleneck, k),
         ("concept_logits", state.concept_logits, k),
         ("rest", state.rest, c),
+        ("context", state.context, 0 if readout.context is None else readout.context.shape[1]),
     ):
         if len(numbers) != count:
             raise bad(
@@ -61,6 +62,7 @@ def read_state(readout: Readout, state: State) -> Readout:
         bottleneck=np.array([state.bottleneck]),
         concept_logits=np.array([state.concept_logits]),
         rest=np.array([state.rest]),
+        context=np.array([state.context], dtype=np.float16) if state.context else None,
         truth=np.full((1, k), UNKNOWN, dtype=np.int8),
         labels=labels.astype(np.int64),
     )

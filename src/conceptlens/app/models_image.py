@@ -66,6 +66,7 @@ class State(Part):
     bottleneck: Numbers  # (K,)
     concept_logits: Numbers  # (K,)
     rest: Numbers  # (C,): what a bypass adds
+    context: Numbers = Field(default_factory=list)  # (E,): through which the head reads its concepts; mostly none
 
 
 class ByteMaps(Part):

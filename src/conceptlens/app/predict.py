@@ -181,19 +181,34 @@ def _concepts(loaded: LoadedRun, verdict: Verdict, bottleneck: npt.NDArray[np.fl
     ]
 
 
+def _context(loaded: LoadedRun, output: ConceptOutput) -> Tensor | None:
+    """What the head reads of the image besides (1, E); a run of an older version keeps none, and none is then used."""
+    if output.context is None:
+        return None
+    try:
+        kept = loaded.readout.context
+    except UserError:
+        return None
+    return None if kept is None else output.context[:1].detach().half()
+
+
 def _state(loaded: LoadedRun, output: ConceptOutput, verdict: Verdict) -> State:
     """What a what-if starts from; a method without concepts has none to set."""
     model = loaded.pipeline.model
     if not loaded.concepts.concepts:
         return State(bottleneck=[], concept_logits=[], rest=[])
     rest = np.zeros(len(loaded.card.classes))
+    context = _context(loaded, output)
     if model.bypass is not None:
         with torch.inference_mode():
-            rest = verdict.logits - model.decide(output.bottleneck.detach())[0].double().cpu().numpy()
+            read = output.bottleneck.detach()
+            decided = model.decide(read) if context is None else model.decide_within(read, context.to(read.dtype))
+            rest = verdict.logits - decided[0].double().cpu().numpy()
     return State(
         bottleneck=output.bottleneck[0].detach().double().cpu().tolist(),
         concept_logits=output.concept_logits[0].detach().double().cpu().tolist(),
         rest=rest.tolist(),
+        context=[] if context is None else context[0].tolist(),
     )
 
 

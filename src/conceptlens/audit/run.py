@@ -244,6 +244,7 @@ def _some(stored: StoredPredictions, rows: Indices) -> StoredPredictions:
         labels=stored.labels[rows],
         concepts=stored.concepts[rows],
         bottleneck=None if stored.bottleneck is None else stored.bottleneck[rows],
+        context=None if stored.context is None else stored.context[rows],
     )
 
 

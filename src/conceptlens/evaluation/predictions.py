@@ -32,6 +32,7 @@ class Predictions:
     codebook: dict[str, Any] | None = None
     slots: dict[str, Any] | None = None
     bottleneck: Floats | None = None  # (N, K): what the class head read; None: the concept logits
+    context: npt.NDArray[np.float16] | None = None  # (N, E): what it read of the image besides, where it does
 
 
 class _Tally:
@@ -42,6 +43,7 @@ class _Tally:
         self.logits: list[Floats] = []
         self.concept_logits: list[Floats] = []
         self.bottleneck: list[Floats] = []
+        self.context: list[npt.NDArray[np.float16]] = []
         self.ranks: list[dict[str, npt.NDArray[Any]]] = []
         self.codes: CodebookUse | None = None
         self.slots: AssignmentUse | None = None
@@ -50,6 +52,8 @@ class _Tally:
         self.logits.append(output.logits.float().cpu().numpy())
         self.concept_logits.append(output.concept_logits.float().cpu().numpy())
         self.bottleneck.append(output.bottleneck.float().cpu().numpy())
+        if output.context is not None:
+            self.context.append(output.context.half().cpu().numpy())
         if output.codes is not None and codebook is not None:
             self.codes = self.codes or CodebookUse(codebook)
             self.codes.update(output.codes)
@@ -104,6 +108,7 @@ def predict(
     ranks = [columns for each in tallies for columns in each.ranks]
     concept_logits = np.concatenate([rows for each in tallies for rows in each.concept_logits])[back]
     bottleneck = np.concatenate([rows for each in tallies for rows in each.bottleneck])[back]
+    context = [rows for each in tallies for rows in each.context]
     return Predictions(
         indices=np.asarray(indices),
         logits=np.concatenate([rows for each in tallies for rows in each.logits])[back],
@@ -114,4 +119,5 @@ def predict(
         codebook=first.codes.summary() if first.codes else None,
         slots=first.slots.summary() if first.slots else None,
         bottleneck=None if np.array_equal(bottleneck, concept_logits) else bottleneck,
+        context=np.concatenate(context)[back] if context else None,
     )

@@ -35,6 +35,7 @@ class StoredPredictions:
     concepts: npt.NDArray[np.int8]  # (N, K) of 0, 1, UNKNOWN
     thresholds: tuple[float, ...]  # of the classes, chosen on validation
     bottleneck: npt.NDArray[np.float32] | None = None  # (N, K): what the class head read; None: not kept
+    context: npt.NDArray[np.float16] | None = None  # (N, E): what it read of the image besides; None: nothing
 
 
 def units_of(source: DataSource, indices: npt.NDArray[np.int64]) -> tuple[str, ...]:
@@ -56,6 +57,8 @@ def save_predictions(
     }
     if predictions.bottleneck is not None:
         tensors["bottleneck"] = predictions.bottleneck.astype(np.float32)
+    if predictions.context is not None:
+        tensors["context"] = predictions.context
     words = {
         "ids": [source.examples.ids[index] for index in chosen.tolist()],
         "units": units_of(source, chosen),
@@ -96,6 +99,7 @@ def load_predictions(run: Path, split: str = "test") -> StoredPredictions:
             concepts=tensors["concepts"],
             thresholds=tuple(map(float, words["thresholds"])),
             bottleneck=tensors.get("bottleneck"),
+            context=tensors.get("context"),
         )
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: expected what training writes, but {error}. Copy the run folder again.") from None

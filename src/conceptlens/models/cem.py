@@ -12,7 +12,6 @@ leaves the embeddings; so that the head learns to follow, some are made while tr
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -28,13 +27,6 @@ from conceptlens.errors import UserError
 from conceptlens.models.contract import ConceptModel, ConceptOutput, Space
 
 BYPASS = "the concepts' embeddings, vectors of the image of which a concept's probability sets the mixture only"
-
-
-@dataclass
-class EmbeddedOutput(ConceptOutput):
-    """What CEM says of B images, with what an intervention leaves as it is."""
-
-    embeddings: Tensor | None = None  # (B, K, 2, m): of each concept, present and absent
 
 
 class CEM(ConceptModel):
@@ -95,8 +87,11 @@ class CEM(ConceptModel):
         scores = self.score(embeddings.flatten(2))  # (B, K, 1), or (B, K, K) of which each concept reads its own
         scores = scores.squeeze(-1) if scores.shape[-1] == 1 else scores.diagonal(dim1=1, dim2=2)
         shares = concept_probabilities(scores, self.groups)
-        return EmbeddedOutput(
-            logits=self.classify(shares, embeddings), concept_logits=scores, bottleneck=shares, embeddings=embeddings
+        return ConceptOutput(
+            logits=self.classify(shares, embeddings),
+            concept_logits=scores,
+            bottleneck=shares,
+            context=embeddings.flatten(1),
         )
 
     def classify(self, probabilities: Tensor, embeddings: Tensor) -> Tensor:
@@ -110,11 +105,9 @@ class CEM(ConceptModel):
         """What the probabilities alone say: with the embeddings of an average image."""
         return self.classify(bottleneck, self.typical.unsqueeze(0))
 
-    def intervene(self, output: ConceptOutput, bottleneck: Tensor) -> Tensor:
-        """Class logits (B, C) of these images with other probabilities (B, K), and their own embeddings."""
-        assert isinstance(output, EmbeddedOutput)  # made by `forward`
-        assert output.embeddings is not None
-        return self.classify(bottleneck, output.embeddings)
+    def decide_within(self, bottleneck: Tensor, context: Tensor) -> Tensor:
+        """An intervention: other probabilities choose between each image's own two embeddings of a concept."""
+        return self.classify(bottleneck, context.view(len(context), *self.typical.shape))
 
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
         """RandInt: some concepts are set to their labels, where known, before the class is decided."""
@@ -123,7 +116,8 @@ class CEM(ConceptModel):
             draws = torch.rand(rows, self.draws, device=labels.device)[:, self.draw_of]
             said = output.bottleneck
             setting = (draws < self.randint) & (labels != UNKNOWN)
-            output.logits = self.intervene(output, torch.where(setting, labels.to(said.dtype), said))
+            assert output.context is not None  # made by `forward`
+            output.logits = self.decide_within(torch.where(setting, labels.to(said.dtype), said), output.context)
         return output
 
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:

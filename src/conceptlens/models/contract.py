@@ -41,6 +41,7 @@ class ConceptOutput:
     auxiliary_weight: float = 1.0  # of that loss, relative to the class loss
     gate: Tensor | None = None  # (B, L): logits of each patch belonging to the object, where a method has a gate
     centroids: Tensor | None = None  # (B, S, 2): row and column of each slot's centre of attention, in patches
+    context: Tensor | None = None  # (B, E): what `decide_within` reads of the image besides: part of a declared bypass
 
 
 class ConceptModel(nn.Module, ABC):
@@ -89,6 +90,10 @@ class ConceptModel(nn.Module, ABC):
     @abstractmethod
     def decide(self, bottleneck: Tensor) -> Tensor:
         """Bottleneck (B, K) → class logits (B, C): where interventions enter."""
+
+    def decide_within(self, bottleneck: Tensor, context: Tensor) -> Tensor:
+        """The same for images whose `context` (B, E) stays as it is, whatever is done to their concepts."""
+        return self.decide(bottleneck)
 
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
         """What the losses see while training, given concept labels (B, K) of 0, 1, UNKNOWN: teacher forcing."""

@@ -15,7 +15,7 @@ from conceptlens.metrics.bootstrap import Statistic
 from conceptlens.trust.estimates import Bootstrap, Estimate, mean_of_column
 from conceptlens.trust.interventions import class_mean
 from conceptlens.trust.order import influence
-from conceptlens.trust.readout import Floats, Readout
+from conceptlens.trust.readout import Floats, Indices, Readout
 from conceptlens.trust.units import Unit
 
 THRESHOLD = 0.9
@@ -79,7 +79,7 @@ def counterfactual(
     )
     if not len(rows):
         return result
-    chosen = _chosen(readout, units, on, readout.bottleneck[rows])
+    chosen = _chosen(readout, units, on, rows)
     target, bottleneck = class_mean(readout, others), readout.bottleneck[rows]
 
     def after(places: Sequence[int]) -> Floats:
@@ -117,10 +117,11 @@ def _class(readout: Readout, name: str) -> int:
     return readout.classes.index(name)
 
 
-def _chosen(readout: Readout, units: list[Unit], on: Sequence[str] | None, bottleneck: Floats) -> list[int]:
+def _chosen(readout: Readout, units: list[Unit], on: Sequence[str] | None, rows: Indices) -> list[int]:
     names = [unit.name for unit in units]
     if on is None:
-        return [int(each) for each in np.argsort(-influence(readout, units, bottleneck).mean(0), kind="stable")[:2]]
+        strength = influence(readout, units, readout.bottleneck[rows], rows).mean(0)
+        return [int(each) for each in np.argsort(-strength, kind="stable")[:2]]
     for name in on:
         if name not in names:
             raise unknown_name("unit to intervene on", name, names)

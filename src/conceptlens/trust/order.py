@@ -46,14 +46,14 @@ def uncertainty(units: list[Unit], probabilities: Floats) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def influence(readout: Readout, units: list[Unit], bottleneck: Floats) -> Floats:
+def influence(readout: Readout, units: list[Unit], bottleneck: Floats, rows: Indices | slice = slice(None)) -> Floats:
     """(N, U): mean absolute change of the logits, less what is common to all classes, with a unit at its average."""
-    now, average = readout.decide(bottleneck), readout.bottleneck.mean(0)
+    now, average = readout.logits(bottleneck, rows), readout.bottleneck.mean(0)
     columns = []
     for unit in units:
         edited = bottleneck.copy()
         edited[:, unit.columns] = average[unit.columns]
-        change = now - readout.decide(edited)
+        change = now - readout.logits(edited, rows)
         if readout.task != "multilabel":
             change -= change.mean(1, keepdims=True)
         columns.append(np.abs(change).mean(1))

@@ -3,7 +3,8 @@
 A run keeps concept and class logits, and what `decide` reads where that is not the concept logits. (Runs of older
 versions do not; it then follows from the space that the method declares.) It is checked against the class logits: what
 a declared bypass adds to them (PCBM-h's residual, say) is what the concepts leave unexplained. It belongs to the image
-and stays, whatever is done to the concepts.
+and stays, whatever is done to the concepts. A head that reads its concepts through something of the image (CEM's
+embeddings, between which a concept chooses) gets that back with whatever is put in their place.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from conceptlens.bottleneck.concept_probabilities import concept_probabilities
 from conceptlens.concepts import UNKNOWN, ConceptSet
@@ -51,12 +53,16 @@ class Readout:
     rest: Floats  # (N, C): what the bypass adds to the logits
     decide: Callable[[Floats], Floats]  # (n, K) → (n, C): what the concepts alone say
     head: LinearHead | None = None  # where `decide` is linear
+    context: npt.NDArray[np.float16] | None = None  # (N, E): through which the head reads the concepts of an image
+    decide_within: Callable[[Floats, npt.NDArray[np.float16]], Floats] | None = None  # (n, K), (n, E) → (n, C)
 
     def __len__(self) -> int:
         return len(self.bottleneck)
 
     def logits(self, bottleneck: Floats, rows: Indices | slice = slice(None)) -> Floats:
         """What the model says of these images (n, C) if its head reads this (n, K)."""
+        if self.context is not None and self.decide_within is not None:
+            return self.decide_within(bottleneck, self.context[rows]) + self.rest[rows]
         return self.decide(bottleneck) + self.rest[rows]
 
     def probabilities(self, logits: Floats) -> Floats:
@@ -118,12 +124,19 @@ def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSe
     model = model.eval()
     parameter = next(iter([*model.parameters(), *model.buffers()]), torch.zeros(()))
 
+    def placed(rows: npt.NDArray[np.floating]) -> Tensor:
+        return torch.from_numpy(rows).to(parameter.device, torch.float32)
+
+    def chunks(rows: Floats) -> list[slice]:
+        return [slice(start, start + CHUNK) for start in range(0, max(len(rows), 1), CHUNK)]
+
     @torch.inference_mode()
     def decide(rows: Floats) -> Floats:
-        pieces = [
-            model.decide(torch.from_numpy(rows[start : start + CHUNK]).to(parameter.device, torch.float32))
-            for start in range(0, max(len(rows), 1), CHUNK)
-        ]
+        return torch.cat([model.decide(placed(rows[part])) for part in chunks(rows)]).double().cpu().numpy()
+
+    @torch.inference_mode()
+    def decide_within(rows: Floats, context: npt.NDArray[np.float16]) -> Floats:
+        pieces = [model.decide_within(placed(rows[part]), placed(context[part])) for part in chunks(rows)]
         return torch.cat(pieces).double().cpu().numpy()
 
     try:
@@ -138,6 +151,7 @@ def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSe
         )
     few = torch.from_numpy(bottleneck[:64]).to(parameter.device, torch.float32)
     linear = LinearHead.of(model, few, torch.from_numpy(alone[:64])) if len(few) else None
+    base = alone if stored.context is None else decide_within(bottleneck, stored.context)
     return Readout(
         concepts,
         stored.classes,
@@ -151,9 +165,11 @@ def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSe
         scores,
         stored.concepts,
         stored.labels,
-        np.zeros_like(said) if model.bypass is None else said - alone,
+        np.zeros_like(said) if model.bypass is None else said - base,
         decide,
         linear,
+        stored.context,
+        decide_within,
     )
 
 

@@ -144,6 +144,7 @@ def one_of(readout: Readout, name: str) -> Readout | None:
         ids=(readout.ids[places[0]],),
         units=(readout.units[places[0]],),
         **{part: getattr(readout, part)[rows] for part in ("bottleneck", "concept_logits", "truth", "labels", "rest")},
+        context=None if readout.context is None else readout.context[rows],
     )
 
 
@@ -167,5 +168,6 @@ def read_file(run: Path, file: Path) -> Readout:
         concepts=np.full((1, len(concepts)), UNKNOWN, dtype=np.int8),
         thresholds=tuple(card.thresholds),
         bottleneck=output.bottleneck.float().numpy(),
+        context=None if output.context is None else output.context.half().numpy(),
     )
     return read_out(pipeline.model, stored, concepts)
