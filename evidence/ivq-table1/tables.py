@@ -185,7 +185,8 @@ def main() -> None:
     write_bytes(given.out / "figure.png", figure(found, maps))
     readme = given.out / "README.md"
     if readme.exists():
-        page = put(readme.read_text("utf-8"), "ours", text)
+        picture = "\n\n![concept AUC against accuracy, and against lift](figure.png)"
+        page = put(readme.read_text("utf-8"), "ours", text + picture)
         write_text(readme, put(page, "paper", beside_the_paper(found)))
     print(text)
 

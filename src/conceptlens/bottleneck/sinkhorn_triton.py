@@ -15,7 +15,7 @@ import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
 MOST_COLUMNS = 2048  # that a program can hold
-TILE = 8192  # entries it looks at together
+TILE = 4096  # entries it looks at together
 WARPS = 8
 STAGES = 2  # tiles that are on their way
 
