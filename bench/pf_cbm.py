@@ -238,6 +238,8 @@ def attention(args: argparse.Namespace, row: Row) -> None:
             timed(f"{name}_graph", forward, "ours_graph", graph=True)
         if args.compile:
             timed("ours_compiled", torch.compile(ours, dynamic=False), "sdpa")
+            if "ours_compiled" in found:
+                row(ours_compiled_over_sdpa=found["ours_compiled"] / found["sdpa"])
 
 
 def shapes(args: argparse.Namespace, row: Row) -> None:

@@ -5,6 +5,7 @@ parent forks before anything touches the device, so that what was read of the an
 """
 
 import multiprocessing
+import os
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,7 +15,15 @@ LOOK = 2.0  # seconds between looks at who is still there
 
 
 def _serve(work: Work, tasks: Any, results: Any) -> None:
-    for number, task in iter(tasks.get, None):
+    parent = os.getppid()
+    while os.getppid() == parent:  # a parent that was killed leaves nobody behind
+        try:
+            asked = tasks.get(timeout=LOOK)
+        except queue.Empty:
+            continue
+        if asked is None:
+            return
+        number, task = asked
         results.put((number, work(task)))
 
 

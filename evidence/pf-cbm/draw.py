@@ -40,7 +40,7 @@ def sweep(results: "Results", path: Path) -> None:
                 low.append(float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
         if x:
             axes.errorbar(x, y, yerr=low, marker="o", markersize=4, capsize=3, color="#2a6f97", label="Gaussian prior")
-            shown = True
+            shown = len(x) > 1
         axes.set_xscale("log")
         axes.set_xlabel("annotated training images, %")
         axes.set_ylabel(words)
@@ -85,7 +85,7 @@ def ellipses(results: "Results", path: Path) -> None:
     colours = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
     for axes, (words, row) in zip(np.atleast_1d(figure.subplots(1, len(chosen))), chosen, strict=True):
         prior = row["prior"]
-        for at, part in enumerate(prior["parts"]):
+        for at in range(len(prior["parts"])):
             mean, start = prior["means"][at], prior["start_means"][at]
             first = prior["start_scale"][at]
             axes.add_patch(
@@ -93,10 +93,29 @@ def ellipses(results: "Results", path: Path) -> None:
             )
             axes.add_patch(_ellipse(mean, np.array(prior["covariances"][at]), edgecolor=colours[at], linewidth=1.4))
             axes.plot([start[1], mean[1]], [start[0], mean[0]], color=colours[at], linewidth=0.8)
-            axes.annotate(part, (mean[1], mean[0]), color=colours[at], fontsize=7, ha="center", va="center")
+        _name(axes, prior)
         side = {144: 18, 256: 32}.get(256 if "256" in row["bank"] else 144, 18)
         axes.set(xlim=(0, side), ylim=(side, 0), aspect="equal", title=words)
     figure.savefig(path, metadata={"Date": None})
+
+
+def _name(axes: Any, prior: dict[str, Any]) -> None:
+    """Names beside the Gaussians, every other one to the left, none on top of another."""
+    order = sorted(range(len(prior["parts"])), key=lambda at: prior["means"][at][0])
+    last = [-1.0, -1.0]
+    for place, at in enumerate(order):
+        row, column = prior["means"][at]
+        reach, side = 1.15 * float(np.sqrt(prior["covariances"][at][1][1])), 1 if place % 2 else -1
+        height = last[place % 2] = max(row, last[place % 2] + 0.9)
+        axes.annotate(
+            prior["parts"][at],
+            (column, row),
+            (column + side * (reach + 1), height),
+            fontsize=7,
+            ha="left" if side > 0 else "right",
+            va="center",
+            arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": "#888"},
+        )
 
 
 def _ellipse(mean: Sequence[float], covariance: Any, **look: Any) -> Ellipse:

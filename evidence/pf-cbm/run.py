@@ -117,7 +117,8 @@ class Lab:
             recipe = self.recipe(name, {}, 0)
             source, splits, known = self.known(name, recipe)
             encoder, begun = recipe.encoder, time.perf_counter()
-            file = f"{name}-{encoder.image_size}-{'normed' if encoder.final_norm else 'raw'}-{len(source)}.npy"
+            file = f"{name}-{encoder.image_size}-{'normed' if encoder.final_norm else 'raw'}-{len(source)}"
+            file += f"-{self.given.limit}.npy" if self.given.limit else ".npy"
             store = folder(self.tokens) / file
             made = make_bank(name, source, splits, recipe, known, self.given.device, self.given.teachers, store)
             self.banks[name] = made

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from choice import worth
 from draw import ellipses, panel, sweep
 
 from conceptlens.files import write_json, write_text
@@ -217,6 +218,22 @@ def verdicts(results: Results) -> Tree:
     return found
 
 
+def ranks_alike(results: Results) -> Tree:
+    """Spearman's correlation over settings of what short and whole trials are worth on validation, bank by bank."""
+    found: Tree = {}
+    for bank in ("cub-full", "cub-box"):
+        pairs_ = [
+            (worth(short[0]), worth(whole[0]))
+            for (section, where, condition), short in results.rows.items()
+            if section == "choice" and where == bank
+            if (whole := results.rows.get(("choice-full", bank, condition)))
+        ]
+        if len(pairs_) > 2:
+            ranks = np.argsort(np.argsort(np.array(pairs_), axis=0), axis=0)
+            found[bank] = {"settings": len(pairs_), "correlation": float(np.corrcoef(ranks.T)[0, 1])}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=Path, required=True)
@@ -240,6 +257,9 @@ def main() -> None:
         ("attributes", "cub-full", "Attributes and sequential training"),
         ("fine-grid", "cub-full-256", "A grid of 32 × 32"),
         ("choice", "cub-full", "Settings, tried with one seed and chosen on validation (test numbers)"),
+        ("choice", "cub-box", "The same on images cut to the box"),
+        ("choice-full", "cub-full", "The same settings with the whole schedule"),
+        ("choice-full", "cub-box", "The same settings with the whole schedule, on images cut to the box"),
     ):
         pieces.append((words, simple(results, section, bank)))
     pieces.append(("Table 3 on blood cells and shapes", table3(given.rows)))
@@ -250,7 +270,8 @@ def main() -> None:
             for row in results.failed
         )
     write_text(given.out / "tables.md", text + "\n")
-    write_json(given.out / "verdicts.json", verdicts(results))
+    answers, alike = verdicts(results), ranks_alike(results)
+    write_json(given.out / "verdicts.json", answers | ({"short trials rank as whole ones": alike} if alike else {}))
     sweep(results, given.out / "sweep.svg")
     ellipses(results, given.out / "prior.svg")
     panel(given.rows, given.out / "parts.webp")

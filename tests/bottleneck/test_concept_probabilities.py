@@ -3,7 +3,7 @@
 import torch
 
 from conceptlens.bottleneck.concept_probabilities import concept_probabilities
-from conceptlens.concepts import ConceptSet
+from conceptlens.concepts import ConceptSet, Group
 from conceptlens.evaluation.predict import probabilities
 
 
@@ -17,3 +17,18 @@ def test_an_axis_adds_up_and_a_yes_no_stands_alone(concepts: ConceptSet) -> None
     found = concept_probabilities(torch.tensor([[0.0, 0.0, 2.0, 2.0, 0.0]]), concepts.groups)
     torch.testing.assert_close(found, torch.full((1, 5), 0.5))
     assert concept_probabilities(torch.zeros(0, 5), concepts.groups).shape == (0, 5)
+
+
+def test_groups_of_both_kinds_in_any_order() -> None:
+    """Independent groups side by side are worked on together; an exclusive one always alone."""
+    kinds = ("independent", "independent", "exclusive", "exclusive", "independent")
+    groups = [
+        Group(str(at), kind, slice(2 * at, 2 * at + 2), ("a", "b"), str(at), (), None, None)
+        for at, kind in enumerate(kinds)
+    ]
+    logits = torch.randn(4, 10, generator=torch.Generator().manual_seed(1))
+    found = concept_probabilities(logits, groups)
+    for at, kind in enumerate(kinds):
+        own = logits[:, 2 * at : 2 * at + 2]
+        expected = own.softmax(-1) if kind == "exclusive" else own.sigmoid()
+        torch.testing.assert_close(found[:, 2 * at : 2 * at + 2], expected)

@@ -157,6 +157,23 @@ def test_without_the_prior_the_queries_collapse_and_with_it_they_do_not() -> Non
     assert found[True][1] > found[False][1] + 0.05
 
 
+@pytest.mark.slow
+def test_much_entropy_takes_the_word_from_the_prior() -> None:
+    """Entropy falls for ever as queries grow, and AdamW follows however small its gradient is: with more of it queries
+    drown the Gaussians and settle where they were when they grew loud."""
+    found = {}
+    for weight in (0.001, 0.01):
+        made = model(entropy_weight=weight)
+        places = made.find_places(images())
+        train(made, places, steps=60, by_class=False, rate=1e-2)
+        queries, gaussians = made.grounding.say(few())
+        found[weight] = (pointing(made), queries / gaussians)
+    assert found[0.001][0] > 0.8
+    assert found[0.001][1] < 2
+    assert found[0.01][0] < found[0.001][0] - 0.2
+    assert found[0.01][1] > found[0.001][1]
+
+
 def test_rough_places_of_a_map_where_nothing_is_marked() -> None:
     concepts = ConceptSet.load("blood-cells")
     made = PFCBM(Setup(concepts, torch.zeros(31, 0), WIDTH, 5), inner=8, hidden=4)

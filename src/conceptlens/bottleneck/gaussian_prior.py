@@ -19,7 +19,7 @@ SIGMA = 5.0  # patches
 
 def patch_centres(grid: tuple[int, int], like: Tensor) -> Tensor:
     """Φ, (L, 2): row and column of each patch's centre, in patches."""
-    rows, columns = (torch.arange(side, device=like.device, dtype=torch.float32) + 0.5 for side in grid)
+    rows, columns = (torch.arange(0.5, side, device=like.device, dtype=torch.float32) for side in grid)
     return torch.stack(torch.meshgrid(rows, columns, indexing="ij"), -1).reshape(-1, 2)
 
 
@@ -62,8 +62,7 @@ class GaussianPrior(nn.Module):
         away = places.float().unsqueeze(-3) - self.means.float()[:, None]  # (…, P, L, 2)
         log_sigma = self.log_sigma.float()
         if self.shape == "isotropic":
-            scaled = away.square().sum(-1) * torch.exp(-2 * log_sigma)
-            return -scaled / 2 - log_sigma
+            return torch.addcmul(-log_sigma, away.square().sum(-1), torch.exp(-2 * log_sigma), value=-0.5)
         rows, columns = (away / log_sigma.exp()[:, None]).unbind(-1)
         if self.slant is not None:
             rows = rows + self.slant.float()[:, None] * columns

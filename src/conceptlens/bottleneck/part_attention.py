@@ -4,7 +4,8 @@
     Q = Q₀ W_Q      K = X W_K      V = X W_V
 
 Queries do not depend on the image, so keys and values of single patches are never made: Q_p·K_n = (Q_p W_Kᵀ)·X_n, and
-Σ A_pn V_n = (Σ A_pn X_n) W_V. That is the same sum in another order, and P products a patch in place of 2d.
+Σ A_pn V_n = (Σ A_pn X_n) W_V. That is the same sum in another order, and P products a patch in place of 2d. Between the
+two, `gather` needs no weights: several sets of queries can share one look at the patches.
 """
 
 import math
@@ -34,14 +35,28 @@ class PartAttention(nn.Module):
 
     def forward(self, patches: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """`bias` is what is added to the logits, broadcast to (B, P, L): the gate, a prior."""
-        asked = self.query(self.queries) @ self.key.weight / math.sqrt(self.key.out_features)  # (P, D)
-        # One product an image: over the whole batch at once, the gradient of the queries is a sum over all patches of
-        # all images for a handful of numbers, which keeps only a few of a GPU's cores busy.
-        logits = asked.to(patches.dtype).expand(len(patches), -1, -1) @ patches.mT
-        attention = (logits.float() + bias).softmax(-1)
-        gathered = attention.to(patches.dtype) @ patches  # (B, P, D)
-        slots: Tensor = self.norm(self.value(gathered))
-        return slots, attention
+        gathered, attention = gather(patches, self.asked(), bias)
+        return self.slots(gathered), attention
+
+    def asked(self) -> Tensor:
+        """What each query asks of a patch: Q_p W_Kᵀ / √d, (P, D)."""
+        with torch.autocast(self.queries.device.type, enabled=False):  # so small that casts would cost more
+            found: Tensor = self.query(self.queries) @ self.key.weight
+            return found / math.sqrt(self.key.out_features)
+
+    def slots(self, gathered: Tensor) -> Tensor:
+        """Σ A_pn X_n, (B, P, D) → T_p, (B, P, d)."""
+        found: Tensor = self.norm(self.value(gathered))
+        return found
+
+
+def gather(patches: Tensor, asked: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Patches (B, L, D), asked (P, D), bias to (B, P, L) → Σ_n A_pn X_n, (B, P, D), and A, (B, P, L), in float32."""
+    # One product an image: over the whole batch at once, the gradient of the queries is a sum over all patches of
+    # all images for a handful of numbers, which keeps only a few of a GPU's cores busy.
+    logits = asked.to(patches.dtype).expand(len(patches), -1, -1) @ patches.mT
+    attention = (logits + bias.float()).softmax(-1)
+    return attention.to(patches.dtype) @ patches, attention
 
 
 def centroids(attention: Tensor, places: Tensor) -> Tensor:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from conceptlens.bottleneck.foreground_gate import HIDDEN, ForegroundGate, log_gate
 from conceptlens.bottleneck.gaussian_prior import GaussianPrior, patch_centres
 from conceptlens.bottleneck.object_frame import Pose, object_frame
-from conceptlens.bottleneck.part_attention import INNER, PartAttention
+from conceptlens.bottleneck.part_attention import INNER, PartAttention, gather
 from conceptlens.encoders.contract import Tokens
 
 
@@ -65,14 +66,30 @@ class PartGrounding(nn.Module):
 
     def forward(self, tokens: Tokens) -> Grounded:
         gate = self.gate(tokens.patches)
-        seen = log_gate(gate)[:, None]
-        places = patch_centres(tokens.grid, seen)
-        bias = seen if self.prior is None else seen + self.prior(self.framed(places, gate))
-        slots, attention = self.parts(tokens.patches, bias)
-        if self.whole is not None:
-            slot, map_ = self.whole(tokens.patches, seen)
-            slots, attention = torch.cat((slots, slot), 1), torch.cat((attention, map_), 1)
+        bias, asked = log_gate(gate)[:, None], self.parts.asked()
+        places = patch_centres(tokens.grid, bias)
+        prior = None if self.prior is None else self.prior(self.framed(places, gate))
+        if self.whole is not None:  # without a prior; patches are read once for all queries
+            asked = torch.cat((asked, self.whole.asked()))
+            prior = None if prior is None else F.pad(prior, (0, 0, 0, 1))
+        gathered, attention = gather(tokens.patches, asked, bias if prior is None else bias + prior)
+        if self.whole is None:
+            return Grounded(self.parts.slots(gathered), attention, gate, places)
+        slots = torch.cat((self.parts.slots(gathered[:, :-1]), self.whole.slots(gathered[:, -1:])), 1)
         return Grounded(slots, attention, gate, places)
+
+    @torch.no_grad()
+    def say(self, tokens: Tokens) -> tuple[float, float]:
+        """How far queries and prior tell patches apart: standard deviations over patches of the logits they add.
+
+        Where the queries' is many times the prior's, the prior no longer has a say in where parts are looked for.
+        """
+        logits = self.parts.asked() @ tokens.patches.to(self.parts.queries.dtype).mT
+        if self.prior is None:
+            return float(logits.std(-1).mean()), 0.0
+        places = patch_centres(tokens.grid, logits)
+        prior = self.prior(self.framed(places, self.gate(tokens.patches)))
+        return float(logits.std(-1).mean()), float(prior.std(-1).mean())
 
     def framed(self, places: Tensor, gate: Tensor) -> Tensor:
         """Places as the prior sees them: (L, 2), or (B, L, 2) in the frame of each image's object."""

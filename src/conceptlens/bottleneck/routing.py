@@ -10,6 +10,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class RoutedScores(nn.Module):
@@ -30,5 +31,8 @@ class RoutedScores(nn.Module):
         self.bias = nn.Parameter(torch.empty(len(slot)).uniform_(-bound, bound))
 
     def forward(self, slots: Tensor) -> Tensor:
-        read = slots[:, self.slot]
-        return (read * self.weight.to(read.dtype)).sum(-1) + self.bias.to(read.dtype)
+        # Every concept of every slot, and of those each concept's own: one product, where a copy of the slot for each
+        # concept would be read and written many times over. What other slots score is dropped, not weighed.
+        with torch.autocast(slots.device.type, enabled=False):
+            scores = F.linear(slots.to(self.weight.dtype), self.weight, self.bias)  # (B, S, K)
+        return scores.gather(1, self.slot.expand(len(slots), 1, -1)).squeeze(1)

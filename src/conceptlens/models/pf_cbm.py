@@ -168,12 +168,18 @@ class PFCBM(ConceptModel):
         return output
 
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
-        """How far the Gaussians have moved, and how wide they are, in patches."""
+        """How far the Gaussians have moved and how wide they are, in patches, and their say beside the queries'."""
         prior = self.grounding.prior
         if prior is None:
             return {}
         moved = (prior.means.detach() - prior.start_means).norm(dim=-1)
-        return {"prior_moved": float(moved.mean()), "prior_sigma": float(prior.log_sigma.detach().exp().mean())}
+        queries, gaussians = self.grounding.say(tokens)
+        return {
+            "prior_moved": float(moved.mean()),
+            "prior_sigma": float(prior.log_sigma.detach().exp().mean()),
+            "prior_say": gaussians,
+            "query_say": queries,
+        }
 
     @torch.no_grad()
     def expected_maps(self, grid: tuple[int, int]) -> Tensor | None:
