@@ -133,7 +133,9 @@ def compare(
         found.append(
             {
                 "value": name,
-                "cortex": [{"code": code, "share": frequency[place, code], "lift": lift[place, code]} for code in order[:3]],
+                "cortex": [
+                    {"code": code, "share": frequency[place, code], "lift": lift[place, code]} for code in order[:3]
+                ],
                 "most_frequent_important": int(frequency[place].argmax()),
                 "audit": {"code": by_audit, "correlation": float(together[place, by_audit])},
                 "audit_match": (
@@ -168,12 +170,12 @@ def hide(
 ) -> dict[str, Any]:
     """Mean change of the model's own probability of the true value when equally many positions are blurred."""
     device = codebook.device
-    chosen = torch.cat(
-        [(held.labels == place).nonzero()[: options.hide, 0] for place in range(len(held.concepts))]
-    )
+    chosen = torch.cat([(held.labels == place).nonzero()[: options.hide, 0] for place in range(len(held.concepts))])
     tokens, labels = held.tokens[chosen].long(), held.labels[chosen]
     pixels = images[chosen].float() / 255
-    scores = token_importance(extractor, lookup(codebook, tokens.to(device)), labels.to(device), SmoothGrad(options.noise))
+    scores = token_importance(
+        extractor, lookup(codebook, tokens.to(device)), labels.to(device), SmoothGrad(options.noise)
+    )
     jitter = torch.rand(tokens.shape, generator=torch.Generator().manual_seed(0))
 
     def of_codes(table: npt.NDArray[np.float64]) -> Tensor:

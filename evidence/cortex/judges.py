@@ -111,7 +111,10 @@ def train_judge(
         "accuracy": _accuracy(network, test, device),
     }
     with new_folder(folder) as aside:
-        save_file({name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}, aside / "judge.safetensors")
+        save_file(
+            {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()},
+            aside / "judge.safetensors",
+        )
         write_json(aside / "judge.json", card)
 
 

@@ -274,7 +274,9 @@ def edit(plan: Plan) -> None:
             )
             found.append({"from": name, **{key: result.data[key] for key in ("target", "judges", "path")}})
             found[-1]["changed"] = len(result.data["changed"])
-        search = search_result(study, names[0], settings=settings_from_nothing(plan), out=plan.out / "results" / "search")
+        search = search_result(
+            study, names[0], settings=settings_from_nothing(plan), out=plan.out / "results" / "search"
+        )
         return {"edits": found, "from_nothing": {"end": search.data["end"], "chosen": search.data["chosen"]}}
 
     plan.row("edit", make)

@@ -94,7 +94,7 @@ def bias(rows: Rows) -> str:
             continue
         for table in row["tables"]:
             for pair in table["pairs"]:
-                share = " / ".join(f"{100 * list(each['shares'].values())[0]:.0f}" for each in row.get("judged", ()))
+                share = " / ".join(f"{100 * next(iter(each['shares'].values())):.0f}" for each in row.get("judged", ()))
                 delta, null = pair["delta"], pair["null"]
                 lines.append(
                     (
@@ -136,7 +136,7 @@ def pairs(rows: Rows) -> str:
 
 
 def skew(rows: Rows) -> str:
-    lines, balanced = [], {n: 0.0 for n in (5, 10, 20)}
+    lines, balanced = [], dict.fromkeys((5, 10, 20), 0.0)
     twins = sorted((row for name, row in rows.items() if name.startswith("skew-")), key=lambda row: row["ratio"])
     for row in twins:
         for table in row["tables"]:
@@ -205,7 +205,9 @@ def curves(rows: Rows) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    told = {network: rows[f"masking-{network}"]["black"]["curves"] for network in NETWORKS if f"masking-{network}" in rows}
+    told = {
+        network: rows[f"masking-{network}"]["black"]["curves"] for network in NETWORKS if f"masking-{network}" in rows
+    }
     judges = list(dict.fromkeys(curve["judge"] for found in told.values() for curve in found))
     figure = Figure(figsize=(3.4 * len(judges), 3.2), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from conceptlens.codebook.condition import Condition
 from conceptlens.codebook.generator.generator import SmallGenerator, load_generator
+from conceptlens.codebook.generator.losses import masked_token_loss
 from conceptlens.codebook.judges import run_judge
 from conceptlens.codebook.masking import Judge
 from conceptlens.codebook.pictures import sheet
@@ -61,6 +62,23 @@ def asked_and_seen(
 
 
 @torch.no_grad()
+def token_loss(model: SmallGenerator, data: Labelled, seed: int = 0, batch: int = 64) -> float:
+    """Cross-entropy of half of an image's tokens given the rest, its class and attributes.
+
+    Much lower for images it was trained on than for others, it would say that these are known by heart.
+    """
+    device = model.codebook.device
+    generator = torch.Generator().manual_seed(seed)
+    total = 0.0
+    for images, conditions in zip(torch.split(data.images, batch), torch.split(data.conditions, batch), strict=True):
+        tokens = model.encode(images.to(device).float().div_(255)).flatten(1)
+        masked = (torch.rand(tokens.shape, generator=generator) < 0.5).to(device)
+        logits = model.transformer(tokens, masked, conditions.to(device), model.codebook)
+        total += float(masked_token_loss(logits, tokens, masked, smoothing=0.0)) * len(images)
+    return total / len(data)
+
+
+@torch.no_grad()
 def judged_images(judge: Judge, data: Labelled) -> float:
     """The judge's own accuracy on real images."""
     seen = [judge(part.float() / 255).argmax(1) for part in torch.split(data.images, 64)]
@@ -96,7 +114,9 @@ def main(arguments: Sequence[str] | None) -> None:
     model = load_generator(options.model)
     model = model.to(options.device)
     data = from_source(options.data, model.image_size, concepts=options.concepts, split="test")
-    found: dict[str, Any] = {"model": str(options.model), "reconstruction": reconstruction(model, data)}
+    found: dict[str, Any] = {"reconstruction": reconstruction(model, data)}
+    seen = from_source(options.data, model.image_size, concepts=options.concepts, split="train")
+    found["token_loss"] = {"training images": token_loss(model, seen), "test images": token_loss(model, data)}
     if options.judge:
         classes = [Condition(name) for name in model.classes]
         judge = run_judge(options.judge, model.classes, device=torch.device(options.device))

@@ -15,6 +15,7 @@ class AutoencoderSettings:
     """The first stage, with the weights of its terms."""
 
     steps: int = 12_000
+    stop: int | None = None  # end at this step, though the rate falls as if it went on
     batch: int = 64
     rate: float = 4e-4
     adversary_from: int = 3000
@@ -23,15 +24,23 @@ class AutoencoderSettings:
     commitment: float = 0.25
     adversarial: float = 0.3
 
+    @property
+    def last(self) -> int:
+        return self.steps if self.stop is None else min(self.stop, self.steps)
+
 
 @dataclass(frozen=True)
 class TransformerSettings:
     """The second stage."""
 
-    steps: int = 16_000
+    steps: int = 6000
     batch: int = 256
     rate: float = 1e-3
     null: float = 0.1
+
+    @property
+    def last(self) -> int:
+        return self.steps
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class TransformerStage:
         self.device = model.codebook.device
         self.average = Average(self.learner, settings.average)
         self.tokens = encode_all(model, data.images, self.device)  # (N, 8, L)
-        self.conditions, self.weights = data.conditions.to(self.device), weights
+        self.conditions, self.weights = data.conditions.to(self.device), weights.to(self.device)
         decayed = [value for value in self.learner.parameters() if value.ndim > 1]
         others = [value for value in self.learner.parameters() if value.ndim <= 1]
         self.optimiser = torch.optim.AdamW(
@@ -131,15 +131,15 @@ class TransformerStage:
         )
 
     def learn(self, step: int) -> dict[str, Tensor]:
-        generator = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step)
-        rows = torch.multinomial(self.weights, self.stage.batch, replacement=True, generator=generator)
-        turn = torch.randint(8, (self.stage.batch,), generator=generator)
-        share = torch.cos(torch.rand(self.stage.batch, 1, generator=generator) * torch.pi / 2)
-        masked = torch.rand(self.stage.batch, self.tokens.shape[2], generator=generator) < share
-        masked[:, 0] |= ~masked.any(1)
-        masked, rows = masked.to(self.device), rows.to(self.device)
-        tokens = self.tokens[rows, turn.to(self.device)].long()
+        # All draws where the model is: a GPU that waits for a handful of numbers stands still.
         own = torch.Generator(self.device).manual_seed(self.settings.seed * 1_000_003 + step)
+        batch = self.stage.batch
+        rows = torch.multinomial(self.weights, batch, replacement=True, generator=own)
+        turn = torch.randint(8, (batch,), generator=own, device=self.device)
+        share = torch.cos(torch.rand(batch, 1, generator=own, device=self.device) * torch.pi / 2)
+        masked = torch.rand(batch, self.tokens.shape[2], generator=own, device=self.device) < share
+        masked[:, 0] |= ~masked.any(1)
+        tokens = self.tokens[rows, turn].long()
         conditions = forget(self.conditions[rows], own, null=self.stage.null)
         self.learner.train()
         with mixed(self.device):
@@ -150,7 +150,7 @@ class TransformerStage:
         torch.nn.utils.clip_grad_norm_(self.learner.parameters(), 1.0)
         self.optimiser.step()
         self.average.update(self.learner, step)
-        right = (logits.argmax(-1) == tokens)[masked].float().mean()
+        right = ((logits.argmax(-1) == tokens) & masked).sum() / masked.sum()
         return {"loss": loss.detach(), "right": right}
 
 

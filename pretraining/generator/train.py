@@ -3,7 +3,8 @@
     python -m pretraining.generator.train --blood FOLDER --out work/generator [--minutes 9]
 
 Called again, it goes on where it was stopped. `--skew 'cell size=big:8'` draws the images so that one value is eight
-times as frequent; `--autoencoder FOLDER` takes another training's first stage, so that twins share their codebook.
+times as frequent; `--autoencoder FOLDER` takes another training's first stage, so that twins share their codebook, and
+`--start FOLDER` its transformer too, which then goes on learning: a twin for a fraction of the steps.
 Writes `log.jsonl`, checkpoints of at most 15 MB a file, and `model/` for `conceptlens codebook`.
 """
 
@@ -13,7 +14,9 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,7 +45,7 @@ def rate_at(step: int, steps: int, rate: float, warmup: int) -> float:
 
 def finished(folder: Path, stage: Stage) -> bool:
     note = folder / "checkpoint" / "note.json"
-    return note.exists() and int(json.loads(note.read_text("utf-8"))["step"]) >= stage.stage.steps
+    return note.exists() and int(json.loads(note.read_text("utf-8"))["step"]) >= stage.stage.last
 
 
 def train_stage(stage: Stage, folder: Path, settings: Settings, deadline: float) -> bool:
@@ -53,23 +56,23 @@ def train_stage(stage: Stage, folder: Path, settings: Settings, deadline: float)
         for name, value in checkpoint.read(place, "extra.").items():
             stage.average.values[name].copy_(value)
     folder.mkdir(parents=True, exist_ok=True)
-    began, steps = time.monotonic(), stage.stage.steps
-    with (folder / "log.jsonl").open("a") as log, tqdm(total=steps, initial=step, desc=stage.name, disable=None) as bar:
-        while step < steps and time.monotonic() < deadline:
+    began, steps, last = time.monotonic(), stage.stage.steps, stage.stage.last
+    with (folder / "log.jsonl").open("a") as log, tqdm(total=last, initial=step, desc=stage.name, disable=None) as bar:
+        while step < last and time.monotonic() < deadline:
             for group in stage.optimiser.param_groups:
                 group["lr"] = rate_at(step, steps, stage.stage.rate, settings.warmup)
             terms = stage.learn(step)
             step += 1
             bar.update()
-            if step % 100 == 0 or step == steps:
+            if step % 100 == 0 or step == last:
                 seconds = round(time.monotonic() - began, 1)
                 rounded = {name: round(float(value), 5) for name, value in terms.items()}
                 log.write(json.dumps({"step": step, "seconds": seconds, **rounded}) + "\n")
                 log.flush()
-            if step % settings.save_every == 0 and step < steps:
+            if step % settings.save_every == 0 and step < last:
                 checkpoint.save(place, stage.learner, stage.optimiser, stage.average.values, {"step": step})
     checkpoint.save(place, stage.learner, stage.optimiser, stage.average.values, {"step": step})
-    return step >= steps
+    return step >= last
 
 
 def train(
@@ -80,32 +83,40 @@ def train(
     *,
     skew: str | None = None,
     autoencoder: Path | None = None,
+    start: Path | None = None,
     seconds: float = math.inf,
     about: str = "",
 ) -> bool:
     """Both stages and the export; False if the time was up before."""
     deadline = time.monotonic() + seconds
     torch.manual_seed(settings.seed)
-    sizes = GeneratorSettings(
-        data.classes, dict(data.attributes), **{"image_size": settings.image_size, **settings.sizes}
-    )
+    own: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in settings.sizes.items()
+    }
+    sizes = GeneratorSettings(data.classes, dict(data.attributes), **{"image_size": settings.image_size, **own})
     model = SmallGenerator(sizes, "generator").to(device)
     weights = draw_weights(data, skew)
-    if autoencoder is None:
+    if start is not None:
+        taken = load_generator(start)
+        if taken.settings != sizes:
+            raise UserError(f"{start}: this generator has other sizes, classes or attributes than the one to be made.")
+        model.load_state_dict(taken.state_dict())
+    elif autoencoder is not None:
+        model.autoencoder.load_state_dict(load_generator(autoencoder).autoencoder.state_dict())
+    else:
         eyes = make_encoder(EncoderConfig(settings.encoder, layers=list(settings.layers)))
         first = AutoencoderStage(model, Perceptual(eyes).to(device), data, weights, settings)
         if not finished(out / first.name, first) and not train_stage(first, out / first.name, settings, deadline):
             return False
         restore_average(model.autoencoder, out / first.name / "checkpoint", "painter.")
-    else:
-        model.autoencoder.load_state_dict(load_generator(autoencoder).autoencoder.state_dict())
     model.eval().requires_grad_(False)
     model.transformer.requires_grad_(True)
     second = TransformerStage(model, data, weights, settings)
     if not finished(out / second.name, second) and not train_stage(second, out / second.name, settings, deadline):
         return False
     restore_average(model.transformer, out / second.name / "checkpoint", "")
-    save_generator(model, out / "model", data=about, images=len(data), skew=skew, seed=settings.seed)
+    recipe = asdict(settings) | {"start": start is not None}
+    save_generator(model, out / "model", data=about, images=len(data), skew=skew, recipe=recipe)
     return True
 
 
@@ -128,6 +139,9 @@ def main(arguments: Sequence[str] | None) -> None:
     parser.add_argument("--blood", type=Path, help="instead: WBCAtt's tables beside PBC's images")
     parser.add_argument("--skew", help="as 'cell size=big:8'")
     parser.add_argument("--autoencoder", type=Path, help="model/ of another training, whose first stage is taken")
+    parser.add_argument("--start", type=Path, help="model/ of another training, both of whose stages are taken")
+    parser.add_argument("--steps", type=int, help="of the transformer, instead of the recipe's")
+    parser.add_argument("--seed", type=int, help="instead of the recipe's")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; call again to go on")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -135,7 +149,13 @@ def main(arguments: Sequence[str] | None) -> None:
     if (options.data is None) == (options.blood is None):
         raise UserError("Say where images come from with one of --data and --blood.")
     began = time.monotonic()
+    if options.autoencoder and options.start:
+        raise UserError("--start takes both stages of another training, --autoencoder the first: name one of them.")
     settings = read_settings(options.recipe)
+    if options.steps is not None:
+        settings = replace(settings, transformer=replace(settings.transformer, steps=options.steps))
+    if options.seed is not None:
+        settings = replace(settings, seed=options.seed)
     size = settings.image_size
     data = (
         from_blood(options.blood, size) if options.blood else from_source(options.data, size, concepts=options.concepts)
@@ -149,6 +169,7 @@ def main(arguments: Sequence[str] | None) -> None:
         device,
         skew=options.skew,
         autoencoder=options.autoencoder,
+        start=options.start,
         seconds=options.minutes * 60 - (time.monotonic() - began),
         about="WBCAtt, training split" if options.blood else options.data,
     )

@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from conceptlens.cli import main
+from conceptlens.codebook.bias_study import judged_shares
 from conceptlens.codebook.condition import Condition
 from conceptlens.codebook.generator.generator import SmallGenerator, save_generator
 from conceptlens.codebook.generator.settings import GeneratorSettings
 from conceptlens.codebook.models import open_model
+from conceptlens.codebook.results import mask_result
 from conceptlens.codebook.search import SearchSettings
+from conceptlens.codebook.study import open_study
 
 SETTINGS = GeneratorSettings(
     ("round", "square"),
@@ -130,6 +134,20 @@ def test_bias(model: Path, tmp_path: Path) -> None:
     pair = found["tables"][0]["pairs"][0]
     assert pair["delta"]["paper"] == pytest.approx(pair["delta"]["value"] / 2)
     assert main(["codebook", "bias", str(out), *words, "--twin", str(model)]) == 0
+
+
+def test_any_function_of_images_can_judge(study: Path, tmp_path: Path) -> None:
+    opened = open_study(study, device=torch.device("cpu"))
+    names = opened.extractor.card.concepts
+
+    def last(images: Tensor) -> Tensor:
+        return torch.eye(len(names))[torch.full((len(images),), len(names) - 1)]
+
+    shares = judged_shares(opened, opened.samples["test"].tokens.long(), last)
+    assert list(shares.values()) == [0.0] * (len(names) - 1) + [1.0]
+    found = mask_result(opened, {"last": last}, counts=[2], n=3, k=4, limit=2, out=tmp_path)
+    assert {row["judge"] for row in found.data["sets"]} == {"last"}
+    assert all(row["accuracy"] == pytest.approx(1 / len(names)) for row in found.data["sets"])
 
 
 def test_the_demo_runs_with_any_generator(

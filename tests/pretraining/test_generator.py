@@ -1,6 +1,8 @@
 """The generator's training on a CPU with tiny sizes: stages, resuming, skews, measuring."""
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from conceptlens.codebook.condition import Condition
 from conceptlens.codebook.generator.generator import load_generator
 from conceptlens.errors import UserError
 from pretraining.generator.data import Labelled, draw_weights, from_source, turned
-from pretraining.generator.measure import asked_and_seen, picture, reconstruction
+from pretraining.generator.measure import asked_and_seen, picture, reconstruction, token_loss
 from pretraining.generator.settings import Settings, read_settings
 from pretraining.generator.train import main, rate_at, train
 
@@ -98,6 +100,34 @@ def test_twins_share_their_codebook(settings: Settings, tmp_path: Path) -> None:
     one, two = (load_generator(tmp_path / name / "model") for name in ("one", "two"))
     assert torch.equal(one.codebook, two.codebook)
     assert not (tmp_path / "two/autoencoder").exists()
+
+
+def test_a_twin_can_go_on_from_a_trained_generator(settings: Settings, tmp_path: Path) -> None:
+    device = torch.device("cpu")
+    assert train(data(), tmp_path / "one", settings, device)
+    none = replace(settings, transformer=replace(settings.transformer, steps=0))
+    assert train(data(), tmp_path / "two", none, device, start=tmp_path / "one/model")
+    one, two = (load_generator(tmp_path / name / "model").state_dict() for name in ("one", "two"))
+    assert all(torch.equal(value, two[name]) for name, value in one.items())  # no step: nothing has moved
+    other = replace(settings, sizes={**settings.sizes, "codes": 8})
+    with pytest.raises(UserError, match="other sizes"):
+        train(data(), tmp_path / "three", other, device, start=tmp_path / "one/model")
+
+
+def test_a_first_stage_can_be_ended_early(settings: Settings, tmp_path: Path) -> None:
+    short = replace(settings, autoencoder=replace(settings.autoencoder, stop=2))
+    assert train(data(), tmp_path / "run", short, torch.device("cpu"))
+    assert json.loads((tmp_path / "run/autoencoder/checkpoint/note.json").read_text())["step"] == 2
+    assert train(data(), tmp_path / "run", short, torch.device("cpu"))  # done: nothing is trained again
+    assert len((tmp_path / "run/autoencoder/log.jsonl").read_text().splitlines()) == 1
+
+
+def test_token_loss_is_the_cross_entropy_of_what_is_hidden(settings: Settings, tmp_path: Path) -> None:
+    assert train(data(), tmp_path / "run", settings, torch.device("cpu"))
+    model = load_generator(tmp_path / "run/model")
+    for parameter in model.transformer.parameters():
+        parameter.zero_()  # every token equally probable
+    assert token_loss(model, data()) == pytest.approx(math.log(16), abs=1e-5)
 
 
 def test_a_skew_is_what_it_says() -> None:

@@ -12,7 +12,8 @@ from conceptlens.codebook.bias import Bias, measure_bias
 from conceptlens.codebook.condition import Condition, parse_condition
 from conceptlens.codebook.contract import VQModel
 from conceptlens.codebook.importance import VARIANTS
-from conceptlens.codebook.judges import run_judge
+from conceptlens.codebook.judges import Judges, open_judges
+from conceptlens.codebook.masking import Judge
 from conceptlens.codebook.models import open_model
 from conceptlens.codebook.pictures import sheet
 from conceptlens.codebook.results import Result, first_of_each, sample_sets, score_samples, write_result
@@ -32,7 +33,7 @@ def bias_result(
     twin: str | None = None,
     limit: int = 1000,
     permutations: int = 200,
-    judges: Sequence[str] = (),
+    judges: Judges = (),
     seed: int = 0,
     out: str | Path | None = None,
     note: Note = lambda text: None,
@@ -49,7 +50,7 @@ def bias_result(
             equally many of each concept.
         limit: Training samples of each concept whose importance is computed.
         permutations: Of the attribute's values.
-        judges: Run folders that say what neutral samples show: the true shares, as far as they are right.
+        judges: Say what neutral samples show: the true shares, as far as they are right.
         seed: Of everything drawn.
         out: Folder for the files.
         note: Told how far it is.
@@ -97,9 +98,9 @@ def bias_result(
         "k": k,
         "tables": [{"n": count, **_bias_json(bias)} for count, bias in found.items()],
     }
-    for path in judges:
-        shares = judged_shares(study, samples, path)
-        data.setdefault("judged", []).append({"judge": str(path), "shares": shares})
+    for path, judge in open_judges(judges, study.extractor.card.concepts).items():
+        shares = judged_shares(study, samples, judge)
+        data.setdefault("judged", []).append({"judge": path, "shares": shares})
         words.append(f"{path} sees " + ", ".join(f"{name} in {share:.3f}" for name, share in shares.items()))
     pictures = {}
     if model.decodes:
@@ -109,11 +110,10 @@ def bias_result(
     return write_result(folder, "bias", "\n".join(words), data, pictures)
 
 
-def judged_shares(study: Study, tokens: Tensor, judge: str | Path) -> dict[str, float]:
+def judged_shares(study: Study, tokens: Tensor, judge: Judge) -> dict[str, float]:
     """In which share of samples (N, h, w) an independent classifier sees each concept."""
     concepts = study.extractor.card.concepts
-    ask = run_judge(judge, concepts)
-    seen = torch.cat([ask(study.decode(part)).argmax(1) for part in torch.split(tokens, 64)])
+    seen = torch.cat([judge(study.decode(part)).argmax(1) for part in torch.split(tokens, 64)])
     counts = torch.bincount(seen, minlength=len(concepts)).double() / len(tokens)
     return dict(zip(concepts, counts.tolist(), strict=True))
 

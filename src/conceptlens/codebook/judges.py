@@ -1,6 +1,6 @@
 """Independent judges: class or attribute probabilities of images by finished runs, in an order that is asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +12,15 @@ from conceptlens.codebook.masking import Judge
 from conceptlens.errors import UserError
 from conceptlens.models.saved import load_pipeline
 from conceptlens.runs import RunFolder
+
+Judges = Sequence[str] | Mapping[str, Judge]  # run folders, or anything that looks at images, by name
+
+
+def open_judges(judges: Judges, concepts: Sequence[str], *, device: torch.device | None = None) -> dict[str, Judge]:
+    """Judges by name. Those that are given as functions must answer for the concepts in their order."""
+    if isinstance(judges, Mapping):
+        return dict(judges)
+    return {str(path): run_judge(path, concepts, device=device) for path in judges}
 
 
 def run_judge(path: str | Path, concepts: Sequence[str], *, device: torch.device | None = None) -> Judge:

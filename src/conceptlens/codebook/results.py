@@ -11,10 +11,9 @@ from torch import Tensor
 from conceptlens.codebook.edit import edit_image, strip
 from conceptlens.codebook.grids import write_grids
 from conceptlens.codebook.importance import VARIANTS, SmoothGrad, token_importance
-from conceptlens.codebook.judges import run_judge
+from conceptlens.codebook.judges import Judges, open_judges
 from conceptlens.codebook.masking import (
     COUNTS,
-    Judge,
     equal_positions,
     mask_sets,
     masking_curve,
@@ -203,7 +202,7 @@ def edit_result(
     sample: int | None = None,
     method: str = "tokens",
     settings: SearchSettings | None = None,
-    judges: Sequence[str] = (),
+    judges: Judges = (),
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Result:
@@ -225,12 +224,11 @@ def edit_result(
         frames = strip(study.model, made).cpu()
         region_row = boxed(frames[:1], made.found.mask[None])
         pictures[""] = sheet([(f"towards {target}: before, along the way, after", frames), ("region", region_row)])
-        for path in judges:
-            judge = run_judge(path, study.extractor.card.concepts)
+        for path, judge in open_judges(judges, study.extractor.card.concepts).items():
             before, after = judge(frames[:1])[0], judge(frames[-1:])[0]
             place = study.extractor.concept(target)
             data.setdefault("judges", []).append(
-                {"judge": str(path), "before": float(before[place]), "after": float(after[place])}
+                {"judge": path, "before": float(before[place]), "after": float(after[place])}
             )
             words += f"\n{path}: {float(before[place]):.3f} → {float(after[place]):.3f}"
     pictures["-path"] = path_figure(made.found.steps, made.found.path, f"towards {target}")
@@ -239,7 +237,7 @@ def edit_result(
 
 def mask_result(
     study: Study,
-    judges: Sequence[str],
+    judges: Judges,
     *,
     counts: Sequence[int] = COUNTS,
     n: int = 20,
@@ -257,7 +255,7 @@ def mask_result(
         raise UserError("Hidden tokens are judged by independent classifiers: name run folders with --judge.")
     if not study.model.decodes:
         raise UserError(f"{study.model.name} has no decoder: there are no images to show to judges.")
-    asked: dict[str, Judge] = {str(path): run_judge(path, study.extractor.card.concepts) for path in judges}
+    asked = open_judges(judges, study.extractor.card.concepts)
     settings = _variant(variant, 20, 0.2)
     train, test = (first_of_each(study.samples[name], limit) for name in ("train", "test"))
     tokens, labels = test.tokens.long(), test.labels
@@ -300,7 +298,7 @@ def mask_result(
 def pairs_result(
     study: Study,
     pairs: Sequence[tuple[str, str]],
-    judges: Sequence[str],
+    judges: Judges,
     *,
     region: str = "centre 4x4",
     images: int = 50,
@@ -316,7 +314,7 @@ def pairs_result(
     for name in {each for pair in pairs for each in pair}:
         study.extractor.concept(name)
     chosen = pairs or list(zip(concepts[::2], concepts[1::2], strict=False))
-    asked = {str(path): run_judge(path, concepts, device=study.device) for path in judges}
+    asked = open_judges(judges, concepts, device=study.device)
     mask = parse_region(region, study.extractor.card.grid)
     rows = judge_pairs(
         study.model,

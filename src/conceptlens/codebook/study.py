@@ -81,6 +81,8 @@ def new_study(
     seed: int = 0,
     overwrite: bool = False,
     options: Mapping[str, int | float | str] | None = None,
+    chunk: int = 32,
+    device: torch.device | None = None,
     note: Note = lambda text: None,
 ) -> Study:
     """Sample a model's tokens, train an extractor on them, and write both as a run.
@@ -100,9 +102,11 @@ def new_study(
         seed: Of everything drawn.
         overwrite: Replace a run that is in the way.
         options: Of the network, such as `filters`.
+        chunk: Samples of a concept made at once; others for another number, as likely.
+        device: Where the work is done; a GPU where there is one, if not named.
         note: Told how far it is.
     """
-    device = home()
+    device = device or home()
     model = open_model(model_name, image_size=image_size).to(device)
     conditions: dict[str, Condition] = {}
     if data is None:
@@ -130,7 +134,7 @@ def new_study(
     try:
         if data is None:
             note(f"{len(conditions)} concepts × {per_concept} samples of {model.name}")
-            samples = _generate(model, conditions, per_concept, seed, note)
+            samples = _generate(model, conditions, per_concept, seed, chunk, note)
         else:
             samples = encoded_samples(model, data, data_concepts, by, named, per_concept, seed)
         parts = split_samples(samples, seed=seed)
@@ -161,8 +165,10 @@ def new_study(
     return Study(run, model, extractor, parts, conditions, device)
 
 
-def _generate(model: VQModel, conditions: Mapping[str, Condition], per_concept: int, seed: int, note: Note) -> Samples:
-    stream = Generated(model, conditions, per_concept, seed=seed)
+def _generate(
+    model: VQModel, conditions: Mapping[str, Condition], per_concept: int, seed: int, chunk: int, note: Note
+) -> Samples:
+    stream = Generated(model, conditions, per_concept, seed=seed, chunk=chunk)
     for index in range(stream.chunks):
         stream.chunk(index)
         note(f"samples: {min((index + 1) * stream.size, per_concept)} of {per_concept} of each concept")
