@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Two workers with one thread each: many tests start processes of their own and wait for them; a third gained nothing.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .PHONY: demo test test-all lint bench screenshots tour clean install
 
@@ -25,12 +25,38 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
 
-# Pictures of the page for the docs, in the system's Chromium.
-screenshots: $(STAMP)
-	@$(BIN)/python scripts/screenshots.py runs/demo
+# What the pictures and the tour show: each folder is made once, by the command that a person would use.
+CL := $(BIN)/conceptlens
+GALLERY := runs/gallery
+# The built-in generator where its weights are there, else the codebook of the demo.
+CODES := $(if $(wildcard src/conceptlens/codebook/weights/generator.json),builtin/cells,runs/demo --data blood-cells)
+TRUST := runs/demo/trust/interventions.json runs/demo/trust/leakage.json runs/demo/audit/audit.html
+SHOWN := $(TRUST) $(GALLERY)/network/report.html $(GALLERY)/codebook/codebook/grids.json $(GALLERY)/study/study.html $(GALLERY)/compare/table.tex
 
-# The demo as one file to open: docs/examples/demo-tour.html.
-tour: $(STAMP)
+runs/demo/report.html: | $(STAMP)
+	@$(CL) demo
+runs/demo/trust/interventions.json: | runs/demo/report.html
+	@$(CL) intervene runs/demo
+runs/demo/trust/leakage.json: | runs/demo/report.html
+	@$(CL) leakage runs/demo
+runs/demo/audit/audit.html: | runs/demo/report.html
+	@$(CL) audit runs/demo
+$(GALLERY)/network/report.html: | $(STAMP)
+	@$(CL) decompose examples/small_cnn.py:build --data blood-cells --n 120 --per-image 3 --layers stage1,stage2,stage3 --validate 0 --examples 4 --noise 40 --out $(@D)
+$(GALLERY)/codebook/codebook/grids.json: | runs/demo/report.html
+	@$(CL) codebook extract $(CODES) --per-concept 100 --epochs 12 --batch 64 --filters 64 --hidden 256 --overwrite --out $(GALLERY)/codebook
+	@$(CL) codebook tokens $(GALLERY)/codebook --k 20 --limit 40
+$(GALLERY)/study/study.html: | runs/demo/report.html
+	@$(CL) study make runs/demo --n 40 --out $(@D)
+$(GALLERY)/compare/table.tex: | $(STAMP)
+	@$(CL) compare examples/compare.yaml --out $(@D)
+
+# Pictures of every view of the page for docs/gallery.md, in the system's Chromium: some twenty minutes the first time.
+screenshots: $(STAMP) $(SHOWN)
+	@$(BIN)/python scripts/screenshots.py runs/demo $(addprefix $(GALLERY)/,network codebook study compare)
+
+# The demo with all that was measured of it, as one file to open: docs/examples/demo-tour.html.
+tour: $(STAMP) $(TRUST)
 	@$(BIN)/python scripts/tour.py
 
 install: $(STAMP)

@@ -25,7 +25,7 @@ import torch
 
 from conceptlens.files import read_json, write_json
 
-WANTED = {"prediction_p95_ms": 300, "intervention_p95_ms": 30, "first_view_s": 1.0, "errors": 0, "growth_mb": 50}
+WANTED = {"prediction_p95_ms": 300, "intervention_p95_ms": 30, "first_view_s": 1.0, "errors": 0, "growth_mb": 10}
 PARTS = 10  # of the many requests; memory is looked at after each
 TEXTS = ("run.json", "metrics.json", "history.jsonl", "recipe.yaml", "concepts.yaml", "splits.json")
 

@@ -1,15 +1,23 @@
-"""Pictures of the page for the documentation: every view of one run, light and dark, a desktop's and a phone's width.
+"""Pictures of the page for the documentation: every view, light and dark, a desktop's and a phone's width.
 
-    python scripts/screenshots.py runs/*         # starts `conceptlens serve`, writes docs/pictures/*.webp
-    python scripts/screenshots.py runs/demo --address http://127.0.0.1:8642      # of a server that runs already
+    make screenshots                                   # makes what is shown, then the pictures
+    python scripts/screenshots.py runs/demo runs/gallery/*      # of folders that are there: docs/pictures/*.webp
+    python scripts/screenshots.py runs/demo --only what-if
 
-Needs the extra `dev` (playwright) and Chromium. Nothing is downloaded.
+The first folder is the model that is shown; of each other kind (comparison, decomposition, codebook, study) the first
+one that is named. Views without a folder get no picture. A study is copied first, to a folder beside it that is removed
+at the end: the answers that the pictures need are given there, most by simulated raters. Needs the extra `dev`
+(playwright) and Chromium. Nothing is downloaded.
 """
 
 import argparse
 import io
+import json
 import shutil
 import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,61 +25,193 @@ from urllib.parse import quote
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from conceptlens.api import analyse_study
+from conceptlens.study.key import Key
+from conceptlens.study.simulate import Simulated, simulate
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.app.browser import CHROMIUM, FLAGS, serve  # noqa: E402
 
-LIMIT = 200_000  # bytes of a picture
+LIMIT = 125_000  # bytes of a picture
 DESKTOP, PHONE = (1280, 860), (390, 844)
+COMPARED = ("cbm", "cem", "explicd")  # of a comparison's trainings, beside the first model
+RATERS = (Simulated("simulated-1", knows=0.8), Simulated("simulated-2", knows=0.6, true=3.8, noise=0.9))
 
 
-def plan(runs: list[str], wrong: str, edit: str) -> list[tuple[str, str, tuple[int, int], str]]:
-    """Name, address, size and colours of each picture."""
-    run = runs[0]
-    return [
-        ("page-runs", f"#/runs?compare={','.join(runs)}", DESKTOP, "light"),
-        ("page-image", f"#/image?run={run}&image={wrong}&show=wrong&map=gradcam", DESKTOP, "light"),
-        ("page-index", f"#/image?run={run}&image={wrong}&show=wrong&map=index&patch=90", DESKTOP, "dark"),
-        ("page-what-if", f"#/what-if?run={run}&image={wrong}&show=wrong&edits={quote(edit)}", DESKTOP, "light"),
-        ("page-training", f"#/training?run={run}", DESKTOP, "light"),
-        ("page-concepts", f"#/concepts?run={run}&sort=influence", DESKTOP, "light"),
-        ("page-codebook", f"#/concepts?run={run}&what=codebook&map=3d&sort=confidence", DESKTOP, "dark"),
-        ("page-phone", f"#/what-if?run={run}&image={wrong}&show=wrong&edits={quote(edit)}", PHONE, "dark"),
-    ]
+@dataclass(frozen=True)
+class Shot:
+    """A picture: where the page stands, how large it is, and what is done before it is taken."""
+
+    name: str
+    address: str
+    scheme: str = "light"
+    size: tuple[int, int] = DESKTOP
+    screens: float = 1.6  # at most so many of them, one below the other
+    act: Callable[[Any], None] | None = None
+    shows: str = "main .card"
 
 
-def one_correction(page: Any, base: str, run: str) -> tuple[str, str]:
+def of_model(run: str, others: list[str], wrong: str, edit: str) -> Iterator[Shot]:
+    """The views of a trained model."""
+    image = f"run={run}&image={wrong}&show=wrong"
+    yield Shot("runs", f"#/runs?compare={','.join([run, *others])}" if others else "#/runs")
+    yield Shot("image", f"#/image?{image}&map=gradcam")
+    yield Shot("index", f"#/image?{image}&map=index&patch=90", "dark")
+    yield Shot("what-if", f"#/what-if?{image}&edits={quote(edit)}")
+    yield Shot("training", f"#/training?run={run}")
+    yield Shot("concepts", f"#/concepts?run={run}&sort=influence")
+    yield Shot("codebook", f"#/concepts?run={run}&what=codebook&map=3d&sort=confidence", "dark")
+    yield Shot("trust", f"#/trust?run={run}")
+    yield Shot("trust-corrections", f"#/trust?run={run}&section=corrections")
+    yield Shot("trust-leakage", f"#/trust?run={run}&section=leakage", "dark")
+    yield Shot("phone", f"#/what-if?{image}&edits={quote(edit)}", "dark", PHONE, screens=2)
+
+
+def of_network(run: str, ask: Callable[[str], Any]) -> Iterator[Shot]:
+    """A graph, whole and with its most weighty concept open."""
+    graph = ask(f"runs/{run}/graphs/classes")
+    last = max(node["row"] for node in graph["nodes"] if node["kind"] == "concept")
+    concepts = [node for node in graph["nodes"] if node["kind"] == "concept" and node["row"] == last]
+    node = max(concepts, key=lambda node: max(map(abs, node["contributions"]), default=0))
+    yield Shot("graph", f"#/graph?run={run}", shows="main canvas", screens=1.2)
+    opened = f"#/graph?run={run}&node={quote(node['id'], safe='')}"
+    yield Shot("graph-node", opened, "dark", shows="main canvas", screens=1.2)
+
+
+def of_codebook(run: str, ask: Callable[[str], Any]) -> Iterator[Shot]:
+    """Tokens of an image, and which of them make a concept."""
+    studio = ask(f"runs/{run}/studio")
+    shown = studio["images"]
+    if not shown:
+        raise SystemExit(f"{run}: `conceptlens codebook tokens` has not written images yet.")
+    best = max(shown, key=lambda image: image["probability"])
+    concept = quote(studio["concepts"][best["concept"]])
+    rows, columns = studio["grid"]
+    middle = rows // 2 * columns + columns // 2
+    yield Shot("studio", f"#/studio?run={run}&image={best['row']}&concept={concept}&pin={middle}")
+
+
+def of_comparison(run: str, _: Callable[[str], Any]) -> Iterator[Shot]:
+    """Its table and plots."""
+    yield Shot("compare", f"#/compare?run={run}&controls=0")
+    yield Shot("methods", "#/methods?method=ivq-cbm")
+
+
+def of_study(run: str, _: Callable[[str], Any]) -> Iterator[Shot]:
+    """What raters see, how far they are, and the result of a closed copy."""
+    yield Shot("study-choice", f"study/{run}", act=begin, shows="#who", screens=1)
+    yield Shot("study-rating", f"study/{run}", "dark", act=to_rating, shows="#who", screens=1)
+    yield Shot("study", f"#/study?run={run}")
+    yield Shot("study-result", f"#/study?run={run}-closed")
+
+
+OTHERS = {"decomposition": of_network, "codebook": of_codebook, "comparison": of_comparison, "study": of_study}
+DRAWN = "document.getElementById('trial').dataset.drawn === document.getElementById('trial').dataset.trial"
+
+
+def begin(page: Any) -> None:
+    """Some questions into part one of a study."""
+    page.fill("#rater", "r1")
+    page.click("#begin")
+    page.wait_for_selector("#answers button")
+    for _ in range(5):
+        answer(page, "2")
+
+
+def to_rating(page: Any) -> None:
+    """Some questions into part two."""
+    page.fill("#rater", "r2")
+    page.click("#begin")
+    page.wait_for_selector("#answers button")
+    while page.locator("#answers.scale5").count() == 0:
+        answer(page, "1")
+    for _ in range(3):
+        answer(page, "4")
+
+
+def answer(page: Any, key: str) -> None:
+    """One question, once its pictures are there."""
+    while not page.evaluate(DRAWN):
+        page.wait_for_timeout(30)
+    page.keyboard.press(key)
+    page.wait_for_timeout(30)
+
+
+def copies(pack: Path, to: Path) -> list[Path]:
+    """A study as it is, and one that simulated raters answered and that is closed."""
+    key = Key.read(pack / "key.json")
+    shutil.rmtree(to, ignore_errors=True)
+    made = [Path(shutil.copytree(pack, to / name)) for name in ("study", "study-closed")]
+    for folder in made:
+        for rater in RATERS:
+            told = simulate(key, rater, image_noise=0.4)
+            told.write(folder / "responses" / f"responses-{key.study}-{rater.name}.json")
+    analyse_study(made[1])
+    return made
+
+
+def one_correction(ask: Callable[..., Any], run: str) -> tuple[str, str]:
     """An image that the run gets wrong and the one true answer that puts it right; else a change that flips a class."""
-    api = f"{base}/api/v1/runs/{run}"
     fallback = ("test/0", "")
     for show in ("wrong", "uncertain"):
-        answer = page.request.get(f"{api}/images?show={show}&size=12")
-        for item in answer.json().get("items", []) if answer.ok else []:
+        for item in ask(f"runs/{run}/images?show={show}&size=12")["items"]:
             image = f"{item['split']}/{item['row']}"
-            seen = page.request.get(f"{api}/images/{image}/prediction?gradcam=none").json()
+            seen = ask(f"runs/{run}/images/{image}/prediction?gradcam=none")
             for edit in seen["truth_edits"] if show == "wrong" else []:
-                told = page.request.post(f"{api}/intervene", data={"state": seen["state"], "edits": [edit]}).json()
+                told = ask(f"runs/{run}/intervene", {"state": seen["state"], "edits": [edit]})
                 if told["after"]["said"] == item["truth"]:
                     return image, edit
-            flip = page.request.post(f"{api}/flip", data={"state": seen["state"], "edits": []}).json()
+            flip = ask(f"runs/{run}/flip", {"state": seen["state"], "edits": []})
             if not fallback[1] and len(flip.get("edits") or []) == 1:
                 fallback = (image, flip["edits"][0])
     return fallback
 
 
-def shoot(browser: Any, base: str, address: str, size: tuple[int, int], scheme: str) -> Image.Image:
-    """One view, whole, as far as two screens go."""
-    width, height = size
+def shots(base: str, first: str) -> list[Shot]:
+    """Every picture that the served folders allow."""
+
+    def ask(address: str, body: dict[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{base}/api/v1/{address}", data=data, headers=headers)
+        with urllib.request.urlopen(request, timeout=120) as told:
+            return json.load(told)
+
+    cards = ask("runs")["runs"]
+    models = {card["key"]: card for card in cards if card["kind"] == "bottleneck"}
+    if first not in models:
+        raise SystemExit(f"{first} is no trained model; its pictures were not made.")
+    plain = {card["method"]: key for key, card in models.items() if card["seed"] == 0 and card["scores"]}
+    others = [plain[method] for method in COMPARED if method in plain and plain[method] != first]
+    made = list(of_model(first, others, *one_correction(ask, first)))
+    for kind, views in OTHERS.items():
+        found = sorted(card["key"] for card in cards if card["kind"] == kind)
+        if found:
+            made += views(found[0], ask)
+        else:
+            print(f"no {kind} among the folders: its pictures stay as they are")
+    return made
+
+
+def take(browser: Any, base: str, shot: Shot) -> Image.Image:
+    """One view, whole, as far as its screens go."""
+    width, height = shot.size
     context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=scheme, device_scale_factor=1.5
+        viewport={"width": width, "height": height},
+        color_scheme=shot.scheme,
+        device_scale_factor=1.25 if width > 600 else 1.5,
+        reduced_motion="reduce",
     )
     page = context.new_page()
-    page.goto(f"{base}/{address}")
-    page.wait_for_selector("main .card")
+    page.goto(f"{base}/{shot.address}")
+    page.wait_for_selector(shot.shows, timeout=120_000)
+    if shot.act:
+        shot.act(page)
     page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(1200)
-    tall = min(page.evaluate("document.documentElement.scrollHeight"), 2 * height)
+    page.wait_for_timeout(1500)
+    tall = min(page.evaluate("document.documentElement.scrollHeight"), int(shot.screens * height))
     picture = page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": width, "height": tall})
     context.close()
     return Image.open(io.BytesIO(picture)).convert("RGB")
@@ -82,38 +222,35 @@ def write(picture: Image.Image, file: Path) -> None:
     for quality in (85, 75, 65, 50, 35):
         picture.save(file, "WEBP", quality=quality, method=6)
         if file.stat().st_size <= LIMIT:
+            print(f"{file.name}: {file.stat().st_size:,} bytes, quality {quality}", flush=True)
             return
     raise SystemExit(f"{file} is larger than {LIMIT} bytes")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "runs", type=Path, nargs="+", help="finished runs; the first is shown, others are compared with it"
-    )
+    parser.add_argument("folders", type=Path, nargs="+", help="the model that is shown, then folders of other kinds")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures")
-    parser.add_argument("--address", help="of a server that runs already and shows the run")
+    parser.add_argument("--only", help="names of pictures by commas; all if not given")
     options = parser.parse_args()
     if CHROMIUM is None:
         raise SystemExit("Chromium is not installed; the pictures were not made.")
     options.out.mkdir(parents=True, exist_ok=True)
-    if options.address:
-        take(options.address.rstrip("/"), [run.name for run in options.runs], options.out)
-        return
-    with serve(*options.runs) as base:
-        take(base, [run.name for run in options.runs], options.out)
-
-
-def take(base: str, runs: list[str], out: Path) -> None:
-    """All pictures."""
-    run = runs[0]
-    with sync_playwright() as library:
-        browser = library.chromium.launch(executable_path=shutil.which("chromium") or CHROMIUM, args=FLAGS)
-        image, edit = one_correction(browser.new_page(), base, run)
-        for name, address, size, scheme in plan(runs, image, edit):
-            write(shoot(browser, base, address, size, scheme), out / f"{name}.webp")
-            print(out / f"{name}.webp", (out / f"{name}.webp").stat().st_size)
-        browser.close()
+    wanted = options.only.split(",") if options.only else None
+    packs = [folder for folder in options.folders if (folder / "study.html").exists()]
+    served = [folder for folder in options.folders if folder not in packs]
+    copied = packs[0].with_name(f"{packs[0].name}-shown") if packs else None
+    try:
+        served += copies(packs[0], copied) if copied else []
+        with serve(*served) as base, sync_playwright() as library:
+            browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            for shot in shots(base, options.folders[0].name):
+                if wanted is None or shot.name in wanted:
+                    write(take(browser, base, shot), options.out / f"page-{shot.name}.webp")
+            browser.close()
+    finally:
+        if copied:
+            shutil.rmtree(copied, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -84,23 +84,22 @@ def main() -> None:
     parser.add_argument("--val", type=int, default=500, help="of imagenette's val")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    shard, size, count = -1, MOST + 1, 0
-    tar: tarfile.TarFile | None = None
+    shards: list[list[tuple[str, bytes]]] = []
+    size = MOST
     for _, member, file, name in sorted(members(given)):
         data = jpeg(name, file)
         if size + len(data) > MOST:
-            if tar is not None:
-                tar.close()
-            shard, size = shard + 1, 0
-            tar = tarfile.open(given.out / f"images-{shard:02d}.tar", "w")
-        assert tar is not None
-        info = tarfile.TarInfo(member)
-        info.size = len(data)
-        tar.addfile(info, io.BytesIO(data))
-        size, count = size + len(data) + 1024, count + 1
-    if tar is not None:
-        tar.close()
-    print(f"{count} images in {shard + 1} files under {given.out}")
+            shards.append([])
+            size = 0
+        shards[-1].append((member, data))
+        size += len(data) + 1024  # with its header and padding
+    for number, shard in enumerate(shards):
+        with tarfile.open(given.out / f"images-{number:02d}.tar", "w") as tar:
+            for member, data in shard:
+                info = tarfile.TarInfo(member)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    print(f"{sum(map(len, shards))} images in {len(shards)} files under {given.out}")
 
 
 if __name__ == "__main__":

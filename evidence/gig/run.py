@@ -9,7 +9,7 @@ Sections, in this order (each begins with what the one before it left under WORK
 
     accuracy      what the network knows of held-out images
     samples       vectors of all layers, chosen by contribution, on disk
-    dictionaries  clusters, dictionary learning and a sparse autoencoder of each layer; Table 1 and curves of relative l2
+    dictionaries  clusters, dictionary learning and a sparse autoencoder of each layer; Table 1 and curves of rel-l2
     curves        C-Insertion and C-Deletion of each dictionary: Table 2 and Figure 4; agreement of reconstructions
     orders        to the class, in the order of GIG, chance, gradient × input and captum's layer attributions
     between       the same between layers: Figure 5
@@ -60,6 +60,7 @@ class Lab:
     done: set[str] = field(default_factory=set)
     samples: dict[str, Samples] = field(default_factory=dict)
     coders: dict[tuple[str, str], Coder] = field(default_factory=dict)
+    judged_on: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def work(self) -> Path:
@@ -101,6 +102,8 @@ class Lab:
 
     def held_out(self, layer: str) -> Tensor:
         """(n, C) vectors at random positions of images that no concept was learnt from."""
+        if layer in self.judged_on:
+            return self.judged_on[layer]
         images = self.subject.judge
         site = self.subject.network.site(layer)
         each = max(1, min(HELD_OUT // len(images), site.positions - site.prefix))
@@ -111,7 +114,8 @@ class Lab:
             where = torch.rand(len(some), site.positions - site.prefix, generator=generator).argsort(1)[:, :each]
             rows = torch.arange(len(some), device=features.device)[:, None]
             found.append(features[rows, where.to(features.device) + site.prefix].flatten(0, 1))
-        return torch.cat(found)
+        self.judged_on = {layer: torch.cat(found)}  # of one layer: its three dictionaries come one after the other
+        return self.judged_on[layer]
 
     def judged(self, number: int) -> list[tuple[Seen, int]]:
         """Held-out images that the network gets right, with their class."""
@@ -146,7 +150,10 @@ def accuracy(lab: Lab) -> None:
 
         def make(images: Any = images) -> dict[str, Any]:
             logits = torch.cat(
-                [lab.subject.network.logits(x.to(lab.given.device)).cpu() for _, x in images.batches(64, range(len(images)))]
+                [
+                    lab.subject.network.logits(x.to(lab.given.device)).cpu()
+                    for _, x in images.batches(64, range(len(images)))
+                ]
             )
             hits = logits.topk(min(5, logits.shape[1])).indices == images.classes[:, None]
             present = torch.unique(images.classes)
@@ -171,7 +178,9 @@ def take_samples(lab: Lab) -> None:
         lab.subject.learn,
         lab.work / "samples",
         lab.subject.per_image,
-        note=lambda text: print(f"        {text}", flush=True) if text.split()[1].endswith(("00", "60", "32")) else None,
+        note=lambda text: (
+            print(f"        {text}", flush=True) if text.split()[1].endswith(("00", "60", "32")) else None
+        ),
         batch=batch,
     )
     taken = time.perf_counter() - begin
@@ -237,7 +246,10 @@ def _insertion(lab: Lab, layer: str, code: Coded, seen: Seen, output: int) -> tu
         for deletion in (False, True):
             masks = kept(order, POINTS, deletion=deletion)
             outputs = torch.cat(
-                [onward(code.u * some[:, None].to(code.u) @ code.vectors + code.shift) for some in masks.split(lab.given.at_once)]
+                [
+                    onward(code.u * some[:, None].to(code.u) @ code.vectors + code.shift)
+                    for some in masks.split(lab.given.at_once)
+                ]
             )
             right = (outputs.argmax(1) == output).to(outputs)
             rows.append(torch.stack([outputs.softmax(1)[:, output], right], 1))
@@ -323,9 +335,11 @@ def sizes(lab: Lab) -> None:
 
         def make(layer: str = layer) -> dict[str, Any]:
             features = lab.vectors(layer)
-            most = lab.given.most_k / features.shape[1]
-            wanted = [size for size in (0.5, 1, 2, 4, 8) if size <= most]
-            found = compare_sizes(layer, features, lab.held_out(layer), lab.shift(layer), sizes=wanted, shares=(0.1, 0.05))
+            most = min(lab.given.most_k, len(features) // 2) / features.shape[1]
+            wanted = [size for size in (0.5, 1, 2, 4, 8) if size <= most] or [most / 2, most]  # the latter in a try
+            found = compare_sizes(
+                layer, features, lab.held_out(layer), lab.shift(layer), sizes=wanted, shares=(0.1, 0.05)
+            )
             return {
                 "layer": layer,
                 "channels": features.shape[1],
@@ -381,10 +395,19 @@ def main() -> None:
         layers = given.layers or RESNET_LAYERS
         each = given.per_image or 2
         subject = resnet_subject(
-            given.weights, given.pack, layers, limit=given.limit, per_image=each, threads=given.threads, device=given.device
+            given.weights,
+            given.pack,
+            layers,
+            limit=given.limit,
+            per_image=each,
+            threads=given.threads,
+            device=given.device,
         )
     else:
-        subject = vit_subject(given.layers, limit=given.limit, per_image=given.per_image or 8, device=given.device)
+        head = given.work / "vit" / "head.safetensors"
+        subject = vit_subject(
+            given.layers, head, limit=given.limit, per_image=given.per_image or 8, device=given.device
+        )
     lab = Lab(given, subject, start)
     rows = given.out / "rows.jsonl"
     if rows.exists():
@@ -403,7 +426,10 @@ def main() -> None:
     for section in SECTIONS:
         if section in given.sections:
             work[section](lab)
-    print(f"{time.perf_counter() - start:6.0f} s  {'out of time: call again to go on' if lab.late else 'done'}", flush=True)
+    print(
+        f"{time.perf_counter() - start:6.0f} s  {'out of time: call again to go on' if lab.late else 'done'}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

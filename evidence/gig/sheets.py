@@ -63,7 +63,7 @@ def draw_sheets(subject: Subject, layer: str, samples: Samples, coder: Coder, ou
 
 def _first_of_each(images: torch.Tensor) -> torch.Tensor:
     """Whether an image is seen for the first time in its row, (k, n)."""
-    order = images.sort(1, stable=True)
+    order = images.sort(dim=1, stable=True)
     new = torch.ones_like(images, dtype=torch.bool)
     new[:, 1:] = order.values[:, 1:] != order.values[:, :-1]
     return torch.zeros_like(new).scatter_(1, order.indices, new)

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from conceptlens.decompose.network import Network, open_network
+from conceptlens.files import write_bytes
 
 MEAN = (123.68, 116.779, 103.939)  # of RGB bytes
 DEPTHS = (3, 4, 6, 3)
@@ -156,9 +157,13 @@ def resnet_subject(
     sets = read_pack(pack, limit, threads)
     whole = sets["samples"]
     cut = round(HELD_OUT * len(whole))
-    learn = _joined([whole.of(range(cut, len(whole))), *(sets[name] for name in ("imagenette", "tiny") if name in sets)])
+    learn = _joined(
+        [whole.of(range(cut, len(whole))), *(sets[name] for name in ("imagenette", "tiny") if name in sets)]
+    )
     network = open_network(resnet50(weights).to(device), list(layers), image_size=SIDE)
-    return Subject("resnet50", network, learn, whole.of(range(cut)), sets.get("imagenette-val", whole.of(range(cut))), per_image)
+    return Subject(
+        "resnet50", network, learn, whole.of(range(cut)), sets.get("imagenette-val", whole.of(range(cut))), per_image
+    )
 
 
 class ViT(nn.Module):
@@ -191,18 +196,23 @@ def blood_cells(side: int, limit: int) -> Pictures:
     return Pictures(pixels, labels, tuple(source.examples.ids[i] for i in order))
 
 
-def vit_subject(layers: Sequence[str] | None, *, limit: int, per_image: int, device: str) -> Subject:
-    """Three quarters of the cells to learn from, head and concepts alike; the rest to judge."""
+def vit_subject(layers: Sequence[str] | None, head: Path, *, limit: int, per_image: int, device: str) -> Subject:
+    """Three quarters of the cells to learn from, head and concepts alike; the rest to judge. The head is kept."""
     side = 112
     cells = blood_cells(side, limit)
     cut = len(cells) * 3 // 4
     learn, judge = cells.of(range(cut)), cells.of(range(cut, len(cells)))
     torch.manual_seed(0)
     model = ViT(int(cells.classes.max()) + 1).to(device).eval()
-    with torch.no_grad():
-        vectors = torch.cat([model.vector(x.to(device)) for _, x in learn.batches(64, range(cut))])
-    _fit_head(model.head, vectors, learn.classes.to(device))
-    names = layers or [name for name, _ in model.named_modules() if name.startswith("encoder.trunk.") and name.count(".") == 2]
+    if not head.exists():
+        with torch.no_grad():
+            vectors = torch.cat([model.vector(x.to(device)) for _, x in learn.batches(64, range(cut))])
+        _fit_head(model.head, vectors, learn.classes.to(device))
+        write_bytes(head, save({name: value.detach().cpu() for name, value in model.head.state_dict().items()}))
+    model.head.load_state_dict(load_file(head))
+    names = layers or [
+        name for name, _ in model.named_modules() if name.startswith("encoder.trunk.") and name.count(".") == 2
+    ]
     return Subject("vit", open_network(model, list(names), image_size=side), learn, judge, judge, per_image)
 
 

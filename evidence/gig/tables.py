@@ -1,6 +1,6 @@
 """rows.jsonl → tables.md, figures and verdicts.
 
-    python evidence/gig/tables.py --rows OUT [--to FOLDER]
+python evidence/gig/tables.py --rows OUT [--to FOLDER]
 """
 
 import argparse
@@ -52,7 +52,9 @@ class Report:
         return [row for row in self.rows if row["key"].split("/")[1] == section]
 
     def layers(self, rows: list[Row]) -> list[str]:
-        return sorted({row["layer"] for row in rows}, key=lambda name: [int(s) if s.isdigit() else s for s in _parts(name)])
+        return sorted(
+            {row["layer"] for row in rows}, key=lambda name: [int(s) if s.isdigit() else s for s in _parts(name)]
+        )
 
     def say(self, title: str, *texts: str) -> None:
         self.parts.append("\n".join([f"## {self.name}: {title}\n", *texts]))
@@ -72,14 +74,16 @@ class Report:
         rows = self.of("dictionaries")
         if not rows:
             return
-        own, equal, wins = [], [], {maker: 0 for maker in MAKERS}
+        own, equal, wins = [], [], dict.fromkeys(MAKERS, 0)
         for layer in self.layers(rows):
             mine = {row["maker"]: row for row in rows if row["layer"] == layer}
             some = next(iter(mine.values()))
             cells = [layer, some["concepts"], some["samples"]]
             for maker in MAKERS:
                 found = mine.get(maker)
-                cells.append("–" if found is None else f"{found['own']['relative_l2']:.3f} / {found['own']['zero_share']:.4f}")
+                cells.append(
+                    "–" if found is None else f"{found['own']['relative_l2']:.3f} / {found['own']['zero_share']:.4f}"
+                )
             own.append(cells)
             if "clusters" not in mine:
                 continue
@@ -106,7 +110,7 @@ class Report:
             rows = [row for row in self.of("curves") if row["coding"] == coding]
             if not rows:
                 continue
-            body, agree, wins = [], [], {maker: 0 for maker in MAKERS}
+            body, agree, wins = [], [], dict.fromkeys(MAKERS, 0)
             for layer in self.layers(rows):
                 mine = {row["maker"]: row for row in rows if row["layer"] == layer}
                 line: list[object] = [layer]
@@ -120,7 +124,9 @@ class Report:
                     p = {key: found["probability"][key]["area"] for key in ("deletion", "insertion")}
                     a = {key: found["accuracy"][key]["area"] for key in ("deletion", "insertion")}
                     values[maker] = p["insertion"] - p["deletion"]
-                    line.append(f"{p['deletion']:.3f} / {p['insertion']:.3f} ({a['deletion']:.2f} / {a['insertion']:.2f})")
+                    line.append(
+                        f"{p['deletion']:.3f} / {p['insertion']:.3f} ({a['deletion']:.2f} / {a['insertion']:.2f})"
+                    )
                 body.append([*line, *marked(values, least=False)])
                 first = best(values, least=False)
                 if first is not None and None not in values.values():
@@ -128,16 +134,32 @@ class Report:
                 for maker in MAKERS:
                     if maker in mine:
                         g = mine[maker]["agreement"]
-                        agree.append(
-                            [layer, maker, number(g["same_class"], 2), number(g["divergence"]), number(g["relative_l2"]),
-                             number(g["zero_share"], 4), number(mine[maker]["active"], 0), number(mine[maker]["residual_share"], 2)]
-                        )  # fmt: skip
+                        agree.append([layer, maker, number(g["same_class"], 2), *self._agreed(mine[maker])])
             words = "the same lasso at the clusters' sparsity" if coding == "matched" else "each by its own means"
             self.verdicts[f"largest insertion − deletion, {coding} (layers)"] = wins
-            head = ["layer", *(f"{m}: deletion / insertion (accuracy)" for m in MAKERS), *(f"difference, {m}" for m in MAKERS)]
+            head = [
+                "layer",
+                *(f"{m}: deletion / insertion (accuracy)" for m in MAKERS),
+                *(f"difference, {m}" for m in MAKERS),
+            ]
             self.say(f"Table 2 and Figure 4, {words}; {rows[0]['images']} images", table(head, body))
-            head = ["layer", "dictionary", "same class", "KL, nats", "relative l2", "zeros", "active concepts", "residual's share"]
+            head = [
+                "layer",
+                "dictionary",
+                "same class",
+                "KL, nats",
+                "relative l2",
+                "zeros",
+                "active concepts",
+                "residual's share",
+            ]
             self.say(f"agreement of reconstructions, {words}", table(head, agree))
+
+    @staticmethod
+    def _agreed(row: Row) -> list[str]:
+        g = row["agreement"]
+        closeness = [number(g["divergence"]), number(g["relative_l2"]), number(g["zero_share"], 4)]
+        return [*closeness, number(row["active"], 0), number(row["residual_share"], 2)]
 
     def orders(self) -> None:
         for section, title in (("orders", "orders to the class"), ("between", "Figure 5, between layers")):
@@ -170,7 +192,13 @@ class Report:
                      *(f"{p['relative_l2']:.3f} / {p['zero_share']:.4f}" for p in size["points"])]
                 )  # fmt: skip
         if rows:
-            falls = [all(a["points"][0]["relative_l2"] > b["points"][0]["relative_l2"] for a, b in zip(r["sizes"], r["sizes"][1:], strict=False)) for r in rows]
+            falls = [
+                all(
+                    a["points"][0]["relative_l2"] > b["points"][0]["relative_l2"]
+                    for a, b in zip(r["sizes"], r["sizes"][1:], strict=False)
+                )
+                for r in rows
+            ]
             self.verdicts["error falls with every doubling of concepts (layers)"] = f"{sum(falls)} of {len(falls)}"
             self.say(
                 "Table 3, relative l2 / share of zeros at two penalties",
@@ -180,9 +208,19 @@ class Report:
     def sheets(self) -> None:
         rows = self.of("sheets")
         if rows:
-            head = ["layer", "dictionary", "concepts", "of one class among the ten nearest", "largest class", "mean cosine", "sheet"]
+            head = [
+                "layer",
+                "dictionary",
+                "concepts",
+                "of one class among the ten nearest",
+                "largest class",
+                "mean cosine",
+                "sheet",
+            ]
             body = [
-                [r["layer"], r["maker"], r["concepts"], number(r["class_purity"], 2), number(r["largest_class"], 2), number(r["mean_cosine"], 2), f"[{r['file']}]({r['file']})"]
+                [r["layer"], r["maker"], r["concepts"],
+                 *(number(r[key], 2) for key in ("class_purity", "largest_class", "mean_cosine")),
+                 "[{0}]({0})".format(r["file"])]
                 for r in rows
             ]  # fmt: skip
             self.say("concept sheets", table(head, body))
@@ -201,7 +239,9 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "gig"})
+    matplotlib.rcParams.update(
+        {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "gig"}
+    )
     report = Report(name, rows)
     made = []
 
@@ -214,14 +254,23 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
     found = report.of("dictionaries")
     if found:
         layers = report.layers(found)
-        figure, axes = plt.subplots(-(-len(layers) // 4), min(4, len(layers)), figsize=(10, 2.2 * -(-len(layers) // 4)), squeeze=False)
+        figure, axes = plt.subplots(
+            -(-len(layers) // 4), min(4, len(layers)), figsize=(10, 2.2 * -(-len(layers) // 4)), squeeze=False
+        )
         for axis, layer in zip(axes.flat, layers, strict=False):
             for row in (r for r in found if r["layer"] == layer):
                 colour = COLOURS[row["maker"]]
-                axis.plot([p["used"] for p in row["lasso"]], [p["relative_l2"] for p in row["lasso"]], "o-", ms=3, color=colour, label=row["maker"])
+                axis.plot(
+                    [p["used"] for p in row["lasso"]],
+                    [p["relative_l2"] for p in row["lasso"]],
+                    "o-",
+                    ms=3,
+                    color=colour,
+                    label=row["maker"],
+                )
                 axis.plot(row["own"]["used"], row["own"]["relative_l2"], "x", color=colour)
             axis.set(title=layer, xscale="log", ylim=(0, 1.2))
-        for axis in list(axes.flat)[len(layers):]:
+        for axis in list(axes.flat)[len(layers) :]:
             axis.axis("off")
         axes[0, 0].legend(fontsize=6)
         figure.supxlabel("concepts a vector (× : by its own means)")
@@ -236,13 +285,18 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
             if not mine:
                 continue
             places = [i for i, layer in enumerate(layers) if layer in mine]
-            values = [mine[layers[i]]["probability"]["insertion"]["area"] - mine[layers[i]]["probability"]["deletion"]["area"] for i in places]
+            values = [
+                mine[layers[i]]["probability"]["insertion"]["area"] - mine[layers[i]]["probability"]["deletion"]["area"]
+                for i in places
+            ]
             right.plot(places, values, "o-", color=COLOURS[maker], label=maker)
             if layers[0] in mine:
                 for kind, dash in (("insertion", "-"), ("deletion", "--")):
                     curve = mine[layers[0]]["probability"][kind]["curve"]
                     left.plot(np.linspace(0, 1, len(curve)), curve, dash, color=COLOURS[maker])
-        left.set(title=f"{layers[0]}: insertion, deletion dashed", xlabel="share of active concepts", ylabel="probability")
+        left.set(
+            title=f"{layers[0]}: insertion, deletion dashed", xlabel="share of active concepts", ylabel="probability"
+        )
         right.set(title="insertion − deletion", xticks=range(len(layers)))
         right.set_xticklabels(layers, rotation=60, fontsize=7)
         right.legend(fontsize=7)
@@ -251,7 +305,9 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
     if found:
         figure, axes = plt.subplots(1, len(found) + 1, figsize=(2.2 * (len(found) + 1), 2.8), squeeze=False)
         for axis, row in zip(axes[0], found, strict=False):
-            for each, colour in zip(row["orders"], ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#777777"), strict=False):
+            for each, colour in zip(
+                row["orders"], ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#777777"), strict=False
+            ):
                 xs = np.linspace(0, 1, len(each["insertion"]))
                 axis.plot(xs, each["insertion"], color=colour, label=each["order"], lw=1.2)
                 axis.plot(xs, each["deletion"], "--", color=colour, lw=1.2)

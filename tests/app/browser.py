@@ -30,14 +30,14 @@ def serve(*folders: Path) -> Iterator[str]:
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True)
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(300):
+        for _ in range(1200):  # a busy machine needs them
             if process.poll() is not None:
                 raise RuntimeError(f"the server stopped: {process.stdout.read() if process.stdout else ''}")
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/api/v1/about", timeout=1):
                 break
             time.sleep(0.1)
         else:
-            raise RuntimeError("the server did not answer within 30 s")
+            raise RuntimeError("the server did not answer within two minutes")
         yield address
     finally:
         process.terminate()

@@ -61,6 +61,7 @@ def answer(page: Any) -> None:
         page.keyboard.press(trial.answer if trial.answer else "1" if trial.catch else "5")
 
 
+@pytest.mark.slow
 def test_two_raters_answer_and_the_result_is_shown(visit: Open, packs: Path) -> None:
     desk = visit("#/study?run=pack")
     assert "Nobody has begun yet" in desk.locator("main").inner_text()

@@ -251,3 +251,26 @@ def test_names_of_codes_are_kept_in_the_run(own_world: World) -> None:
     with client_of(own_world.root) as client:
         client.get("/api/v1/runs/slots/codebook")
     assert Path(own_world.slots / "explain" / "reference.json").exists()
+
+
+def test_concepts_and_codebook_are_told_at_once_and_complete_once_images_were_looked_at(own_world: World) -> None:
+    with client_of(own_world.root) as client:
+        book = "/api/v1/runs/slots/codebook"
+        early = client.get(f"{book}?look=false").json()
+        assert (early["complete"], early["grid"], early["perplexity"]) == (False, None, None)
+        assert {(each["use"], each["count"], each["by_class"], len(each["patches"])) for each in early["codes"]} == {
+            (None, None, None, 0)
+        }
+        first = client.get("/api/v1/runs/slots/concepts?look=false").json()
+        assert not first["complete"]
+        assert not any(each["patches"] for each in first["concepts"])
+        whole = client.get("/api/v1/runs/slots/concepts").json()
+        assert whole["complete"]
+        assert whole["grid"]
+        assert all(each["patches"] for each in whole["concepts"])
+        assert [each["place"] for each in whole["concepts"]] == [each["place"] for each in first["concepts"]]
+        assert client.get("/api/v1/runs/slots/concepts?look=false").json() == whole
+        later = client.get(f"{book}?look=false").json()
+        assert later["complete"]
+        assert later == client.get(book).json()
+        assert sum(each["count"] for each in later["codes"]) == later["patches"] > 0

@@ -71,3 +71,21 @@ def test_every_text_colour_has_the_contrast_of_wcag_aa(theme: int) -> None:
     lines += [("--plus-bar", "--surface"), ("--minus-bar", "--surface")]
     thin = {pair: round(_contrast(tokens[pair[0]], tokens[pair[1]]), 2) for pair in lines}
     assert {pair: value for pair, value in thin.items() if value < 3} == {}
+
+
+def _needs(script: Path, found: set[Path]) -> set[Path]:
+    """Every module that one imports, and what those import."""
+    text = script.read_text(encoding="utf-8")
+    for name in re.findall(r'^(?:import|export|\}).*?from "([^"]+)"', text, re.MULTILINE):
+        need = (script.parent / name).resolve()
+        if need not in found:
+            found = _needs(need, found | {need})
+    return found
+
+
+def test_the_page_names_all_modules_that_it_needs_in_any_case_so_that_they_come_at_once() -> None:
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
+    named = re.findall(r'<link rel="modulepreload" href="static/([^"]+)">', page)
+    views = [_needs(view, set()) for view in (STATIC / "js" / "views").glob("*.js")]
+    needed = _needs(STATIC / "js" / "main.js", set()) | set.intersection(*views)
+    assert sorted(named) == sorted(path.relative_to(STATIC.resolve()).as_posix() for path in needed)

@@ -58,6 +58,21 @@ def test_an_update_lowers_the_objective_and_is_least_squares_where_unit_length_a
     torch.testing.assert_close(concepts, torch.linalg.lstsq(u, x).solution, rtol=1e-3, atol=1e-4)
 
 
+def test_an_update_in_blocks_moves_one_vector_after_the_other() -> None:
+    g = torch.Generator().manual_seed(1)
+    u = torch.rand(40, 11, generator=g, dtype=torch.float64) * (torch.rand(40, 11, generator=g) < 0.5)
+    u[:, 4] = 0  # a concept that nobody uses stays
+    x = 3 * torch.randn(40, 5, generator=g, dtype=torch.float64)
+    start = torch.randn(11, 5, generator=g, dtype=torch.float64)
+    used, drawn, plain = u.T @ u, u.T @ x, start.clone()
+    for j in range(11):
+        if j != 4:
+            moved = plain[j] + (drawn[j] - used[j] @ plain) / used[j, j]
+            plain[j] = moved / max(1.0, float(moved.norm()))
+    for block in (1, 3, 64):
+        torch.testing.assert_close(update(start, used, drawn, block=block), plain)
+
+
 def test_bad_input_is_told() -> None:
     with pytest.raises(UserError, match="all zero"):
         fit_autoencoder(torch.zeros(4, 3), 2)

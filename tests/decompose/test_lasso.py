@@ -44,6 +44,7 @@ def test_orthogonal_concepts_shrink_by_lambda() -> None:
     torch.testing.assert_close(decompose(x, v, 0.5).dense(), torch.tensor([[2.5, -0.375, 0.0]]), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_blocks_and_shared_products_change_nothing() -> None:
     x, v = problem(50, 128, 16, seed=1)
     whole = decompose(x, v, 0.5, tolerance=1e-5)

@@ -1,5 +1,7 @@
 """Sharing Ratio Decomposition against Eq. 10 written out position by position."""
 
+import copy
+
 import pytest
 import timm
 import torch
@@ -157,3 +159,17 @@ def test_gradient_times_input_and_bad_input() -> None:
         relevance(network, images, targets=torch.tensor([2, 3]))
     with pytest.raises(UserError, match="Unknown rule"):
         relevance(network, images, rule="lrp")  # type: ignore[arg-type]
+
+
+def test_a_batch_norm_that_changed_is_read_again() -> None:
+    torch.manual_seed(0)
+    model = Small().double().eval()
+    image = torch.randn(1, 3, 6, 6, dtype=torch.float64)
+    network = open_network(model, ["norm"], image_size=6)
+    before = relevance(network, image, targets=torch.tensor([1]))
+    with torch.no_grad():
+        model.norm.bias += 0.4
+    found = relevance(network, image, targets=torch.tensor([1]))
+    fresh = relevance(open_network(copy.deepcopy(model), ["norm"], image_size=6), image, targets=torch.tensor([1]))
+    assert not torch.allclose(found.layers["norm"], before.layers["norm"])
+    torch.testing.assert_close(found.layers["norm"], fresh.layers["norm"])

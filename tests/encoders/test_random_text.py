@@ -29,6 +29,7 @@ def test_equal_texts_are_equal_and_like_texts_are_not() -> None:
     assert abs(float(same @ like)) < 0.25
 
 
+@pytest.mark.slow
 def test_the_same_bits_in_another_process() -> None:
     code = "from conceptlens.encoders.random_text import _vector; print(_vector('a red cell', 8).tobytes().hex())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

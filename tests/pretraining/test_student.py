@@ -96,6 +96,7 @@ def run(out: Path, stage: str = "trunk", steps: int = 4) -> Run:
     return Run(settings(steps), stage, sources, [Lines().eval()], words, Words(), out, torch.device("cpu"), encoder)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     straight, halved = run(tmp_path / "a"), run(tmp_path / "b", steps=2)
     assert train(straight)

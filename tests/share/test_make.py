@@ -146,6 +146,7 @@ def test_a_run_without_concepts_shares_what_it_has(tmp_path: Path) -> None:
         cl.api.share(made.path, tmp_path / "x.html", views=["what-if"], quiet=True)
 
 
+@pytest.mark.slow
 def test_data_that_is_gone_leaves_the_views_that_need_no_images(hostile: RunFolder, tmp_path: Path) -> None:
     place = tmp_path / "moved"
     shutil.copytree(hostile.path, place)

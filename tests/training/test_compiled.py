@@ -49,6 +49,7 @@ def test_the_rule() -> None:
     assert compiles("auto", LEAST_STEPS, gpu)
 
 
+@pytest.mark.slow
 def test_a_training_is_one_graph_with_the_same_bits(tmp_path: Path, counter: CompileCounter) -> None:
     """Validation, rank tracking, checkpoints and the average of the weights in between make it compile nothing anew."""
     plain = cl.train(tiny(tmp_path / "plain", training__ema=0.9), quiet=True)

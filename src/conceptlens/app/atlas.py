@@ -80,7 +80,7 @@ def _keep(kept: dict[str, list[npt.NDArray[Any]]], **tensors: torch.Tensor) -> N
 
 
 def atlas_of(loaded: LoadedRun) -> Atlas:
-    """The run's atlas; the first who asks makes it, others wait."""
+    """The run's atlas; the first who asks makes it, which takes seconds; others wait."""
     with loaded.mapping:
         if loaded.atlas is None:
             loaded.atlas = _look(loaded)

@@ -1,5 +1,7 @@
 """Each prototype of the codebook over a sample of images: its patches, its classes, its use, what is odd about it."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -20,56 +22,70 @@ ONE_CLASS = 0.9
 Floats = npt.NDArray[np.float64]
 
 
-def codebook_of(loaded: LoadedRun) -> Codebook:
-    """All prototypes, or a 409 for a run without."""
+def codebook_of(loaded: LoadedRun, *, look: bool = True) -> Codebook:
+    """All prototypes, or a 409 for a run without.
+
+    Args:
+        loaded: The run.
+        look: Look at a sample of its images if nobody has yet, which takes seconds.
+    """
     codebook = getattr(loaded.pipeline.regulariser, "codebook", None)
     if not isinstance(codebook, torch.Tensor) or codebook.ndim != 2:
         raise missing(f"{loaded.entry.shown}: this run has no codebook; `regulariser: ivq` has one.")
-    atlas = atlas_of(loaded)
-    if atlas.codes is None:
-        raise missing(f"{loaded.entry.shown}: this run's codebook is not used to read images.")
+    atlas = atlas_of(loaded) if look else loaded.atlas
     vectors = codebook.detach().double().cpu().numpy()
-    loaded.name_codes()
+    seen: _Seen | None = None
+    if atlas is not None:
+        if atlas.codes is None:
+            raise missing(f"{loaded.entry.shown}: this run's codebook is not used to read images.")
+        counts = np.bincount(atlas.codes.ravel(), minlength=len(vectors))
+        seen = _Seen(atlas, counts, _by_class(atlas, len(vectors), len(loaded.card.classes)))
+        loaded.name_codes()
     background = loaded.background
     names = {each.code: each for each in background.codes or ()}
-    counts = np.bincount(atlas.codes.ravel(), minlength=len(vectors))
-    classes = _by_class(atlas, len(vectors), len(loaded.card.classes))
     close = _similarities(vectors)
     spots, shares = places(vectors)
     return Codebook(
-        split=atlas.split,
-        images=len(atlas.rows),
-        grid=atlas.grid,
-        patches=int(counts.sum()),
-        perplexity=perplexity(torch.from_numpy(counts)),
+        complete=seen is not None,
+        split=seen.atlas.split if seen else None,
+        images=len(seen.atlas.rows) if seen else 0,
+        grid=seen.atlas.grid if seen else None,
+        patches=int(seen.counts.sum()) if seen else 0,
+        perplexity=perplexity(torch.from_numpy(seen.counts)) if seen else None,
         why=background.reference.why,
         map=Projection(of="prototypes", explained=shares),
         classes=loaded.card.classes,
-        codes=[
-            _entry(code, names.get(code), counts, classes[code], close[code], spots[code], atlas)
-            for code in range(len(vectors))
-        ],
+        codes=[_entry(code, names.get(code), close[code], spots[code], seen) for code in range(len(vectors))],
     )
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What the sampled images say of the prototypes."""
+
+    atlas: Atlas
+    counts: npt.NDArray[np.int64]  # (M,)
+    classes: Floats  # (M, C)
+
+    def flags(self, code: int, name: str) -> list[Flag]:
+        """What is odd about the use of one."""
+        found: list[Flag] = []
+        if not self.counts[code]:
+            found.append(Flag(name="dead", why="no patch of the sample is nearest to it"))
+        elif name == UNNAMED:
+            found.append(Flag(name="unnamed", why="its patches go to no concept or group more than to others"))
+        most = self.classes[code].max(initial=0)
+        if most >= ONE_CLASS:
+            found.append(Flag(name="one class", why=f"{most:.0%} of its patches are of one class"))
+        return found
+
+
 def _entry(
-    code: int,
-    known: CodeName | None,
-    counts: npt.NDArray[np.int64],
-    classes: Floats,
-    close: Floats,
-    place: tuple[float, float, float],
-    atlas: Atlas,
+    code: int, known: CodeName | None, close: Floats, place: tuple[float, float, float], seen: _Seen | None
 ) -> CodeEntry:
     name = known.name if known else UNNAMED
     near = np.argsort(-close, kind="stable")[:3]
-    flags: list[Flag] = []
-    if not counts[code]:
-        flags.append(Flag(name="dead", why="no patch of the sample is nearest to it"))
-    elif name == UNNAMED:
-        flags.append(Flag(name="unnamed", why="its patches go to no concept or group more than to others"))
-    if classes.max(initial=0) >= ONE_CLASS:
-        flags.append(Flag(name="one class", why=f"{classes.max():.0%} of its patches are of one class"))
+    flags = seen.flags(code, name) if seen else []
     if len(near) and close[near[0]] >= TWIN:
         flags.append(Flag(name="twin", why=f"prototype {near[0]} lies in nearly the same direction"))
     return CodeEntry(
@@ -79,13 +95,13 @@ def _entry(
         confidence=known.confidence if known else None,
         chance=known.chance if known else None,
         colour=code_colour(code, name != UNNAMED),
-        count=int(counts[code]),
-        use=float(counts[code] / max(counts.sum(), 1)),
-        by_class=classes.tolist(),
+        count=int(seen.counts[code]) if seen else None,
+        use=float(seen.counts[code] / max(seen.counts.sum(), 1)) if seen else None,
+        by_class=seen.classes[code].tolist() if seen else None,
         flags=flags,
         place=place,
         nearest=[NearCode(code=int(other), similarity=round(float(close[other]), 4)) for other in near],
-        patches=_patches(code, atlas),
+        patches=_patches(code, seen.atlas) if seen else [],
     )
 
 

@@ -6,6 +6,7 @@ Nothing outside the named folders is ever reached: links that lead out are not f
 import os
 import re
 import shlex
+import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -42,12 +43,20 @@ class RunEntry:
         Raises:
             UserError: It is a link that leads out of the run folder.
         """
-        path = self.path / name
-        if not path.exists():
-            return None
-        if not Path(os.path.realpath(path)).is_relative_to(self.path):
-            raise UserError(f"{self.shown}/{name}: a link that leads out of the run folder; it is not followed.")
-        return path
+        path, linked = str(self.path), False
+        for part in name.split("/"):
+            path = f"{path}{os.sep}{part}"
+            try:
+                linked = linked or stat.S_ISLNK(os.lstat(path).st_mode)
+            except OSError:
+                return None
+        # The folder itself is resolved: only a link inside it can lead out, and looking for one is quick.
+        if linked:
+            if not os.path.exists(path):
+                return None
+            if not Path(os.path.realpath(path)).is_relative_to(self.path):
+                raise UserError(f"{self.shown}/{name}: a link that leads out of the run folder; it is not followed.")
+        return Path(path)
 
     def check_links(self) -> None:
         """Refuse a run with any link that leads out of it."""

@@ -69,10 +69,12 @@ class ConceptEntry(Part):
 
 
 class Concepts(Answer):
-    """All concepts."""
+    """All concepts; not `complete` where images were not looked at yet, so that patches are missing."""
 
+    complete: bool
     split: Split | None
     images: int
+    grid: tuple[int, int] | None
     why: str | None
     map: Projection
     classes: list[str]
@@ -95,9 +97,9 @@ class CodeEntry(Part):
     confidence: float | None
     chance: float | None
     colour: str
-    count: int
-    use: float
-    by_class: list[float]
+    count: int | None
+    use: float | None
+    by_class: list[float] | None
     flags: list[Flag]
     place: tuple[float, float, float]
     nearest: list[NearCode]
@@ -105,11 +107,12 @@ class CodeEntry(Part):
 
 
 class Codebook(Answer):
-    """All prototypes."""
+    """All prototypes; not `complete` where images were not looked at yet: then their use and patches are missing."""
 
+    complete: bool
     split: Split | None
     images: int
-    grid: tuple[int, int]
+    grid: tuple[int, int] | None
     patches: int
     perplexity: float | None
     why: str | None

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from conceptlens.app.answers import PICTURES, as_json, tag_of, unchanged
-from conceptlens.app.graphs import Graphs, OpenGraph, picture
+from conceptlens.app.graphs import OpenGraph, picture
 from conceptlens.app.models import AnyDocument
 from conceptlens.app.models_graph import GraphAnswer, GraphName, NodeAnswer
 from conceptlens.app.routes_run import RunKey
@@ -21,7 +21,7 @@ _JPEG: Responses = {
 def graph_routes(site: Site) -> APIRouter:
     """The addresses, bound to a server."""
     router = APIRouter(responses=ERRORS)
-    files, folders, graphs = site.lanes.files, site.index.folders, Graphs()
+    files, folders, graphs = site.lanes.files, site.index.folders, site.graphs
 
     def opened(run: str, name: GraphName) -> OpenGraph:
         return graphs.open(folders.get(run), name)

@@ -18,6 +18,8 @@ from conceptlens.app.uploads import NAMES
 
 RunKey = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9._-]+$", description="The `key` of a run's card")]
 
+Look = Annotated[bool, Query(description="Look at a sample of images if nobody has yet, which takes seconds")]
+
 
 def run_routes(site: Site) -> APIRouter:
     """The addresses, bound to a server."""
@@ -44,12 +46,14 @@ def run_routes(site: Site) -> APIRouter:
         return as_json(request, await lanes.files.run(lambda: index.history(index.folders.get(run), after)))
 
     @router.get("/runs/{run}/concepts", response_model=Concepts)
-    async def concepts(request: Request, run: RunKey) -> Response:
-        return as_json(request, await lanes.sample.run(lambda: concepts_of(site.loaded(run))))
+    async def concepts(request: Request, run: RunKey, look: Look = True) -> Response:
+        lane = lanes.sample if look else lanes.files
+        return as_json(request, await lane.run(lambda: concepts_of(site.loaded(run), look=look)))
 
     @router.get("/runs/{run}/codebook", response_model=Codebook)
-    async def codebook(request: Request, run: RunKey) -> Response:
-        return as_json(request, await lanes.sample.run(lambda: codebook_of(site.loaded(run))))
+    async def codebook(request: Request, run: RunKey, look: Look = True) -> Response:
+        lane = lanes.sample if look else lanes.files
+        return as_json(request, await lane.run(lambda: codebook_of(site.loaded(run), look=look)))
 
     @router.get("/runs/{run}/documents/{name}", response_model=AnyDocument)
     async def document(request: Request, run: RunKey, name: DocumentName) -> Response:

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import ctypes
+import gc
 import logging
 import os
 import socket
@@ -21,8 +23,10 @@ from conceptlens.app.server import create_app
 from conceptlens.errors import UserError
 
 PORT = 8642
+READY = 2.0  # seconds that the address waits for the first model; one that takes longer is waited for by who asks
 PATIENCE = 15.0  # seconds a connection may take for the head of its first request
 TOKEN = "CONCEPTLENS_TOKEN"
+ARENAS = -8  # M_ARENA_MAX of glibc's malloc.h
 
 
 class Patient(H11Protocol):
@@ -73,7 +77,9 @@ def listen(options: Options) -> socket.socket:
     if not 0 <= options.port <= 65535:
         raise UserError(f"--port: expected 0 to 65535, found {options.port}.")
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    taken = socket.socket(family, socket.SOCK_STREAM)
+    # Named TCP, so that asyncio turns off Nagle's algorithm: with it the body of every answer waits some 40 ms for the
+    # client to acknowledge the head.
+    taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         taken.bind((options.host, options.port))
@@ -99,8 +105,9 @@ def serve(
     os.environ["HF_HUB_OFFLINE"] = "1"  # a stranger's run folder may name data on a hub: nothing is fetched
     # Half of the cores for one pass leaves room for the others; more threads than free cores would only spin.
     torch.set_num_threads(options.threads or max(1, (os.cpu_count() or 2) // 2))
-    app = create_app(runs, policy=make_policy(options, tell), models=options.models)
     taken = listen(options)
+    _settle()
+    app = create_app(runs, policy=make_policy(options, tell), models=options.models, ready=READY)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     server = uvicorn.Server(
         uvicorn.Config(
@@ -125,6 +132,17 @@ def serve(
         webbrowser.open(address)
     with contextlib.suppress(KeyboardInterrupt):  # that is how it is stopped
         server.run(sockets=[taken])
+
+
+def _settle() -> None:
+    """Make a long life cheap, and small answers quick beside large ones."""
+    sys.setswitchinterval(0.001)  # a thread that parses keeps the event loop waiting for this long, again and again
+    # What is imported stays: looking through it for garbage took longer than reading a large graph.
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+    # By default glibc keeps freed memory for each thread apart, and ten threads make tens of megabytes of that.
+    with contextlib.suppress(OSError, TypeError, AttributeError):  # another system's library
+        ctypes.CDLL(None).mallopt(ARENAS, 2)
 
 
 def _tell(text: str) -> Any:

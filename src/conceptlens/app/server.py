@@ -6,12 +6,11 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse
-from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from conceptlens import __version__
+from conceptlens.app.assets import Assets
 from conceptlens.app.folders import RunFolders
 from conceptlens.app.gate import Gate, error_body
 from conceptlens.app.lanes import Lanes
@@ -28,6 +27,7 @@ from conceptlens.app.runs import RunIndex
 from conceptlens.app.safety import Policy
 from conceptlens.app.site import Site
 from conceptlens.app.uploads import Limits
+from conceptlens.app.warm import warm_later
 from conceptlens.errors import UserError
 
 STATIC = Path(__file__).parent / "static"
@@ -36,7 +36,12 @@ log = logging.getLogger("conceptlens.app")
 
 
 def create_app(
-    runs: Sequence[str | Path], *, policy: Policy | None = None, limits: Limits | None = None, models: int = MODELS
+    runs: Sequence[str | Path],
+    *,
+    policy: Policy | None = None,
+    limits: Limits | None = None,
+    models: int = MODELS,
+    ready: float | None = None,
 ) -> ASGIApp:
     """The application behind its gate.
 
@@ -45,9 +50,12 @@ def create_app(
         policy: Who may ask; everyone on this machine by default.
         limits: What uploads may be.
         models: How many models are kept in memory.
+        ready: Make ready what the page asks for first, and wait for it so many seconds; the rest goes on in a thread.
     """
     policy, limits = policy or Policy(), limits or Limits()
     site = Site(RunIndex(RunFolders([Path(run) for run in runs])), Shelf(models), Lanes(), limits, policy)
+    if ready is not None:
+        warm_later(site).join(ready)
     return Gate(application(site), policy, limits)
 
 
@@ -78,12 +86,13 @@ def application(site: Site) -> FastAPI:
     def nothing(rest: str) -> None:
         raise Problem(404, "not-found", f"/api/{rest[:100]}: no such address. See /api/v1/openapi.json.")
 
-    @app.get("/", include_in_schema=False)
-    def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html")
+    assets = Assets(root=STATIC, study=STUDY)
 
-    app.mount("/static/study", StaticFiles(directory=STUDY, follow_symlink=False))
-    app.mount("/static", StaticFiles(directory=STATIC, follow_symlink=False))
+    @app.get("/", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        return assets.answer(request, "index.html")
+
+    app.mount("/static", assets)
     return app
 
 

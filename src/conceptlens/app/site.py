@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+from conceptlens.app.graphs import Graphs
 from conceptlens.app.lanes import Lanes
 from conceptlens.app.loaded import LoadedRun, Shelf
 from conceptlens.app.models import ErrorAnswer
@@ -42,6 +43,7 @@ class Site:
     lanes: Lanes
     limits: Limits
     policy: Policy
+    graphs: Graphs = field(default_factory=Graphs)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def loaded(self, run: str) -> LoadedRun:

@@ -75,11 +75,22 @@ def fit_dictionary(
     return LearntDictionary(concepts, lam, tuple(history))
 
 
-def update(concepts: Tensor, used: Tensor, drawn: Tensor) -> Tensor:
-    """One sweep of block coordinate descent over concept vectors in use, each then held to unit length at most."""
+def update(concepts: Tensor, used: Tensor, drawn: Tensor, *, block: int = 64) -> Tensor:
+    """One sweep of block coordinate descent over concept vectors in use, each then held to unit length at most.
+
+    Vectors are moved one after the other; what the ones moved so far mean for those of the same block is kept up as
+    differences, so that the whole matrix is read once for each block and not for each vector.
+    """
     concepts = concepts.clone()
     weight = used.diagonal()
-    for j in torch.nonzero(weight > 1e-10).flatten().tolist():
-        moved = concepts[j] + (drawn[j] - used[j] @ concepts) / weight[j]
-        concepts[j] = moved / torch.linalg.vector_norm(moved).clamp_min(1)
+    for some in torch.split(torch.nonzero(weight > 1e-10).flatten(), block):
+        wanted = drawn[some] - used[some] @ concepts  # (b, C)
+        within = used[some][:, some]
+        own, scale = concepts[some], weight[some]
+        for j in range(len(some)):
+            moved = own[j] + wanted[j] / scale[j]
+            moved = moved / torch.linalg.vector_norm(moved).clamp_min(1)
+            wanted -= within[:, j, None] * (moved - own[j])
+            own[j] = moved
+        concepts[some] = own
     return concepts

@@ -1,7 +1,7 @@
 """The graph as an SVG: outputs at the top, layers below, edges as wide and as dark as their contribution.
 
-Blue edges add, orange ones take away, grey ones are what no concept explains. Weak ones are left out, as a hundred
-hairlines hide the ten that matter; the file `graph.json` has them all.
+Blue edges add, orange ones take away, grey ones, thin whatever they carry, are what no concept explains. Weak ones are
+left out, as a hundred hairlines hide the ten that matter; the file `graph.json` has them all.
 """
 
 from collections.abc import Mapping
@@ -72,8 +72,7 @@ def svg(graph: Graph, thumbnails: Mapping[str, str], *, links: bool = True) -> H
             h("title", f"{_spoken(graph, edge.source)} → {_spoken(graph, edge.target)}: {edge.value:+.3g}"),
             d=_curve(place[edge.source], place[edge.target], 2 if edge.target.startswith("output/") else 30),
             class_=f"edge {_look(edge)} {names[edge.source]}o {names[edge.target]}i",
-            stroke_width=f"{0.6 + 6 * edge.weight:.2f}",
-            stroke_opacity=f"{0.15 + 0.75 * edge.weight:.2f}",
+            **_stroke(edge),
         )
         for edge in edges
     ]
@@ -92,6 +91,7 @@ def svg(graph: Graph, thumbnails: Mapping[str, str], *, links: bool = True) -> H
         viewBox=f"0 0 {width} {height}",
         width=width,
         height=height,
+        style=f"min-width:{0.8 * width:.0f}px",  # on a narrower page it scrolls instead of shrinking further
         role="img",
         class_="graph",
     )
@@ -102,6 +102,13 @@ def _look(edge: Edge) -> str:
     if edge.source.endswith("/error"):
         return "rest"
     return "adds" if edge.value >= 0 else "takes"
+
+
+def _stroke(edge: Edge) -> dict[str, str]:
+    """As wide and dark as the contribution; an error, which may be larger than all concepts, stays thin."""
+    if _look(edge) == "rest":
+        return {"stroke_width": "1.1", "stroke_opacity": f"{0.15 + 0.3 * edge.weight:.2f}"}
+    return {"stroke_width": f"{0.6 + 6 * edge.weight:.2f}", "stroke_opacity": f"{0.15 + 0.75 * edge.weight:.2f}"}
 
 
 def hover_rules(graph: Graph) -> str:

@@ -133,10 +133,10 @@ def _drawing(graph: Graph, album: Album) -> Html:
             ),
             h(
                 "p",
-                "Point at a node to see its edges, click it for its card. Blue adds, orange takes away, grey is "
-                "unexplained; the wider, the more. The percentage is a concept's share of all that its layer adds to "
-                "or takes from the output. Unexplained: the share of what the network says of the layer itself and not "
-                "of its reconstruction.",
+                "Point at a node to see its edges, click it for its card. Blue adds, orange takes away; the wider, the "
+                "more. Thin grey lines come from what no concept explains: how much that is stands on its card. The "
+                "percentage is a concept's share of all that its layer adds to or takes from the output. Unexplained: "
+                "the share of what the network says of the layer itself and not of its reconstruction.",
                 class_="note",
             ),
         ]

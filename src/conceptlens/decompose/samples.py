@@ -159,7 +159,8 @@ def _draw(
         site = network.site(layer)
         chosen = _positions(shares[layer].detach().cpu(), site.prefix, per_image, (seed, place), numbers)
         rows = torch.arange(len(numbers))[:, None]
-        vectors = site.vectors(graph.raw[layer].detach()).cpu()[rows, chosen]
+        there = graph.raw[layer].device  # picked where they are: a few vectors of thousands cross to the host
+        vectors = site.vectors(graph.raw[layer].detach())[rows.to(there), chosen.to(there)].cpu()
         count = chosen.shape[1]
         maps = [_field(graph, layer, chosen[:, i], field_side) for i in range(count if field_side else 0)]
         found |= {

@@ -6,6 +6,7 @@ it takes.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from conceptlens.errors import UserError
 
@@ -31,6 +33,10 @@ _GATES = {
 }
 _ADD = {torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__radd__, Tensor.__iadd__}
 _DIVIDE = {torch.div, Tensor.div, Tensor.div_, Tensor.__truediv__, torch.true_divide}
+
+
+# Of batch norms: what they were made of, s and t. Keys are weak, so that it goes with the network.
+_LINES: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
 class Sharing(TorchFunctionMode):
@@ -77,12 +83,17 @@ def _channel(value: Tensor) -> int:
     return -1 if value.ndim != 4 or getattr(value, "_channels_last", False) else 1
 
 
-def _toward(value: Tensor, share: Tensor, channel: int) -> Tensor:
-    """A gradient whose inner product with the value, over channels, is the share of each position."""
+def _toward(value: Tensor, share: Tensor, channel: int, onto: Tensor | None = None) -> Tensor:
+    """A gradient whose inner product with the value, over channels, is the share of each position; added to `onto`.
+
+    Few kernels: on a GPU, launching them is what a pass of one image costs.
+    """
     size = value.square().sum(channel, keepdim=True)
-    lives = size > TINY
-    toward = value * torch.where(lives, share / size.clamp_min(TINY), 0)
-    return toward + torch.where(lives, 0, share / (DEAD * value.shape[channel]))
+    dead = (size <= TINY).to(share.dtype)
+    size += dead  # a share of 1 for zeros, which carry nothing
+    part = share / size
+    toward = value * part if onto is None else torch.addcmul(onto, value, part)
+    return torch.addcmul(toward, share, dead, value=1 / (DEAD * value.shape[channel]))
 
 
 class _Node(Function):
@@ -97,10 +108,8 @@ class _Node(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         value, active = ctx.saved_tensors
-        given = gradients[0]
-        dead = active.square().sum(ctx.channel, keepdim=True) <= TINY
-        share = (given * active).sum(ctx.channel, keepdim=True)
-        share = share + torch.where(dead, given.sum(ctx.channel, keepdim=True) * DEAD, 0)
+        # For numbers that are not zero DEAD is nothing; where all are, it gives back what `_toward` made large.
+        share = ((active + DEAD) * gradients[0]).sum(ctx.channel, keepdim=True)
         return _toward(value, share, ctx.channel), None, None
 
 
@@ -176,7 +185,7 @@ class _Convolution(Function):
             own = (given * bias[:, None, None]).sum(1, keepdim=True)
             share = own if share is None else share + own
         if share is not None:
-            down = down + _toward(value, _spread(share, value, weight, ctx.settings), 1)
+            down = _toward(value, _spread(share, value, weight, ctx.settings), 1, down)
         return down, None, None, None, None
 
 
@@ -185,14 +194,29 @@ def _spread(share: Tensor, value: Tensor, weight: Tensor, settings: tuple[Any, .
     stride, padding, dilation, _ = settings
     if weight.shape[2:] == (1, 1) and tuple(stride) == (1, 1) and tuple(padding) == (0, 0):
         return share
-    window = weight.new_ones(1, 1, *weight.shape[2:])
-    ones = value.new_ones(1, 1, *value.shape[2:])
-    read = torch.conv2d(ones, window, None, stride, padding, dilation).clamp_min(1)
-    like = value[:, :1]
+    window, read = _reads(
+        tuple(weight.shape[2:]), tuple(value.shape[2:]), stride, padding, dilation, value.dtype, value.device
+    )
     spread: Tensor = torch.ops.aten.convolution_backward(
-        share / read, like, window, None, stride, padding, dilation, False, (0, 0), 1, (True, False, False)
+        share / read, value[:, :1], window, None, stride, padding, dilation, False, (0, 0), 1, (True, False, False)
     )[0]
     return spread
+
+
+@lru_cache(maxsize=256)
+def _reads(
+    kernel: tuple[int, ...],
+    size: tuple[int, ...],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    """A window of ones (1, 1, k, k), and how many positions inside the image each output position reads."""
+    window = torch.ones(1, 1, *kernel, dtype=dtype, device=device)
+    ones = torch.ones(1, 1, *size, dtype=dtype, device=device)
+    return window, torch.conv2d(ones, window, None, stride, padding, dilation).clamp_min(1)
 
 
 def _convolution(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -220,7 +244,7 @@ class _BatchNorm(Function):
     def forward(ctx: Any, value: Tensor, scale: Tensor, shift: Tensor, shares: _Shares | None) -> Tensor:
         ctx.save_for_backward(value if shares is None else None, scale, shift)
         ctx.shares = shares
-        return value * scale + shift
+        return torch.addcmul(shift, value, scale)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -228,7 +252,7 @@ class _BatchNorm(Function):
         share = (gradients[0] * shift).sum(1, keepdim=True)
         down = gradients[0] * scale
         if ctx.shares is None:
-            down = down + _toward(value, share, 1)
+            down = _toward(value, share, 1, down)
         else:
             ctx.shares.of = share if ctx.shares.of is None else ctx.shares.of + share
         return down, None, None, None
@@ -245,11 +269,26 @@ def _batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     shape = (1, -1) + (1,) * (input.ndim - 2)
-    scale = torch.rsqrt(running_var + eps) if weight is None else weight * torch.rsqrt(running_var + eps)
-    shift = -running_mean * scale if bias is None else bias - running_mean * scale
+    scale, shift = _line(running_mean, running_var, weight, bias, eps)
     shares = getattr(input, "_shares", None)
     out: Tensor = _BatchNorm.apply(input, scale.view(shape), shift.view(shape), shares)
     return out
+
+
+def _line(
+    mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    """s and t (C,) of a batch norm at rest; remembered as long as its numbers stay what they are."""
+    parts = [part for part in (mean, variance, weight, bias) if part is not None]
+    state = (eps, *((part.data_ptr(), part._version) for part in parts))
+    known: Any = _LINES.get(variance, None)  # type: ignore[no-untyped-call]
+    if known is not None and known[0] == state:
+        return known[1], known[2]
+    with torch.no_grad():
+        scale = torch.rsqrt(variance + eps) if weight is None else weight * torch.rsqrt(variance + eps)
+        shift = -mean * scale if bias is None else bias - mean * scale
+    _LINES[variance] = (state, scale, shift)
+    return scale, shift
 
 
 def _layer_norm(
@@ -339,7 +378,7 @@ class _Constant(Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         source, constant = ctx.saved_tensors
         share = (gradients[0] * constant).sum(-1, keepdim=True)
-        return None, gradients[0] + _toward(source, share, -1), None
+        return None, _toward(source, share, -1, gradients[0]), None
 
 
 def _sum(out: Tensor, args: tuple[Any, ...]) -> Tensor:

@@ -3,7 +3,24 @@ import { ask, file } from "./transport.js";
 
 export { ApiError, shared } from "./transport.js";
 
-export const get = (path, signal) => ask(path, { signal });
+const waiting = new Map();
+
+/** Ask before it is known that it is needed: whoever gets it next has the answer. A refusal may be too early as well. */
+export function early(paths) {
+  waiting.clear();
+  for (const path of paths.filter((each) => !kept.has(each))) {
+    const answer = ask(path);
+    answer.catch(() => {});
+    waiting.set(path, answer);
+  }
+}
+
+export function get(path, signal) {
+  const asked = waiting.get(path);
+  waiting.delete(path);
+  return asked ? asked.catch(() => ask(path, { signal })) : ask(path, { signal });
+}
+
 export const post = (path, body, signal) =>
   ask(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal });
 
@@ -31,6 +48,9 @@ export const api = {
   images: (run, query) => get(at(run, `/images?${new URLSearchParams(query)}`)),
   prediction: (run, split, row, gradcam = "auto") =>
     once(at(run, `/images/${split}/${row}/prediction?gradcam=${gradcam}`)),
+  /** The same without maps of Grad-CAM, which take most of the time, unless they are there already. */
+  predictionAlone: (run, split, row) =>
+    kept.get(at(run, `/images/${split}/${row}/prediction?gradcam=auto`)) ?? api.prediction(run, split, row, "none"),
   predictionNow: (run, split, row) => get(at(run, `/images/${split}/${row}/prediction?gradcam=none`)),
   upload: (run, file, gradcam = "auto") =>
     ask(at(run, `/prediction?gradcam=${gradcam}`), {
@@ -47,11 +67,15 @@ export const api = {
   correctionsFile: (run) => file(at(run, "/corrections.csv")),
   concepts: (run) => once(at(run, "/concepts")),
   codebook: (run) => once(at(run, "/codebook")),
+  conceptsNow: (run) => get(at(run, "/concepts?look=false")),
+  codebookNow: (run) => get(at(run, "/codebook?look=false")),
   comparison: (run) => get(at(run, "/comparison")),
   comparisonTable: (run, form, query) => file(at(run, `/comparison/table.${form}?${new URLSearchParams(query)}`)),
   methods: () => once("methods"),
   evidence: (method) => get(`methods/${encodeURIComponent(method)}/evidence`),
   document: (run, name) => get(at(run, `/documents/${name}`)),
+  /** Of a folder, what a view begins with. */
+  early: (run, rests) => early(rests.map((rest) => at(run, rest))),
   graph: (run, name) => once(at(run, `/graphs/${encodeURIComponent(name)}`)),
   graphFile: (run, name) => get(at(run, `/graphs/${name}/file`)),
   graphNode: (run, name, number) => once(at(run, `/graphs/${name}/nodes/${number}`)),

@@ -1,7 +1,7 @@
 /**
  * The frame: which view is open, which folder it shows. Views are functions (host, params, app) → {stop?, update?}.
  * `kinds` are the kinds of folders that a view shows (kinds.js), `needs` what of a folder it cannot do without;
- * `alone` views show no folder.
+ * `alone` views show no folder. `first` is what a view begins by asking of its folder, so that it is asked at once.
  */
 import { here, go, note, format } from "./address.js";
 import { api } from "./api.js";
@@ -12,30 +12,53 @@ import { clearViewShortcuts, shortcut, startShortcuts } from "./shortcuts.js";
 import { nextTheme, startTheme } from "./theme.js";
 import { holds } from "./transport.js";
 
-// A view's modules come when it is opened: the first paint waits for one view, not for all.
-const runsView = (...given) => import("./views/runs.js").then((module) => module.runsView(...given));
-const imageView = (...given) => import("./views/image.js").then((module) => module.imageView(...given));
-const whatIfView = (...given) => import("./views/whatif.js").then((module) => module.whatIfView(...given));
-const trainingView = (...given) => import("./views/training.js").then((module) => module.trainingView(...given));
-const conceptsView = (...given) => import("./views/concepts.js").then((module) => module.conceptsView(...given));
-const comparisonView = (...given) => import("./views/comparison.js").then((module) => module.comparisonView(...given));
-const methodsView = (...given) => import("./views/methods.js").then((module) => module.methodsView(...given));
-const graphView = (...given) => import("./views/graph.js").then((module) => module.graphView(...given));
-const trustView = (...given) => import("./views/trust.js").then((module) => module.trustView(...given));
-const studyView = (...given) => import("./views/study.js").then((module) => module.studyView(...given));
-const studioView = (...given) => import("./views/studio.js").then((module) => module.studioView(...given));
+// A view's modules come when it is opened: the first paint waits for one view, not for all. Called with nothing, a view
+// only gets its modules.
+const begin = (name, given) => (module) => (given.length ? module[name](...given) : null);
+const runsView = (...given) => import("./views/runs.js").then(begin("runsView", given));
+const imageView = (...given) => import("./views/image.js").then(begin("imageView", given));
+const whatIfView = (...given) => import("./views/whatif.js").then(begin("whatIfView", given));
+const trainingView = (...given) => import("./views/training.js").then(begin("trainingView", given));
+const conceptsView = (...given) => import("./views/concepts.js").then(begin("conceptsView", given));
+const comparisonView = (...given) => import("./views/comparison.js").then(begin("comparisonView", given));
+const methodsView = (...given) => import("./views/methods.js").then(begin("methodsView", given));
+const graphView = (...given) => import("./views/graph.js").then(begin("graphView", given));
+const trustView = (...given) => import("./views/trust.js").then(begin("trustView", given));
+const studyView = (...given) => import("./views/study.js").then(begin("studyView", given));
+const studioView = (...given) => import("./views/studio.js").then(begin("studioView", given));
 
 const VIEWS = [
   { name: "runs", title: "Runs", open: runsView, alone: true },
-  { name: "image", title: "Image", open: imageView, kinds: ["bottleneck"], needs: "model" },
-  { name: "what-if", title: "What if", open: whatIfView, kinds: ["bottleneck"], needs: "model" },
-  { name: "training", title: "Training", open: trainingView, kinds: ["bottleneck"] },
-  { name: "concepts", title: "Concepts", open: conceptsView, kinds: ["bottleneck"], needs: "model" },
-  { name: "trust", title: "Trust", open: trustView, kinds: ["bottleneck"], needs: "model" },
+  { name: "image", title: "Image", open: imageView, kinds: ["bottleneck"], needs: "model", first: () => ["", "/head"] },
+  {
+    name: "what-if",
+    title: "What if",
+    open: whatIfView,
+    kinds: ["bottleneck"],
+    needs: "model",
+    first: () => ["", "/head"],
+  },
+  { name: "training", title: "Training", open: trainingView, kinds: ["bottleneck"], first: () => ["/history"] },
+  {
+    name: "concepts",
+    title: "Concepts",
+    open: conceptsView,
+    kinds: ["bottleneck"],
+    needs: "model",
+    first: ({ what }) => [`/${what ?? "concepts"}?look=false`],
+  },
+  { name: "trust", title: "Trust", open: trustView, kinds: ["bottleneck"], needs: "model", first: () => [""] },
   { name: "study", title: "Study", open: studyView, kinds: ["study"] },
-  { name: "graph", title: "Graph", open: graphView, kinds: ["decomposition"], needs: "graph" },
-  { name: "studio", title: "Studio", open: studioView, kinds: ["codebook"] },
-  { name: "compare", title: "Compare", open: comparisonView, kinds: ["comparison"] },
+  {
+    name: "graph",
+    title: "Graph",
+    open: graphView,
+    kinds: ["decomposition"],
+    needs: "graph",
+    first: ({ graph }) => [`/graphs/${encodeURIComponent(graph ?? "classes")}`],
+  },
+  { name: "studio", title: "Studio", open: studioView, kinds: ["codebook"], first: () => ["/studio"] },
+  { name: "compare", title: "Compare", open: comparisonView, kinds: ["comparison"], first: () => ["/comparison"] },
   { name: "methods", title: "Methods", open: methodsView, alone: true },
 ].filter((each) => holds(each.name));
 
@@ -131,6 +154,8 @@ async function open({ focus = true } = {}) {
   document.title = `${view.title}${params.run ? ` · ${params.run}` : ""} · conceptlens`;
   const host = h("div", { class: `view view-${view.name}` }, loading());
   put(main, host);
+  view.open().catch(() => {}); // its modules come while the server is asked; what is wrong with them is told below
+  api.early(params.run, params.run ? (view.first?.(params) ?? []) : []);
   try {
     const known = !params.run || cards.some((card) => card.key === params.run);
     if (!cards.length || view.alone || !known) cards = (await api.runs()).runs;

@@ -33,7 +33,7 @@ export function lines(series, { label, x: xName = "epoch", height = 230, log = f
     "aria-label": describe(label, series, read),
   });
   const root = select(svg);
-  const yTicks = log ? y.ticks(4) : y.ticks(5);
+  const yTicks = log ? roundSteps(y) : y.ticks(5);
   axes(root, {
     ...{ x, y, xName, width, height, margin: MARGIN, yTicks },
     xTicks: x1 - x0 <= 8 ? x.ticks().filter(Number.isInteger) : x.ticks(6),
@@ -101,4 +101,12 @@ const nearest = (points, x) => points[at(points, x)];
 
 function describe(label, series, read) {
   return `${label}. ${series.map((each) => `${each.name}: ${each.points.length ? `from ${read(each.points[0][1])} to ${read(each.points.at(-1)[1])}` : "no values"}`).join("; ")}.`;
+}
+
+/** Ticks of a logarithmic scale that have room: 1, 10, 100; also 2 and 5 of each where there are few decades. */
+function roundSteps(scale) {
+  const [low, high] = scale.domain();
+  const firsts = high / low < 100 ? [1, 2, 5] : high / low <= 1000 ? [1, 3] : [1];
+  const first = (value) => Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9));
+  return scale.ticks().filter((value) => firsts.includes(first(value)));
 }

@@ -28,13 +28,17 @@ export function layout(model, shown, { down, width, height }) {
   const wide = Math.min(long, most) * sideways; // of the widest block, across the direction of the layers
   const rows = lines.map((_, row) => row);
   if (down) rows.reverse();
+  const columnsOf = (row) => Math.ceil(lines[row].length / long);
+  const depth = (row) => Math.max(columnsOf(row) * forward, row === lines.length - 1 && !down ? WORDS : 0);
+  const depths = rows.filter((row) => lines[row].length).map(depth);
+  const between = down ? BETWEEN : spread(depths, wide + HEAD, width / height);
   let at = 0;
   for (const row of rows) {
     const line = lines[row];
     if (!line.length) continue;
-    const columns = Math.ceil(line.length / long);
+    const columns = columnsOf(row);
     const inColumn = Math.ceil(line.length / columns);
-    const deep = Math.max(columns * forward, row === lines.length - 1 && !down ? WORDS : 0);
+    const deep = depth(row);
     const span = inColumn * sideways;
     line.forEach((number, place) => {
       const ahead = at + (deep - columns * forward) / 2 + (Math.floor(place / inColumn) + 0.5) * forward;
@@ -47,12 +51,18 @@ export function layout(model, shown, { down, width, height }) {
       ? { x: 0, y: at + HEAD, width: wide, height: deep }
       : { x: at, y: HEAD, width: deep, height: wide };
     blocks.push({ row, title: row === model.rows.length - 1 ? "output" : model.rows[row], ...block });
-    at += deep + BETWEEN;
+    at += deep + between;
   }
-  at -= BETWEEN;
+  at -= between;
   return down
     ? { x, y, width: wide, height: at + HEAD, down, blocks, order }
     : { x, y, width: at, height: wide + HEAD, down, blocks, order };
+}
+
+/** The room between layers: few of them stand as far apart as their height lets them without being seen smaller. */
+function spread(depths, tall, aspect) {
+  const left = tall * aspect - depths.reduce((sum, deep) => sum + deep, 0);
+  return Math.min(Math.max(left / Math.max(depths.length - 1, 1), BETWEEN), 3 * BETWEEN);
 }
 
 /** How many nodes stand in a line so that all together is seen as large as can be. */

@@ -160,7 +160,7 @@ function names(pen, { model, colours, place }, each, x, y, side, outputs) {
   pen.textAlign = "center";
   if (each.kind === "output") {
     pen.font = `600 12px ${colours.font}`;
-    const most = place.down ? room : Math.floor((side * 2.6) / 6.6);
+    const most = place.down ? room : Math.max(12, Math.floor((side * 2.6) / 6.6));
     const lines = wrapped(each.name, most).slice(0, side < SHARES_FROM ? 1 : 2);
     lines.forEach((text, at) => written(pen, colours, text, x, under + 14 + 13 * at, colours.ink));
     return;

@@ -4,6 +4,7 @@ import { choice, h, put, rove } from "../dom.js";
 import { percent, plural } from "../words.js";
 
 const SIZE = 48;
+const PATIENCE = 1000; // ms that thumbnails wait for the image that is looked at: forty of them would be in its way
 const SHOWS = [
   ["all", "all"],
   ["wrong", "wrong, surest first"],
@@ -38,6 +39,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
   const classes = [["", "any"], ...(whole.classes ?? []).map((name) => [name, name])];
   let items = [];
   let asked = 0;
+  let looked = false;
 
   const set = (changes) => {
     Object.assign(wanted, { page: 0 }, changes);
@@ -65,6 +67,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
       back.disabled = answer.page === 0;
       forth.disabled = from + items.length >= answer.total;
       draw();
+      if (!looked) setTimeout(look, PATIENCE);
       return items;
     } catch (error) {
       if (mine !== asked) return null;
@@ -75,6 +78,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
     }
   }
 
+  const source = (item) => item.thumbnail.replace(/^\//, "");
   const name = (item) => `${item.split}/${item.row}`;
 
   function draw() {
@@ -106,7 +110,13 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
                 onpick(name(item));
               },
             },
-            h("img", { src: item.thumbnail.replace(/^\//, ""), alt: "", loading: "lazy", width: 72, height: 72 }),
+            h("img", {
+              src: looked ? source(item) : null,
+              alt: "",
+              loading: "lazy",
+              width: 72,
+              height: 72,
+            }),
             item.right === false ? h("span", { class: "cross", "aria-hidden": "true" }, "✕") : null,
           ),
         );
@@ -124,6 +134,13 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
       if (here) each.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     if (!strip.querySelector('[tabindex="0"]') && strip.firstChild) strip.firstChild.firstChild.tabIndex = 0;
+  }
+
+  /** From now on thumbnails are shown. */
+  function look() {
+    if (looked) return;
+    looked = true;
+    strip.querySelectorAll("img").forEach((each, place) => each.setAttribute("src", source(items[place])));
   }
 
   rove(strip, ".thumb", "both");
@@ -144,6 +161,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
   return Object.assign(node, {
     load,
     mark,
+    look,
     /** Go to the image so many places on; a new page where this one ends. */
     async step(by) {
       let at = items.findIndex((item) => name(item) === picked) + by;

@@ -63,12 +63,17 @@ export function opener(host, { run, onopen, onfail, onstart }) {
 }
 
 /** The prediction that an address names: `split/row`, or `upload` for a file of this visit. */
-export async function predictionOf(run, image, uploaded, gradcam = "auto") {
+export async function predictionOf(run, image, uploaded, { maps = true } = {}) {
   if (image === "upload") {
     if (!uploaded)
       throw new Error("This link was to a file that somebody opened. Open the file again, or pick an image.");
     return uploaded.prediction;
   }
   const [split, row] = image.split("/");
-  return api.prediction(run, split, row, gradcam);
+  return maps ? api.prediction(run, split, row) : api.predictionAlone(run, split, row);
 }
+
+/** Ask for it before it is needed; what is wrong with it is told when it is. */
+export const ahead = (...given) => {
+  predictionOf(...given).catch(() => {});
+};

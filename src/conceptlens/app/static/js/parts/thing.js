@@ -132,28 +132,26 @@ export function conceptFacts({ run, each, classes, grid }) {
           h(
             "ul",
             { class: "crops" },
-            each.images
-              .slice(0, 12)
-              .map((item) =>
+            each.images.slice(0, 12).map((item) =>
+              h(
+                "li",
+                {},
                 h(
-                  "li",
-                  {},
-                  h(
-                    "a",
-                    {
-                      href: format("image", { run, image: `${item.split}/${item.row}`, concept: each.index }),
-                      title: percent(item.probability),
-                    },
-                    h("img", {
-                      src: api.thumbnail(run, item.split, item.row),
-                      alt: `${item.split} image ${item.row}, ${percent(item.probability)}`,
-                      width: 72,
-                      height: 72,
-                      loading: "lazy",
-                    }),
-                  ),
+                  "a",
+                  {
+                    href: format("image", { run, image: `${item.split}/${item.row}`, concept: each.index }),
+                    title: percent(item.probability),
+                  },
+                  h("img", {
+                    src: api.thumbnail(run, item.split, item.row),
+                    alt: `${item.split} image ${item.row}, ${percent(item.probability)}`,
+                    width: 72,
+                    height: 72,
+                    loading: "lazy",
+                  }),
                 ),
               ),
+            ),
           ),
         ]
       : null,
@@ -168,8 +166,7 @@ export function codeFacts({ run, each, classes, grid, codes, onpick }) {
     h(
       "dl",
       { class: "facts wide" },
-      h("dt", {}, "Use"),
-      h("dd", {}, `${percent(each.use)} of all patches (${each.count})`),
+      known(each.use) ? [h("dt", {}, "Use"), h("dd", {}, `${percent(each.use)} of all patches (${each.count})`)] : null,
       known(each.confidence)
         ? [
             h("dt", {}, "Name"),
@@ -189,20 +186,18 @@ export function codeFacts({ run, each, classes, grid, codes, onpick }) {
               h(
                 "span",
                 { class: "row" },
-                each.nearest
-                  .slice(0, 4)
-                  .map((other) =>
-                    h(
-                      "button",
-                      { type: "button", class: "chip", onclick: () => onpick(String(other.code)) },
-                      h("span", {
-                        class: "dot",
-                        style: { background: codes.find((one) => one.code === other.code)?.colour ?? "#808080" },
-                      }),
-                      `code ${other.code}`,
-                      h("span", { class: "note" }, ` ${other.similarity.toFixed(2)}`),
-                    ),
+                each.nearest.slice(0, 4).map((other) =>
+                  h(
+                    "button",
+                    { type: "button", class: "chip", onclick: () => onpick(String(other.code)) },
+                    h("span", {
+                      class: "dot",
+                      style: { background: codes.find((one) => one.code === other.code)?.colour ?? "#808080" },
+                    }),
+                    `code ${other.code}`,
+                    h("span", { class: "note" }, ` ${other.similarity.toFixed(2)}`),
                   ),
+                ),
               ),
             ),
           ]

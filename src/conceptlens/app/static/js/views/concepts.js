@@ -7,7 +7,7 @@ import { saveCanvas, saveJSON } from "../download.js";
 import { card, loading, missing, viewHead } from "../parts/frame.js";
 import { codeFacts, conceptFacts } from "../parts/thing.js";
 import { shortcut } from "../shortcuts.js";
-import { percent, plural, short } from "../words.js";
+import { known, percent, plural, short } from "../words.js";
 
 const ABOUT = {
   concepts:
@@ -30,6 +30,8 @@ const SORTS = {
   ],
 };
 
+const LOOKING = "Looking at a sample of images for patches and use; the first time takes a few seconds…";
+
 /** @param {HTMLElement} host @param {Record<string, string>} params */
 export async function conceptsView(host, params) {
   const { run } = params;
@@ -51,6 +53,7 @@ export async function conceptsView(host, params) {
     },
   );
   let current = null;
+  let drawn = 0; // counts choices, so that a slow answer is not shown in the place of another
   put(host, about, body);
 
   async function draw(state) {
@@ -69,47 +72,55 @@ export async function conceptsView(host, params) {
         ],
       }),
     );
-    put(body, loading("Looking at a sample of images; the first time takes a few seconds…"));
+    put(body, loading());
+    const [now, all] = what === "concepts" ? [api.conceptsNow, api.concepts] : [api.codebookNow, api.codebook];
+    const mine = (drawn += 1);
     try {
-      const answer = await (what === "concepts" ? api.concepts(run) : api.codebook(run));
+      const answer = await now(run);
+      if (mine !== drawn) return;
       if (what === "concepts" && !answer.concepts.length) {
         put(body, missing("No concepts", answer.why ?? "This run has no concepts."));
         return;
       }
-      const grid = answer.grid ?? (await gridOf(run, answer));
-      current = browse({ body, run, what, answer, grid, state });
+      current = browse({ body, run, what, answer, state });
       stop = current.stop;
+      if (answer.complete) return;
+      const later = await all(run);
+      if (mine === drawn) current.update(later);
     } catch (error) {
+      if (mine !== drawn) return;
+      if (current && error.code !== "missing") return current.say(error.message); // what is seen stays
       put(body, missing(what === "codebook" ? "No codebook" : "Nothing to show", error.message, error.command));
     }
   }
-  await draw(params);
+  draw(params);
   shortcut("/", "filter the list", () => host.querySelector("input[type=search]")?.focus());
-  return { stop: () => stop() };
+  return {
+    stop: () => {
+      drawn += 1;
+      stop();
+    },
+  };
 }
 
-/** The grid that patches are counted on: the codebook has it, and so has any prediction. */
-async function gridOf(run, answer) {
-  const patch = (answer.concepts ?? []).flatMap((each) => each.patches ?? [])[0];
-  if (!patch) return null;
-  return (await api.prediction(run, patch.split, patch.row, "none")).maps.grid;
-}
+/** What can be filtered, sorted and picked. */
+const things = (what, answer) =>
+  what === "concepts"
+    ? answer.concepts.map((each) => ({
+        ...each,
+        key: String(each.index),
+        title: each.name,
+        detail: each.auc === null || each.auc === undefined ? "" : `AUC ${percent(each.auc, 0)}`,
+      }))
+    : answer.codes.map((each) => ({
+        ...each,
+        key: String(each.code),
+        title: each.name,
+        detail: `code ${each.code}${known(each.use) ? ` · ${percent(each.use)}` : ""}`,
+      }));
 
-function browse({ body, run, what, answer, grid, state }) {
-  const all =
-    what === "concepts"
-      ? answer.concepts.map((each) => ({
-          ...each,
-          key: String(each.index),
-          title: each.name,
-          detail: each.auc === null || each.auc === undefined ? "" : `AUC ${percent(each.auc, 0)}`,
-        }))
-      : answer.codes.map((each) => ({
-          ...each,
-          key: String(each.code),
-          title: each.name,
-          detail: `code ${each.code} · ${percent(each.use)}`,
-        }));
+function browse({ body, run, what, answer, state }) {
+  let all = things(what, answer);
   const key = what === "concepts" ? "concept" : "code";
   let words = state.find ?? "";
   let sort = state.sort ?? SORTS[what][0][0];
@@ -124,6 +135,8 @@ function browse({ body, run, what, answer, grid, state }) {
   const facts = h("div", {});
   const mapHost = h("div", {});
   const about = h("p", { class: "note" });
+  const counted = h("p", { class: "note", role: "status" });
+  const notice = h("div", {});
   const spread = answer.map?.explained ?? [];
   let map = null;
 
@@ -149,7 +162,7 @@ function browse({ body, run, what, answer, grid, state }) {
       influence: (each) => -(each.influence ?? 0),
       auc: (each) => each.auc ?? 2,
       flags: (each) => -each.flags.length,
-      use: (each) => -each.use,
+      use: (each) => -(each.use ?? 0),
       confidence: (each) => -(each.confidence ?? -1),
       order: () => 0,
     }[sort];
@@ -215,11 +228,12 @@ function browse({ body, run, what, answer, grid, state }) {
       put(facts);
       return;
     }
+    const { classes, grid } = answer;
     put(
       facts,
       what === "concepts"
-        ? conceptFacts({ run, each, classes: answer.classes, grid })
-        : codeFacts({ run, each, classes: answer.classes, grid, codes: all, onpick: pick }),
+        ? conceptFacts({ run, each, classes, grid })
+        : codeFacts({ run, each, classes, grid, codes: all, onpick: pick }),
     );
   }
 
@@ -243,7 +257,7 @@ function browse({ body, run, what, answer, grid, state }) {
         label: what === "concepts" ? each.title : `${each.title}, code ${each.code}`,
         group: groups.indexOf(each.group ?? each.name),
         shape: Math.floor(groups.indexOf(each.group ?? each.name) / 8) % 4,
-        size: what === "codebook" ? 4 + 14 * Math.sqrt(each.use) : 6,
+        size: what === "codebook" ? 4 + 14 * Math.sqrt(each.use ?? 0) : 6,
         colour: each.colour,
         area: what === "concepts" ? each.group : each.level ? each.name : null,
       }));
@@ -262,20 +276,23 @@ function browse({ body, run, what, answer, grid, state }) {
     put(mapHost, map);
   }
 
+  function drawNotes() {
+    put(notice, answer.why ? h("p", { class: "notice" }, answer.why) : null);
+    const used = `${plural(answer.patches, "patch", "patches")} of ${plural(answer.images, "image")}; used as if they were ${short(answer.perplexity)} (perplexity).`;
+    counted.textContent = !answer.complete ? LOOKING : what === "codebook" ? used : "";
+    counted.hidden = !counted.textContent;
+  }
+
   put(
     body,
-    answer.why ? h("p", { class: "notice" }, answer.why) : null,
+    notice,
     h(
       "div",
       { class: "browse" },
       card(
         plural(all.length, what === "concepts" ? "concept" : "prototype"),
-        {
-          note:
-            what === "codebook"
-              ? `${plural(answer.patches, "patch", "patches")} of ${plural(answer.images, "image")}; used as if they were ${short(answer.perplexity)} (perplexity).`
-              : null,
-        },
+        {},
+        counted,
         h(
           "div",
           { class: "row" },
@@ -316,13 +333,32 @@ function browse({ body, run, what, answer, grid, state }) {
     ),
   );
   rove(list, ".thing");
+  drawNotes();
   drawList();
   drawFacts();
   drawMap();
   return {
-    answer,
+    get answer() {
+      return answer;
+    },
     get map() {
       return map;
+    },
+    /** The same things, of which more is known: whoever is in the list stays where they are. */
+    update(later) {
+      answer = later;
+      all = things(what, later);
+      const inside = list.contains(document.activeElement);
+      const top = list.scrollTop;
+      drawNotes();
+      drawList();
+      list.scrollTop = top;
+      if (inside) list.querySelector('[tabindex="0"]')?.focus({ preventScroll: true });
+      drawFacts();
+      if (what === "codebook") drawMap(); // points are as large as their use
+    },
+    say(text) {
+      counted.textContent = text;
     },
     stop: () => map?.stop(),
   };

@@ -10,7 +10,7 @@ import { contributions } from "../parts/contributions.js";
 import { card, failure, loading, missing, viewHead } from "../parts/frame.js";
 import { gallery } from "../parts/gallery.js";
 import { mapPanel } from "../parts/map_panel.js";
-import { opener, predictionOf } from "../parts/opener.js";
+import { ahead, opener, predictionOf } from "../parts/opener.js";
 import { patchFacts } from "../parts/patch.js";
 import { readings } from "../parts/readings.js";
 import { shortcut } from "../shortcuts.js";
@@ -19,6 +19,10 @@ import { image as lastImage, keepImage, upload } from "../visit.js";
 /** @param {HTMLElement} host @param {Record<string, string>} params */
 export async function imageView(host, params, { card: runCard }) {
   const { run } = params;
+  const start = params.image ?? lastImage(run);
+  // Without the head, only the accounts that came with the prediction are told.
+  const asking = api.head(run).catch(() => null);
+  if (start) ahead(run, start, upload(run));
   const whole = await api.run(run);
   if (!whole.classes) {
     put(
@@ -32,7 +36,7 @@ export async function imageView(host, params, { card: runCard }) {
     );
     return {};
   }
-  const head = await api.head(run).catch(() => null); // without it, only the accounts that came with the prediction are told
+  let head = null;
   let shown = null;
   let panel = null;
   let asked = 0;
@@ -224,10 +228,12 @@ export async function imageView(host, params, { card: runCard }) {
   shortcut("k", "previous image", () => strip.step(-1));
   shortcut("m", "next kind of map", () => panel?.nextKind());
   shortcut("/", "filters", () => host.querySelector("#filter-show")?.focus());
-  const start = params.image ?? lastImage(run);
-  await Promise.all([strip.load(), start ? show(start) : null]);
+  const listed = strip.load();
+  head = await asking;
+  await Promise.all([listed, start ? show(start) : null]);
   if (!start) await show(strip.first());
   strip.mark(params.image ?? lastImage(run) ?? strip.first());
+  strip.look();
   return {};
 }
 

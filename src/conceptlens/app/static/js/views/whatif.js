@@ -12,7 +12,7 @@ import { corrections } from "../parts/corrections.js";
 import { dials } from "../parts/dials.js";
 import { card, copyButton, failure, loading, missing, viewHead } from "../parts/frame.js";
 import { gallery } from "../parts/gallery.js";
-import { opener, predictionOf } from "../parts/opener.js";
+import { ahead, opener, predictionOf } from "../parts/opener.js";
 import { picture } from "../parts/picture.js";
 import { shortcut } from "../shortcuts.js";
 import { image as lastImage, keepImage, upload } from "../visit.js";
@@ -24,10 +24,14 @@ const ABOUT =
 /** @param {HTMLElement} host @param {Record<string, string>} params */
 export async function whatIfView(host, params, { card: runCard }) {
   const { run } = params;
+  const first = params.image ?? lastImage(run);
+  const asking = api.head(run);
+  asking.catch(() => {}); // told below
+  if (first) ahead(run, first, upload(run), { maps: false });
   const whole = await api.run(run);
   let head;
   try {
-    head = await api.head(run);
+    head = await asking;
   } catch (error) {
     put(host, viewHead("What if", ABOUT), missing("What if is not possible here", error.message, error.command));
     return {};
@@ -79,7 +83,7 @@ export async function whatIfView(host, params, { card: runCard }) {
     note({ image, edits: edits.join("\n") });
     back.href = format("image", { run, image });
     try {
-      const prediction = await predictionOf(run, image, upload(run));
+      const prediction = await predictionOf(run, image, upload(run), { maps: false });
       if (mine === asked)
         session = start({ body, run, image, prediction, whole, head, edits, folder: runCard?.folder ?? run });
     } catch (error) {
@@ -90,10 +94,10 @@ export async function whatIfView(host, params, { card: runCard }) {
   shortcut("u", "undo", () => session?.undo());
   shortcut("j", "next image", () => strip.step(1));
   shortcut("k", "previous image", () => strip.step(-1));
-  const first = params.image ?? lastImage(run);
   await Promise.all([strip.load(), first ? show(first, readEdits(params.edits)) : null]);
   if (!first) await show(strip.first(), readEdits(params.edits));
   strip.mark(params.image ?? lastImage(run) ?? strip.first());
+  strip.look();
   return { stop: () => session?.stop() };
 }
 

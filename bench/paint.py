@@ -1,0 +1,169 @@
+"""How soon each view of the page is there: from the start of the navigation to the first frame with its own content.
+
+Each view is opened in Chromium in a context of its own, so with nothing in its cache: first of a server that was just
+started and has answered nothing but whether it is up, then again of the same server. Kinds of results that are not
+among the folders are drawn.
+
+python bench/paint.py FOLDER... [--views image,graph] [--rounds 3] [--json FILE]
+"""
+
+import argparse
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from conceptlens.files import write_json  # noqa: E402
+from tests.app.browser import CHROMIUM, FLAGS, serve  # noqa: E402
+from tests.app.comparisons import make_comparison  # noqa: E402
+from tests.app.decomposition import draw_graph, write_decomposition  # noqa: E402
+from tests.app.studio_world import make_studies  # noqa: E402
+from tests.study.world import make_key, make_pack  # noqa: E402
+
+WANTED = {"first_paint_s": 1.0}
+# A view: the kind of folder it shows, its address, and what of its own must be there. A canvas counts when it is drawn.
+VIEWS: dict[str, tuple[str | None, str, Sequence[str]]] = {
+    "runs": (None, "runs?", ["article.run-card"]),
+    "image": ("bottleneck", "image?", [".story .sentence", ".story canvas", ".story .sums"]),
+    "what-if": ("bottleneck", "what-if?", ["#shares > *", ".dials"]),
+    "training": ("bottleneck", "training?", [".charts svg.chart"]),
+    "concepts": ("bottleneck", "concepts?", [".things .thing", ".browse canvas"]),
+    "codebook": ("bottleneck", "concepts?what=codebook&", [".things .thing", ".browse canvas"]),
+    "trust": ("bottleneck", "trust?", [".trust .card"]),
+    "study": ("study", "study?", [".view-study .card"]),
+    "graph": ("decomposition", "graph?", [".graph-canvas[data-painted]"]),
+    "studio": ("codebook", "studio?", [".view-studio canvas", ".view-studio .strip img"]),
+    "compare": ("comparison", "compare?", [".view-compare table", ".view-compare svg"]),
+    "methods": (None, "methods?", [".view-methods svg", ".view-methods .things .thing"]),
+}
+# The time of the first frame that was drawn with all of them: the second callback comes when the first frame is done.
+WATCH = """(() => {
+    const wanted = %s;
+    const look = () => {
+        if (!wanted.every((each) => document.querySelector(each))) return requestAnimationFrame(look);
+        requestAnimationFrame(() => setTimeout(() => { window.firstPaint = performance.now(); }, 0));
+    };
+    requestAnimationFrame(look);
+})();"""
+ASKED = """performance.getEntriesByType("resource").map((each) => ({
+    name: each.name.replace(location.origin + "/", ""), start: each.startTime, end: each.responseEnd,
+    bytes: each.encodedBodySize }))"""
+
+
+def drawn(folder: Path, kinds: set[str]) -> list[Path]:
+    """Folders of those kinds that nobody gave."""
+    made = []
+    if "decomposition" in kinds:
+        graph = draw_graph(layers=12, concepts=165, sources=12)
+        made.append(write_decomposition(folder / "drawn", {"graph.json": graph}))
+    if "codebook" in kinds:
+        made.append(make_studies(folder / "studies") / "shapes")
+    if "study" in kinds:
+        made.append(make_pack(folder / "pack", make_key(images=4, catch=2, attention=1)))
+    if "comparison" in kinds:
+        made.append(make_comparison(folder))
+    return made
+
+
+def opened(browser: Any, address: str, wanted: Sequence[str], patience: float = 60.0) -> dict[str, Any]:
+    """One view with an empty cache: seconds until it is drawn, and what it asked the server for."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    try:
+        context.add_init_script(WATCH % list(wanted))
+        page = context.new_page()
+        began = time.perf_counter()
+        page.goto(address, wait_until="commit")
+        while not (found := page.evaluate("window.firstPaint ?? 0")):
+            if time.perf_counter() - began > patience:
+                raise SystemExit(f"{address}: never drew {', '.join(wanted)}: {page.inner_text('main')[:300]}")
+            page.wait_for_timeout(100)
+        asked = [each for each in page.evaluate(ASKED) if each["end"] <= found]
+        return {"seconds": found / 1000, "asked": asked}
+    finally:
+        context.close()
+
+
+def cards(base: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = httpx.get(f"{base}/api/v1/runs", timeout=60).json()["runs"]
+    return found
+
+
+def measure(browser: Any, folders: list[Path], names: list[str], rounds: int) -> dict[str, Any]:
+    """Every view, of a new server and of one that has shown it."""
+    with serve(*folders) as base:
+        known = cards(base)
+    keys: dict[str, dict[str, Any]] = {}
+    for card in known:  # a model that all was measured of shows most
+        if card["kind"] not in keys or len(card["has"]) > len(keys[card["kind"]]["has"]):
+            keys[card["kind"]] = card
+    found: dict[str, Any] = {}
+    for name in names:
+        kind, address, wanted = VIEWS[name]
+        if kind is not None and kind not in keys:
+            continue
+        where = f"#/{address}run={keys[kind]['key']}" if kind else f"#/{address}"
+        first, again, starts = [], [], []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            with serve(*folders) as base:
+                starts.append(round(time.perf_counter() - began, 2))
+                first.append(opened(browser, f"{base}/{where}", wanted))
+                again += [opened(browser, f"{base}/{where}", wanted) for _ in range(2)]
+        found[name] = {
+            "new_server_s": [round(each["seconds"], 3) for each in first],
+            "again_s": [round(each["seconds"], 3) for each in again],
+            "server_start_s": starts,
+            "requests": len(first[-1]["asked"]),
+            "kilobytes": round(sum(each["bytes"] for each in first[-1]["asked"]) / 1000),
+            "slowest": [
+                {"name": each["name"], "from_ms": round(each["start"]), "to_ms": round(each["end"])}
+                for each in sorted(first[-1]["asked"], key=lambda each: each["start"] - each["end"])[:5]
+            ],
+        }
+        print(
+            f"{name:9} new server {worst(first):.2f} s, again {worst(again):.2f} s (median "
+            f"{statistics.median(each['seconds'] for each in again):.2f}), {found[name]['requests']} requests",
+            flush=True,
+        )
+    return found
+
+
+def worst(times: list[dict[str, Any]]) -> float:
+    return max(float(each["seconds"]) for each in times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", type=Path, nargs="+", help="finished runs and other results")
+    parser.add_argument("--views", default=",".join(VIEWS), help="names by commas")
+    parser.add_argument("--rounds", type=int, default=3, help="servers that are started for each view")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as library:
+        with serve(*args.folders) as base:
+            there = {card["kind"] for card in cards(base)}
+        folders = [*args.folders, *drawn(Path(folder), {"decomposition", "codebook", "study", "comparison"} - there)]
+        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        found = measure(browser, folders, args.views.split(","), args.rounds)
+        version = browser.version
+        browser.close()
+    slowest = {name: max(each["new_server_s"] + each["again_s"]) for name, each in found.items()}
+    late = [name for name, seconds in slowest.items() if seconds > WANTED["first_paint_s"]]
+    print(f"later than {WANTED['first_paint_s']:.0f} s: {', '.join(late) or 'none'}")
+    if args.json:
+        machine = {"system": platform.platform(), "chromium": version, "window": "1280x900"}
+        write_json(args.json, {"machine": machine, "wanted": WANTED, "views": found})
+
+
+if __name__ == "__main__":
+    main()
