@@ -88,6 +88,7 @@ def test_the_summary_says_what_each_document_says(visit: Open, runs: Path) -> No
     assert json.loads(saved(page, "leakage (JSON)")) == document(runs, "trust/leakage.json")
 
 
+@pytest.mark.slow
 def test_every_section_opens_by_its_address(visit: Open, runs: Path) -> None:
     page = visit("#/trust?run=measured")
     for section in SECTIONS:

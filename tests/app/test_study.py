@@ -241,6 +241,7 @@ def everything(folder: Path) -> list[tuple[str, int, str]]:
     return said
 
 
+@pytest.mark.slow
 def test_nothing_that_is_served_depends_on_the_key(tmp_path: Path) -> None:
     """Two servers whose packs differ in the key alone say the same, byte for byte, until the study is closed."""
     one, other = sealed()

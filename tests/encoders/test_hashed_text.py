@@ -23,6 +23,7 @@ def test_values_never_change() -> None:
     assert torch.equal(ENCODER.embed(["granules"])[0, :3], expected)
 
 
+@pytest.mark.slow
 def test_another_process_agrees_bit_for_bit() -> None:
     phrase = "a white blood cell whose nucleus is divided into two lobes, without granules"
     code = f"from conceptlens.encoders.hashed_text import _vector; print(_vector({phrase!r}).tobytes().hex())"

@@ -60,6 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cl.train(tiny(tmp_path_factory.mktemp("whole") / "run", training__ema=0.9), quiet=True).path
 
 
+@pytest.mark.slow
 def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
     """In turn: while a state's file is written, while a state is renamed, while measuring."""
     out = tmp_path / "run"
@@ -75,7 +76,6 @@ def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
     assert not (out / "state").exists()
 
 
-@pytest.mark.slow
 def test_killed_before_the_first_state(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
@@ -86,6 +86,7 @@ def test_killed_before_the_first_state(whole: Path, tmp_path: Path) -> None:
     same(whole, out)
 
 
+@pytest.mark.slow
 def test_changed_data_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
