@@ -16,7 +16,8 @@ Sections, in this order (each begins with what the one before it left under WORK
     sizes         Table 3
     sheets        the nearest samples of some concepts, to be looked at
 
-What is in rows.jsonl is not done again, and nothing begins after `--seconds`: call it again to go on.
+What is in rows.jsonl is not done again, and nothing begins after `--seconds`: call it again to go on. Several processes
+may do one section, each with its `--share` of the images (samples) or layers (dictionaries, curves).
 """
 
 import argparse
@@ -140,9 +141,10 @@ class Lab:
         return self.work / "dictionaries" / f"{layer}-{maker.replace(' ', '-')}.safetensors"
 
 
-def spread(layers: Sequence[str]) -> list[str]:
-    """Every fourth layer first, so that a run that is stopped has some of everywhere."""
-    return [layer for start in (3, 1, 0, 2) for layer in layers[start::4]]
+def spread(lab: Lab) -> list[str]:
+    """This process's layers, every fourth first, so that a run that is stopped has some of everywhere."""
+    this, of = lab.given.share
+    return [layer for start in (3, 1, 0, 2) for layer in lab.layers[start::4]][this::of]
 
 
 def accuracy(lab: Lab) -> None:
@@ -182,7 +184,10 @@ def take_samples(lab: Lab) -> None:
             print(f"        {text}", flush=True) if text.split()[1].endswith(("00", "60", "32")) else None
         ),
         batch=batch,
+        share=tuple(lab.given.share),
     )
+    if not lab.samples:
+        raise SystemExit("Another process still takes samples: call again once it is done.")
     taken = time.perf_counter() - begin
     lab.row(
         "samples",
@@ -197,7 +202,7 @@ def take_samples(lab: Lab) -> None:
 
 def dictionaries(lab: Lab) -> None:
     """Table 1: each by its own means and by the same lasso at the same penalties."""
-    for layer in spread(lab.layers):
+    for layer in spread(lab):
         for maker in MAKERS:
 
             def make(layer: str = layer, maker: str = maker) -> dict[str, Any]:
@@ -260,7 +265,7 @@ def curves(lab: Lab) -> None:
     """Figure 4 and Table 2, each dictionary at the same sparsity and by its own means."""
     images = lab.judged(lab.given.images)
     for coding in ("matched", "own"):
-        for layer in spread(lab.layers):
+        for layer in spread(lab):
             for maker in MAKERS:
                 coder = lab.coder(layer, maker)
                 if coder is None:
@@ -385,6 +390,14 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=21, help="reconstructions in one pass")
     parser.add_argument("--threads", type=int, default=8, help="that decode images")
     parser.add_argument("--seconds", type=float, default=480)
+    parser.add_argument(
+        "--share",
+        type=int,
+        nargs=2,
+        default=(0, 1),
+        metavar=("THIS", "OF"),
+        help="of the layers, for one of several processes",
+    )
     given = parser.parse_args()
     start = time.perf_counter()
     given.out.mkdir(parents=True, exist_ok=True)
