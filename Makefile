@@ -30,7 +30,7 @@ CL := $(BIN)/conceptlens
 GALLERY := runs/gallery
 # The built-in generator where its weights are there, else the codebook of the demo.
 CODES := $(if $(wildcard src/conceptlens/codebook/weights/generator.json),builtin/cells,runs/demo --data blood-cells)
-TRUST := runs/demo/trust/interventions.json runs/demo/trust/leakage.json runs/demo/audit/audit.html
+TRUST := runs/demo/trust/interventions.json runs/demo/trust/leakage.json runs/demo/faithfulness.json runs/demo/audit/audit.html
 SHOWN := $(TRUST) $(GALLERY)/network/report.html $(GALLERY)/codebook/codebook/grids.json $(GALLERY)/study/study.html $(GALLERY)/compare/table.tex
 
 runs/demo/report.html: | $(STAMP)
@@ -39,6 +39,8 @@ runs/demo/trust/interventions.json: | runs/demo/report.html
 	@$(CL) intervene runs/demo
 runs/demo/trust/leakage.json: | runs/demo/report.html
 	@$(CL) leakage runs/demo
+runs/demo/faithfulness.json: | runs/demo/report.html
+	@$(CL) localise --faithfulness 64 runs/demo
 runs/demo/audit/audit.html: | runs/demo/report.html
 	@$(CL) audit runs/demo
 $(GALLERY)/network/report.html: | $(STAMP)

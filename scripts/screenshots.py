@@ -66,6 +66,7 @@ def of_model(run: str, others: list[str], wrong: str, edit: str) -> Iterator[Sho
     yield Shot("trust", f"#/trust?run={run}")
     yield Shot("trust-corrections", f"#/trust?run={run}&section=corrections")
     yield Shot("trust-leakage", f"#/trust?run={run}&section=leakage", "dark")
+    yield Shot("trust-maps", f"#/trust?run={run}&section=maps")
     yield Shot("phone", f"#/what-if?{image}&edits={quote(edit)}", "dark", PHONE, screens=2)
 
 
@@ -195,6 +196,17 @@ def shots(base: str, first: str) -> list[Shot]:
     return made
 
 
+def settle(page: Any, asked: set[Any]) -> None:
+    """Until nothing that the page asked for has been on its way for a while: pictures of a graph come one by one."""
+    quiet = 0
+    for _ in range(600):
+        quiet = 0 if asked else quiet + 1
+        if quiet == 15:
+            return
+        page.wait_for_timeout(100)
+    raise SystemExit(f"{page.url} still waits for {len(asked)} answers after a minute; its picture was not made.")
+
+
 def take(browser: Any, base: str, shot: Shot) -> Image.Image:
     """One view, whole, as far as its screens go."""
     width, height = shot.size
@@ -203,14 +215,18 @@ def take(browser: Any, base: str, shot: Shot) -> Image.Image:
         color_scheme=shot.scheme,
         device_scale_factor=1.25 if width > 600 else 1.5,
         reduced_motion="reduce",
+        locale="en-GB",
     )
     page = context.new_page()
+    asked: set[Any] = set()
+    page.on("request", lambda request: asked.add(request))
+    page.on("requestfinished", lambda request: asked.discard(request))
+    page.on("requestfailed", lambda request: asked.discard(request))
     page.goto(f"{base}/{shot.address}")
     page.wait_for_selector(shot.shows, timeout=120_000)
     if shot.act:
         shot.act(page)
-    page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(1500)
+    settle(page, asked)
     tall = min(page.evaluate("document.documentElement.scrollHeight"), int(shot.screens * height))
     picture = page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": width, "height": tall})
     context.close()

@@ -26,7 +26,7 @@ from conceptlens.trust.readout import Readout
 
 JUDGED, TAUGHT = 200, 400
 TWINS = 99
-CLEAN, POWER = 200, 40  # draws
+CLEAN, POWER = 200, 20  # draws
 SETTLED = ("head colour", "body shape", "body pattern", "tail shape", "leg colour", "antennae")
 OPEN = ("head colour", "body shape", "leg colour", "antennae")
 SIZES = (0.1, 0.2, 0.4, 0.7, 1.0)

@@ -2,21 +2,17 @@
 
 The paper's Appendix K.3 takes a prototype that few patches are assigned to for a sign that its concept is not visible.
 Here the match is computed (Hungarian method, with its p-value), and on drawn creatures some concepts are invisible by
-construction: labels that are drawn at random and leave no trace in the image.
+construction: labels that are drawn at random and leave no trace in the image. The runs are those of `regularisers`.
 """
 
-import time
 from pathlib import Path
 from typing import Any
 
 from results import Results, short
-from train import SHAPES, TUNE, TUNED, train
+from train import run as train_all
 
 from conceptlens.audit.document import Audit
 from conceptlens.audit.run import audit_run
-from conceptlens.recipe.parse import merge
-
-INVISIBLE = 6
 
 
 def measure(path: Path, out: Path) -> dict[str, Any]:
@@ -66,15 +62,9 @@ def measure(path: Path, out: Path) -> dict[str, Any]:
 
 def run(work: Path, seeds: int, seconds: float, runs: list[Path]) -> None:
     """Runs with planted invisible concepts, and others that are there."""
-    until, results = time.monotonic() + seconds, Results("codes.json", seconds)
-    others = {path.name: path for path in runs}
-    for name in results.missing(others):
-        results.put(name, measure(others[name], work / "audits" / name))
-    names = [f"invisible {seed}" for seed in range(seeds)]
-    for seed, name in enumerate(names):
-        if name in results.rows or time.monotonic() > until:
-            continue
-        planted = {"data": {"shapes": {"invisible": INVISIBLE}}, "encoder": {"store": "run"}, "seed": seed}
-        out = work / "invisible" / f"ivq-s{seed}"
-        train(merge(merge(merge(SHAPES, TUNE), TUNED["IVQ"]), planted), out)
-        results.put(name, measure(out, work / "audits" / name))
+    results = Results("codes.json", seconds)
+    found = {path.name: path for path in runs}
+    train_all(work, seeds, seconds, tuned=True, only="IVQ")
+    found |= {path.parent.name: path.parent for path in sorted((work / "tuned").glob("IVQ-s*/predictions"))}
+    for name in results.missing(found):
+        results.put(name, measure(found[name], work / "audits" / name))

@@ -11,6 +11,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from results import HERE
 
+from conceptlens.data.shapes import HIDDEN
 from conceptlens.files import read_json
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")  # Okabe and Ito
@@ -95,6 +96,94 @@ def around() -> None:
     save(made, "around.svg")
 
 
+def headroom() -> None:
+    """Corrections where there is something to gain: all four orders, mean over seeds."""
+    found = defaultdict(list)
+    for name, row in rows("headroom.json").items():
+        found[tuple(name.rsplit(" ", 2)[:2])].append(row)
+    if not found:
+        return
+    worlds, methods = (list(dict.fromkeys(key[place] for key in found)) for place in (0, 1))
+    made = Figure(figsize=(2.4 * len(methods), 2.6 * len(worlds)), layout="constrained")
+    FigureCanvasSVG(made)
+    axes = made.subplots(len(worlds), len(methods), squeeze=False, sharex=True, sharey=True)
+    for (world, method), members in found.items():
+        panel = axes[worlds.index(world)][methods.index(method)]
+        for colour, policy in zip(COLOURS, members[0]["right"], strict=False):
+            right = np.mean([[point[0] for point in row["right"][policy]] for row in members], axis=0)
+            panel.plot(right, color=colour, linewidth=1.3, label=policy)
+            if policy == "chance":
+                wrong = np.mean([[point[0] for point in row["wrong"][policy]] for row in members], axis=0)
+                panel.plot(wrong, color=colour, linestyle=":", linewidth=1)
+        panel.axhline(members[0]["ceiling"][0], color="black", linestyle="--", linewidth=0.8)
+        panel.set_title(f"{method}, {world}", fontsize=9)
+        panel.set_ylim(0, 1.02)
+    axes[0][0].legend(fontsize=7, title="order", title_fontsize=7, loc="lower left")
+    made.supxlabel(
+        "groups corrected (dotted: set to a wrong answer by chance; dashed: label → class ceiling)", fontsize=9
+    )
+    made.supylabel("class accuracy", fontsize=9)
+    save(made, "headroom.svg")
+
+
+def where_maps_lie() -> None:
+    """Energy of maps on their regions, less that of a centred blob."""
+    found = rows("maps.json")
+    if not found:
+        return
+    panels = list(
+        dict.fromkeys((name.split(" ")[0], target) for name, row in found.items() for target in row["targets"])
+    )
+    made, axes = figure(2.9 * len(panels), 3.6, len(panels))
+    for place, (data, target) in enumerate(panels):
+        names = []
+        for name, row in found.items():
+            if name.split(" ")[0] != data or target not in row["targets"]:
+                continue
+            one, height = row["targets"][target], len(names)
+            names.append(name.split(" ", 1)[1].rpartition(" ")[0])
+            for colour, kind, shift in ((COLOURS[0], "own", 0.15), (COLOURS[1], "gradcam", -0.15)):
+                difference = one["against"].get(f"{kind} - blob")
+                if difference is None or difference[0] is None:
+                    continue
+                axes[place].plot(difference[1:], [height + shift] * 2, color=colour, linewidth=1.2)
+                axes[place].plot(difference[0], height + shift, "o", color=colour, markersize=4, label=kind)
+        axes[place].axvline(0, color="black", linewidth=0.8)
+        axes[place].set_yticks(range(len(names)), names, fontsize=8)
+        axes[place].tick_params(axis="x", labelsize=7)
+        axes[place].set_title(f"{data}: {target}", fontsize=9)
+    handles = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
+    axes[0].legend(handles.values(), handles.keys(), fontsize=7)
+    made.supxlabel(
+        "share of the map on its region, less a centred blob's (95 % interval; above 0 is better)", fontsize=9
+    )
+    save(made, "maps.svg")
+
+
+def refined() -> None:
+    """Table 9: what a change of words does, beside the same words for a concept chosen at random."""
+    path = HERE / "refine.json"
+    if not path.exists():
+        return
+    found = read_json(path)
+    made, (axes,) = figure(8, 3.4, 1)
+    for place, row in enumerate(found["rows"]):
+        for colour, shift, contrast in zip(COLOURS, (0.2, 0, -0.2), row["contrasts"], strict=False):
+            estimate = contrast["estimate"]
+            axes.plot(estimate["interval"], [place + shift] * 2, color=colour, linewidth=1.5)
+            axes.plot(
+                estimate["value"], place + shift, "o", color=colour, markersize=4,
+                label=contrast["name"] if not place else None,
+            )  # fmt: skip
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(found["rows"])), [row["name"] for row in found["rows"]], fontsize=8)
+    axes.invert_yaxis()
+    axes.legend(fontsize=8)
+    axes.set_xlabel(f"difference, 95 % interval over images and {len(found['seeds'])} seeds")
+    axes.set_title(f"{found['chosen']['concept']} → “{found['words']}”", fontsize=10)
+    save(made, "refine.svg")
+
+
 def faithful() -> None:
     """IVQ, plain L2 or nothing in training: accuracy, where maps lie, and what they are worth."""
     found = defaultdict(list)
@@ -131,11 +220,11 @@ def faithful() -> None:
 
 
 def dormant() -> None:
-    """Use of a code against how its concept is read."""
+    """Use of a code against how its concept is read, and whether either finds the invisible concepts."""
     found = rows("codes.json")
     if not found:
         return
-    made, axes = figure(11, 4.4, 2)
+    made, axes = figure(13, 4.2, 3)
     for place, kind in enumerate(("co-assignment", "text")):
         for colour, name in zip(COLOURS, ("blood-cells", "shapes"), strict=False):
             for row in (row for row in found.values() if row.get("data") == name):
@@ -143,7 +232,7 @@ def dormant() -> None:
                     auc = row["concepts"][each["concept"]]["auc"]
                     if auc is None:
                         continue
-                    hidden = each["concept"].startswith("hidden trait")
+                    hidden = each["concept"].startswith(HIDDEN)
                     axes[place].plot(
                         max(each["share"] / row["even_share"], 3e-4), auc, "x" if hidden else "o",
                         color=COLOURS[3] if hidden else colour, markersize=5, alpha=0.7,
@@ -151,10 +240,44 @@ def dormant() -> None:
         axes[place].set_xscale("log")
         axes[place].axvline(0.05, color="black", linestyle="--", linewidth=0.8)
         axes[place].axhline(0.5, color="#888888", linestyle=":", linewidth=0.8)
-        axes[place].set_xlabel("patches of the code, over an even share (dashed: dormant)")
-        axes[place].set_ylabel("AUC of the concept it is matched with")
-        axes[place].set_title(f"matched by {kind} (× : invisible by construction)", fontsize=10)
+        axes[place].set_xlabel("patches of the code, over an even share (dashed: dormant)", fontsize=9)
+        axes[place].set_ylabel("AUC of the concept it is matched with", fontsize=9)
+        axes[place].set_title(f"matched by {kind}\n(blue: blood cells, orange: shapes, ×: invisible)", fontsize=9)
+    for colour, (name, (hidden, values)) in zip(COLOURS, detectors().items(), strict=False):
+        wrong, right = roc(hidden, values)
+        axes[2].plot(wrong, right, color=colour, label=f"{name}: {np.trapezoid(right, wrong):.2f}")
+    axes[2].plot([0, 1], [0, 1], color="#888888", linestyle=":", linewidth=0.8)
+    axes[2].set_xlabel("visible concepts called invisible", fontsize=9)
+    axes[2].set_ylabel("invisible concepts found", fontsize=9)
+    axes[2].set_title("who finds the invisible concepts? (area under the curve)", fontsize=9)
+    axes[2].legend(fontsize=8, loc="lower right")
     save(made, "dormant.svg")
+
+
+def detectors() -> dict[str, tuple[list[bool], list[float]]]:
+    """What may find invisible concepts: whether each is one, and a number that is large where it is thought to be."""
+    found: dict[str, tuple[list[bool], list[float]]] = defaultdict(lambda: ([], []))
+    for row in (row for row in rows("codes.json").values() if row.get("data") == "shapes"):
+        for kind, matching in row["matchings"].items():
+            for each in matching["matches"]:
+                hidden, values = found[f"little used code (by {kind})"]
+                hidden.append(each["concept"].startswith(HIDDEN))
+                values.append(-each["share"])
+        for name, concept in row["concepts"].items():
+            if concept["auc"] is not None:
+                hidden, values = found["low AUC of the concept"]
+                hidden.append(name.startswith(HIDDEN))
+                values.append(-concept["auc"])
+    return dict(found)
+
+
+def roc(hidden: Sequence[bool], values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Shares of the others called so, and of the hidden found, at every threshold."""
+    truth, scores = np.array(hidden), np.array(values)
+    cuts = [np.inf, *sorted(set(values), reverse=True)]
+    return [float((scores[~truth] >= cut).mean()) for cut in cuts], [
+        float((scores[truth] >= cut).mean()) for cut in cuts
+    ]
 
 
 def accused() -> dict[str, tuple[int, int]]:
@@ -199,5 +322,5 @@ def alarms() -> None:
 
 
 def run() -> None:
-    for draw in (alarms, which_leak, around, faithful, dormant):
+    for draw in (alarms, which_leak, around, headroom, where_maps_lie, faithful, dormant, refined):
         draw()

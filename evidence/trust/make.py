@@ -7,6 +7,7 @@
     python evidence/trust/make.py regularisers WORK [--seeds 5]  IVQ, plain L2 or nothing while the last block learns
     python evidence/trust/make.py codes WORK RUN …               dormant codes, with planted invisible concepts
     python evidence/trust/make.py refine WORK [--seeds 5]        Table 9
+    python evidence/trust/make.py headroom WORK [--seeds 3]      corrections where there is something to gain
     python evidence/trust/make.py prepare WORK --ham DIR --ham-split FILE --idrid DIR --cub DIR --cub-sizes FILE
     python evidence/trust/make.py maps WORK ham                  or shapes, idrid, cub
     python evidence/trust/make.py page                           figures, and tables of the page
@@ -21,6 +22,7 @@ from pathlib import Path
 import alarms
 import codes
 import figures
+import headroom
 import maps
 import methods
 import pages
@@ -32,10 +34,8 @@ import train
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "what",
-        choices=("alarms", "methods", "full", "shapes", "regularisers", "codes", "refine", "prepare", "maps", "page"),
-    )
+    pieces = "alarms methods full shapes regularisers codes refine headroom prepare maps page"
+    parser.add_argument("what", choices=pieces.split())
     parser.add_argument("where", nargs="?", type=Path)
     parser.add_argument("more", nargs="*")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing new after so many")
@@ -60,15 +60,17 @@ def main() -> None:
     elif args.what == "full":
         methods.run(where, "full.json", args.seconds, every=3, only="blood-cells-ivq-cbm")
     elif args.what == "shapes":
-        train.run(train.SHAPES, where, args.seeds, args.seconds, tuned=False)
+        train.run(where, args.seeds, args.seconds, tuned=False)
         methods.run(where / "frozen", "shapes.json", args.seconds)
     elif args.what == "regularisers":
-        train.run(train.SHAPES, where, args.seeds, args.seconds, tuned=True)
+        train.run(where, args.seeds, args.seconds, tuned=True)
         maps.tuned(where / "tuned", args.seconds)
     elif args.what == "codes":
         codes.run(where, args.seeds, args.seconds, [Path(each) for each in args.more])
     elif args.what == "refine":
         refinement.run(where, args.seeds)
+    elif args.what == "headroom":
+        headroom.run(where, args.seeds, args.seconds)
     elif args.what == "prepare":
         if args.ham:
             prepare.ham(args.ham, args.ham_split, where)

@@ -5,10 +5,13 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from figures import BEYOND, GAINED, accused, by_label, mean, rows
+from figures import BEYOND, GAINED, accused, by_label, detectors, mean, roc, rows
 from results import HERE
+from scipy.stats import binomtest
 
+from conceptlens.data.shapes import HIDDEN
 from conceptlens.files import read_json, write_text
+from conceptlens.trust.order import POLICIES
 
 PRUNED, WRONG, YARDSTICK = (
     "accuracy at NEC 5, own head pruned",
@@ -37,8 +40,58 @@ def value(row: dict[str, Any], name: str) -> float | None:
 
 
 def alarms() -> str:
-    lines = [[name, str(of), f"{hit / of:.1%}"] for name, (hit, of) in accused().items()]
-    return table(["world", "draws", "accused"], lines)
+    lines = []
+    for name, (hit, of) in accused().items():
+        low, high = binomtest(hit, of).proportion_ci()
+        lines.append([name, str(of), f"{hit / of:.1%}", f"{low:.1%} to {high:.1%}"])
+    return table(["world", "draws", "accused", "95 %"], lines)
+
+
+def headroom() -> str:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, row in rows("headroom.json").items():
+        found.setdefault(name.rpartition(" ")[0], []).append(row)
+    lines = [
+        [
+            name,
+            str(len(members)),
+            spread([row["start"][0] for row in members]),
+            spread([row["ceiling"][0] for row in members]),
+            *(spread([row["right"]["chance"][step][0] for row in members]) for step in (3, -1)),
+            *(spread([row["right"][policy][3][0] for row in members]) for policy in POLICIES[1:]),
+            spread([row["wrong"]["chance"][3][0] for row in members]),
+        ]
+        for name, members in found.items()
+    ]
+    head = ["world, method", "seeds", "nothing corrected", "labels → class", "three groups, by chance", "all groups"]
+    return table([*head, *(f"three, by {policy}" for policy in POLICIES[1:]), "three wrong"], lines)
+
+
+def codes() -> str:
+    lines = []
+    for name, row in rows("codes.json").items():
+        aucs = {True: [], False: []}
+        for concept, each in row["concepts"].items():
+            if each["auc"] is not None:
+                aucs[concept.startswith(HIDDEN)].append(each["auc"])
+        lines.append(
+            [
+                name, str(row["codes"]), f"{row['perplexity']:.1f}", str(len(row["dormant"])),
+                f"{row['matchings']['co-assignment']['p']:.2f}", spread(aucs[False]), spread(aucs[True]),
+                row["says"] or "–",
+            ]
+        )  # fmt: skip
+    head = ["run", "codes", "perplexity", "dormant", "match, p", "AUC of visible concepts", "of invisible ones"]
+    return table([*head, "the audit says"], lines)
+
+
+def detect() -> str:
+    lines = []
+    for name, (hidden, values) in detectors().items():
+        wrong, right = roc(hidden, values)
+        area = sum((b - a) * (c + d) / 2 for a, b, c, d in zip(wrong, wrong[1:], right, right[1:], strict=False))
+        lines.append([name, f"{sum(hidden)} of {len(hidden)}", f"{area:.3f}"])
+    return table(["sign", "invisible", "area under ROC"], lines)
 
 
 def leakage(file: str) -> Callable[[], str]:
@@ -213,6 +266,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "maps": maps,
     "faithfulness": faithfulness,
     "refine": refine,
+    "headroom": headroom,
+    "codes": codes,
+    "detect": detect,
 }
 
 

@@ -1,7 +1,7 @@
 """Small trainings, each a minute or so on one core, that the questions need: on drawn creatures, and for maps.
 
 `frozen`: methods on stored tokens of the frozen built-in encoder. `tuned`: the last block learns as well, with IVQ,
-with plain L2 in its place, and with nothing.
+with plain L2 in its place, and with nothing; six of the concepts are then invisible by construction.
 """
 
 import time
@@ -41,6 +41,8 @@ SHAPES: dict[str, Any] = {
     "training": {"epochs": 10, "batch_size": 32, "learning_rate": 2e-3, "warmup": 0.5, "rank_every": 0, "threads": 1},
     "metrics": {"bootstrap": 0},
 }
+INVISIBLE = 6
+TUNED_SHAPES = merge(SHAPES, {"data": {"shapes": {"n": 500, "invisible": INVISIBLE}}})
 TUNE: dict[str, Any] = {
     "encoder": {"train": 1, "learning_rate": 1e-3},
     "method": "ivq-cbm",
@@ -67,9 +69,12 @@ def recipes(base: dict[str, Any], work: Path, seeds: range, *, tuned: bool) -> I
             yield made, work / ("tuned" if tuned else "frozen") / f"{name.replace(' ', '-')}-s{seed}"
 
 
-def run(base: dict[str, Any], work: Path, seeds: int, seconds: float, *, tuned: bool) -> None:
+def run(work: Path, seeds: int, seconds: float, *, tuned: bool, only: str = "") -> None:
+    """All variants on drawn creatures, or those whose names begin with `only`."""
     until = time.monotonic() + seconds
-    for recipe, out in recipes(base, work, range(seeds), tuned=tuned):
+    for recipe, out in recipes(TUNED_SHAPES if tuned else SHAPES, work, range(seeds), tuned=tuned):
+        if not out.name.startswith(only):
+            continue
         if time.monotonic() > until:
             print("time is up; call again to go on")
             return

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -42,6 +43,33 @@ def serve(*folders: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(10)
+
+
+@contextlib.contextmanager
+def serve_inside(*folders: Path) -> Iterator[str]:
+    """The same server as a thread of this process, where torch is imported already: there four seconds sooner."""
+    import uvicorn
+
+    from conceptlens.app.serve import Options, Patient, listen
+    from conceptlens.app.server import create_app
+
+    socket_ = listen(Options(port=0))
+    config = uvicorn.Config(
+        create_app(folders), http=Patient, ws="none", log_level="warning", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket_]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            if not thread.is_alive():
+                raise RuntimeError("the server did not start")
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{socket_.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        socket_.close()
 
 
 @dataclass

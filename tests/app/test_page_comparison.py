@@ -9,7 +9,7 @@ import pytest
 
 from conceptlens.app.method_cards import method_cards
 from conceptlens.files import read_json, write_json
-from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
+from tests.app.browser import CHROMIUM, Open, saved, serve_inside, until, visits
 from tests.app.comparisons import make_comparison
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -43,7 +43,7 @@ def found(runs: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def base(runs: Path) -> Iterator[str]:
-    with serve(runs) as address:
+    with serve_inside(runs) as address:
         yield address
 
 

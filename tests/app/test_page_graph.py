@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conceptlens.decompose.document import Graph
-from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
+from tests.app.browser import CHROMIUM, Open, saved, serve_inside, until, visits
 from tests.app.decomposition import FACES, draw_graph, write_decomposition
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -48,7 +48,7 @@ def graph(folder: Path) -> Graph:
 
 @pytest.fixture(scope="module")
 def base(folder: Path) -> Iterator[str]:
-    with serve(folder) as address:
+    with serve_inside(folder) as address:
         yield address
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
+from tests.app.browser import CHROMIUM, Open, saved, serve_inside, until, visits
 from tests.app.studio_world import make_studies, without_model
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -44,7 +44,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(runs: Path) -> Iterator[str]:
-    with serve(runs) as address:
+    with serve_inside(runs) as address:
         yield address
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conceptlens.study.responses import read_responses
-from tests.app.browser import CHROMIUM, Open, serve, until, visits
+from tests.app.browser import CHROMIUM, Open, serve_inside, until, visits
 from tests.study.world import make_key, make_pack
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -31,7 +31,7 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(packs: Path) -> Iterator[str]:
-    with serve(packs) as address:
+    with serve_inside(packs) as address:
         yield address
 
 

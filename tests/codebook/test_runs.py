@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.nn import functional as F
 
 import conceptlens as cl
@@ -15,6 +17,7 @@ from conceptlens.codebook.generator.settings import GeneratorSettings
 from conceptlens.codebook.ivq import IVQCodebook
 from conceptlens.codebook.judges import run_judge
 from conceptlens.codebook.models import open_model
+from conceptlens.codebook.study import open_study
 from conceptlens.errors import UserError
 from tests.training.tiny import tiny
 
@@ -51,6 +54,17 @@ def test_prototypes_of_a_run_are_explained(run: Path, tmp_path: Path) -> None:
     found = json.loads((tmp_path / "study/codebook/tokens.json").read_text())
     assert len(found["sets"]) >= 2
     assert not (tmp_path / "study/codebook/tokens.png").exists()  # nothing to decode with
+    written = json.loads((tmp_path / "study/codebook/grids.json").read_text())
+    assert written["pictures"] is True
+    model = open_model(run)
+    for each in written["images"]:  # beside its tokens stands the image that they were read from
+        pixels = np.asarray(Image.open(tmp_path / f"study/codebook/grids/{each['row']}.png"))
+        image = torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 255
+        assert model.encode(image[None])[0].tolist() == each["tokens"]
+    info = json.loads((tmp_path / "study/run.json").read_text())
+    assert open_study(tmp_path / "study").pictures("test", [0]) is not None
+    (tmp_path / "study/run.json").write_text(json.dumps(info | {"data": info["data"] | {"hash": "other images"}}))
+    assert open_study(tmp_path / "study").pictures("test", [0]) is None
     assert main(["codebook", "search", str(tmp_path / "study"), found["sets"][0]["concept"], "--steps", "2"]) == 0
 
 

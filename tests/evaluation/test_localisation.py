@@ -1,6 +1,7 @@
 """A finished run's maps judged by known regions: numbers against plain loops, other data, bad input."""
 
 import csv
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -167,6 +168,16 @@ def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert set(found["agreement"]) == {"own and gradcam"}
     again = api.faithfulness(run, n=6, fill="mean", out=tmp_path / "again.json")
     assert read_json(again.path) == found
+
+
+def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = shutil.copytree(own_run, tmp_path / "copy")
+    assert main(["localise", str(run), "--faithfulness", "2"]) == 0
+    assert "Where maps point was not measured" in capsys.readouterr().out
+    assert not (run / "localisation.json").exists()
+    found = read_json(run / "faithfulness.json")
+    assert set(found["curves"]) >= {"gradcam", "centre", "random"}
+    assert found["occlusion"] == {}
 
 
 def test_bad_input(run: Path, own_run: Path, own: OwnData, refuse: Refuse, tmp_path: Path) -> None:

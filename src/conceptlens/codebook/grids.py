@@ -1,7 +1,8 @@
 """Some images of a study as a page shows them without its model: token grids, pictures, importance for each concept.
 
-`grids.json` beside the other results, and `grids/ROW.png` for models that decode. Importance is kept as whole numbers
-from −255 to 255, parts of the largest of its map: enough for a colour, and small.
+`grids.json` beside the other results, and `grids/ROW.png`: painted by models that decode, of others the image that the
+tokens were read from, where its data is still there. Importance is kept as whole numbers from −255 to 255, parts of the
+largest of its map: enough for a colour, and small.
 """
 
 from collections.abc import Sequence
@@ -98,12 +99,13 @@ def write_grids(
                 "heat": heats(study, grid, [own, *likely][:MOST_HEATS], settings, seed=seed),
             }
         )
+    pictures = study.pictures("test", rows) if rows else None
     data = {
         "split": "test",
         "grid": list(study.extractor.card.grid),
         "codes": len(study.codebook),
         "concepts": list(names),
-        "pictures": study.model.decodes,
+        "pictures": pictures is not None,
         "variant": variant,
         "settings": asdict(settings),
         "images": images,
@@ -111,9 +113,9 @@ def write_grids(
     }
     path = folder / f"{NAME}.json"
     write_json(path, data)
-    if study.model.decodes and rows:
+    if pictures is not None:
         with new_folder(folder / NAME) as aside:
-            for row, picture in zip(rows, to_bytes(study.decode(tokens)), strict=True):
+            for row, picture in zip(rows, to_bytes(pictures), strict=True):
                 write_bytes(aside / f"{row}.png", png(Image.fromarray(picture)))
         return [path, folder / NAME]
     return [path]

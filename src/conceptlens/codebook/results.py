@@ -139,7 +139,7 @@ def tokens_result(
 def first_of_each(samples: Samples, limit: int) -> Samples:
     """At most so many samples of each concept."""
     rows = torch.cat([(samples.labels == place).nonzero()[:limit, 0] for place in range(len(samples.concepts))])
-    return Samples(samples.tokens[rows], samples.labels[rows], samples.concepts)
+    return samples.take(rows)
 
 
 def search_result(

@@ -47,6 +47,7 @@ class Samples:
     tokens: Tensor  # (N, h, w)
     labels: Tensor  # (N,)
     concepts: tuple[str, ...]
+    rows: Tensor | None = None  # (N,): which image of the data each is, where they were encoded
 
     def __post_init__(self) -> None:
         if len(self.tokens) != len(self.labels):
@@ -64,9 +65,15 @@ class Samples:
         """Tokens (n, h, w) of the samples of one concept."""
         return self.tokens[(self.labels == concept).nonzero()[:limit, 0]].long()
 
+    def take(self, some: Tensor) -> "Samples":
+        """Those at some positions (n,)."""
+        rows = None if self.rows is None else self.rows[some]
+        return Samples(self.tokens[some], self.labels[some], self.concepts, rows)
+
     def save(self, path: Path) -> None:
         """As `path` (.safetensors) and a JSON of the same name."""
-        write_bytes(path, serialise({"tokens": self.tokens.contiguous(), "labels": self.labels.contiguous()}))
+        tensors = {"tokens": self.tokens, "labels": self.labels} | ({} if self.rows is None else {"rows": self.rows})
+        write_bytes(path, serialise({name: tensor.contiguous() for name, tensor in tensors.items()}))
         write_json(path.with_suffix(".json"), {"concepts": list(self.concepts), "samples": len(self)})
 
     @classmethod
@@ -76,7 +83,7 @@ class Samples:
         if absent := {"tokens", "labels"} - set(tensors):
             raise UserError(f"{path}: expected tokens and labels, found no {sorted(absent)[0]}.")
         check_tokens(tensors["tokens"], codes)
-        return cls(tensors["tokens"], tensors["labels"], tuple(raw["concepts"]))
+        return cls(tensors["tokens"], tensors["labels"], tuple(raw["concepts"]), tensors.get("rows"))
 
 
 class Generated:
@@ -162,16 +169,20 @@ def split_samples(samples: Samples, shares: Sequence[float] = (0.8, 0.1, 0.1), *
         edges = [round(sum(shares[: index + 1]) * len(own)) for index in range(len(SPLITS))]
         for name, start, stop in zip(SPLITS, (0, *edges[:-1]), edges, strict=True):
             rows[name].append(own[start:stop])
-    return {
-        name: Samples(samples.tokens[index := torch.cat(parts)], samples.labels[index], samples.concepts)
-        for name, parts in rows.items()
-    }
+    return {name: samples.take(torch.cat(parts)) for name, parts in rows.items()}
 
 
 @torch.no_grad()
-def encode_images(model: VQModel, images: Iterator[Tensor], labels: Sequence[int], concepts: Sequence[str]) -> Samples:
-    """Samples from batches of images (b, 3, H, W), for models that do not generate."""
+def encode_images(
+    model: VQModel,
+    images: Iterator[Tensor],
+    labels: Sequence[int],
+    concepts: Sequence[str],
+    rows: Sequence[int] | None = None,
+) -> Samples:
+    """Samples from batches of images (b, 3, H, W), for models that do not generate; `rows` of the data, if of any."""
     parts = [model.encode(batch).cpu().to(id_type(len(model.codebook))) for batch in images]
     if not parts:
         raise UserError("No images were given: there is nothing to encode.")
-    return Samples(torch.cat(parts), torch.as_tensor(labels), tuple(concepts))
+    where = None if rows is None else torch.as_tensor(rows)
+    return Samples(torch.cat(parts), torch.as_tensor(labels), tuple(concepts), where)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from conceptlens.codebook.information import InformationExtractor, codebook_hash
 from conceptlens.codebook.models import BUILTIN, open_model
 from conceptlens.codebook.samples import SPLITS, Generated, Samples, encode_images, split_samples
 from conceptlens.concepts import ConceptSet
+from conceptlens.data.dataset import DataSource
 from conceptlens.data.images import resize_square
 from conceptlens.data.sources import open_source
 from conceptlens.errors import UserError, unknown_name
@@ -26,6 +28,7 @@ from conceptlens.runs import RunFolder, check_writable
 
 KIND, FOLDER = "codebook", "codebook"
 Note = Callable[[str], object]
+Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,25 @@ class Study:
 
     def embed(self, tokens: Tensor) -> Tensor:
         return self.model.embed(tokens.to(self.device)).detach()
+
+    def pictures(self, split: str, places: Sequence[int]) -> Tensor | None:
+        """Images (n, 3, H, W) on the CPU of samples of a split: painted, else what they were encoded from.
+
+        None where the model has no decoder and the data is not there any more, or is not the same.
+        """
+        samples, about = self.samples[split], self.run.info["data"]
+        if self.model.decodes:
+            return self.decode(samples.tokens[list(places)].long())
+        if samples.rows is None:
+            return None
+        try:
+            source, _ = _open_data(about["source"], about["concepts"])
+        except UserError:
+            return None
+        if source.examples.fingerprint != about["hash"]:
+            return None
+        rows = samples.rows[list(places)].tolist()
+        return torch.from_numpy(read_square(source, rows, self.model.image_size)).float().div_(255)
 
     @torch.no_grad()
     def decode(self, tokens: Tensor, batch: int = 64) -> Tensor:
@@ -126,7 +148,7 @@ def new_study(
         "method": "cortex",
         "status": "running",
         "model": {"name": place, "image_size": image_size, "codebook": codebook_hash(model.codebook)},
-        "data": {"source": data or "generated", "seed": seed, "per_concept": per_concept, "by": by},
+        "data": {"source": data or "generated", "seed": seed, "per_concept": per_concept, "by": by, "concepts": data_concepts},
         "conditions": {name: each.text() for name, each in conditions.items()},
     }
     write_json(run.path / "run.json", about)
@@ -136,7 +158,9 @@ def new_study(
             note(f"{len(conditions)} concepts × {per_concept} samples of {model.name}")
             samples = _generate(model, conditions, per_concept, seed, chunk, note)
         else:
-            samples = encoded_samples(model, data, data_concepts, by, named, per_concept, seed)
+            source, vocabulary = _open_data(data, data_concepts)
+            run.update(data={**about["data"], "hash": source.examples.fingerprint})
+            samples = encoded_samples(model, source, vocabulary, by, named, per_concept, seed)
         parts = split_samples(samples, seed=seed)
         for name, part in parts.items():
             part.save(run.path / "samples" / f"{name}.safetensors")
@@ -175,20 +199,28 @@ def _generate(
     return stream.all()
 
 
+def _open_data(data: str, concepts: str | None) -> tuple[DataSource, ConceptSet]:
+    return open_source(DataConfig(data), ConceptSet.load(concepts) if concepts else None)
+
+
+def read_square(source: DataSource, rows: Sequence[int], side: int) -> Pixels:
+    """Images (n, 3, side, side) of data."""
+    return np.stack([resize_square(source.read_at_least(row, side), side) for row in rows])
+
+
 def encoded_samples(
     model: VQModel,
-    data: str,
-    data_concepts: str | None,
+    source: DataSource,
+    vocabulary: ConceptSet,
     by: str | None,
     keep: Sequence[str],
     per_concept: int,
     seed: int,
 ) -> Samples:
     """Tokens of images, with their class or their value of a group as the concept."""
-    source, vocabulary = open_source(DataConfig(data), ConceptSet.load(data_concepts) if data_concepts else None)
     if by is None:
         if source.task == "multilabel":
-            raise UserError(f"{data}: images have several classes; choose a concept group with --by.")
+            raise UserError(f"{source.name}: images have several classes; choose a concept group with --by.")
         names, labels = list(source.classes), source.examples.labels.copy()
     else:
         groups = {group.name: group for group in vocabulary.groups}
@@ -208,16 +240,15 @@ def encoded_samples(
         rows += [int(row) for row in mine]
         concept += [place] * len(mine)
     if not rows:
-        raise UserError(f"{data}: no image shows {', '.join(chosen)}.")
+        raise UserError(f"{source.name}: no image shows {', '.join(chosen)}.")
     device = model.codebook.device
 
     def batches() -> Iterator[Tensor]:
         for start in range(0, len(rows), 64):
-            some = rows[start : start + 64]
-            pixels = [resize_square(source.read_at_least(row, model.image_size), model.image_size) for row in some]
-            yield torch.from_numpy(np.stack(pixels)).to(device).float().div_(255)
+            pixels = read_square(source, rows[start : start + 64], model.image_size)
+            yield torch.from_numpy(pixels).to(device).float().div_(255)
 
-    return encode_images(model, batches(), concept, chosen)
+    return encode_images(model, batches(), concept, chosen, rows)
 
 
 def open_study(path: str | Path, *, device: torch.device | None = None) -> Study:

@@ -72,11 +72,18 @@ def _localise_arguments(parser: Parser) -> None:
 
 
 def _localise(args: argparse.Namespace, words: Words) -> int:
+    from conceptlens.data.regions import NoRegions
+
     section = data_section(words, args.data)
-    result = api.localise(
-        args.run, section or None, split=args.split, where=args.where, n=args.n, sigma=args.sigma, out=args.out
-    )
-    say(result.text())
+    try:
+        result = api.localise(
+            args.run, section or None, split=args.split, where=args.where, n=args.n, sigma=args.sigma, out=args.out
+        )
+        say(result.text())
+    except NoRegions as lacking:
+        if not args.faithfulness:
+            raise
+        say(f"Where maps point was not measured. {lacking}")  # faithfulness needs no regions
     if args.faithfulness:
         say(api.faithfulness(args.run, section or None, split=args.split, n=args.faithfulness, fill=args.fill).text())
     return 0

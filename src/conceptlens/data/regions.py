@@ -62,11 +62,15 @@ def read_regions(source: DataSource, indices: Indices, *, size: int, fit: Fit, g
     return regions
 
 
+class NoRegions(UserError):
+    """The data does not say where anything is."""
+
+
 def region_names(source: DataSource) -> tuple[str, ...]:
     """`object`, then the parts that a source knows."""
     names = source.region_names
     if not names:
-        raise UserError(
+        raise NoRegions(
             f"{source.name}: nothing is known of where things are in these images. Name boxes, points or masks in "
             "data.regions of the recipe, or with --data.regions.masks FOLDER and the like."
         )

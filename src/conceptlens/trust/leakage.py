@@ -30,6 +30,12 @@ ACCURACY = "class from soft scores, less from labels"
 NATS = "class in the scores beyond all labels (nats)"
 OWN = "  of a score beyond its own label"
 USED = "gained by the head from the class in scores beyond labels"
+SAID = {  # of a finding that is certain
+    ACCURACY: "the scores know the class better than the true concepts do",
+    NATS: "the scores tell of the class what no label tells",
+    OWN: "scores tell more of the class than their own labels do",
+    USED: "the head uses what scores tell of the class beyond labels",
+}
 
 
 class Leakage(Document):
@@ -267,7 +273,7 @@ def _summary(
     if follows:
         words.append("Concept labels follow from the class here, so leakage cannot be told from honest reading.")
     elif signs.leaks:
-        bad = [each.name.strip() for each in findings if each.verdict == "bad"]
+        bad = [SAID[each.name] for each in findings if each.verdict == "bad"]
         words.append(f"This bottleneck leaks: {'; '.join(bad)}.")
         told = [each for each in concepts if each.chance is not None and each.chance.adjusted <= signs.level]
         if told:

@@ -1,6 +1,7 @@
 /** One value a row, with its interval: runs compared in one measure. */
 import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { s } from "../dom.js";
+import { percent } from "../words.js";
 
 const ROW = 30;
 
@@ -8,10 +9,10 @@ const ROW = 30;
  * @param {Array<{name: string, value: number, interval: [number, number] | null, place?: number, hollow?: boolean}>} rows
  *   `place` chooses the colour, in place of the row's own; hollow ones are controls
  * @param {{label: string, read: (value: number, digits?: number) => string, domain?: [number, number],
- *   bound?: {name: string, value: number} | null, names?: number}} options `domain`: the ends of the scale, where it has
- *   ends; else as far as the values go; `bound`: a value that all are held against; `names`: room for names, in pixels
+ *   within?: [number, number] | null, bound?: {name: string, value: number} | null, names?: number}} options `domain`: the ends of the scale, where it has
+ *   ends; else as far as the values go; `within`: what the values cannot leave; `bound`: a value that all are held against; `names`: room for names, in pixels
  */
-export function dots(rows, { label, read, domain, bound = null, names = 150 }) {
+export function dots(rows, { label, read, domain, within = read === percent ? [0, 1] : null, bound = null, names = 150 }) {
   const width = Math.min(520, Math.max(300, window.innerWidth - 62)); // as wide as it is seen: text keeps its size
   const left = width < 420 ? 100 : names;
   const height = rows.length * ROW + 34;
@@ -21,6 +22,7 @@ export function dots(rows, { label, read, domain, bound = null, names = 150 }) {
   const x = domain
     ? scaleLinear(domain, [left, width - 66])
     : scaleLinear([low - pad, high + pad], [left, width - 66]).nice(4);
+  if (within) x.domain([Math.max(within[0], x.domain()[0]), Math.min(within[1], x.domain()[1])]);
   const svg = s("svg", {
     class: "chart",
     viewBox: `0 0 ${width} ${height}`,

@@ -39,10 +39,12 @@ export function layout(model, shown, { down, width, height }) {
     const columns = columnsOf(row);
     const inColumn = Math.ceil(line.length / columns);
     const deep = depth(row);
-    const span = inColumn * sideways;
+    // Classes are few and have names below them: they stand farther apart where there is room.
+    const apart = row === lines.length - 1 && !down ? Math.min(wide / inColumn, 2 * sideways) : sideways;
+    const span = inColumn * apart;
     line.forEach((number, place) => {
       const ahead = at + (deep - columns * forward) / 2 + (Math.floor(place / inColumn) + 0.5) * forward;
-      const beside = (wide - span) / 2 + ((place % inColumn) + 0.5) * sideways;
+      const beside = (wide - span) / 2 + ((place % inColumn) + 0.5) * apart;
       // Names stand below a node: it is a little above the middle of its cell.
       [x[number], y[number]] = down ? [beside, ahead - 14 + HEAD] : [ahead, beside - 14 + HEAD];
       order.push(number);

@@ -1,7 +1,7 @@
 /** What a graph is of, and how far to trust it: what stands beside it while no node is open. */
 import { h } from "../dom.js";
 import { card as box } from "../parts/frame.js";
-import { count, percent, plural } from "../words.js";
+import { count, percent } from "../words.js";
 
 /** @param {any} answer @param {(number: number) => string} image the address of an image */
 export function summary(answer, image) {
@@ -13,9 +13,9 @@ export function summary(answer, image) {
       "dl",
       { class: "facts" },
       h("dt", {}, "Model"),
-      h("dd", {}, answer.model),
+      h("dd", {}, breakable(answer.model)),
       h("dt", {}, "Images"),
-      h("dd", {}, plural(answer.images, "image")),
+      h("dd", {}, count(answer.images)),
       h("dt", {}, "Path, target"),
       h("dd", {}, `${answer.path}, ${answer.target}`),
       h("dt", {}, "Completeness"),
@@ -51,10 +51,13 @@ export function summary(answer, image) {
               style: { width: `${Math.min(100, 100 * Math.abs(row.error_share))}%` },
             }),
           ),
-          h("span", { class: "num" }, percent(row.error_share, 0)),
+          h("span", { class: "num" }, percent(row.error_share)),
         ),
       ),
     ),
     h("p", { class: "note" }, "The share of what a layer does to the outputs that its concepts do not rebuild."),
   );
 }
+
+/** A path or a name of code on several lines, broken where a reader would break it. */
+const breakable = (name) => name.split(/(?<=[/:])/).flatMap((piece) => [piece, h("wbr", {})]);

@@ -33,7 +33,7 @@ const shown = (columns, rows, part) => columns.filter(([key]) => rows.some((row)
 export function blockTable(block, { name, primary, rows, all }) {
   const measures = shown(COLUMNS, all, "measures");
   const numbers = shown(NUMBERS, all, "numbers");
-  const title = COLUMNS.find(([key]) => key === primary)?.[1].toLowerCase() ?? primary;
+  const title = COLUMNS.find(([key]) => key === primary)?.[1] ?? primary;
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${name}` },

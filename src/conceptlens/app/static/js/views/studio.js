@@ -20,6 +20,8 @@ import { percent, plural } from "../words.js";
 
 const ABOUT =
   "A generator paints with tokens, each the number of a code. See which tokens make a concept, hide or change them, and whether the generator leans to one side when it is asked for neither.";
+const ABOUT_READ =
+  "Each place of an image is read as a token, the number of a code. See which tokens make a concept, and what is read once some are hidden or changed.";
 const OTHERS = {
   bias: "Bias, for a study whose concepts are values of one attribute: what is drawn when none is asked for",
   edit: "An edit that is kept, with the word of independent judges where --judge names some",
@@ -429,7 +431,7 @@ export async function studioView(host, params, { card: folder }) {
 
   put(
     host,
-    viewHead("Codebook studio", ABOUT, {
+    viewHead("Codebook studio", about.source === "generated" ? ABOUT : ABOUT_READ, {
       downloads: [
         ["Image with its tokens (PNG)", () => current && saveCanvas(grid.compose(), `${run}-tokens`)],
         ["Path of the edit (SVG)", () => edit?.chart() && saveSVG(edit.chart(), `${run}-edit`)],

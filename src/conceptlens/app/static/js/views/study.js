@@ -97,7 +97,7 @@ function invitation(study) {
           h(
             "p",
             {},
-            `This server also shows ${plural(study.models, "trained model")}, and with it true maps. Where raters could look there, serve them the study alone:`,
+            `This server also shows ${plural(study.models, "trained model")}, and with ${study.models === 1 ? "it its" : "them their"} true maps. Where raters could look there, serve them the study alone:`,
           ),
           command(study.alone),
         )

@@ -4,6 +4,7 @@ import { announce } from "../announce.js";
 import { lines } from "../charts/lines.js";
 import { h, put } from "../dom.js";
 import { pictureEntries, saveJSON } from "../download.js";
+import { MEASURES } from "../measures.js";
 import { card, command, missing, viewHead } from "../parts/frame.js";
 import { duration, known, percent, short, spoken } from "../words.js";
 
@@ -166,7 +167,9 @@ function seriesOf(rows, chart) {
       if (row.split !== split) continue;
       for (const [key, value] of Object.entries(row)) {
         if (!known(value) || !keys.test(key)) continue;
-        const plain = spoken(chart.strip ? key.replace(chart.strip, "") : key) || chart.whole || key;
+        const plain = chart.strip
+          ? spoken(key.replace(chart.strip, "")) || chart.whole
+          : (MEASURES.find((each) => each.key === key)?.name ?? spoken(key));
         const name = chart.pick.length > 1 ? `${plain}, ${split}` : plain;
         if (!found.has(name)) found.set(name, new Map());
         found.get(name).set(row.epoch, value); // the last of an epoch counts

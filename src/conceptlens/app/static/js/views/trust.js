@@ -60,7 +60,6 @@ const SECTIONS = [
     title: "Maps",
     asks: "Do maps point at what they are called, and show what was used?",
     concepts: true,
-    needs: REGIONS,
     parts: [
       {
         document: "localisation",
@@ -68,6 +67,7 @@ const SECTIONS = [
         verdict: verdicts.ofMaps,
         title: "Where maps point",
         asks: "Do maps point at what they are called?",
+        needs: REGIONS,
       },
       {
         document: "faithfulness",
@@ -168,7 +168,7 @@ export async function trustView(host, params) {
     }
     if (found.errors[part.document]) return failure(found.errors[part.document]);
     if (why) return missing(`${title}: not of this run`, why);
-    const told = [part.asks ?? chosen.asks, chosen.needs].filter(Boolean).join(" ");
+    const told = [part.asks ?? chosen.asks, part.needs].filter(Boolean).join(" ");
     return missing(`${title}: not measured yet`, `${told} This command measures it:`, found.commands[part.document]);
   }
 
@@ -184,7 +184,7 @@ export async function trustView(host, params) {
           asks: part.asks ?? chosen.asks,
           verdict: broken ? { verdict: "look", says: broken.message } : document ? said(part, document) : null,
           why: document ? null : impossible(chosen, found),
-          needs: chosen.needs,
+          needs: part.needs,
           command: found.commands[part.document] ?? null,
         };
       }),
