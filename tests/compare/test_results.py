@@ -1,5 +1,6 @@
 """From finished runs to verdicts, tables and figures; runs are fakes of a known quality."""
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -191,8 +192,14 @@ def test_figures_by_hand() -> None:
     assert any(path.startswith("M56.0 ") and "L430.0 " in path for path in paths)  # from the axis to the last epoch
     assert "a <b>" in [text.text for text in root.iter(f"{space}text")]
     assert curves("Rank", "rank", [Band("a", [])]) == ""
-    point = ElementTree.fromstring(plane("t", "x", "y", [Point("a", 3.0, 90.0, (80.0, 95.0))]))
-    assert [circle.get("r") for circle in point.iter(f"{space}circle")] == ["4", "4"]
+    same = [Point("a", 3.0, 90.0, (80.0, 95.0)), *(Point(str(n), 3.0, 90.0, None) for n in range(9))]
+    point = ElementTree.fromstring(plane("t", "x", "y", same))
+    marks = [path for path in point.iter(f"{space}path") if path.get("transform")]
+    assert len(marks) == 2 * len(same)  # in the plane and in the legend
+    assert len({(mark.get("d"), mark.get("fill")) for mark in marks}) == len(same)  # no two look alike
+    across = [float(re.findall(r"[\d.]+", mark.get("transform") or "")[0]) for mark in marks[: len(same)]]
+    assert sorted(across) == sorted(set(across))  # nor do they hide each other
+    assert max(across) <= 430
     assert plane("t", "x", "y", []) == ""
 
 

@@ -11,6 +11,13 @@ WIDTH, HEIGHT = 620, 360
 LEFT, RIGHT, TOP, BOTTOM = 56, 190, 34, 46
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f7f7f")  # Okabe and Ito
 DASHES = (None, "6 3", "2 3", "8 3 2 3")
+MARKS = {  # as many as dashes, each about (0, 0) and of about the same area
+    "circle": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z",
+    "square": "M-3.5 -3.5h7v7h-7Z",
+    "triangle": "M0 -5L4.8 3.6H-4.8Z",
+    "diamond": "M0 -5L5 0L0 5L-5 0Z",
+}
+APART = 9  # pixels between points that would lie on each other
 INK, FAINT = "#222222", "#dddddd"
 
 
@@ -70,6 +77,11 @@ def _look(place: int) -> tuple[str, str | None]:
     return COLOURS[place % len(COLOURS)], DASHES[(place // len(COLOURS)) % len(DASHES)]
 
 
+def _mark(place: int, x: float, y: float) -> Html:
+    mark = list(MARKS.values())[(place // len(COLOURS)) % len(MARKS)]
+    return h("path", d=mark, transform=f"translate({x:.1f} {y:.1f})", fill=_look(place)[0])
+
+
 def _svg(parts: Sequence[Html], told: str, rows: int) -> str:
     height = max(HEIGHT, TOP + 18 * rows + 10)
     paper = h("rect", x=0, y=0, width=WIDTH, height=height, fill="#ffffff")
@@ -94,7 +106,7 @@ def _legend(names: Sequence[str], *, dots: bool) -> list[Html]:
         colour, dash = _look(place)
         across, up = WIDTH - RIGHT + 12, TOP + 18 * place + 4
         if dots:
-            parts.append(h("circle", cx=across + 11, cy=up, r=4, fill=colour))
+            parts.append(_mark(place, across + 11, up))
         else:
             parts.append(_path(f"M{across} {up}h22", stroke=colour, stroke_width=2, stroke_dasharray=dash))
         shown = name if len(name) <= 24 else f"{name[:23]}…"
@@ -129,15 +141,29 @@ def plane(title: str, x_label: str, y_label: str, points: Sequence[Point]) -> st
     heights = [each for point in points for each in (point.y, *(point.interval or ()))]
     axes = _Plane([0, *(point.x for point in points)], heights)
     parts = axes.drawn(title, x_label, y_label)
-    for place, point in enumerate(points):
-        colour, _ = _look(place)
+    for place, (point, x) in enumerate(zip(points, _side_by_side([axes.x(point.x) for point in points]), strict=True)):
         if point.interval:
             low, high = point.interval
-            parts.append(_path(f"M{axes.x(point.x):.1f} {axes.y(low):.1f}V{axes.y(high):.1f}", stroke=colour))
-        parts.append(h("circle", cx=f"{axes.x(point.x):.1f}", cy=f"{axes.y(point.y):.1f}", r=4, fill=colour))
+            parts.append(_path(f"M{x:.1f} {axes.y(low):.1f}V{axes.y(high):.1f}", stroke=_look(place)[0]))
+        parts.append(_mark(place, x, axes.y(point.y)))
     told = "; ".join(f"{point.name}: {point.y:.3g} at {point.x:.3g}" for point in points)
     parts += _legend([point.name for point in points], dots=True)
     return _svg(parts, f"{title}. {told}.", len(points))
+
+
+def _side_by_side(places: Sequence[float]) -> list[float]:
+    """The same places, those closer than a mark moved apart about their middle, so that each interval can be seen."""
+    order = sorted(range(len(places)), key=lambda each: places[each])
+    moved = list(places)
+    while order:
+        near = [order.pop(0)]
+        while order and places[order[0]] - places[near[-1]] < APART:
+            near.append(order.pop(0))
+        middle = sum(places[each] for each in near) / len(near)
+        step = min(APART, 2 * min(middle - LEFT, WIDTH - RIGHT - middle) / max(len(near) - 1, 1))  # within the axes
+        for number, each in enumerate(near):
+            moved[each] = middle + step * (number - (len(near) - 1) / 2)
+    return moved
 
 
 def figures(data: Mapping[str, Any], primary: str) -> dict[str, str]:
@@ -161,11 +187,11 @@ def figures(data: Mapping[str, Any], primary: str) -> dict[str, str]:
             else (100 * row["measures"][primary]["interval"][0], 100 * row["measures"][primary]["interval"][1]),
         )
         for row in rows
-        if "effective_concepts" in row["numbers"] and primary in row["measures"]
+        if "effective_concepts" in row["numbers"] and primary in row["measures"] and not row.get("control_of")
     ]
-    measure = primary.replace(".", " ").replace("_", " ")
+    measure = primary.replace(".", " ").replace("_", " ").replace("auc", "AUC")
     drawn["effective-concepts"] = plane(
-        f"{measure.capitalize()} against effective concepts, {data['name']}",
+        f"{measure[0].upper()}{measure[1:]} against effective concepts, {data['name']}",
         "effective concepts per class",
         f"{measure}, %",
         points,
