@@ -159,10 +159,12 @@ def _side_by_side(places: Sequence[float]) -> list[float]:
         near = [order.pop(0)]
         while order and places[order[0]] - places[near[-1]] < APART:
             near.append(order.pop(0))
-        middle = sum(places[each] for each in near) / len(near)
-        step = min(APART, 2 * min(middle - LEFT, WIDTH - RIGHT - middle) / max(len(near) - 1, 1))  # within the axes
+        step = min(APART, (WIDTH - LEFT - RIGHT) / len(near))
+        reach = step * (len(near) - 1)
+        first = sum(places[each] for each in near) / len(near) - reach / 2
+        first = min(max(first, LEFT), WIDTH - RIGHT - reach)  # within the axes
         for number, each in enumerate(near):
-            moved[each] = middle + step * (number - (len(near) - 1) / 2)
+            moved[each] = first + step * number
     return moved
 
 
