@@ -53,7 +53,7 @@ $(GALLERY)/study/study.html: | runs/demo/report.html
 $(GALLERY)/compare/table.tex: | $(STAMP)
 	@$(CL) compare examples/compare.yaml --out $(@D)
 
-# Pictures of every view of the page for docs/gallery.md, in the system's Chromium: some twenty minutes the first time.
+# Pictures of every view of the page for docs/gallery.md, in the system's Chromium: some twenty-five minutes the first time.
 screenshots: $(STAMP) $(SHOWN)
 	@$(BIN)/python scripts/screenshots.py runs/demo $(addprefix $(GALLERY)/,network codebook study compare)
 

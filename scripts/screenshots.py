@@ -97,7 +97,7 @@ def of_codebook(run: str, ask: Callable[[str], Any]) -> Iterator[Shot]:
 def of_comparison(run: str, _: Callable[[str], Any]) -> Iterator[Shot]:
     """Its table and plots."""
     yield Shot("compare", f"#/compare?run={run}&controls=0")
-    yield Shot("methods", "#/methods?method=ivq-cbm")
+    yield Shot("methods", "#/methods?method=cem")
 
 
 def of_study(run: str, _: Callable[[str], Any]) -> Iterator[Shot]:
@@ -228,7 +228,9 @@ def take(browser: Any, base: str, shot: Shot) -> Image.Image:
         shot.act(page)
     settle(page, asked)
     tall = min(page.evaluate("document.documentElement.scrollHeight"), int(shot.screens * height))
-    picture = page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": width, "height": tall})
+    page.set_viewport_size({"width": width, "height": tall})  # a picture beyond the window would draw canvases anew
+    settle(page, asked)
+    picture = page.screenshot()
     context.close()
     return Image.open(io.BytesIO(picture)).convert("RGB")
 

@@ -1,5 +1,6 @@
 """A small world for tests: five concepts in three groups, two classes, eight channels; and a user's own data."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,14 @@ groups:
     kind: independent
     values: {spots: a cell with spots}
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Files are still written whole; only a cut of power, which no test makes, could tell the difference."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """When do part queries become those of parts? It hangs on the labels, and on the prior's frame: a look at `shapes`.
 
-    python evidence/pf-cbm/collapse.py --json FILE [--images 1200] [--seeds 0 1 2] [--device cpu]
+    python evidence/pf-cbm/collapse.py --json FILE [--images 400] [--epochs 12 6] [--entropy 0.001 0.01] [--seeds 0 1 2]
 
 The paper argues that without a prior or points nothing tells queries apart. With fixed routing that holds only if the
 labels do not tell them apart. Drawn creatures have labels of each image; here they are used as they are, and after each
@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,9 @@ def by_class(labels: Labels, classes: int) -> Labels:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--images", type=int, default=1200)
-    parser.add_argument("--epochs", type=int, nargs=2, default=[20, 10], help="of the first stage, and of the second")
+    parser.add_argument("--images", type=int, default=400)
+    parser.add_argument("--epochs", type=int, nargs=2, default=[12, 6], help="of the first stage, and of the second")
+    parser.add_argument("--entropy", type=float, nargs="*", default=[0.001, 0.01], help="weights")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     given = parser.parse_args()
@@ -88,39 +90,41 @@ def main() -> None:
     away = np.linalg.norm(true[:, :, None] - true[:, None], axis=-1)
     both = seen[:, :, None] & seen[:, None] & ~np.eye(seen.shape[1], dtype=bool)
     parts_apart = float(away[both].mean())
-    rows = []
-    for words, labels in sets.items():
-        for name, options in PRIORS.items():
-            for seed in given.seeds:
-                begun = time.perf_counter()
-                made = load_recipe(tree, {"method": {"name": "pf-cbm", **options}, "seed": seed})
-                trained = train(bank, labels, made)
-                found = evaluate(trained.model, bank, labels, "test")[0]
-                pairs = found["places"]["pairs"]
-                rows.append(
-                    {
-                        "labels": words,
-                        "prior": name,
-                        "seed": seed,
-                        "pointing": pairs["pointing_patch"],
-                        "pointing_other": pairs["pointing_other"],
-                        "apart": found["places"]["apart"],
-                        "concept_auc": found["auc"],
-                        "top1": found["top1"],
-                        "seconds": time.perf_counter() - begun,
-                    }
-                )
-                print(json.dumps(rows[-1]), flush=True)
+    rows: list[dict[str, Any]] = []
+    for weight, (words, labels), (name, options) in product(given.entropy, sets.items(), PRIORS.items()):
+        for seed in given.seeds:
+            begun = time.perf_counter()
+            method = {"name": "pf-cbm", "entropy_weight": weight, **options}
+            trained = train(bank, labels, load_recipe(tree, {"method": method, "seed": seed}))
+            found = evaluate(trained.model, bank, labels, "test")[0]
+            pairs = found["places"]["pairs"]
+            rows.append(
+                {
+                    "entropy_weight": weight,
+                    "labels": words,
+                    "prior": name,
+                    "seed": seed,
+                    "pointing": pairs["pointing_patch"],
+                    "pointing_other": pairs["pointing_other"],
+                    "apart": found["places"]["apart"],
+                    "concept_auc": found["auc"],
+                    "top1": found["top1"],
+                    "seconds": time.perf_counter() - begun,
+                }
+            )
+            print(json.dumps(rows[-1]), flush=True)
     summary = {}
-    for words in sets:
-        for name in PRIORS:
-            some = [row for row in rows if row["labels"] == words and row["prior"] == name]
-            gains = [row["pointing"] - row["pointing_other"] for row in some]
-            keys = ("pointing", "pointing_other", "apart", "concept_auc")
-            summary[f"labels {words}, {name}"] = {
-                **{key: float(np.mean([row[key] for row in some])) for key in keys},
-                "specialised": [gain > SPECIALISED for gain in gains],
-            }
+    for weight, words, name in product(given.entropy, sets, PRIORS):
+        key = {"entropy_weight": weight, "labels": words, "prior": name}
+        some = [row for row in rows if key.items() <= row.items()]
+        gains = [row["pointing"] - row["pointing_other"] for row in some]
+        summary[f"entropy {weight:g}, labels {words}, {name}"] = {
+            **{
+                each: float(np.mean([row[each] for row in some]))
+                for each in ("pointing", "pointing_other", "apart", "concept_auc")
+            },
+            "specialised": [gain > SPECIALISED for gain in gains],
+        }
     parts = trained.model.part_names
     still = {name: found["pairs"] for name, found in blind(bank, parts, 2.0).items()}
     write_json(

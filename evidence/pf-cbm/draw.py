@@ -1,4 +1,4 @@
-"""The figures: pointing against the share of annotated images, the Gaussians before and after, maps of drawn parts."""
+"""The figures: pointing by condition and by share of annotated images, Gaussians before and after, maps of drawn parts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +42,7 @@ def sweep(results: "Results", path: Path) -> None:
             axes.errorbar(x, y, yerr=low, marker="o", markersize=4, capsize=3, color="#2a6f97", label="Gaussian prior")
             shown = len(x) > 1
         axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
         axes.set_xlabel("annotated training images, %")
         axes.set_ylabel(words)
     for condition, colour in (("no_bbox_pca", "#bc4749"), ("no_bbox_no_kp", "#6a994e")):
@@ -56,8 +57,50 @@ def sweep(results: "Results", path: Path) -> None:
             words = "blind: peak at the mean point" if name == "blind" else "blind: the middle"
             near.axhline(found["pairs"]["pointing_patch"], color="#555", linestyle=line, label=words)
     if shown:
-        near.legend(fontsize=7)
+        near.set_ylim(top=0.5)
+        near.legend(fontsize=7, loc="center right", bbox_to_anchor=(1, 0.62))
         figure.savefig(path, metadata={"Date": None})
+
+
+def conditions(results: "Results", names: Sequence[str], paper: Sequence[float], path: Path) -> None:
+    """Pointing within one patch of Table 2's rows, three seeds, beside those who see no image and the paper's rows."""
+    panels = [
+        (words, section, bank)
+        for words, section, bank in (
+            ("whole images, built-in encoder", "table2", "cub-full"),
+            ("cut to the box, built-in encoder", "table2", "cub-box"),
+            ("whole images, ResNet50", "resnet50", "cub-full-resnet50"),
+        )
+        if any(results.rows.get((section, bank, name)) for name in names)
+    ]
+    if not panels:
+        return
+    figure = Figure(figsize=(3.3 * len(panels) + 1.2, 3.2), layout="constrained")
+    every = np.atleast_1d(figure.subplots(1, len(panels), sharex=True, sharey=True))
+    for axes, (words, section, bank) in zip(every, panels, strict=True):
+        for place, (name, theirs) in enumerate(zip(names, paper, strict=True)):
+            rows = results.rows.get((section, bank, name), [])
+            values = [_pointing(row) for row in rows]
+            first = place == 0
+            axes.plot(
+                theirs / 100, place, "x", color="#aaa", markersize=5, label="the paper, DINOv3" if first else None
+            )
+            if values:
+                mean, sd = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+                colour = "#2a6f97" if "prior" in name else "#bc4749"
+                axes.errorbar(mean, place, xerr=sd, fmt="o", markersize=5, capsize=3, color=colour)
+        for name, line in (("blind", "--"), ("mean region", ":")):
+            found = results.blind.get(bank, {}).get(name)
+            if found:
+                label = "Gaussians at mean points, no image" if name == "blind" else "mean region, no image"
+                axes.axvline(found["pairs"]["pointing_patch"], color="#555", linestyle=line, linewidth=1, label=label)
+        axes.set_title(words, fontsize=9)
+        axes.set_xlabel("pointing within one patch")
+    every[0].set_yticks(range(len(names)), names, fontsize=8)
+    every[0].set_xlim(0, 0.75)
+    every[0].invert_yaxis()
+    figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    figure.savefig(path, metadata={"Date": None})
 
 
 def _pointing(row: dict[str, Any]) -> float:

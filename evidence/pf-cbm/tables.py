@@ -11,13 +11,14 @@ import argparse
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from choice import worth
-from draw import ellipses, panel, sweep
+from choice import FAMILIES, worth
+from draw import conditions, ellipses, panel, sweep
 
 from conceptlens.files import write_json, write_text
 
@@ -42,6 +43,7 @@ COLUMNS: dict[str, Callable[[Row], float | None]] = {
     "pointing, next cell": lambda row: pairs(row, "pointing_cells"),
     "pointing, 1 patch": lambda row: pairs(row, "pointing_patch"),
     "pointing, 0.1 of the object": lambda row: pairs(row, "pointing_tenth"),
+    "other parts' maps, 1 patch": lambda row: pairs(row, "pointing_other"),
     "centroid distance, patches": lambda row: pairs(row, "distance_patches"),
     "energy, 0.1 around the point": lambda row: pairs(row, "energy"),
     "energy in the box": lambda row: pairs(row, "energy_object"),
@@ -115,7 +117,10 @@ def table2(results: Results, section: str, bank: str) -> str:
             cells = [spread([column(row) for row in found]) for column in COLUMNS.values()]
             rows.append([f"`{condition}`", *cells, f"{paper / 100:.3f}"])
     for name, found in results.blind.get(bank, {}).items():
-        keys = ("pointing_cells", "pointing_patch", "pointing_tenth", "distance_patches", "energy", "energy_object")
+        keys = (
+            *("pointing_cells", "pointing_patch", "pointing_tenth", "pointing_other"),
+            *("distance_patches", "energy", "energy_object"),
+        )
         rows.append([f"{name}, sees no image", "", "", "", *(f"{found['pairs'][key]:.3f}" for key in keys), ""])
     return table(["condition", *COLUMNS, "the paper's pointing"], rows) if rows else ""
 
@@ -124,10 +129,50 @@ def simple(results: Results, section: str, bank: str) -> str:
     """Every condition of a section."""
     rows = [
         [condition, *(spread([column(row) for row in found]) for column in COLUMNS.values())]
-        for (each, where, condition), found in results.rows.items()
+        for (each, where, condition), found in sorted(results.rows.items(), key=lambda item: item[0])
         if each == section and where == bank
     ]
     return table(["condition", *COLUMNS], rows) if rows else ""
+
+
+def attributes(results: Results) -> str:
+    """Joint and sequential training, all attributes and fewer: what the class head reads, and what corrections do."""
+    columns: dict[str, Callable[[Row], float | None]] = {
+        **{name: COLUMNS[name] for name in ("top-1", "concept AUC", "pointing, 1 patch", "centroid distance, patches")},
+        "F1": lambda row: row["test"]["f1"],
+        "ECE": lambda row: row["test"]["ece"],
+        "top-1, half wrong": lambda row: row["test"]["half_wrong"],
+        "top-1, all corrected": lambda row: row["test"]["corrected"]["all"],
+    }
+    found = {"joint-312": results.rows.get(("table2", "cub-full", "no_bbox_spatial_prior"), [])}
+    for name in ("sequential-312", "joint-112", "sequential-112"):
+        found[name] = results.rows.get(("attributes", "cub-full", name), [])
+    rows = [
+        [name, *(spread([column(row) for row in some]) for column in columns.values())]
+        for name, some in found.items()
+        if some
+    ]
+    return table(["condition", *columns], rows) if len(rows) > 1 else ""
+
+
+def settings(results: Results, bank: str) -> str:
+    """What was chosen among, on validation images: a share of the schedule, and the whole of it."""
+    rows = []
+    for section, where, condition in sorted(results.rows):
+        if section == "choice" and where == bank:
+            cells = []
+            for each in ("choice", "choice-full"):
+                found = results.rows.get((each, bank, condition))
+                if found:
+                    val = found[0]["val"]
+                    cells += [val["top1"], val["places"]["pairs"]["pointing_patch"], worth(found[0])]
+                else:
+                    cells += [None] * 3
+            rows.append([condition, *(f"{cell:.3f}" if cell is not None else "–" for cell in cells)])
+    header = [
+        f"{name}, {when}" for when in ("short", "whole") for name in ("top-1", "pointing, 1 patch", "mean of both")
+    ]
+    return table(["setting", *header], rows) if rows else ""
 
 
 def parts_table(results: Results, bank: str) -> str:
@@ -207,6 +252,20 @@ def verdicts(results: Results) -> Tree:
     ask("without points and prior it is as good", ("table2", "cub-full", "no_bbox_no_kp"), whole)
     for condition in ("diagonal", "full", "object frame", "mirrored frame", "mirrored frame, full"):
         ask(f"{condition} beats the paper's Gaussians", ("beyond", "cub-full", condition), whole)
+    for condition in ("sequential-312", "joint-112"):
+        ask(f"{condition} is as good as joint-312", ("attributes", "cub-full", condition), whole)
+    fewer = [("attributes", "cub-full", f"{kind}-112") for kind in ("sequential", "joint")]
+    ask("sequential-112 is as good as joint-112", *fewer)
+    cut = ("table2", "cub-box", "spatial_prior")
+    for fraction in (0.001, 0.005):
+        some = ("sweep-box", "cub-box", f"spatial_prior {fraction:g}")
+        ask(f"cub-box: {fraction:.1%} of the points is as good as all (within 0.01)", some, cut, least=0.01)
+    ask("cub-box: without points and prior it is as good", ("table2", "cub-box", "no_bbox_no_kp"), cut)
+    lab = {name: ("resnet50", "cub-full-resnet50", name) for name in TABLE2}
+    for prior, points in (("no_bbox_spatial_prior", "no_bbox_pca"), ("spatial_prior", "pfcbm")):
+        ask(f"cub-full-resnet50: {prior} beats {points}", lab[prior], lab[points])
+    without = "cub-full-resnet50: without points and prior it is as good"
+    ask(without, lab["no_bbox_no_kp"], lab["no_bbox_spatial_prior"])
     for bank in ("cub-full", "cub-box", "cub-full-resnet50"):
         section = "resnet50" if "resnet50" in bank else "table2"
         there = results.blind.get(bank, {}).get("blind", {}).get("pairs", {})
@@ -219,18 +278,27 @@ def verdicts(results: Results) -> Tree:
 
 
 def ranks_alike(results: Results) -> Tree:
-    """Spearman's correlation over settings of what short and whole trials are worth on validation, bank by bank."""
+    """Spearman's correlation over settings of what short and whole trials are worth on validation.
+
+    Apart for each bank and family: points are worth more than Gaussians in any trial, which alone would look like rank.
+    """
     found: Tree = {}
-    for bank in ("cub-full", "cub-box"):
-        pairs_ = [
-            (worth(short[0]), worth(whole[0]))
+    for bank, family in product(("cub-full", "cub-box"), FAMILIES):
+        pairs_ = {
+            condition: (worth(short[0]), worth(whole[0]))
             for (section, where, condition), short in results.rows.items()
-            if section == "choice" and where == bank
+            if section == "choice" and where == bank and condition.startswith(f"{family}:")
             if (whole := results.rows.get(("choice-full", bank, condition)))
-        ]
+        }
         if len(pairs_) > 2:
-            ranks = np.argsort(np.argsort(np.array(pairs_), axis=0), axis=0)
-            found[bank] = {"settings": len(pairs_), "correlation": float(np.corrcoef(ranks.T)[0, 1])}
+            ranks = np.argsort(np.argsort(np.array(list(pairs_.values())), axis=0), axis=0)
+            best = [max(pairs_, key=lambda name, at=at: pairs_[name][at]) for at in (0, 1)]  # type: ignore[misc]
+            found[f"{bank}, {family}"] = {
+                "settings": len(pairs_),
+                "correlation": float(np.asarray(np.corrcoef(ranks.T))[0, 1]),
+                "best, short": best[0],
+                "best, whole": best[1],
+            }
     return found
 
 
@@ -254,15 +322,13 @@ def main() -> None:
         ("sweep", "cub-full", "Share of the training images whose points place the Gaussians"),
         ("sweep-box", "cub-box", "The same on images cut to the box"),
         ("beyond", "cub-full", "Beyond the paper"),
-        ("attributes", "cub-full", "Attributes and sequential training"),
         ("fine-grid", "cub-full-256", "A grid of 32 × 32"),
-        ("choice", "cub-full", "Settings, tried with one seed and chosen on validation (test numbers)"),
-        ("choice", "cub-box", "The same on images cut to the box"),
-        ("choice-full", "cub-full", "The same settings with the whole schedule"),
-        ("choice-full", "cub-box", "The same settings with the whole schedule, on images cut to the box"),
     ):
         pieces.append((words, simple(results, section, bank)))
+    pieces.append(("Attributes and sequential training on whole images of CUB", attributes(results)))
     pieces.append(("Table 3 on blood cells and shapes", table3(given.rows)))
+    pieces.append(("Settings, one seed, validation images, whole images", settings(results, "cub-full")))
+    pieces.append(("Settings, one seed, validation images, images cut to the box", settings(results, "cub-box")))
     text = "\n\n".join(f"## {words}\n\n{found}" for words, found in pieces if found)
     if results.failed:
         text += "\n\n## Not trained\n\n" + "\n".join(
@@ -272,6 +338,7 @@ def main() -> None:
     write_text(given.out / "tables.md", text + "\n")
     answers, alike = verdicts(results), ranks_alike(results)
     write_json(given.out / "verdicts.json", answers | ({"short trials rank as whole ones": alike} if alike else {}))
+    conditions(results, TABLE2, PAPER, given.out / "table2.svg")
     sweep(results, given.out / "sweep.svg")
     ellipses(results, given.out / "prior.svg")
     panel(given.rows, given.out / "parts.webp")

@@ -50,26 +50,36 @@ def mean(found: Sequence[dict[str, Any]], finding: str, key: str = "excess") -> 
     return statistics.mean((row["findings"][finding][key] or [0])[0] or 0.0 for row in found)
 
 
+LEAKS = {
+    "blood.json": "built-in blood cells, frozen tokens",
+    "shapes.json": "shapes, frozen tokens",
+    "full.json": "all blood cells, fine-tuned",
+}
+
+
 def which_leak() -> None:
     """The class that the head takes from scores beyond their labels."""
-    made, axes = figure(11, 5, 2)
-    for place, (file, title) in enumerate((("blood.json", "built-in blood cells"), ("shapes.json", "shapes"))):
+    made, axes = figure(14, 5, 3)
+    for place, (file, title) in enumerate(LEAKS.items()):
         found = by_label(file)
         order = sorted(found, key=lambda label: mean(found[label], GAINED))
         for height, label in enumerate(order):
-            values = [row["findings"][GAINED] for row in found[label]]
-            axes[place].barh(height, mean(found[label], GAINED), color=COLOURS[place], height=0.65)
-            for each in values:
-                axes[place].plot(each["excess"][1:], [height] * 2, color="black", linewidth=0.8, alpha=0.6)
+            axes[place].barh(height, mean(found[label], GAINED), color=COLOURS[place], height=0.65, alpha=0.6)
+            for step, row in enumerate(found[label]):
+                each, at = row["findings"][GAINED], height + 0.5 * ((step + 1) / (len(found[label]) + 1) - 0.5)
+                axes[place].plot(each["excess"][1:], [at] * 2, color="black", linewidth=0.8)
+                axes[place].plot(each["excess"][0], at, ".", color="black", markersize=4)
                 axes[place].plot(
-                    each["twins"][1:], [height - 0.38] * 2, color="#888888", linewidth=3, solid_capstyle="butt"
+                    each["twins"][1:], [height - 0.4] * 2, color="#888888", linewidth=2, solid_capstyle="butt"
                 )
         axes[place].set_yticks(range(len(order)), order, fontsize=8)
         axes[place].axvline(0, color="black", linewidth=0.8)
         axes[place].set_title(title, fontsize=10)
-        axes[place].set_xlabel(
-            "accuracy that the head gains from the class in single scores\nbeyond their labels (grey: where twins lie)"
-        )
+    made.supxlabel(
+        "accuracy that the head gains from the class in single scores beyond their labels\n"
+        "(bar: mean over seeds; dots: each seed with its 95 % interval; grey: where twins lie)",
+        fontsize=9,
+    )
     save(made, "leak.svg")
 
 

@@ -262,6 +262,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "leakage-full": leakage("full.json"),
     "use-blood": use("blood.json"),
     "use-shapes": use("shapes.json"),
+    "use-full": use("full.json"),
     "counterfactuals": counterfactuals,
     "maps": maps,
     "faithfulness": faithfulness,

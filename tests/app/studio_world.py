@@ -54,5 +54,5 @@ def without_model(root: Path, to: Path) -> Path:
     """A copy of the study of classes whose model is gone."""
     copy = shutil.copytree(root / "shapes", to / "alone")
     text = (copy / "run.json").read_text("utf-8")
-    (copy / "run.json").write_text(text.replace(str(root.parent / "model"), "builtin/cells"), "utf-8")
+    (copy / "run.json").write_text(text.replace(str(root.parent / "model"), str(root.parent / "gone")), "utf-8")
     return copy.parent

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conceptlens.app.folders import RunFolders
-from conceptlens.app.kinds import FILES, MAKES, WORDS, WRITTEN, command_for
+from conceptlens.app.kinds import FILES, MAKES, WORDS, WRITTEN, command_for, shown_path
 from conceptlens.app.runs import RunIndex
 from conceptlens.codebook.study import KIND as CODEBOOK
 from conceptlens.decompose.run import KIND as DECOMPOSE
@@ -112,3 +112,10 @@ def test_the_tables_of_kinds_belong_together() -> None:
         assert set(commands) <= set(FILES[kind]), kind
     assert command_for("bottleneck", "leakage", "runs/a b") == "conceptlens leakage 'runs/a b'"
     assert command_for("bottleneck", "history", "runs/a") is None
+
+
+def test_a_model_below_this_folder_is_named_the_short_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shown_path(str(tmp_path / "runs" / "demo")) == "runs/demo"
+    assert shown_path("builtin/cells") == "builtin/cells"
+    assert shown_path("/elsewhere/demo") == "/elsewhere/demo"

@@ -15,6 +15,7 @@ import pytest
 import conceptlens as cl
 from conceptlens import api
 from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
+from tests.app.conftest import World
 from tests.training.tiny import tiny
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -66,11 +67,11 @@ CHANGED = "([place, old]) => document.querySelector(place).getAttribute('aria-la
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished run, its copy, one without slots or codebook, one without concepts, a broken one."""
     folder = tmp_path_factory.mktemp("runs")
-    first = cl.train(tiny(folder / "first"), quiet=True).path
-    shutil.copytree(first, folder / "second")
+    for name in ("first", "second"):
+        shutil.copytree(world.slots, folder / name)
     plain = {"method": {"name": "ivq-cbm", "aggregate": "cls"}, "regulariser": {"name": "none"}}
     cl.train(tiny(folder / "plain", training__epochs=1, **plain), quiet=True)
     blind = {"method": {"name": "black-box"}, "regulariser": {"name": "none"}}
@@ -404,6 +405,7 @@ def test_training_is_followed_while_it_goes_on(visit: Open, runs: Path) -> None:
     with (live / "history.jsonl").open("a", encoding="utf-8") as file:
         file.writelines(lines[len(lines) // 2 :])
     until(page, CHANGED, ["[data-chart='0'] svg.chart", before])
+    assert "Class AUC" in page.locator("[data-chart='1'] .legend").inner_text()  # by the names that cards use
     svg = saved(page, "Loss (SVG)").decode()
     assert svg.startswith("<svg")
     assert "var(--" not in svg

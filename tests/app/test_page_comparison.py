@@ -80,6 +80,8 @@ def test_the_table_is_what_the_file_says(visit: Open, found: dict[str, Any]) -> 
                 assert ("↳" in text) == bool(row["control_of"])
                 assert ("bypass: a residual" in text) == (row["name"] == "poor")
                 assert rows.nth(line).locator(".trainings a").count() == 2
+    ticks = page.locator("[data-plot='text-intervals'] .tick text").first.locator("xpath=../..").all_text_contents()
+    assert ticks[0].endswith("100%")  # shares end there, though the interval does nearly as well
     assert page.evaluate(UNNAMED) == []
 
 

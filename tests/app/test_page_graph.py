@@ -29,6 +29,17 @@ PINCH = """() => {
 }"""
 
 
+APART = """async () => {
+    const [{ Model }, { NODE, layout }] = await Promise.all(
+        ["model", "layout"].map((name) => import(`/static/js/graph/${name}.js`)));
+    const model = new Model(await (await fetch("/api/v1/runs/drawn/graphs/classes")).json());
+    const shown = model.shown({ outputs: [0, 1], min: 0, hidden: new Set(), linked: false });
+    const { y } = layout(model, shown, { down: false, width: 820, height: 620 });
+    const [one, two] = model.nodes.filter((node) => node.kind === "output");
+    return Math.abs(y[one.number] - y[two.number]) / NODE;
+}"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_decomposition(
@@ -119,6 +130,10 @@ def test_edges_are_those_above_the_threshold(visit: Open, graph: Graph) -> None:
         "(words) => document.querySelector('#graph [role=status]').textContent.startsWith(words)",
         f"{len(linked)} node",
     )
+
+
+def test_classes_stand_far_enough_apart_for_their_names(visit: Open) -> None:
+    assert visit().evaluate(APART) > 3  # from middle to middle, in sides of a node
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 from conceptlens.app.lanes import Lane
 from conceptlens.app.models_studio import EditEvent
 from conceptlens.app.problems import Problem
+from conceptlens.app.studio import model_of
 from conceptlens.app.studio_edits import EditDesk, told
 from conceptlens.app.turns import Turns
 from conceptlens.codebook.information import probabilities
@@ -214,21 +215,25 @@ def test_an_edit_that_takes_too_long_keeps_the_best(
 
 
 def test_without_its_model_a_study_is_still_shown(runs: Path, tmp_path: Path, reading: dict[str, Any]) -> None:
-    from conceptlens.codebook.generator.generator import CARD
-    from conceptlens.codebook.models import PACKAGED
-
-    if (PACKAGED / CARD).exists():
-        pytest.skip("this copy comes with the built-in generator")
     with client_of(without_model(runs, tmp_path)) as client:
         base = "/api/v1/runs/alone/studio"
         about = client.get(base).json()
         assert not about["model"]["here"]
-        assert "built-in generator" in about["model"]["why"]
+        assert about["model"]["why"].endswith("gone is not there any more")
         row = about["images"][0]["row"]
         assert client.get(f"{base}/images/{row}").json()["tokens"] == reading["tokens"]
         refused = client.post(f"{base}/mask", json={"client": "a", "tokens": reading["tokens"], "cells": [0]})
         assert refused.status_code == 409
         assert "cannot be opened" in refused.json()["error"]["message"]
+
+
+def test_a_copy_without_the_built_in_weights_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = {"model": {"name": "builtin/cells"}}
+    assert model_of(info).here
+    monkeypatch.setattr("conceptlens.codebook.models.PACKAGED", tmp_path)
+    found = model_of(info)
+    assert not found.here
+    assert "built-in generator" in (found.why or "")
 
 
 def test_folders_that_are_none_or_damaged(world: World, runs: Path, tmp_path: Path) -> None:

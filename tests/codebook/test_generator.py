@@ -21,6 +21,7 @@ from conceptlens.codebook.generator.quantiser import Quantiser
 from conceptlens.codebook.generator.sampler import hidden_at, sample_tokens
 from conceptlens.codebook.generator.settings import GeneratorSettings
 from conceptlens.codebook.generator.transformer import MaskedTransformer, forget
+from conceptlens.codebook.gumbel import gumbel_noise
 from conceptlens.concepts import ConceptSet
 from conceptlens.encoders.builtin import BuiltinViT
 from conceptlens.errors import UserError
@@ -187,6 +188,21 @@ def test_samples_follow_the_probabilities() -> None:
     assert float((drawn == 3).float().mean()) == pytest.approx(0.75, abs=0.02)
 
 
+def test_the_first_step_is_shared_by_images_with_one_condition() -> None:
+    """With a single step, samples are the argmax of guided logits and noise, each image on its own."""
+    model = transformer()
+    nn.init.normal_(model.conditions, std=2.0)
+    codebook = torch.randn(24, 8)
+    conditions = torch.tensor([[1, 0], [-1, -1], [0, 1], [1, 0]])
+    drawn = sample_tokens(model, codebook, conditions, cells=16, steps=1, guidance=2.0, seed=3)
+    noise = gumbel_noise(torch.Size((4, 16, 24)), torch.Generator().manual_seed(3), torch.device("cpu"))
+    for row, condition in enumerate(conditions):
+        tokens, masked = torch.zeros(1, 16, dtype=torch.int64), torch.ones(1, 16, dtype=torch.bool)
+        asked = model(tokens, masked, condition[None], codebook)
+        plain = model(tokens, masked, torch.full((1, 2), -1), codebook)
+        assert torch.equal(drawn[row], (3 * asked - 2 * plain + noise[row]).argmax(-1)[0])
+
+
 def test_what_is_kept_stays() -> None:
     seen = []
 
@@ -198,7 +214,8 @@ def test_what_is_kept_stays() -> None:
     torch.manual_seed(0)
     model = Watched(SETTINGS).eval()
     final = sample_tokens(model, torch.randn(24, 8), model.indices(Condition("round"), 2), cells=16, steps=5)
-    for tokens, masked in seen:
+    assert bool(seen[0][1].all())  # nothing is kept yet; one image stands for both
+    for tokens, masked in seen[2:]:
         assert torch.equal(tokens[~masked], final[~masked])
     hidden = [int(masked[0].sum()) for _, masked in seen[::2]]
     assert hidden == [16, *(hidden_at(step, 5, 16) for step in range(4))]

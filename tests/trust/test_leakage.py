@@ -66,7 +66,9 @@ def test_a_planted_leak_is_found() -> None:
     found, honest = measured(leaky(600)), measured(clean(), twins=0)
     assert found.leaks is True
     assert all(found.finding(name).verdict == "bad" for name in (ACCURACY, NATS, OWN, USED))
-    assert found.summary.startswith("This bottleneck leaks: the scores know the class better than the true concepts do; ")
+    assert found.summary.startswith(
+        "This bottleneck leaks: the scores know the class better than the true concepts do; "
+    )
     for name in (ACCURACY, NATS, OWN, USED):
         chance = found.finding(name).chance
         assert chance is not None

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from conceptlens.errors import UserError
@@ -93,10 +94,16 @@ def command_for(kind: Kind, name: str, shown: str) -> str | None:
     return f"conceptlens {words.replace('{}', shlex.quote(shown))}" if words else None
 
 
+def shown_path(name: object) -> str:
+    """A model's name; of a folder below this one the short way, so that pictures and shared files name no machine."""
+    path = Path(str(name))
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(name)
+
+
 def about(kind: Kind, info: Mapping[str, Any]) -> str | None:
     """What a folder other than a trained model is, in a line, from its run.json alone."""
     model = info.get("model")
-    model_name = model.get("name") if isinstance(model, Mapping) else None
+    model_name = shown_path(model.get("name")) if isinstance(model, Mapping) else None
     if kind == "decomposition":
         return f"{model_name}, taken apart into concepts layer by layer"
     if kind == "codebook":

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from conceptlens.app.folders import RunEntry
-from conceptlens.app.kinds import command_for
+from conceptlens.app.kinds import command_for, shown_path
 from conceptlens.app.models_studio import (
     STEPS,
     Heat,
@@ -89,8 +89,8 @@ def model_of(info: dict[str, Any]) -> StudioModel:
         why = "this copy of conceptlens comes without the built-in generator's weights"
     else:
         here = Path(name).exists()
-        why = f"{name} is not there any more"
-    return StudioModel(name=name, here=here, why=None if here else why)
+        why = f"{shown_path(name)} is not there any more"
+    return StudioModel(name=shown_path(name), here=here, why=None if here else why)
 
 
 def image_of(entry: RunEntry, row: int) -> Reading:

@@ -142,13 +142,19 @@ def new_study(
         named = list(concepts or [])
     run = RunFolder.create(out, overwrite=overwrite)
     place = str(model_name) if model_name == BUILTIN else str(Path(model_name).expanduser().resolve())
-    about = {
+    about: dict[str, Any] = {
         "id": run.path.name,
         "kind": KIND,
         "method": "cortex",
         "status": "running",
         "model": {"name": place, "image_size": image_size, "codebook": codebook_hash(model.codebook)},
-        "data": {"source": data or "generated", "seed": seed, "per_concept": per_concept, "by": by, "concepts": data_concepts},
+        "data": {
+            "source": data or "generated",
+            "seed": seed,
+            "per_concept": per_concept,
+            "by": by,
+            "concepts": data_concepts,
+        },
         "conditions": {name: each.text() for name, each in conditions.items()},
     }
     write_json(run.path / "run.json", about)

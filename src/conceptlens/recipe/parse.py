@@ -177,10 +177,16 @@ _FREE = {
 }  # mappings whose keys are checked by what reads them
 
 
-def _known_keys(parser: ArgumentParser) -> set[str]:
+@cache
+def _defaults(parser: ArgumentParser) -> Namespace:
+    """To be copied. jsonargparse would work them out three times for each recipe, half of the time of reading it."""
+    return parser.get_defaults(skip_validation=True)
+
+
+@cache
+def _known_keys(parser: ArgumentParser) -> frozenset[str]:
     """Every dotted key, and every section above one."""
-    defaults: Namespace = parser.get_defaults(skip_validation=True)
-    keys = set(_leaves(defaults.as_dict())) | {f"data.{name}" for name in DataConfig.__dataclass_fields__}
+    keys = set(_leaves(_defaults(parser).as_dict())) | {f"data.{name}" for name in DataConfig.__dataclass_fields__}
     for section, fields in (
         ("split", SplitConfig),
         ("shapes", ShapesConfig),
@@ -188,10 +194,11 @@ def _known_keys(parser: ArgumentParser) -> set[str]:
         ("regions", RegionsConfig),
     ):
         keys |= {f"data.{section}.{name}" for name in fields.__dataclass_fields__}
-    return keys | {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
+    sections = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
+    return frozenset(keys | sections)
 
 
-def _check_keys(tree: Tree, known: set[str], where: str) -> None:
+def _check_keys(tree: Tree, known: frozenset[str], where: str) -> None:
     for key in _leaves(tree):
         if key in known or any(key.startswith(f"{free}.") for free in _FREE):
             continue
@@ -203,7 +210,7 @@ def _check_keys(tree: Tree, known: set[str], where: str) -> None:
         raise UserError(f"{where}: the key {name!r} is not known {inside}. {did_you_mean(name, siblings, listing=40)}")
 
 
-def _check_sections(tree: Tree, known: set[str], where: str) -> Tree:
+def _check_sections(tree: Tree, known: frozenset[str], where: str) -> Tree:
     """Sections are mappings; a key without a value, as `training:` alone on its line, leaves the default."""
     sections = {key.rpartition(".")[0] for key in known} - {""}
 
@@ -310,7 +317,7 @@ def load_recipe(
         if key in ("classes", "rename") or f"data.{key}" in LITERAL - {"data.source"}:
             tree["data"][key] = _as_words(value)
     try:
-        parsed = parser.parse_object(merge(preset, tree))
+        parsed = parser.parse_object(merge(preset, tree), namespace=_defaults(parser).clone(), defaults=False)
         values = parser.instantiate(parsed)
     except UserError:
         raise

@@ -48,13 +48,21 @@ def sample_tokens(
     tokens = torch.zeros(n, cells, dtype=torch.int64, device=device)
     masked = torch.ones(n, cells, dtype=torch.bool, device=device)
     guided = guidance > 0 and bool((conditions >= 0).any())
-    null = torch.full_like(conditions, -1)
+    asked, place = torch.unique(conditions, dim=0, return_inverse=True)
+
+    def logits_for(conditions: Tensor, rows: Tensor | slice, share: float) -> Tensor:
+        seen = tokens[rows], masked[rows]
+        logits = transformer(*seen, conditions, codebook).float()
+        if guided:
+            plain = transformer(*seen, torch.full_like(conditions, -1), codebook).float()
+            logits = logits + guidance * share * (logits - plain)
+        return logits
+
     for step in range(steps):
         share = (step + 1) / steps
-        logits = transformer(tokens, masked, conditions, codebook).float()
-        if guided:
-            plain = transformer(tokens, masked, null, codebook).float()
-            logits = logits + guidance * share * (logits - plain)
+        # At first all is hidden everywhere: images differ in their condition only, and mostly not in that.
+        whole = slice(None)
+        logits = logits_for(conditions, whole, share) if step else logits_for(asked, slice(len(asked)), share)[place]
         logits = logits / temperature
         drawn = (logits + gumbel_noise(logits.shape, generator, device)).argmax(-1)
         sure = logits.log_softmax(-1).gather(2, drawn[..., None])[..., 0]

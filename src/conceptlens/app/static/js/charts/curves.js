@@ -10,7 +10,7 @@ const BOUND = "7 4"; // the dash of a line that curves are held against
 
 /**
  * @typedef {{name: string, place: number, points: Array<[number, number, ([number, number] | null)?]>}} Curve
- * @typedef {{name: string, value: number, faint?: boolean}} Bound a level that curves are held against
+ * @typedef {{name: string, value: number, faint?: boolean, dash?: string}} Bound a level that curves are held against
  * @param {Curve[]} series points are (x, y, interval of y), in order of x
  * @param {{label: string, x: string, bounds?: Bound[], domain?: [number, number], height?: number,
  *   read?: (y: number, digits?: number) => string, readX?: (x: number) => string, marks?: boolean}} options
@@ -62,7 +62,7 @@ export function curves(
     root
       .append("line")
       .attr("class", each.faint ? "bound faint" : "bound")
-      .attr("stroke-dasharray", each.faint ? "2 4" : BOUND)
+      .attr("stroke-dasharray", dashOf(each))
       .attr("x1", MARGIN.left)
       .attr("x2", width - MARGIN.right)
       .attr("y1", y(each.value))
@@ -96,7 +96,7 @@ export function curves(
         const point = at === null ? each.points.at(-1) : nearest(each.points, at);
         return h("li", {}, swatch(each.place), each.name, " ", point ? h("b", {}, read(point[1])) : null);
       }),
-      levels.map((each) => h("li", {}, boundSwatch(each.faint), each.name, " ", h("b", {}, read(each.value)))),
+      levels.map((each) => h("li", {}, boundSwatch(each), each.name, " ", h("b", {}, read(each.value)))),
       at === null ? null : h("li", { class: "note" }, `at ${readX(at)} ${xName}`),
     );
   show(null);
@@ -115,12 +115,14 @@ export function curves(
   return h("figure", {}, svg, legend);
 }
 
+const dashOf = ({ faint, dash }) => dash ?? (faint ? "2 4" : BOUND);
+
 /** The piece of line that stands before the name of a bound. */
-function boundSwatch(faint = false) {
+function boundSwatch(bound) {
   return s(
     "svg",
     { class: "chart", viewBox: "0 0 22 10", "aria-hidden": "true" },
-    s("path", { class: faint ? "bound faint" : "bound", d: "M1 5H21", "stroke-dasharray": faint ? "2 4" : BOUND }),
+    s("path", { class: bound.faint ? "bound faint" : "bound", d: "M1 5H21", "stroke-dasharray": dashOf(bound) }),
   );
 }
 

@@ -55,11 +55,6 @@ export function reliability(points, { label }) {
     .attr("y", height - 2)
     .attr("text-anchor", "middle")
     .text("how sure it is");
-  root
-    .append("text")
-    .attr("x", MARGIN.left + 6)
-    .attr("y", MARGIN.top + 10)
-    .text("how often it is right");
   for (const point of points)
     if (point.between)
       root
@@ -86,6 +81,11 @@ export function reliability(points, { label }) {
       .append("title")
       .text(`${point.answers} answers: ${percent(point.confidence)} sure, ${percent(point.right)} right`);
   }
+  root // over what may stand there
+    .append("text")
+    .attr("x", MARGIN.left + 6)
+    .attr("y", MARGIN.top + 10)
+    .text("how often it is right");
   return h(
     "figure",
     {},

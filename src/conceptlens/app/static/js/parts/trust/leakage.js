@@ -123,7 +123,7 @@ function sparse({ effective, findings }) {
       x: "concepts for a class",
       bounds: [
         { name: "full head", value: effective.full.value },
-        { name: "own head pruned to 5", value: effective.pruned?.value, faint: true },
+        { name: "own head pruned to 5", value: effective.pruned?.value, faint: true, dash: "10 3 2 3" },
         { name: "random mixtures at 5", value: random?.value, faint: true },
       ],
       read: fixed,
