@@ -1,10 +1,15 @@
 """The lasso against scikit-learn's, against a hand-worked case, and its promises."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from sklearn.decomposition import sparse_encode
 from torch import Tensor
 
+from conceptlens.decompose import lasso as module
 from conceptlens.decompose.lasso import Dictionary, decompose, lambda_for
 from conceptlens.errors import UserError
 
@@ -42,6 +47,48 @@ def test_orthogonal_concepts_shrink_by_lambda() -> None:
     x = torch.tensor([[3.0, -1.0, 0.2]])
     v = torch.diag(torch.tensor([1.0, 2.0, 1.0]))
     torch.testing.assert_close(decompose(x, v, 0.5).dense(), torch.tensor([[2.5, -0.375, 0.0]]), rtol=1e-3, atol=1e-4)
+
+
+KERNEL = """
+import torch
+from conceptlens.decompose import lasso, lasso_triton
+g = torch.Generator().manual_seed(0)
+for size in (1, 5, 33):
+    v = torch.nn.functional.normalize(torch.randn(3, size, 40, generator=g), dim=2)
+    matrices = v @ v.mT
+    slack, u = torch.randn(size, 3, generator=g), torch.randn(size, 3, generator=g)
+    limit = 0.3 * torch.rand(size, 3, generator=g)
+    limit[0, 1] = torch.inf  # nothing happens there
+    wanted = lasso.sweep(matrices.permute(1, 2, 0).contiguous(), slack, u, limit)
+    found = lasso_triton.sweep(matrices, slack.T, u.T, limit.T, lasso.SWEEPS)[1].T
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    assert size == 1 or not torch.equal(found, u)
+print("agrees")
+"""
+
+
+@pytest.mark.slow
+def test_the_kernel_line_by_line() -> None:
+    """In Triton's interpreter, which needs no GPU but must be asked for before the kernel is made: another process."""
+    pytest.importorskip("triton")
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", KERNEL]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "agrees", done.stderr[-2000:]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("share", [0.03, 0.2, 0.7])
+def test_the_kernel_on_a_gpu(share: float) -> None:
+    x, v = problem(300, 1024, 64)
+    lam = lambda_for(x, v, share)
+    there = decompose(x.cuda(), v.cuda(), lam)
+    assert module.kernel_failure is None
+    here, found = decompose(x, v, lam), there.dense().cpu()
+    one, two = (objective(x, u, v, lam) for u in (here.dense(), found))
+    assert ((one - two) / one).abs().max() < 2e-4
+    assert there.gap.max() <= 1e-4
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ a vector is done when its objective is provably within `tolerance` of the least 
 `Lasso`.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -197,8 +198,6 @@ def _working_set(index: Tensor, u: Tensor, corr: Tensor, weight: Tensor) -> tupl
 def _descend(products: Tensor, slack: Tensor, u: Tensor, limit: Tensor, tolerance: float) -> Tensor:
     """Solve on working sets: a few sweeps of coordinate descent find the signs, then equations are solved.
 
-    A sweep moves one coordinate of every vector at a time.
-
     Args:
         products: (m, m, B).
         slack: (m, B) ⟨v_j, residual⟩.
@@ -210,17 +209,44 @@ def _descend(products: Tensor, slack: Tensor, u: Tensor, limit: Tensor, toleranc
     slack, u = slack.contiguous(), u.contiguous()
     toward = slack + torch.bmm(matrices, u.T[:, :, None]).squeeze(2).T
     for _ in range(MOST_TURNS):
-        for _ in range(SWEEPS):
-            for j in range(len(u)):
-                free = slack[j] + u[j]
-                new = free - torch.minimum(torch.maximum(free, -limit[j]), limit[j])  # what is left beyond ±λ_j
-                slack.addcmul_(products[j], (new - u[j])[None], value=-1)
-                u[j] = new
+        u = _sweep(products, matrices, slack, u, limit)
         u = _solve_signs(matrices, toward.T, limit.T, u.T).T.contiguous()
         slack = (toward - torch.bmm(matrices, u.T[:, :, None]).squeeze(2).T).contiguous()
         wrong = torch.where(u == 0, slack.abs() - limit, (slack - limit * u.sign()).abs())
         if bool((wrong <= tolerance * limit).all()):
             break
+    return u
+
+
+kernel_failure: str | None = None  # why the kernel is not used though there is a GPU
+
+
+def _sweep(products: Tensor, matrices: Tensor, slack: Tensor, u: Tensor, limit: Tensor) -> Tensor:
+    """Coefficients (m, B) after some sweeps over the coordinates, by the fastest way there is for this device."""
+    global kernel_failure
+    if matrices.is_cuda and kernel_failure is None:
+        try:
+            from conceptlens.decompose import lasso_triton
+
+            if lasso_triton.fits(matrices):
+                return lasso_triton.sweep(matrices, slack.T, u.T, limit.T, SWEEPS)[1].T
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception as error:  # no compiler for this GPU, or one that does not know it: there are many ways
+            kernel_failure = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            warnings.warn(f"The lasso's GPU kernel cannot be used, torch takes over: {kernel_failure}", stacklevel=2)
+    return sweep(products, slack, u, limit)
+
+
+def sweep(products: Tensor, slack: Tensor, u: Tensor, limit: Tensor) -> Tensor:
+    """The same by torch: one coordinate of every vector at a time."""
+    slack, u = slack.clone(), u.clone()
+    for _ in range(SWEEPS):
+        for j in range(len(u)):
+            free = slack[j] + u[j]
+            new = free - torch.minimum(torch.maximum(free, -limit[j]), limit[j])  # what is left beyond ±λ_j
+            slack.addcmul_(products[j], (new - u[j])[None], value=-1)
+            u[j] = new
     return u
 
 
