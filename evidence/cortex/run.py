@@ -23,7 +23,7 @@ from safetensors.torch import save as serialise
 from torch import Tensor
 
 from conceptlens.codebook.bias import measure_bias
-from conceptlens.codebook.bias_study import bias_result, draw, judged_shares
+from conceptlens.codebook.bias_study import bias_result, draw, judged_shares, value_images, value_sets
 from conceptlens.codebook.condition import Condition
 from conceptlens.codebook.extractor_training import ExtractorTraining
 from conceptlens.codebook.generator.generator import SmallGenerator, load_generator
@@ -34,13 +34,13 @@ from conceptlens.codebook.results import (
     first_of_each,
     mask_result,
     pairs_result,
-    sample_sets,
     score_samples,
     search_result,
     tokens_result,
 )
 from conceptlens.codebook.search import SearchSettings
 from conceptlens.codebook.study import Study, new_study, open_study
+from conceptlens.codebook.token_sets import WAYS
 from conceptlens.encoders.weights_file import read_weights
 from conceptlens.files import read_json, write_bytes, write_json
 from pretraining.command import command
@@ -340,16 +340,16 @@ def skew(plan: Plan, attribute: str | None = None) -> None:
             scores = score_samples(study, train, PAPER)
             others = {other: neutral(other) for other in balanced if other != name}
             tables = []
-            for n in (count for count in TOP if count <= scores[0].numel()):
-                sets = sample_sets(study, train, scores, n, 10)
-                codes = len(study.codebook)
-                null = torch.cat(list(others.values())) if others else None
+            codes = len(study.codebook)
+            null = torch.cat(list(others.values())) if others else None
+            for way, n in ((way, n) for way in WAYS for n in TOP if n <= scores[0].numel()):
+                sets = value_sets(value_images(train, scores, n), n, 10, codes, way)
                 found = measure_bias(sets, neutral(name), codes=codes, balanced=null).pairs[0]
                 each = {
                     other: measure_bias(sets, tokens, codes=codes).pairs[0].delta.value
                     for other, tokens in others.items()
                 }
-                row = asdict(found) | {"excess": found.excess, "nulls": each, "n": n}
+                row = asdict(found) | {"excess": found.excess, "nulls": each, "n": n, "sets": way}
                 tables.append(row)
             shares = {who: judged_shares(study, neutral(name), judge) for who, judge in plan.asked(concepts).items()}
             ratio = float(name.split("-")[0])

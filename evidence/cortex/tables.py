@@ -2,17 +2,18 @@
 
     python evidence/cortex/tables.py work/cortex [--out evidence/cortex]
 
-Writes `results.json` (all rows), `tables.md`, and pictures. Tables of what is not there yet are left out.
+Writes `results.json` (all rows: those of the folder, and those that it held before), `tables.md`, and pictures. Tables
+of what is not there yet are left out.
 """
 
 import argparse
 import io
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from conceptlens.codebook.bias import holm
 from conceptlens.files import read_json, write_bytes, write_json, write_text
 from pretraining.command import command
 
@@ -135,32 +136,56 @@ def pairs(rows: Rows) -> str:
     return markdown(("region", "extractor", "judge", "way", "Acc, %", "P orig", "P targ", "ΔP orig", "ΔP targ"), lines)
 
 
+def sets_of(table: dict[str, Any]) -> tuple[str, int]:
+    """How a table's token sets were chosen, and the top n; by frequency where nothing is said."""
+    return table.get("sets", "frequency"), table["n"]
+
+
+def corrected(row: dict[str, Any]) -> dict[tuple[str, int], float]:
+    """p-values of a twin's tables, corrected for the several n of one way to choose sets."""
+    found: dict[tuple[str, int], float] = {}
+    for way in dict.fromkeys(sets_of(table)[0] for table in row["tables"]):
+        told = [table for table in row["tables"] if sets_of(table)[0] == way]
+        found |= dict(zip(map(sets_of, told), holm([table["p_balanced"] for table in told]), strict=True))
+    return found
+
+
 def skew(rows: Rows) -> str:
-    lines, balanced = [], dict.fromkeys((5, 10, 20), 0.0)
+    lines = []
+    balanced: dict[tuple[str, int], float] = {}
     twins = sorted((row for name, row in rows.items() if name.startswith("skew-")), key=lambda row: row["ratio"])
     for row in twins:
         for table in row["tables"]:
             if row["ratio"] == 1:
-                balanced[table["n"]] = max(balanced[table["n"]], abs(table["excess"]))
+                balanced[sets_of(table)] = max(balanced.get(sets_of(table), 0.0), abs(table["excess"]))
     for row in twins:
         shares = [each[row["concepts"][0]] for each in row["shares"].values()]
         for table in row["tables"]:
-            beyond = row["ratio"] != 1 and abs(table["excess"]) > balanced[table["n"]]
-            p = table["p_balanced"]
+            beyond = row["ratio"] != 1 and abs(table["excess"]) > balanced[sets_of(table)]
+            p = corrected(row)[sets_of(table)]
             lines.append(
                 (
                     row["twin"],
                     percent(row["ratio"] / (1 + row["ratio"])),
                     " / ".join(percent(share) for share in shares),
-                    table["n"],
+                    "{1}, by {0}".format(*sets_of(table)),
                     f"{table['delta']['value']:+.3f}",
                     f"{table['null']['value']:+.3f}" if table["null"] else "–",
                     f"{table['excess']:+.3f}",
-                    "–" if p is None else f"{p:.2g}",
+                    f"{p:.2g}",
                     "–" if row["ratio"] == 1 else "yes" if beyond else "no",
                 )
             )
-    head = ("twin", "share drawn, %", "share by judges, %", "top", "δ", "δ of balanced twins", "excess", "p, sampling")
+    head = (
+        "twin",
+        "share drawn, %",
+        "share by judges, %",
+        "top",
+        "δ",
+        "δ of balanced twins",
+        "excess",
+        "p, Holm over top",
+    )
     return markdown((*head, "beyond every balanced twin"), lines)
 
 
@@ -205,25 +230,85 @@ def curves(rows: Rows) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    told = {
-        network: rows[f"masking-{network}"]["black"]["curves"] for network in NETWORKS if f"masking-{network}" in rows
-    }
-    judges = list(dict.fromkeys(curve["judge"] for found in told.values() for curve in found))
-    figure = Figure(figsize=(3.4 * len(judges), 3.2), dpi=110, layout="constrained")
+    told = {network: rows[f"masking-{network}"] for network in NETWORKS if f"masking-{network}" in rows}
+    fills = [fill for fill in ("black", "blur") if any(fill in row for row in told.values())]
+    every = [curve for row in told.values() for fill in fills if fill in row for curve in row[fill]["curves"]]
+    judges = list(dict.fromkeys(curve["judge"] for curve in every))
+    figure = Figure(figsize=(3.0 * len(judges), 2.6 * len(fills)), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, judge in zip(figure.subplots(1, len(judges), squeeze=False, sharey=True)[0], judges, strict=True):
-        for place, (network, found) in enumerate(told.items()):
-            for curve in found:
-                if curve["judge"] == judge and (curve["order"] != "random" or place == 0):
-                    random = curve["order"] == "random"
-                    name, colour = ("random", "grey") if random else (network, COLOURS[place])
-                    axes.plot(curve["counts"], curve["deletion"], "--" if random else "-", color=colour, label=name)
-        axes.set_title(judge, fontsize=9)
+    grid = figure.subplots(len(fills), len(judges), squeeze=False, sharex=True, sharey=True)
+    for line, fill in zip(grid, fills, strict=True):
+        line[0].set_ylabel(f"probability, {fill}")
+        for axes, judge in zip(line, judges, strict=True):
+            for network, row in told.items():
+                for curve in row.get(fill, {}).get("curves", ()):
+                    if curve["judge"] == judge and (curve["order"] != "random" or network == next(iter(told))):
+                        random = curve["order"] == "random"
+                        name, colour = ("random", "grey") if random else (network, COLOURS[NETWORKS.index(network)])
+                        axes.plot(curve["counts"], curve["deletion"], "--" if random else "-", color=colour, label=name)
+            axes.set_title(judge, fontsize=9)
+            axes.legend(fontsize=7)
+    for axes in grid[-1]:
         axes.set_xlabel("tokens hidden")
+    return drawn(figure)
+
+
+def skew_figure(rows: Rows) -> bytes:
+    """What was drawn in training against what judges see in neutral samples, and against δ less its null."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    twins = sorted((row for name, row in rows.items() if name.startswith("skew-")), key=lambda row: row["ratio"])
+    drawn_share = [row["ratio"] / (1 + row["ratio"]) for row in twins]
+    figure = Figure(figsize=(9.0, 3.4), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    for judge, colour in zip(twins[0]["shares"], COLOURS, strict=False):
+        seen = [row["shares"][judge][row["concepts"][0]] for row in twins]
+        left.plot(drawn_share, seen, "o", color=colour, label=judge, markersize=4)
+    left.set_ylabel("share in neutral samples, by judges")
+    for way, marker in (("frequency", "o"), ("lift", "^")):
+        for n, colour in zip((5, 10, 20), COLOURS, strict=False):
+            seen = [
+                (share, table["excess"])
+                for share, row in zip(drawn_share, twins, strict=True)
+                for table in row["tables"]
+                if sets_of(table) == (way, n)
+            ]
+            if seen:
+                right.plot(*zip(*seen, strict=True), marker, color=colour, label=f"top {n}, by {way}", markersize=4)
+    right.axhline(0, color="grey", linewidth=0.8)
+    right.set_ylabel("δ less that of balanced twins")
+    for axes in (left, right):
+        axes.set_xlabel(f"share of {twins[0]['concepts'][0]!r} in training")
         axes.legend(fontsize=7)
+    return drawn(figure)
+
+
+def drawn(figure: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()
+
+
+def unfinished(work: Path) -> Rows:
+    """Maskings of which one fill is there and the other is not yet, so that there is no row of theirs."""
+    found: Rows = {}
+    for network in NETWORKS:
+        parts = {fill: work / "results" / f"masking-{network}" / fill / "masking.json" for fill in ("black", "blur")}
+        there = {fill: read_json(path) for fill, path in parts.items() if path.exists()}
+        if there and not (work / "rows" / f"masking-{network}.json").exists():
+            found[f"masking-{network}"] = there
+    return found
+
+
+def smaller(source: Path, to: Path) -> None:
+    """A sheet of photographs as WebP: a tenth of the bytes, and the eye sees no difference."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.open(source).convert("RGB").save(buffer, "WEBP", quality=88, method=6)
+    write_bytes(to, buffer.getvalue())
 
 
 TABLES: tuple[tuple[str, str, Callable[[Rows], str]], ...] = (
@@ -237,13 +322,28 @@ TABLES: tuple[tuple[str, str, Callable[[Rows], str]], ...] = (
 )
 
 
+PICTURES = {
+    "pictures/generator.png": "generator.webp",
+    "results/masking-CE/tokens.png": "tokens.webp",
+    "results/search/search.png": "search.webp",
+    **{f"results/edit-{place}/edit.png": f"edit-{place}.webp" for place in range(5)},
+    **{
+        f"results/bias-{name}/bias.png": f"bias-{name}.webp"
+        for name in ("cell-size", "cytoplasm-texture", "granularity")
+    },
+}
+
+
 @command
 def main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path, help="the folder of run.py")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     options = parser.parse_args(arguments)
-    found: Rows = {path.stem: read_json(path) for path in sorted((options.work / "rows").glob("*.json"))}
+    before = options.out / "results.json"
+    found: Rows = read_json(before)["rows"] if before.exists() else {}
+    made = {path.stem: read_json(path) for path in sorted((options.work / "rows").glob("*.json"))}
+    found = dict(sorted((found | unfinished(options.work) | made).items()))
     parts = []
     if found:
         write_json(options.out / "results.json", {"rows": found})
@@ -253,12 +353,15 @@ def main(arguments: Sequence[str] | None) -> None:
     if any(name.startswith("masking-") for name in found):
         write_bytes(options.out / "figure-4.png", curves(found))
         parts.append("## Figure 4\n\n![probability against hidden tokens](figure-4.png)")
+    if any(name.startswith("skew-") for name in found):
+        write_bytes(options.out / "skew.png", skew_figure(found))
+        parts.append("## Biases of known size, drawn\n\n![shares and δ against the skew](skew.png)")
     told = options.out / "bridge.json"
     if told.exists():
         parts.append(f"## Prototypes of an IVQ-CBM, explained twice\n\n{bridge(read_json(told))}")
-    for source, name in (("pictures/generator.png", "generator.png"), ("results/edit-0/edit.png", "edit.png")):
+    for source, name in PICTURES.items():
         if (options.work / source).exists():
-            shutil.copy(options.work / source, options.out / name)
+            smaller(options.work / source, options.out / name)
     write_text(options.out / "tables.md", "\n\n".join(["# CORTEX: all tables", *parts]) + "\n")
     print(f"{len(parts)} parts written to {options.out / 'tables.md'}")
 

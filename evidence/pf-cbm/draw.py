@@ -1,4 +1,4 @@
-"""The figures: pointing by condition and by share of annotated images, Gaussians before and after, maps of drawn parts."""
+"""The figures: pointing by condition and by annotated share, the Gaussians before and after, maps of drawn parts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +42,6 @@ def sweep(results: "Results", path: Path) -> None:
             axes.errorbar(x, y, yerr=low, marker="o", markersize=4, capsize=3, color="#2a6f97", label="Gaussian prior")
             shown = len(x) > 1
         axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
         axes.set_xlabel("annotated training images, %")
         axes.set_ylabel(words)
     for condition, colour in (("no_bbox_pca", "#bc4749"), ("no_bbox_no_kp", "#6a994e")):
@@ -57,7 +56,8 @@ def sweep(results: "Results", path: Path) -> None:
             words = "blind: peak at the mean point" if name == "blind" else "blind: the middle"
             near.axhline(found["pairs"]["pointing_patch"], color="#555", linestyle=line, label=words)
     if shown:
-        near.set_ylim(top=0.5)
+        near.set_ylim(0, 0.5)
+        right.set_ylim(0, 0.35)
         near.legend(fontsize=7, loc="center right", bbox_to_anchor=(1, 0.62))
         figure.savefig(path, metadata={"Date": None})
 

@@ -88,7 +88,9 @@ def around() -> None:
     made, axes = figure(11, 4.4, 2)
     for place, (file, title) in enumerate((("blood.json", "built-in blood cells"), ("shapes.json", "shapes"))):
         found = by_label(file)
-        for colour, (label, name) in zip(COLOURS, {**JOINT, "ivq-cbm": "ivq-cbm", "cem": "cem"}.items(), strict=False):
+        for colour, (label, name) in zip(
+            COLOURS, {**JOINT, "ivq-cbm": "ivq-cbm", "cem": "cem", "pcbm": "pcbm"}.items(), strict=False
+        ):
             if label not in found:
                 continue
             curves = [row["interventions"] for row in found[label]]

@@ -37,7 +37,7 @@ def sets(work: Path) -> dict[str, dict[str, Any]]:
         },
     }
     return {
-        "shapes": {"recipe": SHAPES, "judged": None, "images": 60},
+        "shapes": {"recipe": SHAPES, "judged": None, "images": 40},
         "ham": {
             "recipe": {
                 **base,
@@ -45,7 +45,7 @@ def sets(work: Path) -> dict[str, dict[str, Any]]:
                 "concepts": "dermoscopy",
             },
             "judged": None,
-            "images": 60,
+            "images": 24,
         },
         "idrid": {
             "recipe": {
@@ -58,7 +58,7 @@ def sets(work: Path) -> dict[str, dict[str, Any]]:
                 "images": str(work / "idrid"),
                 "regions": regions["lesions"],
             },
-            "images": 81,
+            "images": 24,
         },
         "cub": {
             "recipe": {
@@ -67,7 +67,7 @@ def sets(work: Path) -> dict[str, dict[str, Any]]:
                 "concepts": "cub-112",
             },
             "judged": None,
-            "images": 40,
+            "images": 24,
         },
     }
 
@@ -117,14 +117,14 @@ def measure(path: Path, judged: dict[str, Any] | None, images: int, faithful: in
     }
 
 
-def run(name: str, work: Path, seeds: int, seconds: float, *, faithful: int = 16) -> None:
+def run(name: str, work: Path, seeds: int, seconds: float, *, faithful: int = 8) -> None:
     """Train what is missing on one data set and judge its maps."""
     one, until = sets(work)[name], time.monotonic() + seconds
     results = Results("maps.json", seconds)
     for seed in range(seeds):
         wanted = {f"{name} {method} {seed}": method for method in METHODS}
         for row in results.missing(wanted):
-            out = work / name / f"{wanted[row].replace(' ', '-')}-s{seed}"
+            out = work / "maps" / name / f"{wanted[row].replace(' ', '-')}-s{seed}"
             store = {"encoder": {"store": str(work / f"tokens-{name}")}, "seed": seed}
             train(merge(merge(one["recipe"], FROZEN[wanted[row]]), store), out)
             if time.monotonic() > until + 60:
@@ -132,7 +132,7 @@ def run(name: str, work: Path, seeds: int, seconds: float, *, faithful: int = 16
             results.put(row, measure(out, one["judged"], one["images"], faithful))
 
 
-def tuned(folder: Path, seconds: float, *, faithful: int = 24) -> None:
+def tuned(folder: Path, seconds: float, *, faithful: int = 8) -> None:
     """Maps of the runs whose last block learnt."""
     found = {path.parent.name: path.parent for path in sorted(folder.glob("*/run.json"))}
     results = Results("regularisers.json", seconds)
@@ -141,6 +141,6 @@ def tuned(folder: Path, seconds: float, *, faithful: int = 24) -> None:
             name,
             {
                 "regulariser": RunFolder.open(found[name]).info["regulariser"],
-                **measure(found[name], None, 90, faithful),
+                **measure(found[name], None, 40, faithful),
             },
         )

@@ -39,7 +39,7 @@ SHAPES: dict[str, Any] = {
     "encoder": {"name": "builtin/vit", "image_size": 96, "train": "none"},
     "regulariser": {"name": "none"},
     "training": {"epochs": 10, "batch_size": 32, "learning_rate": 2e-3, "warmup": 0.5, "rank_every": 0, "threads": 1},
-    "metrics": {"bootstrap": 0},
+    "metrics": {"bootstrap": 300},  # which the intervals of maps are made with too
 }
 INVISIBLE = 6
 TUNED_SHAPES = merge(SHAPES, {"data": {"shapes": {"n": 500, "invisible": INVISIBLE}}})

@@ -48,7 +48,14 @@ def own_world(world: World, tmp_path: Path) -> World:
 
 
 @pytest.fixture(scope="session")
-def measured(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def blind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a method without concepts, for reading only."""
+    settings = {"method": {"name": "black-box"}, "regulariser": {"name": "none"}, "training__epochs": 1}
+    return cl.train(tiny(tmp_path_factory.mktemp("blind") / "blind", **settings), quiet=True).path
+
+
+@pytest.fixture(scope="session")
+def measured(world: World, blind: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs for reading only: one of which all of trust was measured, one of which nothing was, one without concepts."""
     from conceptlens.audit.run import audit_run
     from conceptlens.evaluation.faithfulness import faithfulness_run
@@ -58,8 +65,7 @@ def measured(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("measured") / "runs"
     run = Path(shutil.copytree(world.slots, root / "measured"))
     shutil.copytree(world.slots, root / "bare")
-    recipe = tiny(root / "blind", training__epochs=1, method={"name": "black-box"}, regulariser={"name": "none"})
-    cl.train(recipe, quiet=True)
+    shutil.copytree(blind, root / "blind")
     intervene_run(run, resamples=20)
     leakage_run(run, resamples=20, twins=0)
     localise_run(run, n=8)

@@ -40,6 +40,10 @@ STATES = (  # what else a view can look like
     "concepts?run=blind",
     "image?run=nowhere",
     "study?run=open",
+    "graph?run=graph&node=layer2/1&table=edges",
+    "studio?run=codes--shapes&mode=mask&pin=5",
+    "studio?run=codes--sizes&mode=region&region=0:2,0:2",
+    "methods?method=cem",
 )
 LOOKS = {
     "desk light": (1280, "light"),

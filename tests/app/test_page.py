@@ -12,11 +12,9 @@ from urllib.parse import quote
 
 import pytest
 
-import conceptlens as cl
 from conceptlens import api
 from tests.app.browser import CHROMIUM, Open, saved, serve, until, visits
 from tests.app.conftest import World
-from tests.training.tiny import tiny
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
@@ -67,15 +65,13 @@ CHANGED = "([place, old]) => document.querySelector(place).getAttribute('aria-la
 
 
 @pytest.fixture(scope="module")
-def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(world: World, blind: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished run, its copy, one without slots or codebook, one without concepts, a broken one."""
     folder = tmp_path_factory.mktemp("runs")
     for name in ("first", "second"):
         shutil.copytree(world.slots, folder / name)
-    plain = {"method": {"name": "ivq-cbm", "aggregate": "cls"}, "regulariser": {"name": "none"}}
-    cl.train(tiny(folder / "plain", training__epochs=1, **plain), quiet=True)
-    blind = {"method": {"name": "black-box"}, "regulariser": {"name": "none"}}
-    cl.train(tiny(folder / "blind", training__epochs=1, **blind), quiet=True)
+    shutil.copytree(world.whole, folder / "plain")
+    shutil.copytree(blind, folder / "blind")
     (folder / "broken").mkdir()
     (folder / "broken" / "run.json").write_text("{", encoding="utf-8")
     return folder

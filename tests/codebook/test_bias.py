@@ -8,9 +8,10 @@ import torch
 from scipy.stats import mannwhitneyu
 
 from conceptlens.codebook.bias import holm, measure_bias, set_counts
+from conceptlens.codebook.bias_study import value_sets
 from conceptlens.codebook.cliff import cliffs_delta, delta_with_interval, effect_words
 from conceptlens.codebook.condition import Condition
-from conceptlens.codebook.token_sets import TokenSet
+from conceptlens.codebook.token_sets import TokenSet, rival_sets
 from conceptlens.errors import UserError
 from tests.codebook.tiny import CODES, TinyVQ
 
@@ -129,6 +130,40 @@ def test_permuted_values_are_a_null_for_sets_that_know_nothing() -> None:
     assert found.pairs[0].p_permuted == pytest.approx(1 / 51)
     low, high = found.pairs[0].permuted
     assert not low <= found.pairs[0].delta.value <= high
+
+
+def test_sets_by_lift_leave_out_what_is_everywhere() -> None:
+    """Token 0 is the most frequent of both; lift keeps what one has more of than the other."""
+    big, small = torch.tensor([[0, 0, 1], [0, 2, 1]]), torch.tensor([[0, 0, 0], [0, 3, 3]])
+    by_frequency = [ids.tolist() for ids, _ in rival_sets([big, small], 4, 1)]
+    assert by_frequency == [[0], [0]]
+    # shares of 0 to 3: (3, 2, 1, 0) / 6 and (4, 0, 0, 2) / 6; what is not above zero is not kept
+    by_lift = rival_sets([big, small], 4, 3, "lift")
+    assert [(ids.tolist(), counts.tolist()) for ids, counts in by_lift] == [([1, 2], [2, 1]), ([3, 0], [2, 4])]
+    with pytest.raises(UserError, match="Did you mean 'lift'"):
+        rival_sets([big, small], 4, 1, "lft")
+    with pytest.raises(UserError, match="at least two"):
+        rival_sets([big], 4, 1, "lift")
+
+
+def test_sets_by_lift_see_a_skew_that_frequent_ones_cannot() -> None:
+    """Most of every image is ground, and most important tokens of both values are: their counts know no skew."""
+
+    def images(share: float, n: int, seed: int) -> torch.Tensor:
+        big = torch.rand(n, 1, generator=torch.Generator().manual_seed(seed)) < share
+        own = torch.where(big, 6, 7).expand(n, 4)
+        return torch.cat([own, torch.full((n, 12), 8)], 1).view(n, 4, 4)
+
+    important = {"big": torch.tensor([[6, 8, 8, 8]] * 30), "small": torch.tensor([[7, 8, 8, 8]] * 30)}
+    found = {
+        way: measure_bias(
+            value_sets(important, 4, 1, CODES, way), images(0.9, 200, 0), codes=CODES, balanced=images(0.5, 200, 1)
+        ).pairs[0]
+        for way in ("frequency", "lift")
+    }
+    assert not found["frequency"].found
+    assert found["lift"].found
+    assert found["lift"].excess > 0.474
 
 
 def test_several_values_are_corrected() -> None:

@@ -83,8 +83,8 @@ def images(**changes: Any) -> TrainingImages:
     return replace(plain, **changes)
 
 
-def model(**options: Any) -> PFCBM:
-    torch.manual_seed(0)
+def model(seed: int = 0, **options: Any) -> PFCBM:
+    torch.manual_seed(seed)
     return PFCBM(setup(), **{"inner": 32, "hidden": 16, "sigma": 2.0, **options})
 
 

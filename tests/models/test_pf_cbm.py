@@ -145,16 +145,23 @@ def test_losses_by_place() -> None:
 
 
 def test_without_the_prior_the_queries_collapse_and_with_it_they_do_not() -> None:
-    """With labels that follow from the class, as CUB's are used: any place then tells a concept as well as its own."""
-    found = {}
-    for prior in (False, True):
-        made = model(prior=prior)
-        places = made.find_places(images())
-        train(made, places, steps=40, by_class=True)
-        found[prior] = (spread(made), pointing(made))
-    assert found[False][0] < 1.6
-    assert found[True][0] > 2.0
-    assert found[True][1] > found[False][1] + 0.05
+    """With labels that follow from the class, as CUB's are used: any place then tells a concept as well as its own.
+
+    Three seeds: where queries that have collapsed come to lie is a matter of luck, and may be near some part.
+    """
+    gains = []
+    for seed in range(3):
+        found = {}
+        for prior in (False, True):
+            made = model(seed, prior=prior)
+            places = made.find_places(images())
+            train(made, places, steps=40, by_class=True)
+            found[prior] = (spread(made), pointing(made))
+        assert found[False][0] < 1.6
+        assert found[True][0] > 2.0
+        gains.append(found[True][1] - found[False][1])
+    assert min(gains) > 0
+    assert np.mean(gains) > 0.05
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from conceptlens.codebook.cliff import Delta, delta_with_interval, effect_words
 from conceptlens.codebook.contract import check_tokens
-from conceptlens.codebook.token_sets import TokenSet, members, most_frequent
+from conceptlens.codebook.token_sets import TokenSet, members, rival_sets
 from conceptlens.errors import UserError
 
 LEVEL = 0.05
@@ -103,6 +103,7 @@ def measure_bias(
     training: Mapping[str, Tensor] | None = None,
     k: int = 10,
     permutations: int = 200,
+    way: str = "frequency",
     seed: int = 0,
 ) -> Bias:
     """Whose tokens are the more frequent in neutral samples, for every two values.
@@ -115,6 +116,7 @@ def measure_bias(
         training: T*_image of the training samples of each value, (n_v, n) each: permuted, they give the other null.
         k: Tokens of a permuted set, as in `concept_set`.
         permutations: How many.
+        way: How permuted sets are chosen, as the sets were: see `rival_sets`.
         seed: Of the permutations.
     """
     if len(sets) < 2:
@@ -135,7 +137,7 @@ def measure_bias(
     p_permuted: list[float | None] = [None] * len(pairs)
     ranges: list[tuple[float, float] | None] = [None] * len(pairs)
     if training is not None:
-        null = _permuted(sets, neutral, training, pairs, codes, k, permutations, seed)  # (R, pairs)
+        null = _permuted(sets, neutral, training, pairs, codes, k, permutations, way, seed)  # (R, pairs)
         observed = np.abs([delta.value for delta in deltas])
         p_permuted = list(holm(((np.abs(null) >= observed).sum(0) + 1) / (permutations + 1)))
         if permutations:
@@ -179,6 +181,7 @@ def _permuted(
     codes: int,
     k: int,
     permutations: int,
+    way: str,
     seed: int,
 ) -> npt.NDArray[np.float64]:
     """δ of each pair with the training samples' values shuffled, (R, pairs)."""
@@ -190,7 +193,8 @@ def _permuted(
     found = np.empty((permutations, len(pairs)))
     for turn in range(permutations):
         parts = torch.split(images[torch.randperm(len(images), generator=generator)], sizes)
-        counted = [set_counts(neutral, most_frequent(part, codes, k)[0].tolist(), codes) for part in parts]
+        chosen = rival_sets(parts, codes, k, way)
+        counted = [set_counts(neutral, ids.tolist(), codes) for ids, _ in chosen]
         found[turn] = [delta_with_interval(counted[a], counted[b], paired=True).value for a, b in pairs]
     return found
 

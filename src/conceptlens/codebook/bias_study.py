@@ -1,6 +1,6 @@
 """`conceptlens codebook bias`: from a study to tables, a sheet, and what judges see (CORTEX paper, section 5.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ from conceptlens.codebook.judges import Judges, open_judges
 from conceptlens.codebook.masking import Judge
 from conceptlens.codebook.models import open_model
 from conceptlens.codebook.pictures import sheet
-from conceptlens.codebook.results import Result, first_of_each, sample_sets, score_samples, write_result
-from conceptlens.codebook.samples import draw_seed
+from conceptlens.codebook.results import Result, first_of_each, score_samples, write_result
+from conceptlens.codebook.samples import Samples, draw_seed
 from conceptlens.codebook.study import Note, Study
-from conceptlens.codebook.token_sets import image_sets
+from conceptlens.codebook.token_sets import TokenSet, image_sets, rival_sets
 from conceptlens.errors import UserError
 
 
@@ -28,6 +28,7 @@ def bias_result(
     *,
     n: Sequence[int] = (5, 10, 20),
     k: int = 10,
+    sets: str = "frequency",
     neutral: int = 2000,
     condition: str = "neutral",
     twin: str | None = None,
@@ -44,6 +45,7 @@ def bias_result(
         study: Its concepts are values of one attribute, such as `cell size=big` and `cell size=small`.
         n: Tokens taken of each image, one table each.
         k: Tokens of a set.
+        sets: How they are chosen: by `frequency` (the paper) or by `lift`, see `token_sets`.
         neutral: How many neutral samples.
         condition: What they are asked for instead.
         twin: A model without the bias, with the same codebook; by default the balanced samples are the study's own,
@@ -80,22 +82,26 @@ def bias_result(
         null = f"{fewest} samples of each concept, asked for by name"
     found: dict[int, Bias] = {}
     for count in n:
-        sets = sample_sets(study, train, scores, count, k)
-        images = {
-            name: image_sets(train.tokens[mine].long(), scores[mine], count)
-            for place, name in enumerate(train.concepts)
-            for mine in [train.labels == place]
-        }
+        images = value_images(train, scores, count)
         found[count] = measure_bias(
-            sets, samples, codes=codes, balanced=balanced, training=images, k=k, permutations=permutations, seed=seed
+            value_sets(images, count, k, codes, sets),
+            samples,
+            codes=codes,
+            balanced=balanced,
+            training=images,
+            k=k,
+            permutations=permutations,
+            way=sets,
+            seed=seed,
         )
-    words = [f"{neutral} samples for {asked.text()!r}; no bias looks like: {null}"]
+    words = [f"{neutral} samples for {asked.text()!r}; token sets by {sets}; no bias looks like: {null}"]
     words += [f"top {count}: {line}" for count, bias in found.items() for line in bias.text().splitlines()]
     data: dict[str, Any] = {
         "condition": asked.text(),
         "neutral": neutral,
         "null": null,
         "k": k,
+        "sets": sets,
         "tables": [{"n": count, **_bias_json(bias)} for count, bias in found.items()],
     }
     for path, judge in open_judges(judges, study.extractor.card.concepts).items():
@@ -108,6 +114,24 @@ def bias_result(
         rows += [(name, study.decode(train.of(place, 8))) for place, name in enumerate(train.concepts)]
         pictures[""] = sheet(rows)
     return write_result(folder, "bias", "\n".join(words), data, pictures)
+
+
+def value_images(train: Samples, scores: Tensor, n: int) -> dict[str, Tensor]:
+    """T*_image of the samples of each concept, (B_c, n), by name."""
+    return {
+        name: image_sets(train.tokens[mine].long(), scores[mine], n)
+        for place, name in enumerate(train.concepts)
+        for mine in [train.labels == place]
+    }
+
+
+def value_sets(images: Mapping[str, Tensor], n: int, k: int, codes: int, way: str) -> list[TokenSet]:
+    """T*_concept of each concept, chosen among its rivals as `rival_sets` says."""
+    chosen = rival_sets(list(images.values()), codes, k, way)
+    return [
+        TokenSet(name, tuple(ids.tolist()), tuple(counts.tolist()), len(images[name]), n)
+        for name, (ids, counts) in zip(images, chosen, strict=True)
+    ]
 
 
 def judged_shares(study: Study, tokens: Tensor, judge: Judge) -> dict[str, float]:

@@ -234,6 +234,7 @@ def _bias_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="a study whose concepts are values of one attribute")
     parser.add_argument("--n", default="5,10,20", help="tokens taken of each image, by commas")
     parser.add_argument("--k", type=int, default=10, help="tokens of each set")
+    parser.add_argument("--sets", default="frequency", help="how they are chosen: frequency (paper) or lift")
     parser.add_argument("--neutral", type=int, default=2000, help="samples for which no value is asked")
     parser.add_argument("--condition", default="neutral", help="what they are asked for instead")
     parser.add_argument("--twin", help="a model without the bias, with the same codebook")
@@ -251,6 +252,7 @@ def _bias(args: argparse.Namespace, _: Words) -> int:
         open_study(args.study),
         n=_numbers(args.n, "--n"),
         k=args.k,
+        sets=args.sets,
         neutral=args.neutral,
         condition=args.condition,
         twin=args.twin,
@@ -333,7 +335,7 @@ def _pairs(args: argparse.Namespace, _: Words) -> int:
 def _demo_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default="runs/codebook-demo", help="folder for the studies")
     parser.add_argument("--model", help="another model than the built-in generator")
-    parser.add_argument("--per-concept", type=int, default=120, help="samples of each concept")
+    parser.add_argument("--per-concept", type=int, default=60, help="samples of each concept")
     parser.add_argument("--attribute", help="whose values are compared; the model's first if not given")
     parser.add_argument("--again", action="store_true", help="start anew even if the demo is there")
     parser.add_argument("--quiet", action="store_true", help="show no progress")

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from torch import Tensor
+
 from conceptlens.codebook.bias_study import bias_result, draw
 from conceptlens.codebook.condition import Condition
 from conceptlens.codebook.contract import VQModel
@@ -16,6 +18,7 @@ from conceptlens.errors import UserError, unknown_name
 from conceptlens.files import write_bytes, write_json
 
 SMALL: Mapping[str, int | float | str] = {"filters": 64, "hidden": 256}
+SHOWN = 6  # samples in a row
 SEARCH = SearchSettings(steps=150, temperature=1.0, last_temperature=0.3, keep="best")
 
 
@@ -25,21 +28,25 @@ def sample_sheet(
     """Samples of conditions as a picture, and their tokens as JSON beside it."""
     if out.suffix.lower() != ".png":
         raise UserError(f"--out {out}: expected a file that ends in .png.")
-    rows, data = [], []
-    for condition in conditions:
-        tokens = draw(model, condition, n, seed=seed, note=note)
-        rows.append((condition.text(), model.decode(tokens.to(model.codebook.device)).cpu()))
-        data.append({"condition": condition.text(), "tokens": tokens.tolist()})
+    drawn = {each.text(): draw(model, each, n, seed=seed, note=note) for each in conditions}
+    return write_sheet(model, drawn, out, seed=seed)
+
+
+def write_sheet(model: VQModel, drawn: Mapping[str, Tensor], out: Path, *, seed: int = 0) -> str:
+    """Token grids (n, h, w) by what was asked for: painted in rows, and as JSON."""
+    rows = [(name, model.decode(tokens.to(model.codebook.device)).cpu()) for name, tokens in drawn.items()]
+    data = [{"condition": name, "tokens": tokens.tolist()} for name, tokens in drawn.items()]
     write_bytes(out, sheet(rows))
     write_json(out.with_suffix(".json"), {"model": model.name, "seed": seed, "samples": data})
-    return f"{n} samples of {len(conditions)} conditions written to {out}, their tokens to {out.with_suffix('.json')}"
+    n = max(len(tokens) for tokens in drawn.values())
+    return f"{n} samples of {len(drawn)} conditions written to {out}, their tokens to {out.with_suffix('.json')}"
 
 
 def demo(
     out: str | Path = "runs/codebook-demo",
     *,
     model_name: str = BUILTIN,
-    per_concept: int = 120,
+    per_concept: int = 60,
     attribute: str | None = None,
     again: bool = False,
     note: Note = lambda text: None,
@@ -61,7 +68,6 @@ def demo(
     chosen = attribute or next(iter(model.attributes))
     if chosen not in model.attributes:
         raise unknown_name("attribute", chosen, model.attributes)
-    words = [sample_sheet(model, [Condition(), *map(Condition, model.classes)], 6, folder / "samples.png", note=note)]
     training = ExtractorTraining(epochs=12, batch=64, step_epochs=8)
     values = [f"{chosen}={value}" for value in model.attributes[chosen]]
     for name, concepts in (("classes", list(model.classes)), ("values", values)):
@@ -75,10 +81,16 @@ def demo(
                 training=training,
                 overwrite=(place / "run.json").exists(),
                 options=SMALL,
+                chunk=10,  # so that something is said every few seconds
                 note=note,
             )
     study = open_study(folder / "classes")
-    words.append(f"extractor of classes: {study.extractor.card.accuracy}")
+    train = study.samples["train"]
+    drawn = {"neutral": draw(model, Condition(), SHOWN, seed=0)}
+    drawn |= {name: train.of(place, SHOWN) for place, name in enumerate(train.concepts)}
+    words = [write_sheet(model, drawn, folder / "samples.png")]
+    found = ", ".join(f"{name} {value:.3f}" for name, value in study.extractor.card.accuracy.items())
+    words.append(f"extractor of classes: {found}")
     cells = study.model.grid[0] * study.model.grid[1]
     words.append(tokens_result(study, n=min(20, cells), k=20, limit=40, show=2).text())
     words.append(search_result(study, model.classes[0], images=2, settings=SEARCH).text())
@@ -86,6 +98,6 @@ def demo(
     side = f"{max(1, study.model.grid[0] // 2)}x{max(1, study.model.grid[1] // 2)}"
     words.append(edit_result(study, other, f"centre {side}", sample=0, settings=SEARCH).text())
     study = open_study(folder / "values")
-    found = bias_result(study, n=(10,), neutral=2 * per_concept, limit=60, permutations=50, note=note)
-    words.append(found.text())
+    bias = bias_result(study, n=(10,), neutral=2 * per_concept, limit=60, permutations=50, note=note)
+    words.append(bias.text())
     return "\n".join(words)

@@ -1,12 +1,19 @@
-"""Eq. 5 of the CORTEX paper: the tokens that explain an image (top n) and a concept (top k by frequency)."""
+"""Eq. 5 of the CORTEX paper: the tokens that explain an image (top n) and a concept (top k by frequency).
 
+A token that is in every image can be among the most frequent of several concepts. `lift`, which is not in the paper,
+takes what is more frequent among the important tokens of a concept than among those of the others.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from conceptlens.codebook.contract import check_tokens
-from conceptlens.errors import UserError
+from conceptlens.errors import UserError, unknown_name
+
+WAYS = ("frequency", "lift")
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,33 @@ def most_frequent(ids: Tensor, codes: int, k: int) -> tuple[Tensor, Tensor]:
     order = counts.argsort(descending=True, stable=True)[:k]
     order = order[counts[order] > 0]
     return order, counts[order]
+
+
+def rival_sets(images: Sequence[Tensor], codes: int, k: int, way: str = "frequency") -> list[tuple[Tensor, Tensor]]:
+    """Ids and counts of the tokens of several concepts, most telling first.
+
+    Args:
+        images: T*_image of each concept, (B_c, n).
+        codes: K.
+        k: Tokens kept of each, fewer where no more are above zero.
+        way: `frequency` (the paper): how often a token is important to a concept. `lift`: its share of the concept's
+            important tokens less the mean of its shares of the other concepts'.
+    """
+    if way not in WAYS:
+        raise unknown_name("way to choose tokens", way, WAYS)
+    if way == "frequency":
+        return [most_frequent(ids, codes, k) for ids in images]
+    if len(images) < 2:
+        raise UserError("Lift compares concepts: at least two are needed.")
+    counts = torch.stack([torch.bincount(ids.flatten().long(), minlength=codes) for ids in images])
+    shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
+    lift = shares - (shares.sum(0) - shares) / (len(images) - 1)
+    found = []
+    for own, more in zip(counts, lift, strict=True):
+        order = more.argsort(descending=True, stable=True)[:k]
+        order = order[more[order] > 0]
+        found.append((order, own[order]))
+    return found
 
 
 def concept_set(tokens: Tensor, scores: Tensor, concept: str, *, codes: int, n: int = 20, k: int = 100) -> TokenSet:

@@ -59,7 +59,7 @@ class PFCBM(ConceptModel):
         hidden: int = HIDDEN,
         foreground_weight: float = 1.0,
         alignment_weight: float = 0.1,
-        entropy_weight: float = 0.01,
+        entropy_weight: float = 0.001,
         grounding_rate: float = 0.1,
         prior_rate: float = 0.1,
     ) -> None:
@@ -85,7 +85,7 @@ class PFCBM(ConceptModel):
             hidden: Width of the gate's hidden layer.
             foreground_weight: Of the gate's loss.
             alignment_weight: Of the loss between centroids and points, in patches.
-            entropy_weight: Of the attention's entropy.
+            entropy_weight: Of the attention's entropy. With much of it, queries drown the Gaussians; points bear 0.01.
             grounding_rate: Learning rate of gate, attention and heads, relative to that of class head and temperatures.
             prior_rate: The same for the Gaussians.
         """

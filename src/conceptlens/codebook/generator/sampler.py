@@ -50,9 +50,9 @@ def sample_tokens(
     guided = guidance > 0 and bool((conditions >= 0).any())
     asked, place = torch.unique(conditions, dim=0, return_inverse=True)
 
-    def logits_for(conditions: Tensor, rows: Tensor | slice, share: float) -> Tensor:
+    def logits_for(conditions: Tensor, rows: slice, share: float) -> Tensor:
         seen = tokens[rows], masked[rows]
-        logits = transformer(*seen, conditions, codebook).float()
+        logits: Tensor = transformer(*seen, conditions, codebook).float()
         if guided:
             plain = transformer(*seen, torch.full_like(conditions, -1), codebook).float()
             logits = logits + guidance * share * (logits - plain)
@@ -61,8 +61,10 @@ def sample_tokens(
     for step in range(steps):
         share = (step + 1) / steps
         # At first all is hidden everywhere: images differ in their condition only, and mostly not in that.
-        whole = slice(None)
-        logits = logits_for(conditions, whole, share) if step else logits_for(asked, slice(len(asked)), share)[place]
+        if step == 0:
+            logits = logits_for(asked, slice(len(asked)), share)[place]
+        else:
+            logits = logits_for(conditions, slice(None), share)
         logits = logits / temperature
         drawn = (logits + gumbel_noise(logits.shape, generator, device)).argmax(-1)
         sure = logits.log_softmax(-1).gather(2, drawn[..., None])[..., 0]
