@@ -67,7 +67,7 @@ def sets(work: Path) -> dict[str, dict[str, Any]]:
                 "concepts": "cub-112",
             },
             "judged": None,
-            "images": 24,
+            "images": 12,
         },
     }
 

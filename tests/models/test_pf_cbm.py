@@ -13,6 +13,7 @@ from conceptlens.encoders.contract import Tokens
 from conceptlens.errors import UserError
 from conceptlens.models.pf_cbm import PFCBM
 from conceptlens.models.places import MarkedPlaces, PlaceTargets
+from conceptlens.recipe.parse import load_recipe
 from tests.models.pf_world import GRID, WHERE, WIDTH, N, images, model, patches, pointing, source, spread, train
 
 
@@ -179,6 +180,22 @@ def test_much_entropy_takes_the_word_from_the_prior() -> None:
     assert found[0.001][1] < 2
     assert found[0.01][0] < found[0.001][0] - 0.2
     assert found[0.01][1] > found[0.001][1]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "weight"),
+    [
+        ("cub/pf-cbm", 0.001),
+        ("cub/pf-cbm-spatial-prior", 0.001),
+        ("cub/pf-cbm-no-keypoints", 0.001),
+        ("cub/pf-cbm-pca", 0.01),
+        ("cub/pf-cbm-box-keypoints", 0.01),
+        ("cub/pf-cbm-pseudo-tight", 0.01),
+    ],
+)
+def test_recipes_with_points_bear_more_entropy(recipe: str, weight: float) -> None:
+    """As chosen on validation images."""
+    assert load_recipe(recipe).method["entropy_weight"] == weight
 
 
 def test_rough_places_of_a_map_where_nothing_is_marked() -> None:

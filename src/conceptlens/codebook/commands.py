@@ -39,6 +39,7 @@ def _search_settings(args: argparse.Namespace) -> Any:
         temperature=args.temperature,
         last_temperature=args.last_temperature,
         keep=args.keep,
+        start=args.start,
     )
 
 
@@ -50,6 +51,7 @@ def _search_words(parser: argparse.ArgumentParser, steps: int) -> None:
     parser.add_argument("--temperature", type=float, default=1.0, help="of the Gumbel-softmax, at the first step")
     parser.add_argument("--last-temperature", type=float, help="at the last step; the same if not given")
     parser.add_argument("--keep", default="final", help="final (the most probable tokens) or best (the best draw)")
+    parser.add_argument("--start", default="normal", help="normal (paper), uniform, or image: lean to its own tokens")
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -335,7 +337,7 @@ def _pairs(args: argparse.Namespace, _: Words) -> int:
 def _demo_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default="runs/codebook-demo", help="folder for the studies")
     parser.add_argument("--model", help="another model than the built-in generator")
-    parser.add_argument("--per-concept", type=int, default=60, help="samples of each concept")
+    parser.add_argument("--per-concept", type=int, default=40, help="samples of each concept")
     parser.add_argument("--attribute", help="whose values are compared; the model's first if not given")
     parser.add_argument("--again", action="store_true", help="start anew even if the demo is there")
     parser.add_argument("--quiet", action="store_true", help="show no progress")

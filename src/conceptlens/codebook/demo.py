@@ -1,6 +1,7 @@
 """`conceptlens codebook demo`: the built-in generator looked into, from samples to an edit, without a network."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -15,11 +16,11 @@ from conceptlens.codebook.results import edit_result, search_result, tokens_resu
 from conceptlens.codebook.search import SearchSettings
 from conceptlens.codebook.study import Note, new_study, open_study
 from conceptlens.errors import UserError, unknown_name
-from conceptlens.files import write_bytes, write_json
+from conceptlens.files import read_json, write_bytes, write_json
 
 SMALL: Mapping[str, int | float | str] = {"filters": 64, "hidden": 256}
 SHOWN = 6  # samples in a row
-SEARCH = SearchSettings(steps=150, temperature=1.0, last_temperature=0.3, keep="best")
+SEARCH = SearchSettings(steps=300, temperature=1.0, last_temperature=0.3, keep="best")
 
 
 def sample_sheet(
@@ -46,7 +47,7 @@ def demo(
     out: str | Path = "runs/codebook-demo",
     *,
     model_name: str = BUILTIN,
-    per_concept: int = 60,
+    per_concept: int = 40,
     attribute: str | None = None,
     again: bool = False,
     note: Note = lambda text: None,
@@ -68,18 +69,19 @@ def demo(
     chosen = attribute or next(iter(model.attributes))
     if chosen not in model.attributes:
         raise unknown_name("attribute", chosen, model.attributes)
-    training = ExtractorTraining(epochs=12, batch=64, step_epochs=8)
+    training = ExtractorTraining(epochs=12, batch=16, step_epochs=8)  # small batches: few samples, enough steps
     values = [f"{chosen}={value}" for value in model.attributes[chosen]]
     for name, concepts in (("classes", list(model.classes)), ("values", values)):
         place = folder / name
-        if again or not (place / "run.json").exists():
+        there = (place / "run.json").exists()
+        if again or not there or read_json(place / "run.json").get("status") != "done":
             new_study(
                 model_name,
                 place,
                 concepts=concepts,
                 per_concept=per_concept,
                 training=training,
-                overwrite=(place / "run.json").exists(),
+                overwrite=there,
                 options=SMALL,
                 chunk=10,  # so that something is said every few seconds
                 note=note,
@@ -93,10 +95,11 @@ def demo(
     words.append(f"extractor of classes: {found}")
     cells = study.model.grid[0] * study.model.grid[1]
     words.append(tokens_result(study, n=min(20, cells), k=20, limit=40, show=2).text())
-    words.append(search_result(study, model.classes[0], images=2, settings=SEARCH).text())
     other = model.classes[1]
+    words.append(search_result(study, other, images=2, settings=SEARCH).text())
     side = f"{max(1, study.model.grid[0] // 2)}x{max(1, study.model.grid[1] // 2)}"
-    words.append(edit_result(study, other, f"centre {side}", sample=0, settings=SEARCH).text())
+    gently = replace(SEARCH, start="image", keep="final")
+    words.append(edit_result(study, other, f"centre {side}", sample=0, settings=gently).text())
     study = open_study(folder / "values")
     bias = bias_result(study, n=(10,), neutral=2 * per_concept, limit=60, permutations=50, note=note)
     words.append(bias.text())
