@@ -9,7 +9,6 @@ even mixture of the last third is what no bias looks like. No sampling, no judge
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -123,10 +122,9 @@ def main(arguments: Sequence[str] | None) -> None:
     for group in vocabulary.groups:
         if len(group.values) != 2:
             continue
-        began = time.perf_counter()
         samples = encoded_samples(model, data, vocabulary, group.name, [], 400, 0)
         row = {"attribute": group.name, "values": list(group.values), **study(model, samples, options)}
-        rows.append({**row, "seconds": round(time.perf_counter() - began, 1)})
+        rows.append(row)
         write_json(options.out, {"draws": options.draws, "rows": rows})
         print(group.name, row["images"], row["accuracy"], flush=True)
 

@@ -1,4 +1,4 @@
-"""What `run.py` and `bridge.py` found, as tables and figures for this folder.
+"""What `run.py`, `mixtures.py` and `bridge.py` found, as tables and figures for this folder.
 
     python evidence/cortex/tables.py work/cortex [--out evidence/cortex]
 
@@ -189,6 +189,26 @@ def skew(rows: Rows) -> str:
     return markdown((*head, "beyond every balanced twin"), lines)
 
 
+def mixtures(found: dict[str, Any]) -> str:
+    """Of each attribute and way to choose sets: mean excess over the three n, and how often a bias was found."""
+    lines = []
+    for row in found["rows"]:
+        for way in ("frequency", "lift"):
+            by_ratio: dict[float, list[dict[str, Any]]] = {}
+            for table in row["tables"]:
+                if table["sets"] == way:
+                    by_ratio.setdefault(table["ratio"], []).append(table)
+            told = [
+                f"{sum(each['excess'] for each in some) / len(some):+.3f} "
+                f"({100 * sum(each['found'] for each in some) / len(some):.0f})"
+                for some in by_ratio.values()
+            ]
+            name = f"{row['attribute']}: {' / '.join(row['values'])}"
+            lines.append((name, percent(row["accuracy"]["top-1"]), way, *told))
+    ratios = [f"{ratio:g} : 1" for ratio in by_ratio]
+    return markdown(("values", "extractor, %", "sets by", *ratios), lines)
+
+
 def bridge(found: dict[str, Any]) -> str:
     lines, hidden = [], []
     for group in found["groups"]:
@@ -356,6 +376,9 @@ def main(arguments: Sequence[str] | None) -> None:
     if any(name.startswith("skew-") for name in found):
         write_bytes(options.out / "skew.png", skew_figure(found))
         parts.append("## Biases of known size, drawn\n\n![shares and δ against the skew](skew.png)")
+    mixed = options.out / "mixtures.json"
+    if mixed.exists():
+        parts.append(f"## Mixtures of known shares\n\n{mixtures(read_json(mixed))}")
     told = options.out / "bridge.json"
     if told.exists():
         parts.append(f"## Prototypes of an IVQ-CBM, explained twice\n\n{bridge(read_json(told))}")

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -203,32 +203,36 @@ def faithful() -> None:
         found[row["regulariser"]].append(row)
     if not found:
         return
-    measures = {
-        "class bal. acc.": lambda row: row["class_balanced_accuracy"],
-        "concept bal. acc.": lambda row: row["concept_balanced_accuracy"],
-        "own map: energy\non its part": lambda row: row["targets"]["part"]["maps"]["own"]["energy"][0],
-        "own map:\npointing": lambda row: row["targets"]["part"]["maps"]["own"]["pointing"][0],
-        "insertion\nless random": lambda row: row["faithfulness"]["against_random"]["own"]["insertion"][0],
-        "random less\ndeletion": lambda row: -row["faithfulness"]["against_random"]["own"]["deletion"][0],
-        "own part moves\nit more (wins)": lambda row: row["faithfulness"]["occlusion"]["wins"][0],
-    }
     made, (axes,) = figure(11, 4, 1)
     for place, (name, members) in enumerate(sorted(found.items())):
-        for column, take in enumerate(measures.values()):
-            values = [take(row) for row in members]
-            x = column + (place - 1) * 0.22
-            axes.plot([x] * len(values), values, "o", color=COLOURS[place], markersize=4, alpha=0.6)
-            axes.plot(
-                [x - 0.08, x + 0.08],
-                [statistics.mean(values)] * 2,
-                color=COLOURS[place],
-                linewidth=2,
-                label=name if not column else None,
-            )
-    axes.set_xticks(range(len(measures)), list(measures), fontsize=8)
+        for column, take in enumerate(FAITHFUL.values()):
+            for step, (value, low, high) in enumerate(take(row) for row in members):
+                x = column + (place - 1) * 0.24 + (step - (len(members) - 1) / 2) * 0.06
+                if low is not None:
+                    axes.plot([x, x], [low, high], color=COLOURS[place], linewidth=1, alpha=0.7)
+                label = name if not column and not step else None
+                axes.plot(x, value, "o", color=COLOURS[place], markersize=4, label=label)
+    axes.set_xticks(range(len(FAITHFUL)), list(FAITHFUL), fontsize=8)
     axes.axhline(0, color="black", linewidth=0.6)
-    axes.legend(fontsize=8, title="regulariser")
+    axes.legend(fontsize=8, title="regulariser (a dot each seed)", title_fontsize=8, loc="upper center")
     save(made, "faithful.svg")
+
+
+def _less(estimate: Sequence[float | None]) -> list[float | None]:
+    """An estimate with the other sign."""
+    value, low, high = (None if each is None else -each for each in estimate)
+    return [value, high, low]
+
+
+FAITHFUL: dict[str, Callable[[dict[str, Any]], Sequence[float | None]]] = {
+    "class bal. acc.": lambda row: [row["class_balanced_accuracy"], None, None],
+    "concept bal. acc.": lambda row: [row["concept_balanced_accuracy"], None, None],
+    "own map: energy\non its part": lambda row: row["targets"]["part"]["maps"]["own"]["energy"],
+    "Grad-CAM: energy\non its part": lambda row: row["targets"]["part"]["maps"]["gradcam"]["energy"],
+    "insertion\nless random": lambda row: row["faithfulness"]["against_random"]["own"]["insertion"],
+    "random less\ndeletion": lambda row: _less(row["faithfulness"]["against_random"]["own"]["deletion"]),
+    "own part moves\nit more (wins)": lambda row: row["faithfulness"]["occlusion"]["wins"],
+}
 
 
 def dormant() -> None:

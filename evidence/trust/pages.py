@@ -5,7 +5,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from figures import BEYOND, GAINED, accused, by_label, detectors, mean, roc, rows
+import numpy as np
+from figures import BEYOND, FAITHFUL, GAINED, accused, by_label, detectors, mean, roc, rows
 from results import HERE
 from scipy.stats import binomtest
 
@@ -86,12 +87,24 @@ def codes() -> str:
 
 
 def detect() -> str:
-    lines = []
+    lines, draw = [], np.random.default_rng(0)
     for name, (hidden, values) in detectors().items():
-        wrong, right = roc(hidden, values)
-        area = sum((b - a) * (c + d) / 2 for a, b, c, d in zip(wrong, wrong[1:], right, right[1:], strict=False))
-        lines.append([name, f"{sum(hidden)} of {len(hidden)}", f"{area:.3f}"])
-    return table(["sign", "invisible", "area under ROC"], lines)
+        truth, numbers = np.array(hidden), np.array(values)
+        sides = [np.flatnonzero(truth), np.flatnonzero(~truth)]
+        areas = []
+        for _ in range(1000):
+            again = np.concatenate([draw.choice(side, len(side)) for side in sides])
+            areas.append(_area(truth[again].tolist(), numbers[again].tolist()))
+        low, high = np.quantile(areas, [0.025, 0.975])
+        lines.append(
+            [name, f"{sum(hidden)} of {len(hidden)}", f"{_area(hidden, values):.2f}", f"{low:.2f} to {high:.2f}"]
+        )
+    return table(["sign", "invisible", "area under ROC", "95 %"], lines)
+
+
+def _area(hidden: Sequence[bool], values: Sequence[float]) -> float:
+    wrong, right = roc(hidden, values)
+    return float(np.trapezoid(right, wrong))
 
 
 def leakage(file: str) -> Callable[[], str]:
@@ -204,6 +217,17 @@ def maps() -> str:
     return table(head, lines)
 
 
+def regularisers() -> str:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows("regularisers.json").values():
+        found.setdefault(row["regulariser"], []).append(row)
+    lines = [
+        [name, str(len(members)), *(spread([take(row)[0] for row in members]) for take in FAITHFUL.values())]
+        for name, members in sorted(found.items())
+    ]
+    return table(["regulariser", "seeds", *(name.replace("\n", " ") for name in FAITHFUL)], lines)
+
+
 def faithfulness() -> str:
     lines = []
     for name, row in {**rows("maps.json"), **rows("regularisers.json")}.items():
@@ -265,6 +289,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "use-full": use("full.json"),
     "counterfactuals": counterfactuals,
     "maps": maps,
+    "regularisers": regularisers,
     "faithfulness": faithfulness,
     "refine": refine,
     "headroom": headroom,

@@ -19,8 +19,8 @@ from conceptlens.codebook.pictures import sheet
 from conceptlens.codebook.results import Result, first_of_each, score_samples, write_result
 from conceptlens.codebook.samples import Samples, draw_seed
 from conceptlens.codebook.study import Note, Study
-from conceptlens.codebook.token_sets import TokenSet, image_sets, rival_sets
-from conceptlens.errors import UserError
+from conceptlens.codebook.token_sets import WAYS, TokenSet, image_sets, rival_sets
+from conceptlens.errors import UserError, unknown_name
 
 
 def bias_result(
@@ -57,6 +57,8 @@ def bias_result(
         out: Folder for the files.
         note: Told how far it is.
     """
+    if sets not in WAYS:
+        raise unknown_name("way to choose tokens", sets, WAYS)
     folder = study.folder(out)
     model = study.model
     if not model.generates:
