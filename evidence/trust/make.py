@@ -9,7 +9,7 @@
     python evidence/trust/make.py refine WORK [--seeds 5]        Table 9
     python evidence/trust/make.py headroom WORK [--seeds 3]      corrections where there is something to gain
     python evidence/trust/make.py prepare WORK --ham DIR --ham-split FILE --idrid DIR --cub DIR --cub-sizes FILE
-    python evidence/trust/make.py maps WORK ham                  or shapes, idrid, cub
+    python evidence/trust/make.py maps WORK ham                  or shapes, idrid, cub; `maps RUNS blood`: finished runs
     python evidence/trust/make.py page                           figures, and tables of the page
 
 Blood cells: `conceptlens compare evidence/blood-cells-tokens/compare.yaml --out DIR` makes the RUNS of `methods`,
@@ -78,6 +78,8 @@ def main() -> None:
             prepare.idrid(args.idrid, where)
         if args.cub:
             prepare.cub(args.cub, args.cub_sizes, where)
+    elif args.more[0] == "blood":
+        maps.finished(where, args.seconds)
     else:
         maps.run(args.more[0], where, args.seeds, args.seconds)
 

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from results import Results, short
+from results import HERE, Results, short
 from train import FROZEN, SHAPES, train
 
 from conceptlens.evaluation.faithfulness import faithfulness_run
@@ -73,9 +73,11 @@ def sets(work: Path) -> dict[str, dict[str, Any]]:
 
 
 def measure(path: Path, judged: dict[str, Any] | None, images: int, faithful: int) -> dict[str, Any]:
-    """Numbers of one run's maps."""
-    scratch = path / "maps.json"
-    place = localise_run(path, data=judged, n=images, out=scratch).result
+    """Numbers of one run's maps; without `images`, nothing of where they lie."""
+    scratch = HERE / "scratch.json"
+    place: dict[str, Any] = {"images": 0, "targets": {}, "grid": None}
+    if images:
+        place = localise_run(path, data=judged, n=images, out=scratch).result
     use = faithfulness_run(path, data=judged, n=faithful, out=scratch).result
     scratch.unlink()
     test = read_json(path / "metrics.json")["splits"]["test"]
@@ -85,7 +87,7 @@ def measure(path: Path, judged: dict[str, Any] | None, images: int, faithful: in
 
     return {
         "method": RunFolder.open(path).info["method"],
-        "data": place["data"],
+        "data": use["data"],
         "images": place["images"],
         "grid": place["grid"],
         "class_balanced_accuracy": short(test["class"]["balanced_accuracy"]),
@@ -130,6 +132,18 @@ def run(name: str, work: Path, seeds: int, seconds: float, *, faithful: int = 8)
             if time.monotonic() > until + 60:
                 return
             results.put(row, measure(out, one["judged"], one["images"], faithful))
+
+
+def finished(folder: Path, seconds: float, *, faithful: int = 8) -> None:
+    """Faithfulness on blood cells, whose parts nobody marked, of finished runs of the first seed."""
+    results = Results("maps.json", seconds)
+    found = {
+        f"blood {method} 0": path
+        for method in (*METHODS, "mvp-cbm", "cbm", "pcbm")
+        for path in folder.glob(f"blood-cells-{method.replace(' ', '-')}-s0-*")
+    }
+    for row in results.missing(found):
+        results.put(row, measure(found[row], None, 0, faithful))
 
 
 def tuned(folder: Path, seconds: float, *, faithful: int = 8) -> None:

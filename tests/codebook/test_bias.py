@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy.stats import mannwhitneyu
 
-from conceptlens.codebook.bias import holm, measure_bias, set_counts
+from conceptlens.codebook.bias import Bias, PairBias, correct_together, holm, measure_bias, set_counts
 from conceptlens.codebook.bias_study import value_sets
-from conceptlens.codebook.cliff import cliffs_delta, delta_with_interval, effect_words
+from conceptlens.codebook.cliff import Delta, cliffs_delta, delta_with_interval, effect_words
 from conceptlens.codebook.condition import Condition
 from conceptlens.codebook.token_sets import TokenSet, rival_sets
 from conceptlens.errors import UserError
@@ -173,6 +173,19 @@ def test_several_values_are_corrected() -> None:
     assert len(found.pairs) == 3
     alone = measure_bias(sets[:2], neutral(0.5, 200, 7), codes=CODES, balanced=balanced)
     assert found.pairs[0].p_balanced >= alone.pairs[0].p_balanced
+
+
+def test_several_attributes_are_corrected_together() -> None:
+    """Holm over raw p of 0.01, 0.02 and 0.04: 0.03, 0.04, 0.04; a null that one attribute lacks is not counted."""
+
+    def bias(*raw: tuple[float | None, float | None]) -> Bias:
+        delta = Delta(0.1, 0.0, 0.2, 0.05)
+        pairs = tuple(PairBias("a", "b", 1.0, 1.0, 0, delta, None, None, None, raw=each) for each in raw)
+        return Bias(pairs, 10, 10, 0)
+
+    first, second = correct_together([bias((0.02, 0.5), (0.01, None)), bias((0.04, 0.03))])
+    assert [pair.p_balanced for pair in (*first.pairs, *second.pairs)] == pytest.approx([0.04, 0.03, 0.04])
+    assert [pair.p_permuted for pair in (*first.pairs, *second.pairs)] == [0.5, None, pytest.approx(0.06)]
 
 
 def test_without_a_null_nothing_is_judged() -> None:

@@ -1,6 +1,7 @@
 """From a saved generator to files, through the command line: small, untrained, and complete."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,15 @@ def test_bias(model: Path, tmp_path: Path) -> None:
     pair = found["tables"][0]["pairs"][0]
     assert pair["delta"]["paper"] == pytest.approx(pair["delta"]["value"] / 2)
     assert main(["codebook", "bias", str(out), *words, "--twin", str(model)]) == 0
+    again = tmp_path / "again"
+    shutil.copytree(out, again)
+    assert main(["codebook", "bias", str(out), str(again), *words]) == 0
+    told = read(out / "codebook" / "bias.json")
+    assert told["attributes"] == 2
+    for one, two in zip(found["tables"], told["tables"], strict=True):  # the same p twice: Holm doubles it
+        alone, both = one["pairs"][0]["p_balanced"], two["pairs"][0]["p_balanced"]
+        assert both == pytest.approx(min(1.0, 2 * alone))
+    assert read(again / "codebook" / "bias.json")["tables"] == told["tables"]
 
 
 def test_any_function_of_images_can_judge(study: Path, tmp_path: Path) -> None:
@@ -199,6 +209,8 @@ def test_encoded_images_of_a_model_that_does_not_generate(tmp_path: Path) -> Non
         (["mask", "STUDY"], "--judge"),
         (["pairs", "STUDY", "--pair", "round"], "two concepts"),
         (["bias", "STUDY", "--n", "a"], "whole numbers"),
+        (["bias", "STUDY", "STUDY", "--neutral", "4"], "given twice"),
+        (["bias", "STUDY", "STUDY", "--out", "there"], "--out is for one study"),
         (["tokens", "MODEL"], "run.json"),
         (["extract", "nowhere", "--out", "x"], "no such model"),
         (["extract", "MODEL", "--out", "x", "--concepts", "round"], "at least two"),

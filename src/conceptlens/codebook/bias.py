@@ -8,12 +8,13 @@ The paper stops there. But token sets differ in how common their tokens are anyw
 - permuted attributes: the sets are counted again with the values of the attribute shuffled among the training samples,
   many times. Says whether the sets know the attribute at all, not whether their tokens are equally common.
 
-With several pairs, p-values are corrected by Holm's method.
+With several pairs, p-values are corrected by Holm's method; with several attributes, over the pairs of all of them
+(`correct_together`).
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -43,6 +44,7 @@ class PairBias:
     p_balanced: float | None  # of the difference from it, corrected
     p_permuted: float | None  # against shuffled values, corrected
     permuted: tuple[float, float] | None = None  # where 95 % of δ lie when values are shuffled
+    raw: tuple[float | None, float | None] = (None, None)  # both p as they were before any correction
 
     @property
     def excess(self) -> float:
@@ -129,20 +131,20 @@ def measure_bias(
     counted = [set_counts(neutral, each.tokens, codes) for each in sets]
     deltas = [delta_with_interval(counted[a], counted[b], paired=True) for a, b in pairs]
     nulls: list[Delta | None] = [None] * len(pairs)
-    p_balanced: list[float | None] = [None] * len(pairs)
+    by_null: list[float | None] = [None] * len(pairs)
     if balanced is not None:
         without = [set_counts(balanced, each.tokens, codes) for each in sets]
         nulls = [delta_with_interval(without[a], without[b], paired=True) for a, b in pairs]
-        p_balanced = list(holm([_p_difference(d, n) for d, n in zip(deltas, nulls, strict=True) if n is not None]))
-    p_permuted: list[float | None] = [None] * len(pairs)
+        by_null = [_p_difference(d, n) for d, n in zip(deltas, nulls, strict=True) if n is not None]
+    by_shuffle: list[float | None] = [None] * len(pairs)
     ranges: list[tuple[float, float] | None] = [None] * len(pairs)
     if training is not None:
         null = _permuted(sets, neutral, training, pairs, codes, k, permutations, way, seed)  # (R, pairs)
         observed = np.abs([delta.value for delta in deltas])
-        p_permuted = list(holm(((np.abs(null) >= observed).sum(0) + 1) / (permutations + 1)))
+        by_shuffle = (((np.abs(null) >= observed).sum(0) + 1) / (permutations + 1)).tolist()
         if permutations:
             ranges = [(float(low), float(high)) for low, high in np.quantile(null, (0.025, 0.975), axis=0).T]
-    return Bias(
+    found = Bias(
         tuple(
             PairBias(
                 first=sets[a].concept,
@@ -152,9 +154,10 @@ def measure_bias(
                 shared=len(set(sets[a].tokens) & set(sets[b].tokens)),
                 delta=deltas[place],
                 null=nulls[place],
-                p_balanced=p_balanced[place],
-                p_permuted=p_permuted[place],
+                p_balanced=None,
+                p_permuted=None,
                 permuted=ranges[place],
+                raw=(by_null[place], by_shuffle[place]),
             )
             for place, (a, b) in enumerate(pairs)
         ),
@@ -162,6 +165,22 @@ def measure_bias(
         0 if balanced is None else len(balanced),
         permutations if training is not None else 0,
     )
+    return correct_together([found])[0]
+
+
+def correct_together(attributes: Sequence[Bias]) -> list[Bias]:
+    """The same with p-values corrected over the pairs of all of these attributes, each null for itself."""
+    pairs = [pair for bias in attributes for pair in bias.pairs]
+    corrected: list[list[float | None]] = []
+    for which in (0, 1):
+        raw = [pair.raw[which] for pair in pairs]
+        known = iter(holm([p for p in raw if p is not None]))
+        corrected.append([None if p is None else next(known) for p in raw])
+    told = iter(
+        replace(pair, p_balanced=by_null, p_permuted=by_shuffle)
+        for pair, by_null, by_shuffle in zip(pairs, *corrected, strict=True)
+    )
+    return [replace(bias, pairs=tuple(next(told) for _ in bias.pairs)) for bias in attributes]
 
 
 def _p_difference(delta: Delta, null: Delta) -> float:

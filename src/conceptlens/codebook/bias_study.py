@@ -1,14 +1,14 @@
 """`conceptlens codebook bias`: from a study to tables, a sheet, and what judges see (CORTEX paper, section 5.1)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from conceptlens.codebook.bias import Bias, measure_bias
+from conceptlens.codebook.bias import Bias, correct_together, measure_bias
 from conceptlens.codebook.condition import Condition, parse_condition
 from conceptlens.codebook.contract import VQModel
 from conceptlens.codebook.importance import VARIANTS
@@ -23,8 +23,26 @@ from conceptlens.codebook.token_sets import WAYS, TokenSet, image_sets, rival_se
 from conceptlens.errors import UserError, unknown_name
 
 
-def bias_result(
-    study: Study,
+@dataclass(frozen=True)
+class _Counted:
+    """What one study found, before p-values are corrected together with those of others."""
+
+    study: Study
+    folder: Path
+    train: Samples
+    asked: str
+    neutral: Tensor
+    null: str
+    found: dict[int, Bias]  # by tokens of each image
+
+
+def bias_result(study: Study, *, out: str | Path | None = None, **settings: Any) -> Result:
+    """As `bias_results` for one study, whose files may go elsewhere."""
+    return bias_results([study], out=[out], **settings)[0]
+
+
+def bias_results(
+    studies: Sequence[Study],
     *,
     n: Sequence[int] = (5, 10, 20),
     k: int = 10,
@@ -36,13 +54,14 @@ def bias_result(
     permutations: int = 200,
     judges: Judges = (),
     seed: int = 0,
-    out: str | Path | None = None,
+    out: Sequence[str | Path | None] | None = None,
     note: Note = lambda text: None,
-) -> Result:
-    """Section 5.1: token sets of the study's concepts counted in samples for which none of them was asked.
+) -> list[Result]:
+    """Section 5.1: token sets of the studies' concepts counted in samples for which none of them was asked.
 
     Args:
-        study: Its concepts are values of one attribute, such as `cell size=big` and `cell size=small`.
+        studies: One for each attribute: its concepts are the values, such as `cell size=big` and `cell size=small`.
+            p-values are corrected over all pairs of values of all of them.
         n: Tokens taken of each image, one table each.
         k: Tokens of a set.
         sets: How they are chosen: by `frequency` (the paper) or by `lift`, see `token_sets`.
@@ -54,18 +73,45 @@ def bias_result(
         permutations: Of the attribute's values.
         judges: Say what neutral samples show: the true shares, as far as they are right.
         seed: Of everything drawn.
-        out: Folder for the files.
+        out: Folder for the files of each study.
         note: Told how far it is.
     """
     if sets not in WAYS:
         raise unknown_name("way to choose tokens", sets, WAYS)
-    folder = study.folder(out)
-    model = study.model
-    if not model.generates:
-        raise UserError(
-            f"{model.name} does not generate: bias is measured in samples that a model makes when not asked."
-        )
-    codes = len(study.codebook)
+    folders = [study.folder(place) for study, place in zip(studies, out or [None] * len(studies), strict=True)]
+    if len(set(folders)) < len(folders):
+        raise UserError("Bias of several attributes: a study is given twice.")
+    for study in studies:
+        if not study.model.generates:
+            raise UserError(
+                f"{study.model.name} does not generate: bias is measured in samples that a model makes when not asked."
+            )
+    counted = [
+        _count(study, folder, n, k, sets, neutral, condition, twin, limit, permutations, seed, note)
+        for study, folder in zip(studies, folders, strict=True)
+    ]
+    for count in n:
+        together = correct_together([each.found[count] for each in counted])
+        for each, bias in zip(counted, together, strict=True):
+            each.found[count] = bias
+    return [_written(each, k, sets, judges, len(studies)) for each in counted]
+
+
+def _count(
+    study: Study,
+    folder: Path,
+    n: Sequence[int],
+    k: int,
+    sets: str,
+    neutral: int,
+    condition: str,
+    twin: str | None,
+    limit: int,
+    permutations: int,
+    seed: int,
+    note: Note,
+) -> _Counted:
+    model, codes = study.model, len(study.codebook)
     train = first_of_each(study.samples["train"], limit)
     note("importance of training samples")
     scores = score_samples(study, train, VARIANTS["paper"], seed=seed)
@@ -96,26 +142,35 @@ def bias_result(
             way=sets,
             seed=seed,
         )
-    words = [f"{neutral} samples for {asked.text()!r}; token sets by {sets}; no bias looks like: {null}"]
-    words += [f"top {count}: {line}" for count, bias in found.items() for line in bias.text().splitlines()]
+    return _Counted(study, folder, train, asked.text(), samples, null, found)
+
+
+def _written(counted: _Counted, k: int, sets: str, judges: Judges, attributes: int) -> Result:
+    study, samples, train = counted.study, counted.neutral, counted.train
+    words = [
+        f"{len(samples)} samples for {counted.asked!r}; token sets by {sets}; no bias looks like: {counted.null}"
+        + (f"; p-values corrected over {attributes} attributes" if attributes > 1 else "")
+    ]
+    words += [f"top {count}: {line}" for count, bias in counted.found.items() for line in bias.text().splitlines()]
     data: dict[str, Any] = {
-        "condition": asked.text(),
-        "neutral": neutral,
-        "null": null,
+        "condition": counted.asked,
+        "neutral": len(samples),
+        "null": counted.null,
         "k": k,
         "sets": sets,
-        "tables": [{"n": count, **_bias_json(bias)} for count, bias in found.items()],
+        "attributes": attributes,
+        "tables": [{"n": count, **_bias_json(bias)} for count, bias in counted.found.items()],
     }
     for path, judge in open_judges(judges, study.extractor.card.concepts).items():
         shares = judged_shares(study, samples, judge)
         data.setdefault("judged", []).append({"judge": path, "shares": shares})
         words.append(f"{path} sees " + ", ".join(f"{name} in {share:.3f}" for name, share in shares.items()))
     pictures = {}
-    if model.decodes:
-        rows = [(f"asked for {asked.text()}", study.decode(samples[:8]))]
+    if study.model.decodes:
+        rows = [(f"asked for {counted.asked}", study.decode(samples[:8]))]
         rows += [(name, study.decode(train.of(place, 8))) for place, name in enumerate(train.concepts)]
         pictures[""] = sheet(rows)
-    return write_result(folder, "bias", "\n".join(words), data, pictures)
+    return write_result(counted.folder, "bias", "\n".join(words), data, pictures)
 
 
 def value_images(train: Samples, scores: Tensor, n: int) -> dict[str, Tensor]:

@@ -233,7 +233,9 @@ def _edit(args: argparse.Namespace, _: Words) -> int:
 
 
 def _bias_words(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("study", help="a study whose concepts are values of one attribute")
+    parser.add_argument(
+        "study", nargs="+", help="a study whose concepts are values of one attribute; several are corrected together"
+    )
     parser.add_argument("--n", default="5,10,20", help="tokens taken of each image, by commas")
     parser.add_argument("--k", type=int, default=10, help="tokens of each set")
     parser.add_argument("--sets", default="frequency", help="how they are chosen: frequency (paper) or lift")
@@ -247,11 +249,13 @@ def _bias_words(parser: argparse.ArgumentParser) -> None:
 
 
 def _bias(args: argparse.Namespace, _: Words) -> int:
-    from conceptlens.codebook.bias_study import bias_result
+    from conceptlens.codebook.bias_study import bias_results
     from conceptlens.codebook.study import open_study
 
-    found = bias_result(
-        open_study(args.study),
+    if args.out and len(args.study) > 1:
+        raise UserError("--out is for one study; with several, each gets its files in its own folder.")
+    found = bias_results(
+        [open_study(path) for path in args.study],
         n=_numbers(args.n, "--n"),
         k=args.k,
         sets=args.sets,
@@ -262,10 +266,10 @@ def _bias(args: argparse.Namespace, _: Words) -> int:
         permutations=args.permutations,
         judges=args.judge,
         seed=args.seed,
-        out=args.out,
+        out=[args.out] if args.out else None,
         note=_note(args),
     )
-    return _say(found.text())
+    return _say("\n\n".join(each.text() for each in found))
 
 
 def _mask_words(parser: argparse.ArgumentParser) -> None:
