@@ -28,8 +28,6 @@ bench: $(STAMP)
 # What the pictures and the tour show: each folder is made once, by the command that a person would use.
 CL := $(BIN)/conceptlens
 GALLERY := runs/gallery
-# The built-in generator where its weights are there, else the codebook of the demo.
-CODES := $(if $(wildcard src/conceptlens/codebook/weights/generator.json),builtin/cells,runs/demo --data blood-cells)
 TRUST := runs/demo/trust/interventions.json runs/demo/trust/leakage.json runs/demo/faithfulness.json runs/demo/audit/audit.html
 SHOWN := $(TRUST) $(GALLERY)/network/report.html $(GALLERY)/codebook/codebook/grids.json $(GALLERY)/study/study.html $(GALLERY)/compare/table.tex
 
@@ -45,8 +43,8 @@ runs/demo/audit/audit.html: | runs/demo/report.html
 	@$(CL) audit runs/demo
 $(GALLERY)/network/report.html: | $(STAMP)
 	@$(CL) decompose examples/small_cnn.py:build --data blood-cells --n 120 --per-image 3 --layers stage1,stage2,stage3 --validate 0 --examples 4 --noise 40 --out $(@D)
-$(GALLERY)/codebook/codebook/grids.json: | runs/demo/report.html
-	@$(CL) codebook extract $(CODES) --per-concept 100 --epochs 12 --batch 64 --filters 64 --hidden 256 --overwrite --out $(GALLERY)/codebook
+$(GALLERY)/codebook/codebook/grids.json: | $(STAMP)
+	@$(CL) codebook extract builtin/cells --per-concept 40 --epochs 12 --batch 16 --filters 64 --hidden 256 --overwrite --out $(GALLERY)/codebook
 	@$(CL) codebook tokens $(GALLERY)/codebook --k 20 --limit 40
 $(GALLERY)/study/study.html: | runs/demo/report.html
 	@$(CL) study make runs/demo --n 40 --out $(@D)

@@ -102,7 +102,7 @@ def compare(
     extractor = InformationExtractor.make(
         "CE", codebook, model.grid, names, filters=options.filters, hidden=4 * options.filters
     ).to(device)
-    settings = ExtractorTraining(epochs=options.epochs, batch=64, step_epochs=max(1, 2 * options.epochs // 3))
+    settings = ExtractorTraining(epochs=options.epochs, batch=64)
     train_extractor(extractor, codebook, learned, test=held, settings=settings)
     smooth = SmoothGrad(options.noise)
     codes = len(codebook)

@@ -64,7 +64,7 @@ def study(model: VQModel, samples: Samples, options: argparse.Namespace) -> dict
     codes = len(codebook)
     train, pool, rest = thirds(samples)
     extractor = InformationExtractor.make("CE", codebook, model.grid, samples.concepts, filters=64, hidden=256)
-    settings = ExtractorTraining(epochs=options.epochs, batch=64, step_epochs=max(1, 2 * options.epochs // 3))
+    settings = ExtractorTraining(epochs=options.epochs, batch=64)
     train_extractor(extractor, codebook, train, test=rest, settings=settings)
     some = first_of_each(train, options.limit)
     scores = torch.cat(

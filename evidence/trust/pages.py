@@ -188,7 +188,7 @@ def counterfactuals() -> str:
 
 def maps() -> str:
     lines = []
-    for name, row in rows("maps.json").items():
+    for name, row in sorted(rows("maps.json").items()):
         for target, one in row["targets"].items():
             for kind in ("own", "gradcam"):
                 if kind not in one["maps"]:
@@ -230,7 +230,7 @@ def regularisers() -> str:
 
 def faithfulness() -> str:
     lines = []
-    for name, row in {**rows("maps.json"), **rows("regularisers.json")}.items():
+    for name, row in {**dict(sorted(rows("maps.json").items())), **rows("regularisers.json")}.items():
         found = row["faithfulness"]
         for kind in ("own", "gradcam"):
             if kind not in found["curves"]:

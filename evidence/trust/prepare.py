@@ -95,7 +95,7 @@ def cub(folder: Path, sizes: Path, out: Path, *, species: int = 40, most: int = 
     write(out / "cub.csv", rows)
     boxes = [["image", "x", "y", "w", "h"], *([f"images/{names[n]}", *box] for n, *box in lines("bounding_boxes.txt"))]
     write(out / "cub-boxes.csv", [dict(zip(boxes[0], row, strict=True)) for row in boxes[1:] if row[0] in kept])
-    parts = {number: " ".join(words) for number, *words in lines("parts/parts.txt")}
+    parts = {number: " ".join(words).replace("_", " ") for number, *words in lines("parts/parts.txt")}
     points = [
         {"image": f"images/{names[n]}", "part": parts[part], "x": x, "y": y, "visible": seen}
         for n, part, x, y, seen in lines("parts/part_locs.txt")

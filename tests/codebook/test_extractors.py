@@ -62,6 +62,8 @@ def test_rates_of_the_appendix() -> None:
     assert [settings.rate_at("CE", epoch * 7, 7) for epoch in (0, 19, 20, 40, 79)] == pytest.approx(
         [1e-3, 1e-3, 1e-4, 1e-5, 1e-6]
     )
+    short = ExtractorTraining(epochs=12)  # whose rate would never fall by the appendix
+    assert [short.rate_at("CE", epoch, 1) for epoch in (7, 8, 11)] == pytest.approx([1e-3, 1e-4, 1e-4])
     total = 80 * 10  # warm-up over 80 steps, then a cosine over 720
     assert settings.rate_at("TE", 0, 10) == pytest.approx(1e-3 / 80)
     assert settings.rate_at("TE", 79, 10) == pytest.approx(1e-3)

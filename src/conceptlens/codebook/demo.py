@@ -69,7 +69,7 @@ def demo(
     chosen = attribute or next(iter(model.attributes))
     if chosen not in model.attributes:
         raise unknown_name("attribute", chosen, model.attributes)
-    training = ExtractorTraining(epochs=12, batch=16, step_epochs=8)  # small batches: few samples, enough steps
+    training = ExtractorTraining(epochs=12, batch=16)  # small batches: few samples, enough steps
     values = [f"{chosen}={value}" for value in model.attributes[chosen]]
     for name, concepts in (("classes", list(model.classes)), ("values", values)):
         place = folder / name

@@ -28,7 +28,7 @@ class ExtractorTraining:
     batch: int = 256
     rate: float = 1e-3
     weight_decay: float = 1e-4
-    step_epochs: int = 20  # CE and RE: after so many epochs the rate falls
+    step_epochs: int = 0  # CE and RE: after so many epochs the rate falls; 0: 20, or two thirds of a short training
     gamma: float = 0.1  # to this part
     warmup: float = 0.1  # TE: share of all steps
 
@@ -39,7 +39,8 @@ class ExtractorTraining:
     def rate_at(self, network: str, step: int, steps_an_epoch: int) -> float:
         """Learning rate of a step, from 0."""
         if network != "TE":
-            return self.rate * self.gamma ** (step // steps_an_epoch // self.step_epochs)
+            every = self.step_epochs or max(1, min(20, 2 * self.epochs // 3))
+            return self.rate * self.gamma ** (step // steps_an_epoch // every)
         total = self.epochs * steps_an_epoch
         warm = max(1, round(self.warmup * total))
         if step < warm:
