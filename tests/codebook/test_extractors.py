@@ -86,7 +86,7 @@ def test_an_extractor_learns_what_its_model_draws(tmp_path: Path) -> None:
     model, samples = TinyVQ(), stream()
     extractor = InformationExtractor.make("RE", model.codebook, GRID, model.classes, filters=8)
     epochs = []
-    settings = ExtractorTraining(epochs=8, batch=24, rate=3e-3)
+    settings = ExtractorTraining(epochs=8, batch=24, rate=3e-3, step_epochs=20)
     train_extractor(extractor, model.codebook.detach(), samples, test=stream(20), settings=settings, note=epochs.append)
     assert len(epochs) == 8
     assert extractor.card.accuracy["top-1"] > 0.6  # by chance a third
