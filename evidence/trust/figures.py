@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from alarms import CLEAN, SIZES
+from alarms import SIZES
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from results import HERE
+from scipy.stats import binomtest
 
 from conceptlens.data.shapes import HIDDEN
 from conceptlens.files import read_json
@@ -311,13 +312,11 @@ def alarms() -> None:
     clean = [name for name in found if "leak" not in name]
     for height, name in enumerate(clean):
         hit, of = found[name]
-        share = hit / of
-        half = 1.96 * (max(share * (1 - share), 1 / of / 4) / of) ** 0.5
-        left.barh(height, share, color=COLOURS[0] if "wrong" not in name else COLOURS[1], height=0.6)
-        left.plot([max(share - half, 0), share + half], [height] * 2, color="black", linewidth=1)
+        left.barh(height, hit / of, color=COLOURS[0] if "wrong" not in name else COLOURS[1], height=0.6)
+        left.plot(list(binomtest(hit, of).proportion_ci()), [height] * 2, color="black", linewidth=1)
     left.axvline(0.05, color="black", linestyle="--", linewidth=0.8)
     left.set_yticks(range(len(clean)), [f"{name} ({found[name][1]})" for name in clean], fontsize=8)
-    left.set_xlabel(f"share accused (dashed: 5 %; up to {CLEAN} draws)")
+    left.set_xlabel("share accused, 95 % interval (dashed: 5 %; draws in brackets)")
     for colour, kind in zip(
         COLOURS, ("settled, leak in all scores", "settled, leak in one score", "open, leak in all scores"), strict=False
     ):
@@ -333,7 +332,7 @@ def alarms() -> None:
     right.axhline(0.05, color="black", linestyle="--", linewidth=0.8)
     right.set_xlabel("size of the planted leak, in deviations of the scores' noise")
     right.set_ylabel("share found")
-    right.legend(fontsize=8)
+    right.legend(fontsize=8, loc="center right")
     save(made, "alarms.svg")
 
 

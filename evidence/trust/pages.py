@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from figures import BEYOND, FAITHFUL, GAINED, accused, by_label, detectors, mean, roc, rows
 from results import HERE
-from scipy.stats import binomtest
+from scipy.stats import binomtest, ttest_rel
 
 from conceptlens.data.shapes import HIDDEN
 from conceptlens.files import read_json, write_text
@@ -137,6 +137,20 @@ def leakage(file: str) -> Callable[[], str]:
         return table([*head, "nats beyond its label, mean", "certain concepts", "leaks", "bypass"], lines)
 
     return make
+
+
+def paired() -> str:
+    """IVQ against the others, seed by seed."""
+    gains = {
+        label: np.array([row["findings"][GAINED]["excess"][0] for row in sorted(found, key=lambda row: row["seed"])])
+        for label, found in by_label("full.json").items()
+    }
+    lines = []
+    for other in ("ivq-cbm-with-plain-l2", "ivq-cbm-without-ivq"):
+        difference = gains["ivq-cbm"] - gains[other]
+        p = ttest_rel(gains["ivq-cbm"], gains[other]).pvalue
+        lines.append([f"ivq-cbm − {other}", spread(difference.tolist()), f"{p:.3f}"])
+    return table(["gained by the head beyond labels, paired by seed", "difference", "p (t-test)"], lines)
 
 
 def use(file: str) -> Callable[[], str]:
@@ -284,6 +298,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "leakage-blood": leakage("blood.json"),
     "leakage-shapes": leakage("shapes.json"),
     "leakage-full": leakage("full.json"),
+    "paired": paired,
     "use-blood": use("blood.json"),
     "use-shapes": use("shapes.json"),
     "use-full": use("full.json"),
