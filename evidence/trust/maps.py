@@ -124,7 +124,7 @@ def run(name: str, work: Path, seeds: int, seconds: float, *, faithful: int = 8)
     one, until = sets(work)[name], time.monotonic() + seconds
     results = Results("maps.json", seconds)
     for seed in range(seeds):
-        wanted = {f"{name} {method} {seed}": method for method in METHODS}
+        wanted = {f"{name} {method} {seed}": method for method in (FROZEN if name == "shapes" else METHODS)}
         for row in results.missing(wanted):
             out = work / "maps" / name / f"{wanted[row].replace(' ', '-')}-s{seed}"
             store = {"encoder": {"store": str(work / f"tokens-{name}")}, "seed": seed}
