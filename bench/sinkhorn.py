@@ -21,6 +21,7 @@ from torch import Tensor
 from conceptlens.bottleneck import sinkhorn as module
 from conceptlens.bottleneck.sinkhorn import sinkhorn
 from conceptlens.files import write_json
+from conceptlens.gpu_kernels import failures
 from rank import machine
 
 EPS = (1.0, 0.1, 0.05, 0.01, 1e-3)
@@ -182,7 +183,7 @@ def main() -> None:
         print(", ".join(f"{key} {value}" for key, value in about.items()), flush=True)
         row: dict[str, Any] = {"machine": about, "shape": list(shape), "iterations": arguments.iterations, "eps": TIMED}
         row |= times(shape, arguments.iterations, arguments.repeats, device)
-        row["kernel"] = "not for this device" if device == "cpu" else module.kernel_failure or "used"
+        row["kernel"] = "not for this device" if device == "cpu" else failures.get(module.KERNEL, "used")
         if device == "cuda":
             row["kernel_ms"] = attempt(lambda: kernel_settings(shape, arguments.iterations, arguments.repeats))
             print(f"  {row['kernel_ms']}")

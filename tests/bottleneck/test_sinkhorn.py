@@ -1,8 +1,6 @@
 """Sinkhorn against a plan worked out by hand, a naive loop, a linear programme and finite differences."""
 
 import math
-import os
-import subprocess
 import sys
 from typing import Any
 
@@ -16,6 +14,8 @@ from conceptlens.bottleneck import sinkhorn as module
 from conceptlens.bottleneck import sinkhorn_scaling
 from conceptlens.bottleneck.sinkhorn import log_domain, plan_of, potentials, sinkhorn
 from conceptlens.errors import UserError
+from conceptlens.gpu_kernels import failures
+from tests.interpreter import interpreted
 
 EPS = (1.0, 0.1, 0.05, 0.01, 1e-3)
 
@@ -225,12 +225,7 @@ print("agrees")
 
 @pytest.mark.slow
 def test_the_kernel_line_by_line() -> None:
-    """In Triton's interpreter, which needs no GPU but must be asked for before the kernel is made: another process."""
-    pytest.importorskip("triton")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "ignore", "-c", KERNEL]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "agrees", done.stderr[-2000:]
+    assert interpreted(KERNEL) == "agrees"
 
 
 @pytest.mark.gpu
@@ -240,7 +235,7 @@ def test_the_kernel_on_a_gpu(eps: float) -> None:
     cost, a, b = problem(5, 196, 312)
     scaled, log_a, log_b = (each.cuda() for each in (cost / eps, a.log_softmax(1), b.log_softmax(1)))
     plan = plan_of(scaled, *potentials(scaled, log_a, log_b, 100))
-    assert module.kernel_failure is None
+    assert not failures
     expected = plan_of(scaled.double(), *log_domain(scaled.double(), log_a.double(), log_b.double(), 100))
     assert float((plan - expected).abs().sum((1, 2)).max()) < 1e-6 / min(eps, 0.1)
 
@@ -248,12 +243,13 @@ def test_the_kernel_on_a_gpu(eps: float) -> None:
 def test_a_kernel_that_fails_is_reported_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     cost, a, b = problem()
     log_a, log_b = a.log_softmax(1), b.log_softmax(1)
-    monkeypatch.setattr(module, "kernel_failure", None)
+    monkeypatch.delitem(failures, module.KERNEL, raising=False)
     monkeypatch.setattr(module, "_on_gpu", lambda cost: True)
     monkeypatch.setitem(sys.modules, "conceptlens.bottleneck.sinkhorn_triton", None)  # as where it cannot be imported
     with pytest.warns(UserWarning, match="torch takes over"):
         found = potentials(cost, log_a, log_b, 5)
-    assert module.kernel_failure is not None
+    assert module.KERNEL in failures
+    monkeypatch.delitem(failures, module.KERNEL)
     for value, true in zip(found, log_domain(cost, log_a, log_b, 5), strict=True):
         torch.testing.assert_close(value, true)
 

@@ -1,17 +1,14 @@
 """The lasso against scikit-learn's, against a hand-worked case, and its promises."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from sklearn.decomposition import sparse_encode
 from torch import Tensor
 
-from conceptlens.decompose import lasso as module
 from conceptlens.decompose.lasso import Dictionary, decompose, lambda_for
 from conceptlens.errors import UserError
+from conceptlens.gpu_kernels import failures
+from tests.interpreter import interpreted
 
 
 def objective(x: Tensor, u: Tensor, v: Tensor, lam: float) -> Tensor:
@@ -69,12 +66,7 @@ print("agrees")
 
 @pytest.mark.slow
 def test_the_kernel_line_by_line() -> None:
-    """In Triton's interpreter, which needs no GPU but must be asked for before the kernel is made: another process."""
-    pytest.importorskip("triton")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "ignore", "-c", KERNEL]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "agrees", done.stderr[-2000:]
+    assert interpreted(KERNEL) == "agrees"
 
 
 @pytest.mark.gpu
@@ -84,7 +76,7 @@ def test_the_kernel_on_a_gpu(share: float) -> None:
     x, v = problem(300, 1024, 64)
     lam = lambda_for(x, v, share)
     there = decompose(x.cuda(), v.cuda(), lam)
-    assert module.kernel_failure is None
+    assert not failures
     here, found = decompose(x, v, lam), there.dense().cpu()
     one, two = (objective(x, u, v, lam) for u in (here.dense(), found))
     assert ((one - two) / one).abs().max() < 2e-4

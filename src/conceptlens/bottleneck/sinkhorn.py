@@ -13,7 +13,6 @@ it cannot be had, a warning says why, and torch operations take over.
 """
 
 import math
-import warnings
 from typing import Any, Literal
 
 import torch
@@ -23,7 +22,9 @@ from torch.autograd.function import once_differentiable
 from conceptlens.bottleneck import sinkhorn_scaling
 from conceptlens.bottleneck.sinkhorn_adjoint import adjoint, adjoint_operator
 from conceptlens.errors import UserError
+from conceptlens.gpu_kernels import attempt
 
+KERNEL = "Sinkhorn"
 LEAST_MASS = 1e-20  # a marginal of zero counts as this much: its logarithm stays finite
 
 
@@ -106,9 +107,6 @@ def log_domain(
     return f, g
 
 
-kernel_failure: str | None = None  # why the kernel is not used though there is a GPU
-
-
 def _on_gpu(cost: Tensor) -> bool:
     return cost.is_cuda and cost.numel() > 0
 
@@ -117,21 +115,13 @@ def _by_kernel(
     cost: Tensor, log_a: Tensor, log_b: Tensor, iterations: int, tolerance: float
 ) -> tuple[Tensor, Tensor] | None:
     """The potentials by the GPU kernel, or None where there is none for this cost, device or installation."""
-    global kernel_failure
-    if kernel_failure is not None or not _on_gpu(cost):
-        return None
-    try:
+
+    def work() -> tuple[Tensor, Tensor] | None:
         from conceptlens.bottleneck import sinkhorn_triton
 
-        if not sinkhorn_triton.fits(cost):
-            return None
-        return sinkhorn_triton.solve(cost, log_a, log_b, iterations, tolerance)
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except Exception as error:  # no compiler for this GPU, or one that does not know it: there are many ways
-        kernel_failure = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        warnings.warn(f"Sinkhorn's GPU kernel cannot be used, torch takes over: {kernel_failure}", stacklevel=2)
-        return None
+        return sinkhorn_triton.solve(cost, log_a, log_b, iterations, tolerance) if sinkhorn_triton.fits(cost) else None
+
+    return attempt(KERNEL, work) if _on_gpu(cost) else None
 
 
 def potentials(

@@ -9,19 +9,20 @@ a vector is done when its objective is provably within `tolerance` of the least 
 `Lasso`.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from conceptlens.errors import UserError
+from conceptlens.gpu_kernels import attempt
 
 GROUP = 64  # neighbouring concepts, at most, of which the worst violator may join a working set
 GROW = 32  # violators that join at most
 MOST_ROUNDS = 60  # of working sets
 MOST_TURNS, SWEEPS = 12, 3  # on one working set
 RIDGE = 1e-6  # for concepts that are nearly the same
+KERNEL = "The lasso"
 
 
 @dataclass(frozen=True)
@@ -218,24 +219,18 @@ def _descend(products: Tensor, slack: Tensor, u: Tensor, limit: Tensor, toleranc
     return u
 
 
-kernel_failure: str | None = None  # why the kernel is not used though there is a GPU
-
-
 def _sweep(products: Tensor, matrices: Tensor, slack: Tensor, u: Tensor, limit: Tensor) -> Tensor:
     """Coefficients (m, B) after some sweeps over the coordinates, by the fastest way there is for this device."""
-    global kernel_failure
-    if matrices.is_cuda and kernel_failure is None:
-        try:
-            from conceptlens.decompose import lasso_triton
 
-            if lasso_triton.fits(matrices):
-                return lasso_triton.sweep(matrices, slack.T, u.T, limit.T, SWEEPS)[1].T
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except Exception as error:  # no compiler for this GPU, or one that does not know it: there are many ways
-            kernel_failure = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            warnings.warn(f"The lasso's GPU kernel cannot be used, torch takes over: {kernel_failure}", stacklevel=2)
-    return sweep(products, slack, u, limit)
+    def work() -> Tensor | None:
+        from conceptlens.decompose import lasso_triton
+
+        if not lasso_triton.fits(matrices):
+            return None
+        return lasso_triton.sweep(matrices, slack.T, u.T, limit.T, SWEEPS)[1].T
+
+    found = attempt(KERNEL, work) if matrices.is_cuda else None
+    return sweep(products, slack, u, limit) if found is None else found
 
 
 def sweep(products: Tensor, slack: Tensor, u: Tensor, limit: Tensor) -> Tensor:
