@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from conceptlens.cli import main
-from conceptlens.codebook.bias_study import judged_shares
+from conceptlens.codebook import bias_study
+from conceptlens.codebook.bias_study import draw, judged_shares
 from conceptlens.codebook.condition import Condition
 from conceptlens.codebook.generator.generator import SmallGenerator, save_generator
 from conceptlens.codebook.generator.settings import GeneratorSettings
@@ -124,7 +125,7 @@ def open_path(study: Path) -> str:
     return str(read(study / "run.json")["model"]["name"])
 
 
-def test_bias(model: Path, tmp_path: Path) -> None:
+def test_bias(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "sizes"
     words = ["--concepts", "size=small; size=big", "--per-concept", "20", "--epochs", "1", "--batch", "8", "--quiet"]
     assert main(["codebook", "extract", str(model), *words, "--out", str(out)]) == 0
@@ -137,7 +138,10 @@ def test_bias(model: Path, tmp_path: Path) -> None:
     assert main(["codebook", "bias", str(out), *words, "--twin", str(model)]) == 0
     again = tmp_path / "again"
     shutil.copytree(out, again)
+    asked: list[int] = []
+    monkeypatch.setattr(bias_study, "draw", lambda *given, **more: asked.append(1) or draw(*given, **more))
     assert main(["codebook", "bias", str(out), str(again), *words]) == 0
+    assert len(asked) == 1  # one model: its neutral samples are made once
     told = read(out / "codebook" / "bias.json")
     assert told["attributes"] == 2
     for one, two in zip(found["tables"], told["tables"], strict=True):  # the same p twice: Holm doubles it

@@ -86,63 +86,57 @@ def bias_results(
             raise UserError(
                 f"{study.model.name} does not generate: bias is measured in samples that a model makes when not asked."
             )
-    counted = [
-        _count(study, folder, n, k, sets, neutral, condition, twin, limit, permutations, seed, note)
-        for study, folder in zip(studies, folders, strict=True)
-    ]
-    for count in n:
-        together = correct_together([each.found[count] for each in counted])
+    drawn: dict[tuple[str, int], Tensor] = {}  # studies of one model are asked of the same samples
+
+    def samples_of(model: VQModel, name: str, seed: int) -> tuple[str, Tensor]:
+        asked = parse_condition(condition, model.classes, model.attributes)
+        if (name, seed) not in drawn:
+            drawn[name, seed] = draw(model, asked, neutral, seed=seed, note=note)
+        return asked.text(), drawn[name, seed]
+
+    def count(study: Study, folder: Path) -> _Counted:
+        codes = len(study.codebook)
+        train = first_of_each(study.samples["train"], limit)
+        note("importance of training samples")
+        scores = score_samples(study, train, VARIANTS["paper"], seed=seed)
+        asked, samples = samples_of(study.model, str(study.run.info["model"]), seed)
+        if twin is not None:
+            other = open_model(twin).to(study.device)
+            study.extractor.check_codebook(other.codebook)
+            balanced, null = samples_of(other, twin, seed + 1)[1], f"neutral samples of {twin}"
+        else:
+            balanced, fewest = _equally_many(study, neutral)
+            null = f"{fewest} samples of each concept, asked for by name"
+        found: dict[int, Bias] = {}
+        for number in n:
+            images = value_images(train, scores, number)
+            found[number] = measure_bias(
+                value_sets(images, number, k, codes, sets),
+                samples,
+                codes=codes,
+                balanced=balanced,
+                training=images,
+                k=k,
+                permutations=permutations,
+                way=sets,
+                seed=seed,
+            )
+        return _Counted(study, folder, train, asked, samples, null, found)
+
+    counted = [count(study, folder) for study, folder in zip(studies, folders, strict=True)]
+    for number in n:
+        together = correct_together([each.found[number] for each in counted])
         for each, bias in zip(counted, together, strict=True):
-            each.found[count] = bias
+            each.found[number] = bias
     return [_written(each, k, sets, judges, len(studies)) for each in counted]
 
 
-def _count(
-    study: Study,
-    folder: Path,
-    n: Sequence[int],
-    k: int,
-    sets: str,
-    neutral: int,
-    condition: str,
-    twin: str | None,
-    limit: int,
-    permutations: int,
-    seed: int,
-    note: Note,
-) -> _Counted:
-    model, codes = study.model, len(study.codebook)
-    train = first_of_each(study.samples["train"], limit)
-    note("importance of training samples")
-    scores = score_samples(study, train, VARIANTS["paper"], seed=seed)
-    asked = parse_condition(condition, model.classes, model.attributes)
-    samples = draw(model, asked, neutral, seed=seed, note=note)
-    if twin is not None:
-        other = open_model(twin).to(study.device)
-        study.extractor.check_codebook(other.codebook)
-        balanced = draw(other, asked, neutral, seed=seed + 1, note=note)
-        null = f"neutral samples of {twin}"
-    else:
-        rest = {name: study.samples[name] for name in ("val", "test")}
-        fewest = min(int(torch.bincount(torch.cat([part.labels for part in rest.values()])).min()), neutral)
-        parts = [torch.cat([part.of(place) for part in rest.values()])[:fewest] for place in range(len(train.concepts))]
-        balanced = torch.cat(parts)
-        null = f"{fewest} samples of each concept, asked for by name"
-    found: dict[int, Bias] = {}
-    for count in n:
-        images = value_images(train, scores, count)
-        found[count] = measure_bias(
-            value_sets(images, count, k, codes, sets),
-            samples,
-            codes=codes,
-            balanced=balanced,
-            training=images,
-            k=k,
-            permutations=permutations,
-            way=sets,
-            seed=seed,
-        )
-    return _Counted(study, folder, train, asked.text(), samples, null, found)
+def _equally_many(study: Study, most: int) -> tuple[Tensor, int]:
+    """Samples of a study that its extractor did not learn from, equally many of each concept, and how many."""
+    rest = [study.samples[name] for name in ("val", "test")]
+    fewest = min(int(torch.bincount(torch.cat([part.labels for part in rest])).min()), most)
+    concepts = range(len(rest[0].concepts))
+    return torch.cat([torch.cat([part.of(place) for part in rest])[:fewest] for place in concepts]), fewest
 
 
 def _written(counted: _Counted, k: int, sets: str, judges: Judges, attributes: int) -> Result:
