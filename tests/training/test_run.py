@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 import conceptlens as cl
 from conceptlens.errors import UserError
 from conceptlens.files import read_json
 from conceptlens.models.saved import load_pipeline
 from conceptlens.runs import RunFolder
+from conceptlens.training.checkpoint import Position, StateFolder
 from tests.training.tiny import tiny
 
 
@@ -144,6 +146,29 @@ def test_a_second_stage_trains_only_its_part(tmp_path: Path) -> None:
     stages = [{"name": "all", "epochs": 1}, {"name": "head", "epochs": 1, "train": ["model.head"]}]
     both = cl.train(tiny(tmp_path / "both", training__stages=stages, training__select="-class.accuracy"), quiet=True)
     assert [line["stage"] for line in both.read_history() if "stage" in line] == ["all", "head"]
+
+
+def test_a_model_is_chosen_among_the_last_stages_epochs_and_ties_by_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Concepts are best before the head has learnt anything, and then stay as they are: all its epochs tie."""
+    told = iter([(0.5, 0.1), (0.9, 0.2), (0.8, 0.3), (0.8, 0.5), (0.8, 0.7), (0.8, 0.6)])  # the first: before training
+    kept: list[int] = []
+    keep = StateFolder.save_best
+
+    def canned(*_: object) -> dict[str, dict[str, float]]:
+        auc, accuracy = next(told)
+        return {"concept": {"auc": auc}, "class": {"balanced_accuracy": accuracy, "accuracy": accuracy}}
+
+    def noted(folder: StateFolder, position: Position, tensors: dict[str, Tensor]) -> str:
+        kept.append(position.best_epoch)
+        return keep(folder, position, tensors)
+
+    monkeypatch.setattr("conceptlens.training.stage.quick_summary", canned)
+    monkeypatch.setattr(StateFolder, "save_best", noted)
+    stages = [{"name": "all", "epochs": 2}, {"name": "head", "epochs": 3, "train": ["model.head"]}]
+    cl.train(tiny(tmp_path / "run", training__stages=stages, training__select="concept.auc"), quiet=True)
+    assert kept == [1, 3, 4]
 
 
 def test_patience_ends_a_stage_and_not_the_training(tmp_path: Path) -> None:

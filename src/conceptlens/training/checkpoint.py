@@ -31,7 +31,8 @@ class Position:
     total_epochs: int = 0
     total_steps: int = 0
     history_bytes: int = 0
-    best_value: float | None = None
+    best_value: float | None = None  # of this stage
+    best_tie: float = 0.0  # class.balanced_accuracy there, which decides between equal values
     best_epoch: int = -1
     best_file: str | None = None
     epochs_without_gain: int = 0

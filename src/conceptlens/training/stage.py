@@ -39,11 +39,13 @@ class Stage(ABC):
         select = self.training.select
         value = value_at(summary, select.removeprefix("-"), "training.select")
         gain = -value if select.startswith("-") else value
+        tie = summary["class"].get("balanced_accuracy", 0.0)  # concepts that a stage leaves alone always tie
         self.record("val", **_flat(summary))
         if start:
             return
-        if position.best_value is None or gain > position.best_value:
-            position.best_value, position.best_epoch, position.epochs_without_gain = gain, position.total_epochs, 0
+        if position.best_value is None or (gain, tie) > (position.best_value, position.best_tie):
+            position.best_value, position.best_tie, position.best_epoch = gain, tie, position.total_epochs
+            position.epochs_without_gain = 0
             if session.processes.main:
                 position.best_file = self.states.save_best(position, weights)
             position.best_file = session.processes.gather(position.best_file)[0]
