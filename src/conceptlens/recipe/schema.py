@@ -286,8 +286,8 @@ class TrainingConfig:
         precision: `fp32` or `bf16`.
         compile: Compile the step (forward, loss, backward); `auto`: on a GPU, for a stage of 3,000 steps or more.
         ema: Decay of a moving average of the weights, which is then evaluated and saved; 0 turns it off.
-        select: What chooses the model on validation: a metric's path, with a leading `-` if smaller is better. One of the
-            last stage's epochs is chosen; between equal ones the class's balanced accuracy decides.
+        select: What chooses the model on validation: a metric's path, with a leading `-` if smaller is better. An epoch
+            of the last stage is chosen; between equal ones the class's balanced accuracy decides.
         patience: Validations without improvement after which a stage stops; 0 never stops early.
         validate_every: Epochs between validations.
         checkpoint_every: Steps between checkpoints besides the one at each epoch's end; 0: none.
