@@ -233,11 +233,12 @@ def _parts(name: str) -> list[str]:
 
 
 def figures(name: str, rows: list[Row], to: Path) -> list[str]:
-    """Figure 4 (differences over layers, the first layer's curves), trade-offs, Figure 5."""
+    """Figure 4 (curves of three layers, differences over all), trade-offs, Figure 5."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     matplotlib.rcParams.update(
         {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "gig"}
@@ -245,8 +246,8 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
     report = Report(name, rows)
     made = []
 
-    def keep(figure: Any, file: str) -> None:
-        figure.tight_layout()
+    def keep(figure: Any, file: str, top: float = 1.0) -> None:
+        figure.tight_layout(rect=(0, 0, 1, top))
         figure.savefig(to / file, metadata={"Date": None})
         plt.close(figure)
         made.append(file)
@@ -270,6 +271,10 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
                 )
                 axis.plot(row["own"]["used"], row["own"]["relative_l2"], "x", color=colour)
             axis.set(title=layer, xscale="log", ylim=(0, 1.2))
+            low, high = axis.get_xlim()
+            axis.set_xticks([tick for tick in (5, 10, 20, 50, 100, 200) if low <= tick <= high])
+            axis.xaxis.set_major_formatter("{x:.0f}")
+            axis.xaxis.set_minor_formatter(NullFormatter())
         for axis in list(axes.flat)[len(layers) :]:
             axis.axis("off")
         axes[0, 0].legend(fontsize=6)
@@ -279,7 +284,8 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
     found = [row for row in report.of("curves") if row["coding"] == "matched"]
     if found:
         layers = report.layers(found)
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.2))
+        shown = [layers[0], layers[len(layers) // 2], layers[-1]]  # the paper shows the first
+        figure, (*panels, right) = plt.subplots(1, 4, figsize=(12, 3.2), width_ratios=(1, 1, 1, 1.6))
         for maker in MAKERS:
             mine = {r["layer"]: r for r in found if r["maker"] == maker}
             if not mine:
@@ -290,20 +296,21 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
                 for i in places
             ]
             right.plot(places, values, "o-", color=COLOURS[maker], label=maker)
-            if layers[0] in mine:
-                for kind, dash in (("insertion", "-"), ("deletion", "--")):
-                    curve = mine[layers[0]]["probability"][kind]["curve"]
-                    left.plot(np.linspace(0, 1, len(curve)), curve, dash, color=COLOURS[maker])
-        left.set(
-            title=f"{layers[0]}: insertion, deletion dashed", xlabel="share of active concepts", ylabel="probability"
-        )
+            for layer, panel in zip(shown, panels, strict=True):
+                for kind, dash in (("insertion", "-"), ("deletion", "--")) if layer in mine else ():
+                    curve = mine[layer]["probability"][kind]["curve"]
+                    panel.plot(np.linspace(0, 1, len(curve)), curve, dash, color=COLOURS[maker])
+        for layer, panel in zip(shown, panels, strict=True):
+            panel.set(title=layer, ylim=(-0.02, 1.02))
+        panels[0].set(ylabel="probability (deletion dashed)")
+        panels[1].set(xlabel="share of active concepts inserted or deleted")
         right.set(title="insertion − deletion", xticks=range(len(layers)))
         right.set_xticklabels(layers, rotation=60, fontsize=7)
         right.legend(fontsize=7)
         keep(figure, f"figure4-{name}.svg")
     found = report.of("between")
     if found:
-        figure, axes = plt.subplots(1, len(found) + 1, figsize=(2.2 * (len(found) + 1), 2.8), squeeze=False)
+        figure, axes = plt.subplots(1, len(found) + 1, figsize=(2.2 * (len(found) + 1), 3.2), squeeze=False)
         for axis, row in zip(axes[0], found, strict=False):
             for each, colour in zip(
                 row["orders"], ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#777777"), strict=False
@@ -312,14 +319,20 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
                 axis.plot(xs, each["insertion"], color=colour, label=each["order"], lw=1.2)
                 axis.plot(xs, each["deletion"], "--", color=colour, lw=1.2)
             axis.set_title(f"{row['layer']} →\n{row['to']}", fontsize=8)
-        axes[0, 0].legend(fontsize=5)
+        axes[0, 0].set_ylabel("projection (deletion dashed)")
+        axes[0, len(found) // 2].set_xlabel("share of concepts inserted or deleted")
+        lines, names = axes[0, 0].get_legend_handles_labels()
+        figure.legend(lines, names, loc="upper left", ncols=len(names), fontsize=7, frameon=False)
         last = axes[0, -1]
         for place, order in enumerate(("gig", "random")):
             values = [next(e for e in row["orders"] if e["order"] == order)["difference"] for row in found]
             last.plot(range(len(values)), values, "o-", color=("#0072b2", "#009e73")[place], label=order)
-        last.set_title("insertion − deletion", fontsize=8)
+        last.set_title("insertion −\ndeletion", fontsize=8)
+        last.set_xticks(
+            range(len(found)), [row["to"].removeprefix("encoder.") for row in found], rotation=60, fontsize=7
+        )
         last.legend(fontsize=6)
-        keep(figure, f"figure5-{name}.svg")
+        keep(figure, f"figure5-{name}.svg", top=0.93)
     return made
 
 

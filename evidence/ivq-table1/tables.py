@@ -2,8 +2,10 @@
 
     python evidence/ivq-table1/tables.py --runs RUNS [RUNS …] --maps maps.json [maps.json …] --out evidence/ivq-table1
 
-RUNS: folders that `conceptlens compare` wrote. Writes results.json (all that is shown, without the runs), figure.png
-and the marked parts of README.md.
+RUNS: folders that `conceptlens compare` wrote; of one whose predictions are not at hand, and which has no results.json
+therefore, what each run measured is told (mean and spread over seeds, no tests). Rows of a folder replace those of the
+folders before it. Writes results.json (all that is shown, without the runs), figure.png and the marked parts of
+README.md.
 """
 
 import argparse
@@ -12,6 +14,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from conceptlens.compare.blocks import TITLES
 from conceptlens.files import read_json, write_bytes, write_json, write_text
 
 HERE = Path(__file__).parent
@@ -26,27 +31,82 @@ NOTHING = "–"
 Rows = list[dict[str, Any]]
 
 
+BY_CLASS = {"cub": "CUB"}  # runs without a comparison's results: begin of their names → data set, concepts by class
+
+
+def from_metrics(folder: Path) -> dict[str, Rows]:
+    """Rows of what each run measured of itself."""
+    names = {re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"): name for name in row_names()}
+    gathered: dict[tuple[str, str], list[Path]] = {}
+    for run in sorted(path.parent for path in (folder / "runs").glob("*/metrics.json")):
+        data, name = re.match(r"([^-]+)-(.+)-s\d+-[0-9a-f]+$", run.name).groups()
+        gathered.setdefault((data, names[name]), []).append(run)
+    found: dict[str, Rows] = {}
+    for (data, name), runs in gathered.items():
+        info = read_json(runs[0] / "run.json")
+        tests = [read_json(run / "metrics.json")["splits"]["test"] for run in runs]
+        fits = [re.findall(r'"effective_concepts": ([\d.]+)', (run / "history.jsonl").read_text()) for run in runs]
+        told = {key: [_at(test, key) for test in tests] for key in (*MEASURES.values(), *NUMBERS.values())}
+        told["effective_concepts"] = [float(fit[-1]) if fit else None for fit in fits]
+        kind = "class-table" if info["supervision"] == "image-labels" else info["supervision"]
+        row = {"block": TITLES[kind], "name": name, "control_of": None, "method": info["method"], "seconds": None}
+        row |= {"bypass": info["bypass"], "trainings": len(runs)}
+        for part, keys in (("measures", MEASURES), ("numbers", NUMBERS)):
+            row[part] = {key: _spread(told[key]) for key in keys.values() if None not in told[key]}
+        found.setdefault(BY_CLASS[data], []).append(row)
+    order, titles = list(row_names()), list(TITLES.values())
+    for rows in found.values():
+        rows.sort(key=lambda row: (titles.index(row["block"]), order.index(row["name"])))
+    return found
+
+
+def row_names() -> list[str]:
+    """As in others.yaml."""
+    text = (HERE / "others.yaml").read_text("utf-8")
+    return re.findall(r"^  ([^:\n]+): \{set:", text, re.MULTILINE)
+
+
+def _at(values: dict[str, Any], path: str) -> float | None:
+    for step in path.split("."):
+        values = values.get(step) if isinstance(values, dict) else None
+    return values
+
+
+def _spread(values: list[float]) -> dict[str, Any]:
+    return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None}
+
+
 def gather(runs: list[Path]) -> dict[str, Rows]:
     """Data set → rows of all its blocks."""
     found: dict[str, Rows] = {}
     for folder in runs:
-        for data in read_json(folder / "results.json")["data"]:
-            rows = found.setdefault(data["name"], [])
-            for block in data["blocks"]:
-                for row in block["rows"]:
-                    kept = {key: row.get(key) for key in ("name", "control_of", "method", "bypass", "trainings")}
-                    kept["measures"] = {
-                        key: {part: row["measures"][key].get(part) for part in ("mean", "sd", "interval")}
-                        for key in MEASURES.values()
-                        if row["measures"].get(key)
-                    }
-                    kept["numbers"] = {
-                        key: {part: row["numbers"][key].get(part) for part in ("mean", "sd")}
-                        for key in NUMBERS.values()
-                        if row["numbers"].get(key)
-                    }
-                    kept["seconds"] = (row["numbers"].get("seconds") or {}).get("mean")
-                    rows.append({"block": block["title"], **kept})
+        for name, rows in (_read(folder) if (folder / "results.json").exists() else from_metrics(folder)).items():
+            newer = {row["name"]: row for row in rows}
+            kept = [newer.pop(row["name"], row) for row in found.get(name, [])]
+            found[name] = kept + list(newer.values())
+    return found
+
+
+def _read(folder: Path) -> dict[str, Rows]:
+    """Rows of a comparison's results."""
+    found: dict[str, Rows] = {}
+    for data in read_json(folder / "results.json")["data"]:
+        rows = found.setdefault(data["name"], [])
+        for block in data["blocks"]:
+            for row in block["rows"]:
+                kept = {key: row.get(key) for key in ("name", "control_of", "method", "bypass", "trainings")}
+                kept["measures"] = {
+                    key: {part: row["measures"][key].get(part) for part in ("mean", "sd", "interval")}
+                    for key in MEASURES.values()
+                    if row["measures"].get(key)
+                }
+                kept["numbers"] = {
+                    key: {part: row["numbers"][key].get(part) for part in ("mean", "sd")}
+                    for key in NUMBERS.values()
+                    if row["numbers"].get(key)
+                }
+                kept["seconds"] = (row["numbers"].get("seconds") or {}).get("mean")
+                rows.append({"block": block["title"], **kept})
     return found
 
 
