@@ -205,7 +205,7 @@ class Report:
                 table(["layer", "size", "concepts", "λ = 0.1", "λ = 0.05"], body),
             )
 
-    def sheets(self) -> None:
+    def sheets(self, to: Path) -> None:
         rows = self.of("sheets")
         if rows:
             head = [
@@ -220,7 +220,7 @@ class Report:
             body = [
                 [r["layer"], r["maker"], r["concepts"],
                  *(number(r[key], 2) for key in ("class_purity", "largest_class", "mean_cosine")),
-                 "[{0}]({0})".format(r["file"])]
+                 "[{0}]({0})".format(r["file"]) if (to / r["file"]).exists() else "not kept"]
                 for r in rows
             ]  # fmt: skip
             self.say("concept sheets", table(head, body))
@@ -347,8 +347,9 @@ def main() -> None:
     parts, verdicts = ["# GIG: tables\n\nMade by tables.py from rows.jsonl. Bold: best of its row.\n"], {}
     for name in dict.fromkeys(row["key"].split("/")[0] for row in rows):
         report = Report(name, [row for row in rows if row["key"].startswith(f"{name}/")])
-        for part in (report.accuracy, report.reconstruction, report.curves, report.orders, report.sizes, report.sheets):
+        for part in (report.accuracy, report.reconstruction, report.curves, report.orders, report.sizes):
             part()
+        report.sheets(to)
         made = figures(name, report.rows, to)
         parts += [*report.parts, "".join(f"![{file}]({file})\n" for file in made)]
         verdicts[name] = report.verdicts

@@ -78,6 +78,16 @@ def table(data: dict[str, Any], said: dict[tuple[str, str], list[dict[str, Any]]
     return "\n".join(lines)
 
 
+def kept(data: dict[str, Any]) -> dict[str, Any]:
+    """What the table is made of: rows without their ranks by epoch, comparisons with a class token."""
+    blocks = []
+    for block in data["blocks"]:
+        rows = [{key: value for key, value in row.items() if key != "ranks"} for row in block["rows"]]
+        pairs = [each for each in block["comparisons"] if {each["first"], each["second"]} & set(TOKEN.values())]
+        blocks.append({"title": block["title"], "rows": rows, "comparisons": pairs})
+    return {"name": data["name"], "blocks": blocks}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
@@ -91,7 +101,7 @@ def main() -> None:
     results = read_json(given.runs / "results.json")
     text = "\n\n".join(f"### {data['name']}\n\n{table(data, said, maps)}" for data in results["data"])
     write_text(given.out, text + "\n")
-    write_json(given.out.with_suffix(".json"), {"results": results["data"], "maps": maps})
+    write_json(given.out.with_suffix(".json"), {"results": [kept(data) for data in results["data"]], "maps": maps})
     print(text)
 
 

@@ -193,32 +193,55 @@ def beside_the_paper(found: dict[str, Rows]) -> str:
 
 
 def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
-    """Concept AUC against class accuracy, and against the lift of Grad-CAM and of own maps."""
+    """A line a method: concept AUC and class accuracy above, lift of Grad-CAM and of own maps below."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    fig, axes = pyplot.subplots(2, max(len(found), 1), figsize=(4.2 * max(len(found), 1), 7.5), squeeze=False)
-    for column, (data, rows) in enumerate(found.items()):
+    told: dict[str, dict[str, dict[str, float]]] = {}  # method → data set → measure → value
+    for data, rows in found.items():
         for row in rows:
-            auc, accuracy = (row["measures"].get(key) for key in ("concept.auc", "class.balanced_accuracy"))
-            if row["control_of"] or not auc or auc["mean"] is None:
-                continue
-            if accuracy and accuracy["mean"] is not None:
-                axes[0, column].scatter(100 * accuracy["mean"], 100 * auc["mean"], s=14, color="tab:blue")
-                axes[0, column].annotate(row["name"], (100 * accuracy["mean"], 100 * auc["mean"]), fontsize=6)
-            for kind, mark in (("gradcam", "o"), ("own", "^")):
-                lifts = lift(maps, data, row["name"], "part", kind) or lift(maps, data, row["name"], "object", kind)
+            values = {key: (row["measures"].get(key) or {}).get("mean") for key in MEASURES.values()}
+            if not row["control_of"] and values["concept.auc"] is not None:
+                told.setdefault(row["name"], {})[data] = {k: 100 * v for k, v in values.items() if v is not None}
+    methods = sorted(told, key=lambda name: np.mean([each["concept.auc"] for each in told[name].values()]))
+    fig, axes = pyplot.subplots(
+        2, max(len(found), 1), figsize=(2.2 + 2.6 * max(len(found), 1), 11), squeeze=False, sharey=True
+    )
+    for column, data in enumerate(found):
+        above, below = axes[:, column]
+        for place, name in enumerate(methods):
+            values = told[name].get(data, {})
+            for key, mark, colour in (
+                ("concept.auc", "o", "tab:blue"),
+                ("class.balanced_accuracy", "s", "tab:grey"),
+            ):
+                if key in values:
+                    above.plot(values[key], place, mark, ms=4, color=colour, label=key if place == 0 else None)
+            for kind, mark, colour in (("gradcam", "o", "tab:grey"), ("own", "^", "tab:orange")):
+                lifts = lift(maps, data, name, "part", kind) or lift(maps, data, name, "object", kind)
                 if lifts:
-                    place = (sum(lifts) / len(lifts), 100 * auc["mean"])
-                    axes[1, column].scatter(*place, s=16, marker=mark, color="tab:orange" if kind == "own" else "grey")
-                    axes[1, column].annotate(row["name"], place, fontsize=6)
-        axes[0, column].set(title=data, xlabel="class balanced accuracy, %", ylabel="concept AUC, %")
-        axes[1, column].set(xlabel="lift of maps (▲ own, ● Grad-CAM; 1: uniform)", ylabel="concept AUC, %")
+                    below.plot(sum(lifts) / len(lifts), place, mark, ms=4, color=colour)
+        parts = any(lift(maps, data, name, "part", "blob") for name in methods)
+        blobs = [value for name in methods for value in lift(maps, data, name, "part" if parts else "object", "blob")]
+        if blobs:
+            below.axvline(1, color="lightgrey", lw=0.8, zorder=0)
+            below.axvline(blobs[0], color="tab:red", lw=0.8, ls="--", zorder=0)
+        else:
+            below.text(
+                0.5, 0.5, "nothing is marked\nin these images", transform=below.transAxes, ha="center", fontsize=8
+            )
+            below.set_xticks([])
+        above.set(title=data, xlabel="% (● concept AUC, ■ class bal. acc.)")
+        below.set(xlabel=f"lift on {'parts' if parts else 'the object'}" if blobs else "")
+        for axis in (above, below):
+            axis.set_yticks(range(len(methods)), methods, fontsize=7)
+            axis.grid(axis="y", lw=0.3)
+    axes[1, 0].set_ylabel("lift: ▲ own map, ● Grad-CAM; grey line: uniform, red: a blob in the middle")
     fig.tight_layout()
     buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=110)
+    fig.savefig(buffer, format="png", dpi=100)
     pyplot.close(fig)
     return buffer.getvalue()
 
