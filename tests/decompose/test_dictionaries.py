@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from conceptlens.decompose.clusters import cluster
+from conceptlens.decompose.concept_vectors import DictionaryKind, concept_vectors
 from conceptlens.decompose.dictionaries import compare_dictionaries, compare_sizes
 from conceptlens.decompose.lasso import decompose
 from conceptlens.errors import UserError
@@ -43,3 +44,18 @@ def test_sizes_are_in_channels() -> None:
         compare_sizes("l", train[:4], held, torch.zeros(8), sizes=(8,))
     with pytest.raises(UserError, match="clusters"):
         compare_dictionaries("l", train, held, torch.zeros(8), 4, makers=["cluster"])
+
+
+@pytest.mark.parametrize("kind", ["clusters", "learnt", "autoencoder"])
+def test_each_vector_belongs_to_a_concept_of_its_dictionary(kind: DictionaryKind) -> None:
+    vectors = torch.randn(90, 5, generator=torch.Generator().manual_seed(0)) + 2
+    shift = torch.full((5,), 2.0)
+    concepts, labels = concept_vectors(kind, vectors, shift, 8)
+    assert concepts.shape == (8, 5)
+    if kind == "clusters":  # the mean of its members
+        for number in range(8):
+            assert torch.allclose(concepts[number], (vectors - shift)[labels == number].mean(0), atol=1e-5)
+        return
+    for vector, label in zip(vectors - shift, labels.tolist(), strict=True):  # the nearest by cosine
+        cosines = [float(vector @ concept / (vector.norm() * concept.norm())) for concept in concepts]
+        assert max(range(8), key=cosines.__getitem__) == label

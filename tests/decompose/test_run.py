@@ -11,6 +11,7 @@ from PIL import Image
 
 from conceptlens import api, cli
 from conceptlens.decompose.document import Graph
+from conceptlens.decompose.layer_concepts import LayerConcepts
 from conceptlens.decompose.opened import open_model
 from conceptlens.decompose.validation import Validation
 from conceptlens.errors import UserError
@@ -84,6 +85,18 @@ def test_it_goes_on_where_it_was_stopped(made: Path) -> None:
     assert (made / "report.html").exists()
     assert (made / "graph.json").read_bytes() == graph
     assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+@pytest.mark.parametrize("kind", ["learnt", "autoencoder"])
+def test_other_dictionaries_make_graphs_too(kind: str, images: Path, tmp_path: Path) -> None:
+    api.decompose(
+        f"{OWN}:build", images=images, layers=["one", "two"], out=tmp_path / "run", dictionary=kind, graphs=(), **FEW
+    )
+    found = LayerConcepts.read(tmp_path / "run" / "layers" / "two.safetensors")
+    assert torch.allclose(found.vectors.norm(dim=1), torch.ones(6), atol=1e-5)
+    graph = Graph.read(tmp_path / "run" / "graph.json")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "done"
+    assert any(node.kind == "concept" and node.layer == "two" for node in graph.nodes)
 
 
 def test_other_settings_are_refused(made: Path, images: Path) -> None:

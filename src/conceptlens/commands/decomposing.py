@@ -26,6 +26,12 @@ def _decompose_arguments(parser: Parser) -> None:
     parser.add_argument("--n", type=int, help="at most so many images, evenly chosen")
     parser.add_argument("--per-image", type=int, default=1, help="vectors sampled of each image and layer")
     parser.add_argument("--rule", default="srd", choices=("srd", "gradient"), help="what they are sampled by")
+    parser.add_argument(
+        "--dictionary",
+        default="clusters",
+        choices=("clusters", "learnt", "autoencoder"),
+        help="where concept vectors come from; see the docs for when which is better",
+    )
     parser.add_argument("--k", type=int, help="concepts a layer; min(8 channels, 8192, samples / 6) if not given")
     parser.add_argument(
         "--sparsity", type=float, default=0.05, help="of the lasso, 0 to 1: the larger, the fewer concepts"
@@ -73,6 +79,7 @@ def _decompose(args: argparse.Namespace, _: Words) -> int:
         per_image=args.per_image,
         rule=args.rule,
         k=args.k,
+        dictionary=args.dictionary,
         sparsity=args.sparsity,
         outputs=args.output,
         image=args.image,

@@ -15,7 +15,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from conceptlens.decompose.album import Photographer, Sampled
-from conceptlens.decompose.clusters import cluster
+from conceptlens.decompose.clusters import nearest
+from conceptlens.decompose.concept_vectors import concept_vectors
 from conceptlens.decompose.document import About, Graph
 from conceptlens.decompose.drawing import strongest_path, svg
 from conceptlens.decompose.gallery import Gallery, from_folder, from_recipe
@@ -251,11 +252,11 @@ def _concepts(work: _Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str
                     "layer; or are the model's weights not loaded?"
                 )
             shift = work.network.shift(layer).to(features)
-            found = cluster(features, s.k, shift, seed=s.seed)
-            near, cosines = found.nearest(features, min(s.faces, len(features)))
-            penalty = lambda_for(features - shift, found.concepts, s.sparsity)
-            LayerConcepts(found.concepts, shift, penalty, found.labels, near, cosines).write(path)
-            work.note(f"{layer}: {len(found.concepts):,} concepts of {len(features):,} samples")
+            found, labels = concept_vectors(s.dictionary, features, shift, s.k, seed=s.seed)
+            near, cosines = nearest(found, features - shift, min(s.faces, len(features)))
+            penalty = lambda_for(features - shift, found, s.sparsity)
+            LayerConcepts(found, shift, penalty, labels, near, cosines).write(path)
+            work.note(f"{layer}: {len(found):,} concepts of {len(features):,} samples")
         concepts[layer] = LayerConcepts.read(path).to(work.network.device)
     return vectors, concepts
 
@@ -438,6 +439,8 @@ def _trajectories(
         assert node.concept is not None
         own = photographer.concepts[node.layer]
         members = own.members(node.concept).cpu()
+        if not len(members):
+            continue  # of a dictionary that was learnt: no sample is nearest to it
         vectors = taken[node.layer].features()[members].to(own.shift) - own.shift
         way = trajectory(vectors, own.vectors[node.concept])
         stops = [int(members[stop]) for stop in way.stops]

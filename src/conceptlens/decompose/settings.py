@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from conceptlens.decompose.concept_vectors import DictionaryKind
 from conceptlens.documents import Document
 
 
@@ -21,6 +22,8 @@ class Settings(Document):
         layers: Names of modules, from the input up; None for the blocks that the network repeats, at most four.
         per_image: Vectors sampled of each image and layer.
         rule: What they are sampled by: sharing ratios, or gradient × input.
+        dictionary: Where concept vectors come from: the paper's `clusters`, a dictionary that is `learnt`, or a sparse
+            `autoencoder`; the same lasso codes with each.
         k: Concepts of each layer; None for min(8 C, 8192, samples / 6).
         sparsity: λ as a share of the λ at which a typical vector uses no concept.
         outputs: Classes, or named concepts, of the main graph; None for the two that are most frequent.
@@ -52,6 +55,7 @@ class Settings(Document):
     layers: list[str] | None = None
     per_image: int = Field(default=1, ge=1)
     rule: Literal["srd", "gradient"] = "srd"
+    dictionary: DictionaryKind = "clusters"
     k: int | None = Field(default=None, ge=1)
     sparsity: float = Field(default=0.05, gt=0, lt=1)
     outputs: list[str] | None = None
