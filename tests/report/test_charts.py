@@ -26,6 +26,16 @@ def test_ticks_of_a_single_value(value: float) -> None:
     assert marks[0] <= value <= marks[-1]
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [(43.97575452007918, 43.97575452007919), (0.0, 1e-13), (-3.0, -2.9999999999999996)]
+)
+def test_ticks_of_nearly_equal_values_differ(low: float, high: float) -> None:
+    marks = ticks(low, high)
+    assert marks[0] <= low
+    assert marks[-1] >= high
+    assert len(set(marks)) == len(marks) > 1
+
+
 def test_points_are_where_they_belong() -> None:
     chart = line_chart("t", [Series("a", [(0, 0.0), (1, 0.5), (2, 1.0)], 1)], y_range=(0, 1))
     path = re.search(r'd="M([^"]*)" class="line look1"></path><circle', chart)

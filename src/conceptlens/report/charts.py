@@ -35,13 +35,14 @@ class _Scale:
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers that cover low to high: steps of 1, 2 or 5 times a power of ten."""
-    if not high > low:
+    if not high - low > 1e-9 * max(abs(low), abs(high)):  # equal but for rounding: a mean of equal numbers
         high = low + (abs(low) or 1.0)
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(position * step, 12) for position in range(first, last + 1)]
+    digits = max(12, 2 - math.floor(math.log10(step)))
+    return [round(position * step, digits) for position in range(first, last + 1)]
 
 
 def line_chart(
