@@ -264,7 +264,6 @@ def main() -> None:
     text = "\n\n".join(f"### {data}\n\n{table(data, rows, maps)}" for data, rows in found.items())
     given.out.mkdir(parents=True, exist_ok=True)
     write_json(given.out / "results.json", {"data": found, "maps": maps})
-    write_text(given.out / "table.md", text + "\n")
     write_bytes(given.out / "figure.png", figure(found, maps))
     readme = given.out / "README.md"
     if readme.exists():
