@@ -35,6 +35,15 @@ def opened(context: Any, pack: Pack, rater: str) -> tuple[Any, list[str]]:
     return page, trouble
 
 
+def settle(context: Any, pack: Pack, page: Any) -> None:
+    """Wait until other pages see what this one keeps: the browser passes it on a moment later, a kill comes at once."""
+    kept = "JSON.stringify(Object.entries(localStorage).sort())"
+    other = context.new_page()
+    other.goto((pack.folder / "study.html").as_uri())
+    until(other, f"{kept} === {json.dumps(page.evaluate(kept))}")
+    other.close()
+
+
 def current(page: Any) -> str:
     return str(page.evaluate("document.getElementById('trial').dataset.trial"))
 
@@ -78,6 +87,7 @@ def test_a_study_from_beginning_to_end(context: Any, pack: Pack, tmp_path: Path)
 
     # Closed in the middle: the same code goes on where it stopped, with the same order.
     waiting = current(page)
+    settle(context, pack, page)
     page.close()
     page, more = opened(context, pack, "r-one")
     assert current(page) == waiting
