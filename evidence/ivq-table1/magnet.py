@@ -1,6 +1,6 @@
 """Which pieces of magnet-cbm help, and whether it does what it is for: the table of `magnet.yaml`.
 
-    python evidence/ivq-table1/magnet.py FILE RUNS [--maps maps.json] [--out magnet.md]
+    python evidence/ivq-table1/magnet.py FILE RUNS [--maps maps.json] [--out FOLDER]
 
 FILE and RUNS as for `conceptlens compare FILE --out RUNS`; maps from localise.py. Of each row: concept AUC, pooled and
 within class, less that of the class token read by the same network (paired, images crossed with seeds), groups at
@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tables import NOTHING, lift, mean, percent
+from tables import NOTHING, lift, mean, percent, put
 
 from conceptlens.compare.compare import open_comparison
 from conceptlens.compare.jobs import Job
@@ -19,6 +19,7 @@ from conceptlens.compare.state import Places, all_jobs
 from conceptlens.files import read_json, write_json, write_text
 
 TOKEN = {True: "last block (class token)", False: "class token"}  # whether the last block learns
+TOLD = ("auc", "auc_within_class", "balanced_accuracy", "balanced_accuracy_prior_corrected")
 HEAD = (
     "row",
     "concept AUC",
@@ -39,10 +40,14 @@ def by_run(file: Path, runs: Path) -> dict[tuple[str, str], list[dict[str, Any]]
     places, found = Places(folder), {}
     for job in all_jobs(comparison, folder):
         if isinstance(job, Job) and job.trial is None and places.state(job) == "done":
-            test = read_json(places.run(job) / "metrics.json")["splits"]["test"]
-            entropy = (test.get("slots") or {}).get("assignment_entropy")
-            chance = test["concept"]["axes_at_chance"]["count"]
-            found.setdefault((job.cell.data, job.cell.entry.name), []).append({"chance": chance, "entropy": entropy})
+            splits = read_json(places.run(job) / "metrics.json")["splits"]
+            told: dict[str, Any] = {
+                "seed": job.recipe.seed,
+                "entropy": (splits["test"].get("slots") or {}).get("assignment_entropy"),
+                "chance": splits["test"]["concept"]["axes_at_chance"]["count"],
+            }
+            told |= {split: {key: splits[split]["concept"].get(key) for key in TOLD} for split in ("val", "test")}
+            found.setdefault((job.cell.data, job.cell.entry.name), []).append(told)
     return found
 
 
@@ -53,7 +58,7 @@ def less(block: dict[str, Any], row: str, measure: str) -> str:
         if each["measure"] == measure and {each["first"], each["second"]} == {row, token}:
             sign = 1 if each["first"] == row else -1
             low, high = sorted(sign * end for end in each["interval"])
-            return f"{100 * sign * each['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+            return f"{100 * sign * each['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})".replace("-", "−")
     return NOTHING
 
 
@@ -93,15 +98,18 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("runs", type=Path)
     parser.add_argument("--maps", type=Path)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "magnet.md")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="README.md and magnet.json lie there")
     given = parser.parse_args()
     said = by_run(given.file, given.runs)
     maps = read_json(given.maps) if given.maps and given.maps.exists() else {}
     maps.pop("schema", None)
     results = read_json(given.runs / "results.json")
-    text = "\n\n".join(f"### {data['name']}\n\n{table(data, said, maps)}" for data in results["data"])
-    write_text(given.out, text + "\n")
-    write_json(given.out.with_suffix(".json"), {"results": [kept(data) for data in results["data"]], "maps": maps})
+    text = "\n\n".join(f"#### {data['name']}\n\n{table(data, said, maps)}" for data in results["data"])
+    page = (given.out / "README.md").read_text("utf-8")
+    write_text(given.out / "README.md", put(page, "magnet", text))
+    runs_told = {f"{data} | {row}": each for (data, row), each in said.items()}
+    found = {"results": [kept(data) for data in results["data"]], "runs": runs_told, "maps": maps}
+    write_json(given.out / "magnet.json", found)
     print(text)
 
 

@@ -73,18 +73,22 @@ def _at(values: dict[str, Any], path: str) -> float | None:
 
 
 def _spread(values: list[float]) -> dict[str, Any]:
-    return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None}
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return {"mean": float(np.mean(values)), "sd": spread, "by_training": values}
 
 
-def gather(runs: list[Path]) -> dict[str, Rows]:
-    """Data set → rows of all its blocks."""
+def gather(runs: list[Path]) -> tuple[dict[str, Rows], dict[str, Rows]]:
+    """Data set → rows of all its blocks; and those that a later folder replaced."""
     found: dict[str, Rows] = {}
+    replaced: dict[str, Rows] = {}
     for folder in runs:
         for name, rows in (_read(folder) if (folder / "results.json").exists() else from_metrics(folder)).items():
             newer = {row["name"]: row for row in rows}
-            kept = [newer.pop(row["name"], row) for row in found.get(name, [])]
+            older = found.get(name, [])
+            replaced.setdefault(name, []).extend(row for row in older if row["name"] in newer)
+            kept = [newer.pop(row["name"], row) for row in older]
             found[name] = kept + list(newer.values())
-    return found
+    return found, {name: rows for name, rows in replaced.items() if rows}
 
 
 def _read(folder: Path) -> dict[str, Rows]:
@@ -96,12 +100,12 @@ def _read(folder: Path) -> dict[str, Rows]:
             for row in block["rows"]:
                 kept = {key: row.get(key) for key in ("name", "control_of", "method", "bypass", "trainings")}
                 kept["measures"] = {
-                    key: {part: row["measures"][key].get(part) for part in ("mean", "sd", "interval")}
+                    key: {part: row["measures"][key].get(part) for part in ("mean", "sd", "interval", "by_training")}
                     for key in MEASURES.values()
                     if row["measures"].get(key)
                 }
                 kept["numbers"] = {
-                    key: {part: row["numbers"][key].get(part) for part in ("mean", "sd")}
+                    key: {part: row["numbers"][key].get(part) for part in ("mean", "sd", "by_run")}
                     for key in NUMBERS.values()
                     if row["numbers"].get(key)
                 }
@@ -259,11 +263,11 @@ def main() -> None:
     parser.add_argument("--maps", type=Path, nargs="*", default=[])
     parser.add_argument("--out", type=Path, default=HERE)
     given = parser.parse_args()
-    found = gather(given.runs)
+    found, replaced = gather(given.runs)
     maps = {key: value for file in given.maps for key, value in read_json(file).items() if key != "schema"}
     text = "\n\n".join(f"### {data}\n\n{table(data, rows, maps)}" for data, rows in found.items())
     given.out.mkdir(parents=True, exist_ok=True)
-    write_json(given.out / "results.json", {"data": found, "maps": maps})
+    write_json(given.out / "results.json", {"data": found, "replaced": replaced, "maps": maps})
     write_bytes(given.out / "figure.png", figure(found, maps))
     readme = given.out / "README.md"
     if readme.exists():

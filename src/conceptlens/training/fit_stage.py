@@ -49,7 +49,6 @@ class FitStage(Stage):
         pipeline.to(processes.device)
         processes.agree(pipeline, buffers=True)
         session.choose(concepts.subset(keep), dropped)
-        position.best_value, position.best_file = None, None  # shapes may have changed: what was best before has gone
         position.epoch, position.total_epochs = 1, position.total_epochs + 1
         session.progress.losses = {}
         self.record("train", kind="fit", stage=self.stage.name, **numbers)

@@ -153,7 +153,7 @@ def _train(session: Session) -> dict[str, Tensor]:
             runner.close()
         position.stage, position.epoch, position.step, position.epochs_without_gain = number + 1, 0, 0, 0
         if position.stage < len(stages_of(recipe)):
-            position.best_value = None  # a later stage is there to change the model: one of its epochs is chosen
+            position.best_value, position.best_file = None, None  # a later stage is there to change the model
     session.progress.finish()
     best = states.load_best(position)
     assert best is not None  # every stage validates after its last epoch
