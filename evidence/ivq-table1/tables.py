@@ -5,7 +5,7 @@
 RUNS: folders that `conceptlens compare` wrote; of one whose predictions are not at hand, and which has no results.json
 therefore, what each run measured is told (mean and spread over seeds, no tests). Rows of a folder replace those of the
 folders before it. Writes results.json (all that is shown, without the runs), figure.png and the marked parts of
-README.md.
+README.md. With `--keep`, what results.json has already stays where no folder brings it anew.
 """
 
 import argparse
@@ -77,10 +77,8 @@ def _spread(values: list[float]) -> dict[str, Any]:
     return {"mean": float(np.mean(values)), "sd": spread, "by_training": values}
 
 
-def gather(runs: list[Path]) -> tuple[dict[str, Rows], dict[str, Rows]]:
+def gather(runs: list[Path], found: dict[str, Rows], replaced: dict[str, Rows]) -> tuple[dict[str, Rows], ...]:
     """Data set → rows of all its blocks; and those that a later folder replaced."""
-    found: dict[str, Rows] = {}
-    replaced: dict[str, Rows] = {}
     for folder in runs:
         for name, rows in (_read(folder) if (folder / "results.json").exists() else from_metrics(folder)).items():
             newer = {row["name"]: row for row in rows}
@@ -262,9 +260,11 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, nargs="+", required=True)
     parser.add_argument("--maps", type=Path, nargs="*", default=[])
     parser.add_argument("--out", type=Path, default=HERE)
+    parser.add_argument("--keep", action="store_true", help="add to results.json instead of writing it anew")
     given = parser.parse_args()
-    found, replaced = gather(given.runs)
-    maps = {key: value for file in given.maps for key, value in read_json(file).items() if key != "schema"}
+    kept = read_json(given.out / "results.json") if given.keep else {"data": {}, "replaced": {}, "maps": {}}
+    found, replaced = gather(given.runs, kept["data"], kept["replaced"])
+    maps = kept["maps"] | {key: value for file in given.maps for key, value in read_json(file).items() if key != "schema"}
     text = "\n\n".join(f"### {data}\n\n{table(data, rows, maps)}" for data, rows in found.items())
     given.out.mkdir(parents=True, exist_ok=True)
     write_json(given.out / "results.json", {"data": found, "replaced": replaced, "maps": maps})
