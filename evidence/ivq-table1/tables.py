@@ -264,7 +264,8 @@ def main() -> None:
     given = parser.parse_args()
     kept = read_json(given.out / "results.json") if given.keep else {"data": {}, "replaced": {}, "maps": {}}
     found, replaced = gather(given.runs, kept["data"], kept["replaced"])
-    maps = kept["maps"] | {key: value for file in given.maps for key, value in read_json(file).items() if key != "schema"}
+    brought = {key: value for file in given.maps for key, value in read_json(file).items() if key != "schema"}
+    maps = kept["maps"] | brought
     text = "\n\n".join(f"### {data}\n\n{table(data, rows, maps)}" for data, rows in found.items())
     given.out.mkdir(parents=True, exist_ok=True)
     write_json(given.out / "results.json", {"data": found, "replaced": replaced, "maps": maps})
