@@ -1,6 +1,5 @@
 """Jobs: names that follow from recipes, controls, folds, trials that choose, states that files tell."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,12 @@ def test_ids_follow_from_the_recipe_alone(tmp_path: Path) -> None:
     assert first[0].id.startswith("shapes-one-s0-")
     assert first[0].recipe.out == str(tmp_path / "a" / "runs" / first[0].id)
     job = first[0]
-    slower = replace(job, recipe=replace(job.recipe, training=replace(job.recipe.training, threads=7)))
-    longer = replace(job, recipe=replace(job.recipe, training=replace(job.recipe.training, epochs=7)))
+    comparison = Comparison(file)
+    slower, longer = (
+        comparison.job(job.cell, {key: 7}, 0, None, tmp_path / "a") for key in ("training.threads", "training.epochs")
+    )
     assert slower.id == job.id != longer.id
+    assert (slower.recipe.training.threads, longer.recipe.training.epochs) == (7, 7)
 
 
 def test_methods_that_read_texts_get_a_control(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from conceptlens.cli import main
 from conceptlens.compare.compare import commands, compare, open_comparison
-from conceptlens.compare.jobs import Job
+from conceptlens.compare.jobs import Job, Task
 from conceptlens.compare.lock import hold
 from conceptlens.compare.state import Places, all_jobs
 from conceptlens.compare.worker import ANSWER, Worker, work
@@ -138,7 +138,7 @@ def test_several_at_once_as_processes(tmp_path: Path) -> None:
     assert len(list((tmp_path / "out" / "jobs").glob("worker-*.log"))) == 2
 
 
-def test_a_worker_answers_each_id(tmp_path: Path) -> None:
+def test_a_worker_answers_each_job(tmp_path: Path) -> None:
     """Done jobs of the module's comparison are gone on with in no time; one that another process has is busy."""
     comparison, out = open_comparison(
         comparison_file(tmp_path, seeds=[0], recipes={"fine": {"random_text": False}}), tmp_path / "out"
@@ -148,11 +148,21 @@ def test_a_worker_answers_each_id(tmp_path: Path) -> None:
     places, answers = Places(out), StringIO()
     (out / "jobs").mkdir(parents=True)
     with hold(places.lock(job)):
-        work(comparison, out, StringIO(f"{job.id}\n"), answers)
+        work(places, StringIO(job.to_line() + "\n"), answers)
     assert answers.getvalue() == f"{ANSWER} 75\n"
-    work(comparison, out, StringIO(f"{job.id}\n"), answers)
+    work(places, StringIO(job.to_line() + "\n"), answers)
     assert answers.getvalue().endswith(f"{ANSWER} 0\n")
     assert places.state(job) == "done"
+
+
+def test_a_job_crosses_to_another_process_whole(tmp_path: Path) -> None:
+    """A trial with settings, paths and a seed: nothing of its recipe is lost on the way."""
+    file = comparison_file(tmp_path, seeds=[4], recipes={"one": {"random_text": False}}, trials=TRIALS)
+    jobs, _ = jobs_of(file, tmp_path / "out")
+    for job in jobs:
+        line = job.to_line()
+        assert "\n" not in line
+        assert Task.from_line(line) == Task(job.id, job.text, job.recipe, job.trial)
 
 
 @pytest.mark.parametrize(("script", "code"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)])

@@ -36,10 +36,10 @@ def _compare(args: argparse.Namespace, _: Words) -> int:
         code, words = run_job(args.file, args.job, out=args.out)
         say(words)
         return code
-    if args.worker:
+    if args.worker and args.out:
         from conceptlens.compare.compare import run_worker
 
-        run_worker(args.file, out=args.out)
+        run_worker(args.out)
         return 0
     from conceptlens.processes import is_main
 

@@ -89,10 +89,9 @@ def run_job(path: str | Path, name: str, *, out: str | Path | None = None) -> tu
     return (2, f"{job.id}: {reason}") if reason else (0, f"{job.id}: done")
 
 
-def run_worker(path: str | Path, *, out: str | Path | None = None) -> None:
-    """Do the jobs whose ids come in on standard input; a comparison starts such processes for its jobs."""
-    comparison, folder = open_comparison(path, out)
-    work(comparison, folder, sys.stdin, sys.stdout)
+def run_worker(out: str | Path) -> None:
+    """Do the jobs that come in on standard input; a comparison starts such processes for its jobs."""
+    work(Places(Path(out)), sys.stdin, sys.stdout)
 
 
 def compare(

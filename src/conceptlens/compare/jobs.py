@@ -1,8 +1,8 @@
 """What a comparison consists of: one job a training, each with a name that follows from its resolved recipe."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,25 +44,38 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Job:
-    """One training."""
+class Task:
+    """One training, all that a process must know to do it."""
 
-    cell: Cell
+    id: str
+    text: str  # what makes the result: the resolved recipe without what changes only where and how fast it runs
     recipe: Recipe
     trial: int | None  # its number among the cell's trials; None: a training that counts
+
+    def to_line(self) -> str:
+        """As JSON in one line, for another process."""
+        tree = recipe_tree(self.recipe)
+        return json.dumps({"id": self.id, "text": self.text, "recipe": tree, "trial": self.trial})
+
+    @classmethod
+    def from_line(cls, line: str) -> "Task":
+        given = json.loads(line)
+        return cls(given["id"], given["text"], load_recipe(given["recipe"]), given["trial"])
+
+
+@dataclass(frozen=True)
+class Job(Task):
+    """A training and its place in a comparison."""
+
+    cell: Cell
     settings: Settings  # what the trial sets, or what the trials chose
 
-    @cached_property
-    def text(self) -> str:
-        """What makes the result: the resolved recipe without what changes only where and how fast it runs."""
-        return signature(recipe_tree(with_absolute_paths(self.recipe)))
 
-    @cached_property
-    def id(self) -> str:
-        fold = "" if self.cell.fold is None else f"-r{self.cell.repeat}f{self.cell.fold}"
-        trial = "" if self.trial is None else f"-t{self.trial}"
-        words = f"{slug(self.cell.data)}-{slug(self.cell.entry.name)}-s{self.recipe.seed}{fold}{trial}"
-        return f"{words}-{fingerprint(self.text)[:10]}"
+def job_id(cell: Cell, seed: int, trial: int | None, text: str) -> str:
+    """A name that says whose training it is and changes with its recipe."""
+    fold = "" if cell.fold is None else f"-r{cell.repeat}f{cell.fold}"
+    tried = "" if trial is None else f"-t{trial}"
+    return f"{slug(cell.data)}-{slug(cell.entry.name)}-s{seed}{fold}{tried}-{fingerprint(text)[:10]}"
 
 
 def signature(tree: Tree) -> str:
@@ -168,13 +181,14 @@ class Comparison:
             metrics=replace(recipe.metrics, test=trial is None),
             seed=seed,
         )
-        job = Job(cell, recipe, trial, settings)
-        recipe.out = str(out / RUNS / job.id)  # neither this nor where tokens are kept is part of the job's text
+        text = signature(recipe_tree(with_absolute_paths(recipe)))
+        name = job_id(cell, seed, trial, text)
+        recipe.out = str(out / RUNS / name)  # neither this nor where tokens are kept is part of the job's text
         if recipe.encoder.store == "run" and recipe.encoder.pretrained and recipe.encoder.name != MINI:
             # Every job would compute the same tokens; an encoder from scratch has others for each seed.
             about = (replace(recipe.encoder, text=""), recipe.data.source, recipe.data.images, recipe.data.fit)
             recipe.encoder = replace(recipe.encoder, store=str(out / TOKENS / fingerprint(repr(about))))
-        return job
+        return Job(name, text, recipe, trial, cell, settings)
 
 
 def random_text_for(encoder: Tree) -> str:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from conceptlens.compare.jobs import RUNS, Cell, Comparison, Job, signature
+from conceptlens.compare.jobs import RUNS, Cell, Comparison, Job, Task, signature
 from conceptlens.compare.lock import is_held
 from conceptlens.compare.trials import chosen
 from conceptlens.errors import UserError
@@ -30,19 +30,19 @@ class Places:
 
     out: Path
 
-    def run(self, job: Job) -> Path:
+    def run(self, job: Task) -> Path:
         return self.out / RUNS / job.id
 
-    def lock(self, job: Job) -> Path:
+    def lock(self, job: Task) -> Path:
         return self.out / JOBS / f"{job.id}.lock"
 
-    def log(self, job: Job) -> Path:
+    def log(self, job: Task) -> Path:
         return self.out / JOBS / f"{job.id}.log"
 
-    def record(self, job: Job) -> Path:
+    def record(self, job: Task) -> Path:
         return self.out / JOBS / f"{job.id}.json"
 
-    def state(self, job: Job) -> State:
+    def state(self, job: Task) -> State:
         """Done is a run that is done and was made from the same recipe."""
         if is_held(self.lock(job)):
             return "running"
@@ -56,25 +56,25 @@ class Places:
             return "failed" if self.read_record(job).get("status") == "failed" else "stopped"
         return "done" if status == "done" else "failed"
 
-    def reason(self, job: Job) -> str | None:
+    def reason(self, job: Task) -> str | None:
         """Why a job failed."""
         folder, record = self.run(job), self.read_record(job)
         told = RunFolder(folder).info.get("reason") if (folder / "run.json").exists() else None
         return str(record.get("reason") or told) if record.get("reason") or told else None
 
-    def read_record(self, job: Job) -> dict[str, Any]:
+    def read_record(self, job: Task) -> dict[str, Any]:
         """What was noted of a job's last attempt: status, seconds, reason, host."""
         path = self.record(job)
         record = read_json(path) if path.exists() else {}
         return record if isinstance(record, dict) else {}
 
-    def seconds(self, job: Job) -> float | None:
+    def seconds(self, job: Task) -> float | None:
         """How long a job took from start to end."""
         value = self.read_record(job).get("seconds")
         return float(value) if isinstance(value, (int, float)) else None
 
 
-def same_recipe(folder: Path, job: Job) -> bool:
+def same_recipe(folder: Path, job: Task) -> bool:
     """Whether a run was made from a job's recipe."""
     file = folder / "recipe.yaml"
     return file.exists() and _signature(str(file), file.stat().st_mtime_ns) == job.text

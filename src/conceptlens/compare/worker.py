@@ -1,8 +1,8 @@
 """A process that does one job after another.
 
-Starting Python, torch and a GPU takes as long as a small training, so a process is started once and given the ids of
-jobs on its standard input; it answers each with a line. A job that kills its process costs that process alone: the next
-job gets a new one.
+Starting Python, torch and a GPU takes as long as a small training, so a process is started once and given jobs on its
+standard input, each whole in a line, as reading a comparison of a thousand takes half a minute. It answers each with a
+line. A job that kills its process costs that process alone: the next job gets a new one.
 """
 
 import gc
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from conceptlens.compare.jobs import Comparison, Job
+from conceptlens.compare.jobs import Comparison, Task
 from conceptlens.compare.state import JOBS, Places
 
 BUSY = 75  # exit code of a job that another process has (EX_TEMPFAIL)
@@ -35,7 +35,7 @@ class Worker:
         self.environment = dict(environment)
         self.process: subprocess.Popen[str] | None = None
 
-    def do(self, job: Job) -> int:
+    def do(self, job: Task) -> int:
         """Have a job done; returns what `conceptlens compare --job` would exit with, or how the process ended."""
         if self.process is None:
             with self.log.open("a", encoding="utf-8") as log:
@@ -50,7 +50,7 @@ class Worker:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         try:
-            print(job.id, file=self.process.stdin, flush=True)
+            print(job.to_line(), file=self.process.stdin, flush=True)
         except BrokenPipeError:
             return self._ended()
         for line in self.process.stdout:
@@ -71,20 +71,14 @@ class Worker:
             self.process = None
 
 
-def work(comparison: Comparison, out: Path, asked: IO[str], answers: IO[str]) -> None:
-    """The process's own side: do the jobs whose ids come in, until no more come."""
+def work(places: Places, asked: IO[str], answers: IO[str]) -> None:
+    """The process's own side: do the jobs that come in, until no more come."""
     import torch
 
-    from conceptlens.compare.state import all_jobs, find_job
     from conceptlens.compare.work import do
 
-    places = Places(out)
-    known: dict[str, Job] = {}
     for line in asked:
-        name = line.strip()
-        if name not in known:  # settings that trials chose since then
-            known = {job.id: job for job in all_jobs(comparison, out) if isinstance(job, Job)}
-        job = known.get(name) or find_job(all_jobs(comparison, out), name)
+        job = Task.from_line(line)
         code = BUSY
         if do(job, places):
             code = 2 if places.read_record(job).get("reason") else 0
