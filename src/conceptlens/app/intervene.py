@@ -28,7 +28,8 @@ from conceptlens.app.models_what_if import (
 from conceptlens.app.problems import bad, missing
 from conceptlens.concepts import UNKNOWN, ConceptSet, Group
 from conceptlens.errors import UserError, unknown_name
-from conceptlens.explain.document import Account, ClassReading
+from conceptlens.explain.document import Account
+from conceptlens.explain.verdict import class_readings
 from conceptlens.trust.ask_next import ask_next
 from conceptlens.trust.flip import Edit, flips
 from conceptlens.trust.interventions import class_mean
@@ -109,15 +110,11 @@ def _side(image: Readout, bottleneck: Floats) -> Side:
     logits = image.logits(bottleneck)
     said, shares = image.said(logits)[0], image.probabilities(logits)[0]
     several = image.task == "multilabel"
-    cuts: Sequence[float | None] = image.thresholds if several else [None] * len(image.classes)
     return Side(
         said=[name for name, held in zip(image.classes, said, strict=True) if held]
         if several
         else [image.classes[int(said)]],
-        classes=[
-            ClassReading(name=name, probability=float(share), logit=float(logit), threshold=cut)
-            for name, share, logit, cut in zip(image.classes, shares, logits[0], cuts, strict=True)
-        ],
+        classes=class_readings(image.task, image.classes, image.thresholds, shares, logits[0]),
     )
 
 

@@ -20,12 +20,11 @@ from conceptlens.app.problems import bad
 from conceptlens.concepts import ConceptSet
 from conceptlens.data.images import resize_square
 from conceptlens.errors import UserError
-from conceptlens.explain.document import ClassReading
 from conceptlens.explain.gradcam import Watched, watch
 from conceptlens.explain.patch_maps import index_map
 from conceptlens.explain.reference import Background
 from conceptlens.explain.subjects import Subject, class_names
-from conceptlens.explain.verdict import Judge, Verdict
+from conceptlens.explain.verdict import Judge, Verdict, class_readings
 from conceptlens.models.contract import ConceptOutput
 from conceptlens.trust.units import questions
 
@@ -78,7 +77,6 @@ def _predict(
     with loaded.passing:
         passed = _pass(loaded, subject, background, columns)
     output, verdict, card = passed.output, passed.verdict, loaded.card
-    cuts: Sequence[float | None] = card.thresholds if card.task == "multilabel" else [None] * len(card.classes)
     bottleneck = output.bottleneck[0].detach().double().cpu().numpy()
     return Prediction(
         run=loaded.entry.key,
@@ -90,12 +88,7 @@ def _predict(
         about=card.classes[verdict.about],
         rival=None if verdict.rival is None else card.classes[verdict.rival],
         sentence=verdict.sentence,
-        classes=[
-            ClassReading(name=name, probability=share, logit=logit, threshold=cut)
-            for name, share, logit, cut in zip(
-                card.classes, verdict.shares.tolist(), verdict.logits.tolist(), cuts, strict=True
-            )
-        ],
+        classes=class_readings(card.task, card.classes, card.thresholds, verdict.shares, verdict.logits),
         concepts=_concepts(loaded, verdict, bottleneck),
         accounts=verdict.accounts,
         reference=background.reference,

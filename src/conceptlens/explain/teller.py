@@ -10,7 +10,6 @@ from torch import Tensor
 from conceptlens.concepts import ConceptSet
 from conceptlens.explain.document import (
     AnyMap,
-    ClassReading,
     ConceptMaps,
     ConceptReading,
     Drawing,
@@ -20,7 +19,7 @@ from conceptlens.explain.gradcam import Watched, watch
 from conceptlens.explain.patch_maps import index_map, patch_map
 from conceptlens.explain.reference import Background
 from conceptlens.explain.subjects import Subject
-from conceptlens.explain.verdict import Judge, Verdict
+from conceptlens.explain.verdict import Judge, Verdict, class_readings
 from conceptlens.models.contract import ConceptOutput, Pipeline
 from conceptlens.models.saved import Card
 
@@ -99,7 +98,6 @@ class Teller:
                 without["index"] = "this run has no codebook"
             else:
                 index = index_map(output.codes[row], grid, self.background)
-        cuts: Sequence[float | None] = card.thresholds if card.task == "multilabel" else [None] * len(card.classes)
         return Explanation(
             image=subject.image,
             run=self.run,
@@ -110,12 +108,7 @@ class Teller:
             about=card.classes[verdict.about],
             rival=None if verdict.rival is None else card.classes[verdict.rival],
             sentence=verdict.sentence,
-            classes=[
-                ClassReading(name=name, probability=share, logit=logit, threshold=cut)
-                for name, share, logit, cut in zip(
-                    card.classes, verdict.shares.tolist(), verdict.logits.tolist(), cuts, strict=True
-                )
-            ],
+            classes=class_readings(card.task, card.classes, card.thresholds, verdict.shares, verdict.logits),
             concepts=self._readings(verdict),
             reference=self.background.reference,
             accounts=verdict.accounts,

@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.data.dataset import Task
 from conceptlens.evaluation.predict import probabilities
 from conceptlens.explain.accounts import MEAN, LinearHead
-from conceptlens.explain.document import Account
+from conceptlens.explain.document import Account, ClassReading
 from conceptlens.explain.reasons import deciding, reasons
 from conceptlens.explain.reference import Background
 from conceptlens.explain.sentence import sentence
@@ -19,6 +20,17 @@ from conceptlens.models.contract import ConceptModel, ConceptOutput
 from conceptlens.models.saved import Card
 
 Floats = npt.NDArray[np.float64]
+
+
+def class_readings(
+    task: Task, classes: Sequence[str], thresholds: Sequence[float], shares: Floats, logits: Floats
+) -> list[ClassReading]:
+    """What a model gives to each class; thresholds are a matter of multi-label tasks."""
+    cuts: Sequence[float | None] = thresholds if task == "multilabel" else [None] * len(classes)
+    return [
+        ClassReading(name=name, probability=share, logit=logit, threshold=cut)
+        for name, share, logit, cut in zip(classes, shares.tolist(), logits.tolist(), cuts, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
