@@ -7,6 +7,7 @@ import pytest
 from conceptlens.compare.compare import open_comparison
 from conceptlens.compare.jobs import Comparison, Job, random_text_for
 from conceptlens.compare.state import Places, Waiting, all_jobs, find_job
+from conceptlens.compare.trials import chosen
 from conceptlens.errors import UserError
 from conceptlens.files import write_json, write_text
 from tests.compare.fakes import comparison_file, finish, jobs_of
@@ -82,6 +83,28 @@ def test_trials_choose_on_validation_and_never_see_the_test(tmp_path: Path) -> N
     assert [job.recipe.training.clip for job in final] == [1.0, 1.0, 0.5, 0.5]  # the first of equals
     assert all(job.recipe.metrics.test for job in final)
     assert [job.settings for job in final[:1]] == [{"training.clip": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("select", "winner"),
+    [("class.balanced_accuracy", 2), ("concept.auc", 3), ("-class.ece", 0)],
+)
+def test_of_equal_trials_the_one_that_is_better_at_the_other_thing_wins(
+    select: str, winner: int, tmp_path: Path
+) -> None:
+    """Not the first of the grid: in an easy class many trials are equal."""
+    scores = [(0.9, 0.6, 0.1), (0.7, 0.9, 0.2), (0.9, 0.7, 0.2), (0.8, 0.9, 0.2), (0.9, 0.7, 0.3)]
+    for number, (accuracy, auc, ece) in enumerate(scores):
+        val = {"class": {"balanced_accuracy": accuracy, "ece": ece}, "concept": {"auc": auc}}
+        write_json(tmp_path / str(number) / "metrics.json", {"splits": {"val": val}})
+    assert chosen([tmp_path / str(number) for number in range(5)], select) == winner
+
+
+def test_equal_trials_without_concepts(tmp_path: Path) -> None:
+    for number in range(2):
+        val = {"class": {"balanced_accuracy": 0.9}, "concept": {"auc": None}}
+        write_json(tmp_path / str(number) / "metrics.json", {"splits": {"val": val}})
+    assert chosen([tmp_path / "0", tmp_path / "1"], "class.balanced_accuracy") == 0
 
 
 def test_a_trial_that_failed_loses_but_all_must_be_over(tmp_path: Path) -> None:
