@@ -1,7 +1,7 @@
 """Judge the rows of each table of the paper among themselves, from the trainings that `conceptlens compare` made.
 
     cd data/ivq-rank
-    conceptlens compare ../../evidence/ivq-ablations/compare.yaml --out runs/ivq-ablations --jobs 12
+    conceptlens compare ../../evidence/ivq-ablations/compare.yaml --out runs/ivq-ablations --jobs 15
     python ../../evidence/ivq-ablations/tables.py --runs runs/ivq-ablations --out ../../evidence/ivq-ablations
 
 A test over all rows at once would be corrected for two hundred pairs that nobody asks about. Writes DATA.json and
