@@ -1,6 +1,7 @@
 """A run from start to finish: its files, its numbers, what it refuses."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -148,11 +149,8 @@ def test_a_second_stage_trains_only_its_part(tmp_path: Path) -> None:
     assert [line["stage"] for line in both.read_history() if "stage" in line] == ["all", "head"]
 
 
-def test_a_model_is_chosen_among_the_last_stages_epochs_and_ties_by_class(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Concepts are best before the head has learnt anything, and then stay as they are: all its epochs tie."""
-    told = iter([(0.5, 0.1), (0.9, 0.2), (0.8, 0.3), (0.8, 0.5), (0.8, 0.7), (0.8, 0.6)])  # the first: before training
+def kept_epochs(told: Iterator[tuple[float, float]], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The epochs that a training keeps as the best so far, if validation tells these (concept AUC, accuracy)."""
     kept: list[int] = []
     keep = StateFolder.save_best
 
@@ -166,9 +164,27 @@ def test_a_model_is_chosen_among_the_last_stages_epochs_and_ties_by_class(
 
     monkeypatch.setattr("conceptlens.training.stage.quick_summary", canned)
     monkeypatch.setattr(StateFolder, "save_best", noted)
+    return kept
+
+
+def test_a_model_is_chosen_among_the_last_stages_epochs_and_ties_by_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Concepts are best before the head has learnt anything, and then stay as they are: all its epochs tie."""
+    told = [(0.5, 0.1), (0.9, 0.2), (0.8, 0.3), (0.8, 0.5), (0.8, 0.7), (0.8, 0.6)]  # the first: before training
+    kept = kept_epochs(iter(told), monkeypatch)
     stages = [{"name": "all", "epochs": 2}, {"name": "head", "epochs": 3, "train": ["model.head"]}]
     cl.train(tiny(tmp_path / "run", training__stages=stages, training__select="concept.auc"), quiet=True)
     assert kept == [1, 3, 4]
+
+
+def test_epochs_that_are_equal_in_the_class_are_chosen_by_concepts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blood cells' class is learnt in an epoch; the concepts go on."""
+    kept = kept_epochs(iter([(0.5, 0.1), (0.8, 0.9), (0.7, 0.9), (0.85, 0.9), (0.95, 0.8)]), monkeypatch)
+    cl.train(tiny(tmp_path / "run", training__epochs=4, training__select="class.balanced_accuracy"), quiet=True)
+    assert kept == [1, 3]
 
 
 def test_patience_ends_a_stage_and_not_the_training(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 
 from conceptlens.compare.file import ComparisonFile
 from conceptlens.errors import UserError
-from conceptlens.evaluation.summary import value_at
+from conceptlens.evaluation.summary import standing
 from conceptlens.files import fingerprint, read_json
-from conceptlens.report.material import value_of
 
 Settings = dict[str, Any]  # dotted key → value
 
@@ -55,13 +54,6 @@ def trials_of(comparison: ComparisonFile, where: str) -> dict[str, list[Settings
 
 
 def chosen(folders: Sequence[Path], select: str) -> int:
-    """Which of the finished trials has the best value of `training.select` on validation.
-
-    Where the class is easy many trials are equal in it, and the order of the grid would choose the concepts: of equals
-    the one that is better at the other of the two wins, and the first of those that are equal in both.
-    """
-    sign, path = (-1.0, select[1:]) if select.startswith("-") else (1.0, select)
-    other = "concept.auc" if path.startswith("class.") else "class.balanced_accuracy"
-    summaries = [read_json(folder / "metrics.json")["splits"]["val"] for folder in folders]
-    values = [(sign * value_at(each, path, "training.select"), value_of(each, other) or 0.0) for each in summaries]
+    """Which of the finished trials stands best by `training.select` on validation; the first of equals in all."""
+    values = [standing(read_json(folder / "metrics.json")["splits"]["val"], select) for folder in folders]
     return values.index(max(values))

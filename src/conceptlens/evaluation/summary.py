@@ -115,6 +115,17 @@ def value_at(summary: Mapping[str, Any], path: str, key: str) -> float:
     return float(node)
 
 
+def standing(summary: Mapping[str, Any], select: str) -> tuple[float, float]:
+    """How good a model is by `training.select`, and by what decides between equals; larger is better.
+
+    Where the class is easy many models are equal in it, and chance would choose the concepts: there these decide. In a
+    stage that leaves concepts alone all its epochs are equal in them: there the class decides.
+    """
+    sign, path = (-1.0, select[1:]) if select.startswith("-") else (1.0, select)
+    section, key = ("concept", "auc") if path.startswith("class.") else ("class", "balanced_accuracy")
+    return sign * value_at(summary, path, "training.select"), summary.get(section, {}).get(key) or 0.0
+
+
 def _paths(node: Mapping[str, Any], prefix: str = "") -> list[str]:
     paths: list[str] = []
     for key, value in node.items():

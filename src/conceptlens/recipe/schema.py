@@ -287,7 +287,8 @@ class TrainingConfig:
         compile: Compile the step (forward, loss, backward); `auto`: on a GPU, for a stage of 3,000 steps or more.
         ema: Decay of a moving average of the weights, which is then evaluated and saved; 0 turns it off.
         select: What chooses the model on validation: a metric's path, with a leading `-` if smaller is better. An epoch
-            of the last stage is chosen; between equal ones the class's balanced accuracy decides.
+            of the last stage is chosen. Between epochs that are equal in a measure of the class, concept AUC decides;
+            between others the class's balanced accuracy.
         patience: Validations without improvement after which a stage stops; 0 never stops early.
         validate_every: Epochs between validations.
         checkpoint_every: Steps between checkpoints besides the one at each epoch's end; 0: none.

@@ -32,7 +32,7 @@ class Position:
     total_steps: int = 0
     history_bytes: int = 0
     best_value: float | None = None  # of this stage
-    best_tie: float = 0.0  # class.balanced_accuracy there, which decides between equal values
+    best_tie: float = 0.0  # what decides between equal values, there
     best_epoch: int = -1
     best_file: str | None = None
     epochs_without_gain: int = 0

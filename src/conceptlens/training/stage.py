@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from conceptlens.evaluation.predictions import Predictions, predict
-from conceptlens.evaluation.summary import quick_summary, value_at
+from conceptlens.evaluation.summary import quick_summary, standing
 from conceptlens.models.contract import Pipeline
 from conceptlens.recipe import StageConfig
 from conceptlens.training.checkpoint import Position, StateFolder, random_tensors, restore_random
@@ -36,10 +36,7 @@ class Stage(ABC):
         session, position = self.session, self.position
         predictions, weights = self.evaluated()
         summary = quick_summary(predictions, session.source, session.blueprint.concepts, session.splits)
-        select = self.training.select
-        value = value_at(summary, select.removeprefix("-"), "training.select")
-        gain = -value if select.startswith("-") else value
-        tie = summary["class"].get("balanced_accuracy", 0.0)  # concepts that a stage leaves alone always tie
+        gain, tie = standing(summary, self.training.select)
         self.record("val", **_flat(summary))
         if start:
             return
