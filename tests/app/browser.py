@@ -139,7 +139,7 @@ def visits(
     yield go
     for context in contexts:
         context.close()
-    assert watch.errors == []
+    assert watch.errors == [], watch.errors
     assert watch.outside == []
 
 

@@ -17,6 +17,12 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not instal
 KEY = make_key(images=4, catch=2, attention=1)
 DRAWN = "document.getElementById('trial').dataset.drawn === document.getElementById('trial').dataset.trial"
 SAVED = "document.getElementById('kept').dataset.state === 'saved'"
+COMMENT = """text => {
+  const comment = document.getElementById("comment");
+  comment.value = text;
+  comment.dispatchEvent(new Event("input"));
+  return document.getElementById("state").textContent;
+}"""  # and what the page says in that moment
 # Every look at the clock is a second later than it was: who answers within a moment is left out of a result.
 PATIENCE = "const now = performance.now.bind(performance); let n = 0; performance.now = () => now() + 1000 * n++;"
 
@@ -95,7 +101,8 @@ def test_two_raters_answer_and_the_result_is_shown(visit: Open, packs: Path) -> 
     assert page.evaluate("document.getElementById('trial').dataset.trial") == waiting
     while page.locator("#end").is_hidden():
         answer(page)
-    page.fill("#comment", "clear enough")
+    until(page, "document.getElementById('state').textContent.startsWith('All answers')")
+    assert page.evaluate(COMMENT, "clear enough") == "Saving …"  # the page may be closed only when it says so
     until(page, "document.getElementById('state').textContent.startsWith('All answers')")
     file = packs / "pack" / "responses" / f"responses-{KEY.study}-r-one.json"
     (told,) = read_responses([file], KEY)

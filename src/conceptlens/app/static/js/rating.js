@@ -11,6 +11,7 @@ const slot = (rater) => `conceptlens-study:${study}:${rater}:word`;
 let mine = { rater: "", word: "" };
 let waiting = null; // the newest answers that the server does not have
 let sending = false;
+let complete = false; // as the server said last
 let timer = 0;
 
 async function ask(address, method, body, options = {}) {
@@ -74,7 +75,8 @@ function body() {
 /** @param {{started: string, comment: string, order: string[], answers: Record<string, any>}} response */
 function keep(response) {
   waiting = response;
-  at("kept").dataset.state = "waiting";
+  if (complete) say("Saving …", "waiting"); // whoever reads "all are saved" closes the page
+  else at("kept").dataset.state = "waiting";
   if (!timer && !sending) timer = setTimeout(send, QUIET);
 }
 
@@ -86,7 +88,8 @@ async function send() {
   waiting = null;
   try {
     const kept = await ask(`${home}/${mine.rater}`, "PUT", content);
-    if (!waiting) say(kept.complete ? "All answers are saved on the server." : "Saved on the server.", "saved");
+    complete = kept.complete;
+    if (!waiting) say(complete ? "All answers are saved on the server." : "Saved on the server.", "saved");
   } catch (error) {
     if (error.again) waiting ??= sent;
     say(
