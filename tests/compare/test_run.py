@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from conceptlens.cli import main
 from conceptlens.compare.compare import commands, compare, open_comparison
-from conceptlens.compare.jobs import Job, Task
+from conceptlens.compare.jobs import Assignment, Job
 from conceptlens.compare.lock import hold
 from conceptlens.compare.state import Places, all_jobs
 from conceptlens.compare.worker import ANSWER, Worker, work
@@ -162,7 +162,7 @@ def test_a_job_crosses_to_another_process_whole(tmp_path: Path) -> None:
     for job in jobs:
         line = job.to_line()
         assert "\n" not in line
-        assert Task.from_line(line) == Task(job.id, job.text, job.recipe, job.trial)
+        assert Assignment.from_line(line) == Assignment(job.id, job.text, job.recipe, job.trial)
 
 
 @pytest.mark.parametrize(("script", "code"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)])

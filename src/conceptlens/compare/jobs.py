@@ -44,7 +44,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Task:
+class Assignment:
     """One training, all that a process must know to do it."""
 
     id: str
@@ -58,13 +58,13 @@ class Task:
         return json.dumps({"id": self.id, "text": self.text, "recipe": tree, "trial": self.trial})
 
     @classmethod
-    def from_line(cls, line: str) -> "Task":
+    def from_line(cls, line: str) -> "Assignment":
         given = json.loads(line)
         return cls(given["id"], given["text"], load_recipe(given["recipe"]), given["trial"])
 
 
 @dataclass(frozen=True)
-class Job(Task):
+class Job(Assignment):
     """A training and its place in a comparison."""
 
     cell: Cell

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from conceptlens.compare.jobs import RUNS, Cell, Comparison, Job, Task, signature
+from conceptlens.compare.jobs import RUNS, Assignment, Cell, Comparison, Job, signature
 from conceptlens.compare.lock import is_held
 from conceptlens.compare.trials import chosen
 from conceptlens.errors import UserError
@@ -30,19 +30,19 @@ class Places:
 
     out: Path
 
-    def run(self, job: Task) -> Path:
+    def run(self, job: Assignment) -> Path:
         return self.out / RUNS / job.id
 
-    def lock(self, job: Task) -> Path:
+    def lock(self, job: Assignment) -> Path:
         return self.out / JOBS / f"{job.id}.lock"
 
-    def log(self, job: Task) -> Path:
+    def log(self, job: Assignment) -> Path:
         return self.out / JOBS / f"{job.id}.log"
 
-    def record(self, job: Task) -> Path:
+    def record(self, job: Assignment) -> Path:
         return self.out / JOBS / f"{job.id}.json"
 
-    def state(self, job: Task) -> State:
+    def state(self, job: Assignment) -> State:
         """Done is a run that is done and was made from the same recipe."""
         if is_held(self.lock(job)):
             return "running"
@@ -56,25 +56,25 @@ class Places:
             return "failed" if self.read_record(job).get("status") == "failed" else "stopped"
         return "done" if status == "done" else "failed"
 
-    def reason(self, job: Task) -> str | None:
+    def reason(self, job: Assignment) -> str | None:
         """Why a job failed."""
         folder, record = self.run(job), self.read_record(job)
         told = RunFolder(folder).info.get("reason") if (folder / "run.json").exists() else None
         return str(record.get("reason") or told) if record.get("reason") or told else None
 
-    def read_record(self, job: Task) -> dict[str, Any]:
+    def read_record(self, job: Assignment) -> dict[str, Any]:
         """What was noted of a job's last attempt: status, seconds, reason, host."""
         path = self.record(job)
         record = read_json(path) if path.exists() else {}
         return record if isinstance(record, dict) else {}
 
-    def seconds(self, job: Task) -> float | None:
+    def seconds(self, job: Assignment) -> float | None:
         """How long a job took from start to end."""
         value = self.read_record(job).get("seconds")
         return float(value) if isinstance(value, (int, float)) else None
 
 
-def same_recipe(folder: Path, job: Task) -> bool:
+def same_recipe(folder: Path, job: Assignment) -> bool:
     """Whether a run was made from a job's recipe."""
     file = folder / "recipe.yaml"
     return file.exists() and _signature(str(file), file.stat().st_mtime_ns) == job.text

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
 
-from conceptlens.compare.jobs import Comparison, Job, Task
+from conceptlens.compare.jobs import Assignment, Comparison, Job
 from conceptlens.compare.lock import hold
 from conceptlens.compare.shard import lone_environment
 from conceptlens.compare.state import Places, same_recipe
@@ -31,7 +31,7 @@ def command(comparison: Comparison, out: Path, job: Job) -> str:
     return shlex.join(["conceptlens", *job_words(comparison, out, job)])
 
 
-def do(job: Task, places: Places) -> bool:
+def do(job: Assignment, places: Places) -> bool:
     """Train a job here, going on with what is there; False if another process has it. A failure is noted, no more."""
     with hold(places.lock(job)) as held:
         if not held:
@@ -60,7 +60,7 @@ def do(job: Task, places: Places) -> bool:
     return True
 
 
-def _train(job: Task, folder: Path) -> None:
+def _train(job: Assignment, folder: Path) -> None:
     from conceptlens.report.page import write_report
     from conceptlens.training.train import resume_run, start_run
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from conceptlens.compare.jobs import Comparison, Task
+from conceptlens.compare.jobs import Assignment, Comparison
 from conceptlens.compare.state import JOBS, Places
 
 BUSY = 75  # exit code of a job that another process has (EX_TEMPFAIL)
@@ -35,7 +35,7 @@ class Worker:
         self.environment = dict(environment)
         self.process: subprocess.Popen[str] | None = None
 
-    def do(self, job: Task) -> int:
+    def do(self, job: Assignment) -> int:
         """Have a job done; returns what `conceptlens compare --job` would exit with, or how the process ended."""
         if self.process is None:
             with self.log.open("a", encoding="utf-8") as log:
@@ -78,7 +78,7 @@ def work(places: Places, asked: IO[str], answers: IO[str]) -> None:
     from conceptlens.compare.work import do
 
     for line in asked:
-        job = Task.from_line(line)
+        job = Assignment.from_line(line)
         code = BUSY
         if do(job, places):
             code = 2 if places.read_record(job).get("reason") else 0
