@@ -18,23 +18,23 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from conceptlens.audit.codebook import audit_codebook
-from conceptlens.audit.passes import Judgement, Pass, run_pass
-from conceptlens.audit.stream import TokenStream
-from conceptlens.bottleneck.quantisation import ImplicitVQ
-from conceptlens.bottleneck.setup import Setup
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.files import write_json
 from conceptlens.data.dataset import DataSource, Examples
-from conceptlens.data.loader import PixelReader
+from conceptlens.data.loading.loader import PixelReader
 from conceptlens.encoders.contract import Cut, Encoder, Tokens
-from conceptlens.evaluation.stored import StoredPredictions
-from conceptlens.features.reader import StoredReader
-from conceptlens.features.store import Key, TokenStore
-from conceptlens.files import write_json
-from conceptlens.models.contract import Pipeline
-from conceptlens.models.ivq_cbm import IVQCBM
-from conceptlens.trust.failures import measure_failures
-from conceptlens.trust.unlike import familiar
+from conceptlens.encoders.store.reader import StoredReader
+from conceptlens.encoders.store.store import Key, TokenStore
+from conceptlens.evaluation.codebook.codebook import audit_codebook
+from conceptlens.evaluation.codebook.passes import Judgement, Pass, run_pass
+from conceptlens.evaluation.codebook.stream import TokenStream
+from conceptlens.evaluation.ood.codebook_distance import familiar
+from conceptlens.evaluation.subgroups.failures import measure_failures
+from conceptlens.methods.contract import Pipeline
+from conceptlens.methods.ivq_cbm import IVQCBM
+from conceptlens.nn.quantization.quantization import ImplicitVQ
+from conceptlens.nn.setup import Setup
+from conceptlens.runs.predictions import StoredPredictions
 
 WANTED = 60.0  # seconds, on two cores
 SIDE = 14

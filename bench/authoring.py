@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 
-from conceptlens.concepts.authoring.candidates import Candidate
-from conceptlens.concepts.authoring.judge import Judge, Rules
+from conceptlens.core.files import write_json
 from conceptlens.encoders import make_text_encoder
-from conceptlens.files import write_json
+from conceptlens.workflows.authoring.candidates import Candidate
+from conceptlens.workflows.authoring.filters.filters import Judge, Rules
 
 SECONDS = 30.0
 COLOURS = ["red", "blue", "green", "yellow", "orange", "purple", "pink", "brown", "black", "white", "grey", "olive"]

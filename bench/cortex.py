@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from conceptlens.codebook.cliff import cliffs_delta, delta_with_interval
-from conceptlens.codebook.extractors import make_network
-from conceptlens.codebook.importance import PAPER, SmoothGrad, image_noise, token_importance
-from conceptlens.codebook.search import SearchSettings, search_tokens
-from conceptlens.files import write_json
+from conceptlens.core.files import write_json
+from conceptlens.cortex.bias.cliff import cliffs_delta, delta_with_interval
+from conceptlens.cortex.editing.search import SearchSettings, search_tokens
+from conceptlens.cortex.extractors.extractors import make_network
+from conceptlens.cortex.extractors.importance import PAPER, SmoothGrad, image_noise, token_importance
 from rank import machine
 
 CLASSES = 1000

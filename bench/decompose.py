@@ -29,9 +29,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conceptlens.decompose.clusters import cluster, segment_sums
-from conceptlens.decompose.lasso import decompose, lambda_for
-from conceptlens.files import write_json
+from conceptlens.core.files import write_json
+from conceptlens.gig.dictionaries.clusters import cluster, segment_sums
+from conceptlens.gig.dictionaries.lasso import decompose, lambda_for
 
 PROMISE = {
     "clusters": {"speed_up": 5.0, "seconds_on_gpu": 5.0, "mean_cosine_minus_sklearn": 0.0},
@@ -169,8 +169,8 @@ def _resnet(a: argparse.Namespace) -> torch.nn.Module:
 
 
 def bench_srd(a: argparse.Namespace) -> dict[str, Any]:
-    from conceptlens.decompose.network import open_network
-    from conceptlens.decompose.srd import relevance
+    from conceptlens.gig.attribution.srd import relevance
+    from conceptlens.gig.network import open_network
 
     network = open_network(_resnet(a), image_size=a.image_size)
     image = torch.randn(1, 3, a.image_size, a.image_size, device=a.device)
@@ -208,10 +208,10 @@ def bench_srd(a: argparse.Namespace) -> dict[str, Any]:
 def bench_gig(a: argparse.Namespace) -> dict[str, Any]:
     from captum.attr import IntegratedGradients
 
-    from conceptlens.decompose.coded import coded
-    from conceptlens.decompose.gig import contributions
-    from conceptlens.decompose.network import open_network
-    from conceptlens.decompose.targets import between, to_concepts
+    from conceptlens.gig.attribution.integrated_gradients import contributions
+    from conceptlens.gig.attribution.targets import between, to_concepts
+    from conceptlens.gig.dictionaries.coded import coded
+    from conceptlens.gig.network import open_network
 
     first, last = a.gig_layers
     network = open_network(_resnet(a), [first, last], image_size=a.image_size)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from conceptlens.files import read_json, write_json
+from conceptlens.core.files import read_json, write_json
 
 PROMISE = {"seconds": 300, "memory_mb": 3072, "balanced_accuracy": 0.93, "concept_balanced_accuracy": 0.80}
 

@@ -22,9 +22,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from conceptlens.concepts import ConceptSet, library
-from conceptlens.encoders.builtin import BuiltinViT
-from conceptlens.encoders.builtin_text import BuiltinText
-from conceptlens.files import write_json
+from conceptlens.core.files import write_json
+from conceptlens.encoders.builtin.vit import BuiltinViT
+from conceptlens.encoders.text.builtin import BuiltinText
 
 PROMISE = {"images_per_second": 50, "share_of_matmul": 0.40, "phrases_per_minute": 10_000}
 BUILTIN = "builtin/vit"

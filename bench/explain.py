@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from conceptlens.files import read_json, write_json
+from conceptlens.core.files import read_json, write_json
 
 WANTED = 30.0  # seconds
 

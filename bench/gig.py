@@ -19,11 +19,11 @@ import torch
 from captum.attr import IntegratedGradients
 from torch import Tensor
 
-from conceptlens.decompose.coded import Coded, coded
-from conceptlens.decompose.gig import contributions
-from conceptlens.decompose.network import open_network
-from conceptlens.decompose.targets import between, to_classes
-from conceptlens.files import write_json
+from conceptlens.core.files import write_json
+from conceptlens.gig.attribution.integrated_gradients import contributions
+from conceptlens.gig.attribution.targets import between, to_classes
+from conceptlens.gig.dictionaries.coded import Coded, coded
+from conceptlens.gig.network import open_network
 from rank import machine
 
 

@@ -23,8 +23,8 @@ import timm
 import torch
 from torch import Tensor
 
-from conceptlens.files import write_json
-from conceptlens.training import compiled
+from conceptlens.core.files import write_json
+from conceptlens.training.optimization import compiled
 from gpu_bench import TINY, Bench, Sizes, take_turns
 from gpu_parts import breakdown, kernels
 from gpu_variants import Bare, Ours, published

@@ -16,8 +16,8 @@ from PIL import Image
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.data.dataset import DataSource, Examples
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.resident import ResidentReader
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.loading.resident import ResidentReader
 
 
 @dataclass(frozen=True)

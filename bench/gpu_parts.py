@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from conceptlens.encoders.contract import Tokens
-from conceptlens.training import compiled
-from conceptlens.training.augment import augment
-from conceptlens.training.optimiser import clip_gradients
-from conceptlens.training.ranks import mean_ranks
+from conceptlens.training.batches.augment import augment
+from conceptlens.training.optimization import compiled
+from conceptlens.training.optimization.optimizer import clip_gradients
+from conceptlens.training.records.ranks import mean_ranks
 from gpu_bench import Bench
 from gpu_variants import Bare, Ours
 

@@ -10,17 +10,17 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim import AdamW
 
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.splits import Splits
-from conceptlens.models.build import Blueprint, build_pipeline, rest_idle_parameters, sample_tokens
-from conceptlens.processes import Launched
-from conceptlens.recipe.parse import load_recipe
-from conceptlens.runs import RunFolder
-from conceptlens.training import compiled
-from conceptlens.training.checkpoint import Position, StateFolder
-from conceptlens.training.history import History
+from conceptlens.core.processes import Launched
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.splits.splits import Splits
+from conceptlens.methods.build import Blueprint, build_pipeline, rest_idle_parameters, sample_tokens
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.runs.folder import RunFolder
 from conceptlens.training.loop import Session, TrainStage, stages_of
-from conceptlens.training.progress import Progress
+from conceptlens.training.optimization import compiled
+from conceptlens.training.records.checkpoint import Position, StateFolder
+from conceptlens.training.records.history import History
+from conceptlens.training.records.progress import Progress
 from gpu_bench import Bench, Variant, encoder_flops, vit_flops
 from published import Published
 

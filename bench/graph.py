@@ -19,9 +19,9 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from conceptlens.files import write_json  # noqa: E402
-from tests.app.browser import CHROMIUM, FLAGS, serve  # noqa: E402
-from tests.app.decomposition import draw_graph, write_decomposition  # noqa: E402
+from conceptlens.core.files import write_json  # noqa: E402
+from tests.web.browser import CHROMIUM, FLAGS, serve  # noqa: E402
+from tests.web.decomposition import draw_graph, write_decomposition  # noqa: E402
 
 WANTED = {"frames_per_second": 30, "first_paint_s": 1.0}
 READY = "performance.getEntriesByName('graph-painted')[0]?.startTime ?? 0"

@@ -15,18 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.evaluation.stored import StoredPredictions
-from conceptlens.files import write_json
-from conceptlens.models.contract import ConceptModel, ConceptOutput
-from conceptlens.trust.curve import follow_policy, summarise
-from conceptlens.trust.estimates import Bootstrap
-from conceptlens.trust.folds import deal
-from conceptlens.trust.intervene import measure_interventions
-from conceptlens.trust.leakage import measure_leakage
-from conceptlens.trust.order import POLICIES
-from conceptlens.trust.readout import Readout, read_out
-from conceptlens.trust.units import make_units
-from conceptlens.trust.value_map import cross_map
+from conceptlens.core.files import write_json
+from conceptlens.evaluation.interventions.curve import follow_policy, summarise
+from conceptlens.evaluation.interventions.measure import measure_interventions
+from conceptlens.evaluation.interventions.order import POLICIES
+from conceptlens.evaluation.interventions.units import make_units
+from conceptlens.evaluation.interventions.value_map import cross_map
+from conceptlens.evaluation.leakage.leakage import measure_leakage
+from conceptlens.methods.contract import ConceptModel, ConceptOutput
+from conceptlens.runs.predictions import StoredPredictions
+from conceptlens.runs.readout import Readout, read_out
+from conceptlens.stats.estimates import Bootstrap
+from conceptlens.stats.folds import deal
 
 WANTED = 20.0  # seconds, for the curves of four orders on two cores
 SIZES = (4, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2)

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from conceptlens.concepts.submodular import Floats, greedy, likelihood, negative_entropy, objective
-from conceptlens.files import write_json
-from conceptlens.models.fitting import FitImages
-from conceptlens.models.fitting import Floats as Texts
-from conceptlens.models.labo import class_vectors
+from conceptlens.core.files import write_json
+from conceptlens.methods.fitted.data import FitImages
+from conceptlens.methods.fitted.data import Floats as Texts
+from conceptlens.methods.labo import class_vectors
+from conceptlens.nn.selection.submodular import Floats, greedy, likelihood, negative_entropy, objective
 
 WIDTH, PARAPHRASES = 512, 10
 PROMISE = 60.0  # seconds, on two cores

@@ -23,12 +23,12 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from conceptlens.files import write_json  # noqa: E402
-from tests.app.browser import CHROMIUM, FLAGS, serve  # noqa: E402
-from tests.app.comparisons import make_comparison  # noqa: E402
-from tests.app.decomposition import draw_graph, write_decomposition  # noqa: E402
-from tests.app.studio_world import make_studies  # noqa: E402
-from tests.study.world import make_key, make_pack  # noqa: E402
+from conceptlens.core.files import write_json  # noqa: E402
+from tests.web.browser import CHROMIUM, FLAGS, serve  # noqa: E402
+from tests.web.comparisons import make_comparison  # noqa: E402
+from tests.web.decomposition import draw_graph, write_decomposition  # noqa: E402
+from tests.web.studio_world import make_studies  # noqa: E402
+from tests.workflows.study.world import make_key, make_pack  # noqa: E402
 
 WANTED = {"first_paint_s": 1.0}
 # A view: the kind of folder it shows, its address, and what of its own must be there. A canvas counts when it is drawn.

@@ -23,18 +23,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from conceptlens.bottleneck.foreground_gate import log_gate
-from conceptlens.bottleneck.gaussian_prior import GaussianPrior, patch_centres
-from conceptlens.bottleneck.part_attention import PartAttention
-from conceptlens.bottleneck.setup import Setup
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.files import write_json
 from conceptlens.encoders.contract import Tokens
-from conceptlens.files import write_json
-from conceptlens.models.pf_cbm import PFCBM
-from conceptlens.models.places import PlaceTargets
-from conceptlens.recipe import LossConfig
-from conceptlens.training.compiled import Compiled
-from conceptlens.training.losses import SupervisedLoss, Targets
+from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
+from conceptlens.methods.pf_cbm.places import PlaceTargets
+from conceptlens.nn.grounding.foreground_gate import log_gate
+from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, patch_centres
+from conceptlens.nn.grounding.part_attention import PartAttention
+from conceptlens.nn.setup import Setup
+from conceptlens.recipes import LossConfig
+from conceptlens.training.optimization.compiled import Compiled
+from conceptlens.training.optimization.losses import SupervisedLoss, Targets
 from rank import machine
 
 PARTS, CONCEPTS, CLASSES = 12, "cub-312", 200
@@ -246,7 +246,7 @@ def shapes(args: argparse.Namespace, row: Row) -> None:
     """Seconds of encoding and training, and whether maps point at parts of test images."""
     import conceptlens as cl
     from conceptlens.api import localise
-    from conceptlens.recipe.parse import load_recipe, recipe_tree
+    from conceptlens.recipes.parse import load_recipe, recipe_tree
 
     torch.set_num_threads(args.threads)
     with tempfile.TemporaryDirectory() as folder:

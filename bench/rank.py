@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conceptlens.files import write_json
-from conceptlens.metrics.rank import DEFINITIONS, patch_ranks
+from conceptlens.core.files import write_json
+from conceptlens.stats.rank import DEFINITIONS, patch_ranks
 
 SHAPES = (
     (32, 196, 768),

@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 import torch
 
-from conceptlens.files import read_json, write_json
+from conceptlens.core.files import read_json, write_json
 
 WANTED = {"prediction_p95_ms": 300, "intervention_p95_ms": 30, "first_view_s": 1.0, "errors": 0, "growth_mb": 10}
 PARTS = 10  # of the many requests; memory is looked at after each

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conceptlens.bottleneck import sinkhorn as module
-from conceptlens.bottleneck.sinkhorn import sinkhorn
-from conceptlens.files import write_json
-from conceptlens.gpu_kernels import failures
+from conceptlens.core.files import write_json
+from conceptlens.core.gpu_kernels import failures
+from conceptlens.nn.transport import sinkhorn as module
+from conceptlens.nn.transport.sinkhorn import sinkhorn
 from rank import machine
 
 EPS = (1.0, 0.1, 0.05, 0.01, 1e-3)
@@ -137,7 +137,7 @@ def errors(shape: tuple[int, int, int], iterations: int, device: str) -> list[di
 
 def kernel_settings(shape: tuple[int, int, int], iterations: int, repeats: int) -> dict[str, Any]:
     """Milliseconds of the GPU kernel alone for several tiles and numbers of warps."""
-    from conceptlens.bottleneck import sinkhorn_triton
+    from conceptlens.nn.transport import sinkhorn_triton
 
     cost, a, b = problem(shape, "cuda")
     scaled, log_a, log_b = cost / TIMED, a.log(), b.log()

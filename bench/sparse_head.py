@@ -30,8 +30,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from conceptlens.files import write_json
-from conceptlens.sparse_head import SparseHead, fit_elastic_net, fit_path
+from conceptlens.core.files import write_json
+from conceptlens.nn.sparse_head import SparseHead, fit_elastic_net, fit_path
 
 ALPHA, TOLERANCE = 0.99, 1e-4
 FRACTIONS = (0.3, 0.1, 0.03, 0.01)  # λ / λ_max

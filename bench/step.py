@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from conceptlens.models.contract import ConceptOutput, Pipeline
-from conceptlens.processes import Launched
-from conceptlens.recipe.parse import load_recipe
-from conceptlens.runs import RunFolder
-from conceptlens.training.checkpoint import Position, StateFolder
-from conceptlens.training.history import History
+from conceptlens.core.processes import Launched
+from conceptlens.methods.contract import ConceptOutput, Pipeline
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.runs.folder import RunFolder
 from conceptlens.training.loop import TrainStage, stages_of
-from conceptlens.training.progress import Progress
+from conceptlens.training.records.checkpoint import Position, StateFolder
+from conceptlens.training.records.history import History
+from conceptlens.training.records.progress import Progress
 from conceptlens.training.train import open_session
 
 

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.sources import open_source
+from conceptlens.core.files import write_json
+from conceptlens.core.processes import Processes
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.sources.open import open_source
 from conceptlens.encoders import make_encoder
-from conceptlens.features.encode import BATCH, fill, open_store
-from conceptlens.files import write_json
-from conceptlens.processes import Processes
-from conceptlens.recipe.schema import DataConfig, EncoderConfig, ShapesConfig
+from conceptlens.encoders.store.encode import BATCH, fill, open_store
+from conceptlens.recipes.schema import DataConfig, EncoderConfig, ShapesConfig
 
 PROMISE = {"building": 0.90, "reading": 0.80}
 

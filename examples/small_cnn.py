@@ -62,9 +62,9 @@ def build() -> SmallCNN:
 
 def train(model: SmallCNN, epochs: int = 4) -> None:
     """On the built-in blood cells, as plainly as it gets."""
-    from conceptlens.data.images import resize_square
-    from conceptlens.data.sources import open_source
-    from conceptlens.recipe.parse import load_recipe
+    from conceptlens.data.images.read import resize_square
+    from conceptlens.data.sources.open import open_source
+    from conceptlens.recipes.parse import load_recipe
 
     source, _ = open_source(load_recipe({"data": "blood-cells"}).data, None)
     images = torch.stack([torch.from_numpy(resize_square(source.read(i), SIZE)) for i in range(len(source))])

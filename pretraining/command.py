@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 
 Main = Callable[[Sequence[str] | None], object]
 

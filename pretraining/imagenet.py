@@ -5,7 +5,7 @@ Definitions are WordNet's and stay there: `glosses` reads them from a folder wit
 
 from pathlib import Path
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 from pretraining.text.wordnet import read_senses, read_synsets
 
 TABLE = Path(__file__).with_name("imagenet_classes.tsv")

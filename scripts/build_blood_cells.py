@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from conceptlens.files import write_bytes
+from conceptlens.core.files import write_bytes
 
 ATTRIBUTES = (
     "cell_size",

@@ -1,7 +1,7 @@
 """Records what small seeded runs of every method and workflow compute, and compares a later version with the record.
 
-The record was made by version 0.1.0, before the packages were rearranged. A refactoring must reproduce it bit by bit on the
-machine that wrote it, and within 1e-6 elsewhere.
+The record was made by version 0.1.0, before the packages were rearranged. A refactoring must reproduce it bit by bit
+on the machine that wrote it, and within 1e-6 elsewhere.
 
     python scripts/golden.py make FOLDER      # writes FOLDER/record.json.gz
     python scripts/golden.py check FOLDER     # compares; --exact asks for equal bits, --only TEXT for some entries
@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import conceptlens as cl
 from conceptlens import api
 from conceptlens.cli import main as command
-from conceptlens.registry import METHODS
-from tests.compare.fakes import comparison_file
+from conceptlens.core.registry import METHODS
 from tests.training.tiny import tiny
+from tests.workflows.compare.fakes import comparison_file
 
 ROOT = Path(__file__).resolve().parents[1]
 # What differs between two runs of the same code, or names a place or a version rather than a result.
@@ -140,7 +140,7 @@ def decompose_entry(folder: Path) -> Record:
         pixels[y : y + 10, x : x + 10, number % 3] = 250
         Image.fromarray(pixels.astype(np.uint8)).save(images / f"{number:02d}.png")
     few = {"per_image": 2, "k": 6, "examples": 2, "validate_on": 2, "faces": 3, "most_steps": 16}
-    own = ROOT / "tests/decompose/own_model.py"
+    own = ROOT / "tests/gig/own_model.py"
     made = folder / "decompose"
     api.decompose(f"{own}:build", images=images, layers=["one", "two"], out=made, **few)
     return {name: document(made / name) for name in ("graph.json", "validation.json")}

@@ -26,13 +26,13 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from conceptlens.api import analyse_study
-from conceptlens.study.key import Key
-from conceptlens.study.simulate import Simulated, simulate
+from conceptlens.workflows.study.key import Key
+from conceptlens.workflows.study.simulate import Simulated, simulate
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.app.browser import CHROMIUM, FLAGS, serve  # noqa: E402
+from tests.web.browser import CHROMIUM, FLAGS, serve  # noqa: E402
 
 LIMIT = 125_000  # bytes of a picture
 DESKTOP, PHONE = (1280, 860), (390, 844)

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 import conceptlens as cl
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES, LIMIT = 40, 2_000_000

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from conceptlens.bottleneck.setup import Setup
 from conceptlens.cli import main
 from conceptlens.concepts import ConceptSet
-from conceptlens.files import read_json
-from tests.app.browser import CHROMIUM, FLAGS
+from conceptlens.core.files import read_json
+from conceptlens.nn.setup import Setup
 from tests.own_data import OwnData, make_own_data
+from tests.web.browser import CHROMIUM, FLAGS
 
 Refuse = Callable[..., str]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conceptlens.cli import main
-from conceptlens.files import read_json
+from conceptlens.core.files import read_json
 from tests.conftest import Refuse
 from tests.own_data import OwnData
 

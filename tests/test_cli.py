@@ -14,10 +14,10 @@ from safetensors.torch import load_file
 
 import conceptlens
 from conceptlens import api
-from conceptlens.cli import COMMANDS, main
-from conceptlens.files import parse_yaml, read_json, write_text
-from conceptlens.recipe.parse import load_recipe, recipe_yaml
-from conceptlens.runs import RunFolder
+from conceptlens.cli.entry import COMMANDS, main
+from conceptlens.core.files import parse_yaml, read_json, write_text
+from conceptlens.recipes.parse import load_recipe, recipe_yaml
+from conceptlens.runs.folder import RunFolder
 from tests.own_data import OwnData
 from tests.training.tiny import tiny
 
@@ -289,7 +289,7 @@ def test_demo_shows_a_demo_that_is_there(cli: Cli, tmp_path: Path, monkeypatch: 
     """Trains once, shows it the second time, trains anew when told to; here with a recipe that takes a moment."""
     ready = tmp_path / "quick.yaml"
     write_text(ready, recipe_yaml(load_recipe(tiny(tmp_path / "unused", training__epochs=1))))
-    monkeypatch.setattr("conceptlens.demo.RECIPE", str(ready))
+    monkeypatch.setattr("conceptlens.cli.demo.RECIPE", str(ready))
     first = cli("demo", "--out", tmp_path / "demo", "--quiet")
     stamp = (tmp_path / "demo" / "run.json").stat().st_mtime_ns
     second = cli("demo", "--out", tmp_path / "demo", "--quiet")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from conceptlens.cli import COMMANDS
+from conceptlens.cli.entry import COMMANDS
 from conceptlens.concepts import ConceptSet, library
-from conceptlens.files import parse_yaml
-from conceptlens.recipe.parse import load_recipe
-from conceptlens.registry import METHODS, REGULARISERS
+from conceptlens.core.files import parse_yaml
+from conceptlens.core.registry import METHODS, REGULARISERS
+from conceptlens.recipes.parse import load_recipe
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("evidence/**/*.md")]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from conceptlens.errors import UserError, did_you_mean
-from conceptlens.files import new_folder, parse_yaml, read_json, remove_leftovers, write_bytes, write_json
+from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.core.files import new_folder, parse_yaml, read_json, remove_leftovers, write_bytes, write_json
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +16,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("conceptlens.files.os.fsync", full_disk)
+    monkeypatch.setattr("conceptlens.core.files.os.fsync", full_disk)
     with pytest.raises(OSError, match="No space"):
         write_bytes(file, b"new")
     assert file.read_bytes() == b"old"

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import conceptlens as cl
-from conceptlens.files import read_json
-from conceptlens.metrics.rank import DEFINITIONS, patch_ranks
+from conceptlens.core.files import read_json
+from conceptlens.stats.rank import DEFINITIONS, patch_ranks
 from tests.training.tiny import tiny
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
@@ -27,7 +27,7 @@ def test_trains_on_the_gpu(tmp_path: Path, precision: str) -> None:
 def test_gpu_and_cpu_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_gpu = cl.train(tiny(tmp_path / "gpu"), quiet=True)
     a = [line["loss"] for line in on_gpu.read_history() if "loss" in line]
-    monkeypatch.setattr("conceptlens.processes.Launched.wrap", lambda self, module: module)
+    monkeypatch.setattr("conceptlens.core.processes.Launched.wrap", lambda self, module: module)
     from accelerate.state import AcceleratorState, PartialState
 
     AcceleratorState._reset_state(True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import conceptlens as cl
-from conceptlens.files import read_json, write_text
-from conceptlens.recipe.parse import load_recipe, recipe_yaml
+from conceptlens.core.files import read_json, write_text
+from conceptlens.recipes.parse import load_recipe, recipe_yaml
 from tests.training.test_resume import same
 from tests.training.tiny import tiny
 
@@ -67,9 +67,9 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
 
 MEMORY = """
 import resource, sys
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.shapes import Shapes
-from conceptlens.recipe import ShapesConfig
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.sources.shapes import Shapes
+from conceptlens.recipes import ShapesConfig
 import numpy as np
 source = Shapes(ShapesConfig(n=int(sys.argv[1]), size=64))
 reader = PixelReader(source, 64, cache_mb=1)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from conceptlens import api
-from conceptlens.concepts.authoring.draft import Drafted
-from conceptlens.concepts.authoring.image_findings import ImageFindings
-from conceptlens.concepts.authoring.record import Answer, Record
-from conceptlens.files import read_json, read_yaml, write_json, write_text
-from conceptlens.recipe.parse import load_recipe
+from conceptlens.core.files import read_json, read_yaml, write_json, write_text
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.workflows.authoring.draft import Drafted
+from conceptlens.workflows.authoring.images.findings import ImageFindings
+from conceptlens.workflows.authoring.language_model.record import Answer, Record
 
 HERE = Path(__file__).parent
 
@@ -74,7 +74,7 @@ def page(name: str, made: Drafted) -> list[str]:
 def flipped_labels() -> dict[str, Any]:
     """Drawn images with a tenth of labels made wrong: how many of the labels to review first are among them."""
     settings = {"source": "shapes", "shapes": {"n": 600, "size": 96, "label_noise": 0.1}}
-    from conceptlens.data.sources import open_source
+    from conceptlens.data.sources.open import open_source
 
     noisy, concepts = open_source(load_recipe({"data": settings}).data, None)
     clean, _ = open_source(load_recipe({"data": {**settings, "shapes": {"n": 600, "size": 96}}}).data, None)

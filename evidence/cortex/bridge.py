@@ -22,20 +22,20 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from conceptlens.audit.matching import by_labels, correlations
-from conceptlens.codebook.contract import lookup
-from conceptlens.codebook.extractor_training import ExtractorTraining, train_extractor
-from conceptlens.codebook.importance import SmoothGrad, token_importance
-from conceptlens.codebook.information import InformationExtractor
-from conceptlens.codebook.ivq import IVQCodebook
-from conceptlens.codebook.judges import run_judge
-from conceptlens.codebook.masking import cover
-from conceptlens.codebook.samples import Samples
-from conceptlens.codebook.token_sets import image_sets, top_positions
-from conceptlens.data.images import resize_square
-from conceptlens.data.sources import open_source
-from conceptlens.files import read_json, write_json
-from conceptlens.recipe import DataConfig
+from conceptlens.core.files import read_json, write_json
+from conceptlens.cortex.extractors.importance import SmoothGrad, token_importance
+from conceptlens.cortex.extractors.trained import InformationExtractor
+from conceptlens.cortex.extractors.training import ExtractorTraining, train_extractor
+from conceptlens.cortex.generators.contract import lookup
+from conceptlens.cortex.generators.ivq import IVQCodebook
+from conceptlens.cortex.judges import run_judge
+from conceptlens.cortex.masking import cover
+from conceptlens.cortex.samples import Samples
+from conceptlens.cortex.token_sets import image_sets, top_positions
+from conceptlens.data.images.read import resize_square
+from conceptlens.data.sources.open import open_source
+from conceptlens.evaluation.codebook.matching import by_labels, correlations
+from conceptlens.recipes import DataConfig
 from pretraining.command import command
 
 FEWEST = 10  # images of a value, in both splits, for it to be compared

@@ -12,10 +12,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from conceptlens.codebook.condition import parse_condition
-from conceptlens.codebook.masking import Judge
+from conceptlens.core.files import new_folder, read_json, write_json
+from conceptlens.cortex.generators.condition import parse_condition
+from conceptlens.cortex.masking import Judge
 from conceptlens.encoders.weights_file import load_weights, read_weights
-from conceptlens.files import new_folder, read_json, write_json
 from pretraining.generator.data import Labelled, turned
 
 EPOCHS = {"resnet18": 20, "resnet50": 20, "vit_small_patch16_224": 40, "vit_small_patch8_224": 30}

@@ -16,20 +16,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conceptlens.codebook.bias import measure_bias, set_counts
-from conceptlens.codebook.bias_study import value_images, value_sets
-from conceptlens.codebook.contract import VQModel, lookup
-from conceptlens.codebook.extractor_training import ExtractorTraining, train_extractor
-from conceptlens.codebook.importance import PAPER, token_importance
-from conceptlens.codebook.information import InformationExtractor
-from conceptlens.codebook.models import BUILTIN, open_model
-from conceptlens.codebook.results import first_of_each
-from conceptlens.codebook.samples import Samples
-from conceptlens.codebook.study import encoded_samples
-from conceptlens.codebook.token_sets import WAYS
-from conceptlens.data.sources import open_source
-from conceptlens.files import write_json
-from conceptlens.recipe.schema import DataConfig
+from conceptlens.core.files import write_json
+from conceptlens.cortex.bias.bias import measure_bias, set_counts
+from conceptlens.cortex.bias.study import value_images, value_sets
+from conceptlens.cortex.extractors.importance import PAPER, token_importance
+from conceptlens.cortex.extractors.trained import InformationExtractor
+from conceptlens.cortex.extractors.training import ExtractorTraining, train_extractor
+from conceptlens.cortex.generators.contract import VQModel, lookup
+from conceptlens.cortex.generators.open import BUILTIN, open_model
+from conceptlens.cortex.results import first_of_each
+from conceptlens.cortex.samples import Samples
+from conceptlens.cortex.study import encoded_samples
+from conceptlens.cortex.token_sets import WAYS
+from conceptlens.data.sources.open import open_source
+from conceptlens.recipes.schema import DataConfig
 from pretraining.command import command
 
 RATIOS = (1.0, 1.25, 1.5, 2.0, 4.0, 8.0)

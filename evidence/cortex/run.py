@@ -22,14 +22,16 @@ from judges import EPOCHS, open_judge, train_judge
 from safetensors.torch import save as serialise
 from torch import Tensor
 
-from conceptlens.codebook.bias import measure_bias
-from conceptlens.codebook.bias_study import bias_result, draw, judged_shares, value_images, value_sets
-from conceptlens.codebook.condition import Condition
-from conceptlens.codebook.extractor_training import ExtractorTraining
-from conceptlens.codebook.generator.generator import SmallGenerator, load_generator
-from conceptlens.codebook.importance import PAPER
-from conceptlens.codebook.masking import Judge
-from conceptlens.codebook.results import (
+from conceptlens.core.files import read_json, write_bytes, write_json
+from conceptlens.cortex.bias.bias import measure_bias
+from conceptlens.cortex.bias.study import bias_result, draw, judged_shares, value_images, value_sets
+from conceptlens.cortex.editing.search import SearchSettings
+from conceptlens.cortex.extractors.importance import PAPER
+from conceptlens.cortex.extractors.training import ExtractorTraining
+from conceptlens.cortex.generators.builtin.generator import SmallGenerator, load_generator
+from conceptlens.cortex.generators.condition import Condition
+from conceptlens.cortex.masking import Judge
+from conceptlens.cortex.results import (
     edit_result,
     first_of_each,
     mask_result,
@@ -38,11 +40,9 @@ from conceptlens.codebook.results import (
     search_result,
     tokens_result,
 )
-from conceptlens.codebook.search import SearchSettings
-from conceptlens.codebook.study import Study, new_study, open_study
-from conceptlens.codebook.token_sets import WAYS
+from conceptlens.cortex.study import Study, new_study, open_study
+from conceptlens.cortex.token_sets import WAYS
 from conceptlens.encoders.weights_file import read_weights
-from conceptlens.files import read_json, write_bytes, write_json
 from pretraining.command import command
 from pretraining.generator.data import Labelled, from_blood, from_source
 from pretraining.generator.measure import asked_and_seen, picture, reconstruction, token_loss

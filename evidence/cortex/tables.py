@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from conceptlens.codebook.bias import holm
-from conceptlens.files import read_json, write_bytes, write_json, write_text
+from conceptlens.core.files import read_json, write_bytes, write_json, write_text
+from conceptlens.cortex.bias.bias import holm
 from pretraining.command import command
 
 Rows = dict[str, dict[str, Any]]

@@ -8,12 +8,12 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from conceptlens.decompose.autoencoder import fit_autoencoder
-from conceptlens.decompose.clusters import cluster
-from conceptlens.decompose.coded import Coded, coded
-from conceptlens.decompose.dictionary import fit_dictionary
-from conceptlens.decompose.lasso import Dictionary, decompose, lambda_for
-from conceptlens.files import write_bytes
+from conceptlens.core.files import write_bytes
+from conceptlens.gig.dictionaries.autoencoder import fit_autoencoder
+from conceptlens.gig.dictionaries.clusters import cluster
+from conceptlens.gig.dictionaries.coded import Coded, coded
+from conceptlens.gig.dictionaries.dictionary_learning import fit_dictionary
+from conceptlens.gig.dictionaries.lasso import Dictionary, decompose, lambda_for
 
 MAKERS = ("clusters", "dictionary learning", "sparse autoencoder")
 

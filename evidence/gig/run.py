@@ -34,15 +34,15 @@ from dictionaries import MAKERS, Coder, fitted, matched_penalty
 from subjects import RESNET_LAYERS, Subject, resnet_subject, vit_subject
 from torch import Tensor
 
-from conceptlens.decompose.coded import Coded
-from conceptlens.decompose.curves import area, kept
-from conceptlens.decompose.dictionaries import SHARES, compare_sizes
-from conceptlens.decompose.gig import contributions
-from conceptlens.decompose.graph import Seen
-from conceptlens.decompose.lasso import decompose, lambda_for
-from conceptlens.decompose.samples import Samples, collect
-from conceptlens.decompose.targets import between, to_classes
-from conceptlens.decompose.validation import agreement, class_curves, layer_curves, reconstruction_curve, trade_off
+from conceptlens.gig.attribution.integrated_gradients import contributions
+from conceptlens.gig.attribution.targets import between, to_classes
+from conceptlens.gig.dictionaries.coded import Coded
+from conceptlens.gig.dictionaries.compare import SHARES, compare_sizes
+from conceptlens.gig.dictionaries.lasso import decompose, lambda_for
+from conceptlens.gig.graph import Seen
+from conceptlens.gig.samples import Samples, collect
+from conceptlens.gig.validation.curves import area, kept
+from conceptlens.gig.validation.validation import agreement, class_curves, layer_curves, reconstruction_curve, trade_off
 
 SECTIONS = ("accuracy", "samples", "dictionaries", "curves", "orders", "between", "sizes", "sheets")
 ORDERS = ["gig", "random", "gradient x input", "captum gradient shap", "captum internal influence"]

@@ -9,10 +9,10 @@ from dictionaries import Coder
 from PIL import Image
 from subjects import Subject
 
-from conceptlens.decompose.clusters import nearest
-from conceptlens.decompose.faces import face
-from conceptlens.decompose.samples import Samples
-from conceptlens.decompose.srd import Graph
+from conceptlens.gig.attribution.srd import Graph
+from conceptlens.gig.dictionaries.clusters import nearest
+from conceptlens.gig.receptive_field_crops import face
+from conceptlens.gig.samples import Samples
 
 CONCEPTS, NEAR = 10, 10
 SIDE = 72

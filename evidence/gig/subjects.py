@@ -14,8 +14,8 @@ from PIL import Image
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from conceptlens.decompose.network import Network, open_network
-from conceptlens.files import write_bytes
+from conceptlens.core.files import write_bytes
+from conceptlens.gig.network import Network, open_network
 
 MEAN = (123.68, 116.779, 103.939)  # of RGB bytes
 DEPTHS = (3, 4, 6, 3)
@@ -171,7 +171,7 @@ class ViT(nn.Module):
 
     def __init__(self, classes: int) -> None:
         super().__init__()
-        from conceptlens.encoders.builtin import BuiltinViT
+        from conceptlens.encoders.builtin.vit import BuiltinViT
 
         self.encoder = BuiltinViT()
         self.head = nn.Linear(self.encoder.width, classes)
@@ -185,9 +185,9 @@ class ViT(nn.Module):
 
 def blood_cells(side: int, limit: int) -> Pictures:
     """The package's own cells, in a fixed random order."""
-    from conceptlens.data.images import resize_square
-    from conceptlens.data.sources import open_source
-    from conceptlens.recipe.parse import load_recipe
+    from conceptlens.data.images.read import resize_square
+    from conceptlens.data.sources.open import open_source
+    from conceptlens.recipes.parse import load_recipe
 
     source, _ = open_source(load_recipe({"data": "blood-cells"}).data, None)
     order = torch.randperm(len(source), generator=torch.Generator().manual_seed(0)).tolist()[:limit]

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from conceptlens.files import read_json, read_yaml, write_text
-from conceptlens.report.material import value_of
+from conceptlens.core.files import read_json, read_yaml, write_text
+from conceptlens.reports.material import value_of
 
 FILE = Path(__file__).parent / "rows.json"
 SCORES = (

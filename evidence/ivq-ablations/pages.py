@@ -13,7 +13,7 @@ from matplotlib import rcParams
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from conceptlens.files import read_json, write_text
+from conceptlens.core.files import read_json, write_text
 
 HERE = Path(__file__).parent
 rcParams["svg.hashsalt"] = "ivq-ablations"  # the same picture is the same file

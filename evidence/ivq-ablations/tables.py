@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from conceptlens.compare.file import slug
-from conceptlens.compare.jobs import Comparison
-from conceptlens.compare.results import results
-from conceptlens.compare.state import Places, all_jobs
-from conceptlens.compare.table import markdown
-from conceptlens.files import dump_yaml, read_yaml, write_json, write_text
+from conceptlens.core.files import dump_yaml, read_yaml, write_json, write_text
+from conceptlens.workflows.compare.file import slug
+from conceptlens.workflows.compare.jobs import Comparison
+from conceptlens.workflows.compare.results import results
+from conceptlens.workflows.compare.state import Places, all_jobs
+from conceptlens.workflows.compare.table import markdown
 
 HERE = Path(__file__).parent
 TABLES = {

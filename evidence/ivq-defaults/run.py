@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 import conceptlens as cl
-from conceptlens.files import read_json, write_json
-from conceptlens.recipe.parse import merge
+from conceptlens.core.files import read_json, write_json
+from conceptlens.recipes.parse import merge
 
 BASE: dict[str, Any] = {
     "data": {"source": "blood-cells"},

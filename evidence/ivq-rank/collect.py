@@ -12,8 +12,8 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from conceptlens.files import read_json, write_json
-from conceptlens.report.material import value_of
+from conceptlens.core.files import read_json, write_json
+from conceptlens.reports.material import value_of
 
 HERE = Path(__file__).parent
 TOLD = {

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from conceptlens.data.images import resize_square
+from conceptlens.data.images.read import resize_square
 
 SHARED = "IDRiD_118"  # among the training images; the same photograph as IDRiD_064 of the test images
 Row = dict[str, str]

@@ -18,12 +18,12 @@ from typing import Any
 
 import torch
 
-from conceptlens.compare.compare import open_comparison
-from conceptlens.compare.jobs import Job
-from conceptlens.compare.state import Places, all_jobs
-from conceptlens.errors import UserError
-from conceptlens.evaluation.localisation import localise_run
-from conceptlens.files import read_json, write_json
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json, write_json
+from conceptlens.evaluation.localization.localize import localise_run
+from conceptlens.workflows.compare.compare import open_comparison
+from conceptlens.workflows.compare.jobs import Job
+from conceptlens.workflows.compare.state import Places, all_jobs
 
 LESIONS = ("microaneurysms", "haemorrhages", "hard exudates", "soft exudates")
 JUDGED: dict[str, dict[str, Any] | None] = {  # None: the regions of the run's own data

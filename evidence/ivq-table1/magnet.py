@@ -13,10 +13,10 @@ from typing import Any
 
 from tables import NOTHING, lift, mean, percent, put
 
-from conceptlens.compare.compare import open_comparison
-from conceptlens.compare.jobs import Job
-from conceptlens.compare.state import Places, all_jobs
-from conceptlens.files import read_json, write_json, write_text
+from conceptlens.core.files import read_json, write_json, write_text
+from conceptlens.workflows.compare.compare import open_comparison
+from conceptlens.workflows.compare.jobs import Job
+from conceptlens.workflows.compare.state import Places, all_jobs
 
 TOKEN = {True: "last block (class token)", False: "class token"}  # whether the last block learns
 TOLD = ("auc", "auc_within_class", "balanced_accuracy", "balanced_accuracy_prior_corrected")

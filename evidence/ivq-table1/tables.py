@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from conceptlens.compare.blocks import TITLES
-from conceptlens.files import read_json, write_bytes, write_json, write_text
+from conceptlens.core.files import read_json, write_bytes, write_json, write_text
+from conceptlens.workflows.compare.supervision_blocks import TITLES
 
 HERE = Path(__file__).parent
 MEASURES = {

@@ -18,17 +18,17 @@ from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.data.dataset import DataSource, Examples
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.object_boxes import read_boxes
-from conceptlens.data.part_points import read_points
-from conceptlens.data.region_tables import OBJECT
-from conceptlens.data.regions import Regions, read_regions
-from conceptlens.data.sources import open_source
-from conceptlens.data.splits import Splits, make_splits
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.regions.object_boxes import read_boxes
+from conceptlens.data.regions.part_points import read_points
+from conceptlens.data.regions.regions import Regions, read_regions
+from conceptlens.data.regions.tables import OBJECT
+from conceptlens.data.sources.open import open_source
+from conceptlens.data.splits.splits import Splits, make_splits
 from conceptlens.encoders import make_encoder
 from conceptlens.encoders.contract import Tokens
-from conceptlens.models.places import MarkedPlaces, TrainingImages
-from conceptlens.recipe import DataConfig, EncoderConfig, Recipe
+from conceptlens.methods.pf_cbm.places import MarkedPlaces, TrainingImages
+from conceptlens.recipes import DataConfig, EncoderConfig, Recipe
 
 RESNET = "resnet50"  # of the lab, with the weights that the built-in encoder learned from: not in the package
 BATCH, LOOK = 128, 256

@@ -14,9 +14,9 @@ from lab import train
 from safetensors.torch import load_file
 
 import conceptlens as cl
-from conceptlens.models.build import Blueprint, build_pipeline
-from conceptlens.models.pf_cbm import PFCBM
-from conceptlens.recipe.parse import load_recipe, recipe_tree
+from conceptlens.methods.build import Blueprint, build_pipeline
+from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
+from conceptlens.recipes.parse import load_recipe, recipe_tree
 
 CLOSE = 2e-3  # stored tokens are in half precision
 

@@ -24,8 +24,8 @@ from bank import Labels, make_bank, open_labels, open_places
 from lab import train
 from score import blind, evaluate
 
-from conceptlens.files import write_json
-from conceptlens.recipe.parse import load_recipe
+from conceptlens.core.files import write_json
+from conceptlens.recipes.parse import load_recipe
 
 PRIORS: dict[str, dict[str, Any]] = {
     "no prior": {"prior": False},

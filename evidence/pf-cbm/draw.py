@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from conceptlens.data.shapes import Shapes
-from conceptlens.recipe import ShapesConfig
+from conceptlens.data.sources.shapes import Shapes
+from conceptlens.recipes import ShapesConfig
 
 if TYPE_CHECKING:
     from tables import Results

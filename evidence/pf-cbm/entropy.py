@@ -18,8 +18,8 @@ from bank import make_bank, open_labels, open_places
 from lab import train
 from score import evaluate
 
-from conceptlens.files import write_json
-from conceptlens.recipe.parse import load_recipe
+from conceptlens.core.files import write_json
+from conceptlens.recipes.parse import load_recipe
 
 WEIGHTS = (0.0, 0.001, 0.01)
 

@@ -14,18 +14,18 @@ import torch
 from bank import Bank, Labels
 from torch import nn
 
-from conceptlens.bottleneck.setup import Setup
+from conceptlens.core.registry import METHODS
 from conceptlens.encoders.contract import Tokens
-from conceptlens.models.pf_cbm import PFCBM
-from conceptlens.models.places import PlaceTargets
-from conceptlens.recipe import Recipe, StageConfig
-from conceptlens.registry import METHODS
+from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
+from conceptlens.methods.pf_cbm.places import PlaceTargets
+from conceptlens.nn.setup import Setup
+from conceptlens.recipes import Recipe, StageConfig
+from conceptlens.training.batches.order import Order
+from conceptlens.training.batches.targets import TargetTable
 from conceptlens.training.loop import stages_of
-from conceptlens.training.losses import SupervisedLoss, class_weights
-from conceptlens.training.optimiser import build_optimiser, clip_gradients
-from conceptlens.training.order import Order
-from conceptlens.training.schedule import rate
-from conceptlens.training.targets import TargetTable
+from conceptlens.training.optimization.losses import SupervisedLoss, class_weights
+from conceptlens.training.optimization.optimizer import build_optimiser, clip_gradients
+from conceptlens.training.optimization.schedule import rate
 
 WARM = 3  # steps before a graph is made of the next
 

@@ -15,10 +15,10 @@ import torch
 from score import aucs, calibration
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
-from conceptlens.metrics.auc import auc_within
-from conceptlens.trust.estimates import Bootstrap
-from conceptlens.trust.leakage import Leakage, measure_leakage
-from conceptlens.trust.readout import Floats, Readout
+from conceptlens.evaluation.classification.auc import auc_within
+from conceptlens.evaluation.leakage.leakage import Leakage, measure_leakage
+from conceptlens.runs.readout import Floats, Readout
+from conceptlens.stats.estimates import Bootstrap
 
 SETS = {"blood": "blood-cells", "shapes": "shapes"}
 

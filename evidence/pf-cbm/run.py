@@ -31,12 +31,12 @@ from crew import Crew
 from lab import Trained, make_model, train
 from score import Said, blind, evaluate
 
+from conceptlens.core.files import read_yaml, write_json
 from conceptlens.data.dataset import DataSource
-from conceptlens.data.splits import Splits
-from conceptlens.files import read_yaml, write_json
-from conceptlens.recipe import Recipe
-from conceptlens.recipe.parse import load_recipe, merge
-from conceptlens.recipe.schema import RegionsConfig
+from conceptlens.data.splits.splits import Splits
+from conceptlens.recipes import Recipe
+from conceptlens.recipes.parse import load_recipe, merge
+from conceptlens.recipes.schema import RegionsConfig
 
 HERE = Path(__file__).parent
 JOIN = {"bill": ["beak"], **{part: [f"left {part}", f"right {part}"] for part in ("eye", "leg", "wing")}}

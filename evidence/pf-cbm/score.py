@@ -1,7 +1,7 @@
 """What a trained model is worth on validation or test images: classes, concepts, and where its parts look.
 
-Places are judged by the package's own measures (`conceptlens.metrics.localisation`), one map for each part. `pairs` is
-the mean over all visible parts of all images, as the paper counts; `parts` has each part's own mean.
+Places are judged by the package's own measures (`conceptlens.evaluation.localization`), one map for each part. `pairs`
+is the mean over all visible parts of all images, as the paper counts; `parts` has each part's own mean.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,11 +14,11 @@ import torch
 from bank import Bank, Labels, rows_of
 from torch import Tensor
 
-from conceptlens.bottleneck.gaussian_prior import GaussianPrior, mean_places, patch_centres
 from conceptlens.concepts import UNKNOWN
-from conceptlens.data.regions import Regions
-from conceptlens.metrics.localisation import blind_maps, blob_maps, fit_blob, measure, truth_of
-from conceptlens.models.pf_cbm import PFCBM
+from conceptlens.data.regions.regions import Regions
+from conceptlens.evaluation.localization import blind_maps, blob_maps, fit_blob, measure, truth_of
+from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
+from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, mean_places, patch_centres
 
 KEPT = ("pointing_patch", "pointing_tenth", "pointing_cells", "distance_patches", "distance_object", "energy")
 BINS, CHUNK = 15, 512

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from choice import FAMILIES, worth
 from draw import conditions, ellipses, panel, sweep
 
-from conceptlens.files import write_json, write_text
+from conceptlens.core.files import write_json, write_text
 
 Tree = dict[str, Any]
 Row = dict[str, Any]

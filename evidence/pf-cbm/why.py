@@ -21,7 +21,7 @@ from run import HERE, Lab
 from score import blind, evaluate
 from torch.nn import functional as F
 
-from conceptlens.files import read_yaml, write_json
+from conceptlens.core.files import read_yaml, write_json
 
 CLASSES, TRAIN, TEST = 4, 2, 3  # every so-many-th
 SMALL: dict[str, Any] = {"foreground": "box", "hidden": 32}

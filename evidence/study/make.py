@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 from conceptlens import api
-from conceptlens.files import write_json, write_text
-from conceptlens.study.simulate import Simulated, simulate
+from conceptlens.core.files import write_json, write_text
+from conceptlens.workflows.study.simulate import Simulated, simulate
 
 HERE = Path(__file__).parent
 RATERS = (

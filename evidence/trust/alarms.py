@@ -16,13 +16,13 @@ from results import Results
 from sklearn.linear_model import LogisticRegression
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.data.shapes import Shapes
-from conceptlens.explain.accounts import LinearHead
-from conceptlens.recipe.schema import ShapesConfig
-from conceptlens.trust.estimates import Bootstrap
-from conceptlens.trust.folds import deal
-from conceptlens.trust.leak_signs import find_signs
-from conceptlens.trust.readout import Readout
+from conceptlens.data.sources.shapes import Shapes
+from conceptlens.evaluation.leakage.signs import find_signs
+from conceptlens.explanations.logit_decomposition import LinearHead
+from conceptlens.recipes.schema import ShapesConfig
+from conceptlens.runs.readout import Readout
+from conceptlens.stats.estimates import Bootstrap
+from conceptlens.stats.folds import deal
 
 JUDGED, TAUGHT = 200, 400
 TWINS = 99

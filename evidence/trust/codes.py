@@ -11,8 +11,8 @@ from typing import Any
 from results import Results, short
 from train import run as train_all
 
-from conceptlens.audit.document import Audit
-from conceptlens.audit.run import audit_run
+from conceptlens.evaluation.codebook.document import Audit
+from conceptlens.workflows.audit.audit import audit_run
 
 
 def measure(path: Path, out: Path) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from results import HERE
 from scipy.stats import binomtest
 
-from conceptlens.data.shapes import HIDDEN
-from conceptlens.files import read_json
+from conceptlens.core.files import read_json
+from conceptlens.data.sources.shapes import HIDDEN
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")  # Okabe and Ito
 GAINED = "gained by the head from the class in scores beyond labels"

@@ -14,16 +14,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from methods import RESAMPLES, told
 from PIL import Image
 from results import Results
 from train import FROZEN, train
 
-from conceptlens.recipe.parse import merge
-from conceptlens.runs import RunFolder
-from conceptlens.trust.estimates import Bootstrap
-from conceptlens.trust.intervene import measure_interventions
-from conceptlens.trust.readout import open_readout
+from conceptlens.evaluation.interventions.measure import measure_interventions
+from conceptlens.recipes.parse import merge
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.readout import open_readout
+from conceptlens.stats.estimates import Bootstrap
+from methods import RESAMPLES, told
 
 METHODS = ("cbm", "cbm-sequential", "cbm-independent", "ivq-cbm", "pcbm", "cem")
 LEARNT = {"few": 5, "blurred": 50}  # images of each class

@@ -24,12 +24,13 @@ import codes
 import figures
 import headroom
 import maps
-import methods
 import pages
 import prepare
 import refinement
 import torch
 import train
+
+import methods
 
 
 def main() -> None:

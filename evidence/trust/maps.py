@@ -7,11 +7,11 @@ from typing import Any
 from results import HERE, Results, short
 from train import FROZEN, SHAPES, train
 
-from conceptlens.evaluation.faithfulness import faithfulness_run
-from conceptlens.evaluation.localisation import localise_run
-from conceptlens.files import read_json
-from conceptlens.recipe.parse import merge
-from conceptlens.runs import RunFolder
+from conceptlens.core.files import read_json
+from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
+from conceptlens.evaluation.localization.localize import localise_run
+from conceptlens.recipes.parse import merge
+from conceptlens.runs.folder import RunFolder
 
 METHODS = ("ivq-cbm", "magnet-cbm", "explicd", "dot-cbm", "class token")
 LESIONS = {"microaneurysms": "MA", "haemorrhages": "HE", "hard exudates": "EX", "soft exudates": "SE"}

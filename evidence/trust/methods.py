@@ -7,14 +7,14 @@ import numpy as np
 from results import Results, short
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.errors import UserError
-from conceptlens.evaluation.stored import load_predictions
-from conceptlens.explain.accounts import LinearHead
-from conceptlens.runs import RunFolder
-from conceptlens.trust.estimates import Bootstrap, Estimate
-from conceptlens.trust.intervene import measure_interventions
-from conceptlens.trust.leakage import measure_leakage
-from conceptlens.trust.readout import Readout, open_readout
+from conceptlens.core.errors import UserError
+from conceptlens.evaluation.interventions.measure import measure_interventions
+from conceptlens.evaluation.leakage.leakage import measure_leakage
+from conceptlens.explanations.logit_decomposition import LinearHead
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.predictions import load_predictions
+from conceptlens.runs.readout import Readout, open_readout
+from conceptlens.stats.estimates import Bootstrap, Estimate
 
 RESAMPLES = 500
 
@@ -101,7 +101,7 @@ def measure(path: Path, every: int = 1) -> dict[str, Any]:
 
 
 def _concept_balanced_accuracy(run: RunFolder) -> float | None:
-    from conceptlens.files import read_json
+    from conceptlens.core.files import read_json
 
     test = read_json(run.path / "metrics.json")["splits"].get("test", {})
     value = test.get("concept", {}).get("balanced_accuracy")

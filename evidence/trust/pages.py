@@ -10,9 +10,9 @@ from figures import BEYOND, FAITHFUL, GAINED, accused, by_label, detectors, mean
 from results import HERE
 from scipy.stats import binomtest, ttest_rel
 
-from conceptlens.data.shapes import HIDDEN
-from conceptlens.files import read_json, write_text
-from conceptlens.trust.order import POLICIES
+from conceptlens.core.files import read_json, write_text
+from conceptlens.data.sources.shapes import HIDDEN
+from conceptlens.evaluation.interventions.order import POLICIES
 
 PRUNED, WRONG, YARDSTICK = (
     "accuracy at NEC 5, own head pruned",

@@ -11,9 +11,9 @@ from codes import measure
 from results import HERE, machine
 from train import TUNE, train
 
-from conceptlens.files import read_json, write_json
-from conceptlens.recipe.parse import merge
-from conceptlens.refine.refine import refine_run
+from conceptlens.core.files import read_json, write_json
+from conceptlens.recipes.parse import merge
+from conceptlens.workflows.refine.refine import refine_run
 
 SMALL: dict[str, Any] = {
     "data": {"source": "blood-cells", "limit": 250},

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conceptlens.files import read_json, write_json
+from conceptlens.core.files import read_json, write_json
 
 HERE = Path(__file__).parent
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import conceptlens as cl
-from conceptlens.recipe.parse import merge
-from conceptlens.runs import RunFolder
+from conceptlens.recipes.parse import merge
+from conceptlens.runs.folder import RunFolder
 
 FROZEN: dict[str, dict[str, Any]] = {  # quick ones first
     "cbm": {"method": "cbm"},

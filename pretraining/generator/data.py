@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.data.images import open_image, resize_square
-from conceptlens.data.sources import open_source
-from conceptlens.errors import UserError, unknown_name
-from conceptlens.recipe import DataConfig
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.data.images.read import open_image, resize_square
+from conceptlens.data.sources.open import open_source
+from conceptlens.recipes import DataConfig
 from pretraining.images.collect import list_blood
 
 

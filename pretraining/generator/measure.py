@@ -15,15 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conceptlens.codebook.condition import Condition
-from conceptlens.codebook.generator.generator import SmallGenerator, load_generator
-from conceptlens.codebook.generator.losses import masked_token_loss
-from conceptlens.codebook.judges import run_judge
-from conceptlens.codebook.masking import Judge
-from conceptlens.codebook.pictures import sheet
-from conceptlens.codebook.samples import draw_seed
-from conceptlens.files import write_bytes, write_json
-from conceptlens.metrics.codebook import CodebookUse
+from conceptlens.core.files import write_bytes, write_json
+from conceptlens.cortex.generators.builtin.generator import SmallGenerator, load_generator
+from conceptlens.cortex.generators.builtin.losses import masked_token_loss
+from conceptlens.cortex.generators.condition import Condition
+from conceptlens.cortex.judges import run_judge
+from conceptlens.cortex.masking import Judge
+from conceptlens.cortex.pictures import sheet
+from conceptlens.cortex.samples import draw_seed
+from conceptlens.nn.quantization.usage import CodebookUse
 from pretraining.command import command
 from pretraining.generator.data import Labelled, from_source
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from conceptlens.errors import UserError, did_you_mean
-from conceptlens.files import read_yaml
+from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.core.files import read_yaml
 
 RECIPE = Path(__file__).with_name("recipe.yaml")
 

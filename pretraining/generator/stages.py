@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from conceptlens.codebook.generator.autoencoder import Discriminator
-from conceptlens.codebook.generator.generator import SmallGenerator
-from conceptlens.codebook.generator.losses import (
+from conceptlens.cortex.generators.builtin.autoencoder import Discriminator
+from conceptlens.cortex.generators.builtin.generator import SmallGenerator
+from conceptlens.cortex.generators.builtin.losses import (
     Perceptual,
     adversarial_weight,
     discriminator_loss,
@@ -15,7 +15,7 @@ from conceptlens.codebook.generator.losses import (
     masked_token_loss,
     reconstruction,
 )
-from conceptlens.codebook.generator.transformer import forget
+from conceptlens.cortex.generators.builtin.transformer import forget
 from pretraining.generator.data import Labelled, turned
 from pretraining.generator.settings import Settings
 

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from conceptlens.codebook.generator.generator import SmallGenerator, load_generator, save_generator
-from conceptlens.codebook.generator.losses import Perceptual
-from conceptlens.codebook.generator.settings import GeneratorSettings
+from conceptlens.core.errors import UserError
+from conceptlens.cortex.generators.builtin.generator import SmallGenerator, load_generator, save_generator
+from conceptlens.cortex.generators.builtin.losses import Perceptual
+from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.encoders import make_encoder
-from conceptlens.errors import UserError
-from conceptlens.recipe.schema import EncoderConfig
+from conceptlens.recipes.schema import EncoderConfig
 from pretraining.command import command
 from pretraining.generator.data import Labelled, draw_weights, from_blood, from_source
 from pretraining.generator.settings import RECIPE, Settings, read_settings

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.data.blood_cells import BloodCells
-from conceptlens.errors import UserError, unknown_name
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.data.sources.blood_cells import BloodCells
 
 JPEG = {".jpg", ".jpeg"}
 BLOOD_SPLITS = ("train", "val", "test")

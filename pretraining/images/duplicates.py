@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d, pad
 from tqdm import tqdm
 
-from conceptlens.data.survey import fine_detail
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
+from conceptlens.data.checks.survey import fine_detail
 
 # Least correlations. Measured on 86 photographs found by eye both at full size and in Tiny-ImageNet: all but one are
 # above, the lowest of the others at 0.75, 0.88 and 0.44. Each measure rules out what deceives the others: a pale frame
@@ -46,7 +46,7 @@ class Fingerprints:
     """F fingerprints of N images; an image has one or two."""
 
     thumbnails: Thumbnail  # (F, 16, 16)
-    fine: npt.NDArray[np.int8]  # (F, 576), see `conceptlens.data.survey.fine_detail`
+    fine: npt.NDArray[np.int8]  # (F, 576), see `conceptlens.data.checks.survey.fine_detail`
     image: npt.NDArray[np.int64]  # (F,) which of the N images
 
 

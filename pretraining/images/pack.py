@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from conceptlens.files import read_json, write_json
+from conceptlens.core.files import read_json, write_json
 from pretraining.command import command
 from pretraining.images.collect import (
     Listing,

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from conceptlens.errors import UserError
-from conceptlens.files import read_json
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
 from pretraining.images.sheets import Pixels, cut, decode
 
 INDEX = "index.json"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 
 Pixels = npt.NDArray[np.uint8]
 

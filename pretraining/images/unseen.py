@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 from pretraining.command import command
 
 FILE = Path(__file__).with_name("unseen_classes.txt")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from conceptlens.files import fingerprint, new_folder, read_json, remove_leftovers, write_bytes, write_json
+from conceptlens.core.files import fingerprint, new_folder, read_json, remove_leftovers, write_bytes, write_json
 from pretraining.images.collect import Listed, Listing
 from pretraining.images.shards import INDEX, sheet_name
 from pretraining.images.sheets import cut, decode, encode, lay_out, read_square

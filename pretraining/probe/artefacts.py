@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from conceptlens.encoders.builtin import BuiltinViT
-from conceptlens.files import write_json
+from conceptlens.core.files import write_json
+from conceptlens.encoders.builtin.vit import BuiltinViT
 from pretraining.command import command
 from pretraining.probe.features import read_batches
 from pretraining.probe.models import StudentModel

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 from pretraining.probe.sets import Places, read_table
 
 Floats = npt.NDArray[np.float64]

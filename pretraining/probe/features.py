@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from conceptlens.data.images import open_image
-from conceptlens.errors import UserError
-from conceptlens.files import read_json, write_bytes, write_json
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json, write_bytes, write_json
+from conceptlens.data.images.read import open_image
 from pretraining.probe.models import Model
 from pretraining.probe.sets import ImageSet
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from conceptlens.metrics.balanced import balanced_accuracy
+from conceptlens.evaluation.classification.balanced import balanced_accuracy
 from pretraining.probe.sets import ImageSet, Question
 
 Integers = npt.NDArray[np.int64]

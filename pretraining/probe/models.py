@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from conceptlens.encoders.builtin import BuiltinViT
+from conceptlens.encoders.builtin.vit import BuiltinViT
 from conceptlens.encoders.contract import Encoder
 from pretraining.teachers import Teacher, load_teacher
 

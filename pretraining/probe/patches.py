@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from conceptlens.metrics.rank import patch_ranks
+from conceptlens.stats.rank import patch_ranks
 from pretraining.probe.boxes import box_overlap, centred_boxes, coverage, overlap_with_box, read_boxes
 from pretraining.probe.features import read_batches
 from pretraining.probe.models import Model

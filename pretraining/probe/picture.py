@@ -22,8 +22,8 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
-from conceptlens.data.images import open_image
-from conceptlens.files import write_bytes
+from conceptlens.core.files import write_bytes
+from conceptlens.data.images.read import open_image
 from pretraining.command import command
 from pretraining.imagenet import NAMES as NAMES_OF_WNIDS
 from pretraining.imagenet import WNIDS

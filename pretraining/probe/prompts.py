@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from conceptlens.encoders.contract import TextEncoder
-from conceptlens.metrics.balanced import balanced_accuracy
+from conceptlens.evaluation.classification.balanced import balanced_accuracy
 from pretraining.imagenet import NAMES, WNIDS
 from pretraining.probe.sets import ImageSet
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
+from conceptlens.core.files import read_json, write_json
 from conceptlens.encoders import make_text_encoder
-from conceptlens.files import read_json, write_json
 from pretraining.command import command
 from pretraining.probe.features import FeatureStore, list_key
 from pretraining.probe.linear import STRENGTHS, probe

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.errors import UserError, unknown_name
+from conceptlens.core.errors import UserError, unknown_name
 from pretraining.images.unseen import FILE, read_unseen
 
 Integers = npt.NDArray[np.int64]

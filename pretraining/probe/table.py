@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conceptlens.files import read_json
+from conceptlens.core.files import read_json
 
 OURS, LITE, RANDOM, WITHOUT = "builtin/vit", "efficientnet_lite0", "random", "without blood cells"
 SHOWN = {

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from conceptlens.errors import UserError
-from conceptlens.files import new_folder, read_json, write_json
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import new_folder, read_json, write_json
 
 LIMIT = 15_000_000
 

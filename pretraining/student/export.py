@@ -5,8 +5,8 @@ from pathlib import Path
 
 from safetensors.torch import save
 
-from conceptlens.encoders.builtin import BuiltinViT
-from conceptlens.files import write_bytes, write_json
+from conceptlens.core.files import write_bytes, write_json
+from conceptlens.encoders.builtin.vit import BuiltinViT
 
 
 def export(encoder: BuiltinViT, path: Path) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from conceptlens.encoders.builtin import BuiltinViT
+from conceptlens.encoders.builtin.vit import BuiltinViT
 from pretraining.student.losses import (
     axis_loss,
     class_loss,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 from pretraining.student.views import ViewStyle, draw_views, render, whole_views
 
 STYLES = {

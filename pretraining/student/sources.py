@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 from pretraining.imagenet import WNIDS
 from pretraining.images.shards import PackedImages, read_source
 from pretraining.student.pool import LABELS, STYLES, Source

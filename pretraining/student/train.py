@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from conceptlens.encoders.builtin import BuiltinViT
-from conceptlens.encoders.builtin_text import BuiltinText
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.encoders.builtin.vit import BuiltinViT
 from conceptlens.encoders.contract import TextEncoder
-from conceptlens.errors import UserError, unknown_name
-from conceptlens.metrics.rank import patch_ranks
+from conceptlens.encoders.text.builtin import BuiltinText
+from conceptlens.stats.rank import patch_ranks
 from pretraining.command import command
 from pretraining.imagenet import WNIDS
 from pretraining.images.unseen import read_unseen

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from conceptlens.concepts.concept_set import ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json, write_json
 from conceptlens.encoders.contract import TextEncoder
-from conceptlens.errors import UserError
-from conceptlens.files import read_json, write_json
 from pretraining.command import command
 from pretraining.imagenet import NAMES, glosses
 

@@ -8,7 +8,7 @@
 from pathlib import Path
 from typing import Any
 
-from conceptlens.errors import unknown_name
+from conceptlens.core.errors import unknown_name
 from pretraining.teachers.contract import Teacher, TeacherOutput
 from pretraining.teachers.efficientnet_lite0 import EfficientNetLite0
 from pretraining.teachers.minilm import MiniLM, load_minilm

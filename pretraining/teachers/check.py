@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from conceptlens.errors import UserError
-from conceptlens.files import write_json
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_json
 from pretraining.command import command
 from pretraining.imagenet import WNIDS
 from pretraining.teachers import Teacher, load_teacher

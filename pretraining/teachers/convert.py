@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from conceptlens.errors import UserError
-from conceptlens.files import write_bytes
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_bytes
 from pretraining.command import command
 from pretraining.teachers import efficientnet_lite0, minilm, mobile_sam, resnet50
 from pretraining.teachers.vocabulary import read_vocabulary

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from conceptlens.encoders.wordpiece import WordPiece
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
+from conceptlens.encoders.text.wordpiece import WordPiece
 from pretraining.teachers.vocabulary import read_vocabulary
 from pretraining.teachers.weights import fill, read_weights
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 from pretraining.teachers.contract import Classifier, TeacherOutput
 from pretraining.teachers.folding import fold
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from conceptlens.encoders.wordpiece import END, PAD, START, UNKNOWN, WordPiece
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
+from conceptlens.encoders.text.wordpiece import END, PAD, START, UNKNOWN, WordPiece
 
 
 def read_vocabulary(path: Path) -> WordPiece:

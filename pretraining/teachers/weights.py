@@ -8,8 +8,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from conceptlens.errors import UserError
-from conceptlens.files import write_bytes
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_bytes
 
 
 def write_weights(path: Path, state: Mapping[str, Tensor], *, source: str) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conceptlens.encoders.wordpiece import WordPiece
+from conceptlens.encoders.text.wordpiece import WordPiece
 
 
 @dataclass(frozen=True)

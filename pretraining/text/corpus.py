@@ -5,8 +5,8 @@ import lzma
 from dataclasses import dataclass
 from pathlib import Path
 
-from conceptlens.errors import UserError
-from conceptlens.files import read_json, write_bytes, write_json, write_text
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json, write_bytes, write_json, write_text
 
 HELD_OUT_SHARE = 50  # one phrase in so many
 PHRASES, PIECES, CHECKS = "phrases.txt.xz", "pieces.txt", "checks.json"

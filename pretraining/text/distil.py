@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conceptlens.encoders.builtin_text import BuiltinText
-from conceptlens.encoders.text_tower import TextTower
-from conceptlens.encoders.wordpiece import WordPiece
-from conceptlens.files import write_json
+from conceptlens.core.files import write_json
+from conceptlens.encoders.text.builtin import BuiltinText
+from conceptlens.encoders.text.tower import TextTower
+from conceptlens.encoders.text.wordpiece import WordPiece
 from pretraining.teachers import MiniLM, load_minilm
 from pretraining.text.batches import Rows, embed_rows, encode_rows
 from pretraining.text.corpus import Corpus

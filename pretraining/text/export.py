@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from conceptlens.encoders.builtin_text import PIECES
-from conceptlens.encoders.int8_rows import pack
-from conceptlens.encoders.text_tower import TextTower
-from conceptlens.files import write_bytes, write_json
+from conceptlens.core.files import write_bytes, write_json
+from conceptlens.encoders.text.builtin import PIECES
+from conceptlens.encoders.text.int8_rows import pack
+from conceptlens.encoders.text.tower import TextTower
 
 
 def export_tower(folder: Path, tower: TextTower, pieces: Sequence[str], about: Mapping[str, Any]) -> Path:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from conceptlens.concepts import ConceptSet, library
-from conceptlens.encoders.wordpiece import END, PAD, START, UNKNOWN, WordPiece, words
+from conceptlens.encoders.text.wordpiece import END, PAD, START, UNKNOWN, WordPiece, words
 from pretraining.imagenet import NAMES
 from pretraining.text import vocabulary as look
 from pretraining.text.corpus import Corpus, read_pieces, tidy

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from conceptlens.encoders.wordpiece import WordPiece
+from conceptlens.encoders.text.wordpiece import WordPiece
 from pretraining.teachers import MiniLM
 from pretraining.text.batches import embed_rows, encode_rows
 

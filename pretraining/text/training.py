@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 from torch.optim import AdamW
 
-from conceptlens.encoders.text_tower import TextTower
-from conceptlens.files import read_json, write_bytes, write_json
+from conceptlens.core.files import read_json, write_bytes, write_json
+from conceptlens.encoders.text.tower import TextTower
 from pretraining.text.batches import Rows, embed_rows
 from pretraining.text.losses import distillation_loss
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 
 PARTS = ("noun", "verb", "adj", "adv")
 # Numbers of WordNet's lexicographer files that hold things one can see.

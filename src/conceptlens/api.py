@@ -5,29 +5,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conceptlens.audit.run import Audited
-    from conceptlens.compare.compare import Compared
-    from conceptlens.compare.plan import Plan
-    from conceptlens.concepts.authoring.check import Checked
-    from conceptlens.concepts.authoring.draft import Drafted
-    from conceptlens.concepts.authoring.judge import Rules
-    from conceptlens.data.check import DataReport
-    from conceptlens.decompose.run import Decomposed
+    from conceptlens.data.checks.check import DataReport
     from conceptlens.evaluation.evaluate import Evaluation
-    from conceptlens.evaluation.faithfulness import Faithfulness
-    from conceptlens.evaluation.localisation import Localisation
-    from conceptlens.evaluation.predict import PredictionList
-    from conceptlens.explain.explain import Explanations
-    from conceptlens.export.export import Exported
-    from conceptlens.refine.refine import Refined
-    from conceptlens.runs import RunFolder
-    from conceptlens.share.make import Shared
-    from conceptlens.study.analyse import Analysed
-    from conceptlens.study.make import Pack
+    from conceptlens.evaluation.faithfulness.faithfulness import Faithfulness
+    from conceptlens.evaluation.interventions.what_if import WhatIf
+    from conceptlens.evaluation.localization.localize import Localisation
+    from conceptlens.evaluation.trust import Measured
+    from conceptlens.explanations.explain import Explanations
+    from conceptlens.explanations.predict import PredictionList
+    from conceptlens.gig.run import Decomposed
+    from conceptlens.runs.folder import RunFolder
     from conceptlens.training.cost import Cost
     from conceptlens.training.encode import EncodedImages
-    from conceptlens.trust.run import Measured
-    from conceptlens.trust.what_if import WhatIf
+    from conceptlens.web.share.make import Shared
+    from conceptlens.workflows.audit.audit import Audited
+    from conceptlens.workflows.authoring.check import Checked
+    from conceptlens.workflows.authoring.draft import Drafted
+    from conceptlens.workflows.authoring.filters.filters import Rules
+    from conceptlens.workflows.compare.compare import Compared
+    from conceptlens.workflows.compare.plan import Plan
+    from conceptlens.workflows.export.export import Exported
+    from conceptlens.workflows.refine.refine import Refined
+    from conceptlens.workflows.study.analyze import Analysed
+    from conceptlens.workflows.study.make import Pack
 
 Overrides = Sequence[str] | Mapping[str, Any]
 
@@ -43,8 +43,8 @@ def train(
         overwrite: Replace a run that is in the way.
         quiet: Show no progress.
     """
-    from conceptlens.recipe.parse import load_recipe
-    from conceptlens.report.page import write_report
+    from conceptlens.recipes.parse import load_recipe
+    from conceptlens.reports.page import write_report
     from conceptlens.training.train import start_run
 
     return start_run(load_recipe(recipe, overrides), write_report, overwrite=overwrite, quiet=quiet)
@@ -52,10 +52,10 @@ def train(
 
 def dry_run(recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -> "Cost":
     """What training a recipe would cost; nothing is written."""
-    from conceptlens.processes import Launched
-    from conceptlens.recipe.parse import load_recipe
+    from conceptlens.core.processes import Launched
+    from conceptlens.recipes.parse import load_recipe
     from conceptlens.training.cost import estimate
-    from conceptlens.training.progress import Progress
+    from conceptlens.training.records.progress import Progress
     from conceptlens.training.train import open_session
 
     loaded = load_recipe(recipe, overrides)
@@ -66,7 +66,7 @@ def encode(
     recipe: str | Path | Mapping[str, Any], overrides: Overrides = (), *, quiet: bool = False
 ) -> "EncodedImages":
     """Store what a recipe's encoder says of every image up to its last, learning blocks; `train` then starts there."""
-    from conceptlens.recipe.parse import load_recipe
+    from conceptlens.recipes.parse import load_recipe
     from conceptlens.training.encode import encode_recipe
 
     return encode_recipe(load_recipe(recipe, overrides), quiet=quiet)
@@ -74,13 +74,13 @@ def encode(
 
 def resume(run: str | Path, *, quiet: bool = False) -> "RunFolder":
     """Go on with a run that was stopped, to the same result as if it had not been."""
-    from conceptlens.runs import RunFolder
+    from conceptlens.runs.folder import RunFolder
 
     if RunFolder.open(run).info.get("kind") == "decompose":
-        from conceptlens.decompose.run import resume_decomposition
+        from conceptlens.gig.run import resume_decomposition
 
         return resume_decomposition(run, _note(quiet)).run
-    from conceptlens.report.page import write_report
+    from conceptlens.reports.page import write_report
     from conceptlens.training.train import resume_run
 
     return resume_run(run, write_report, quiet=quiet)
@@ -102,7 +102,7 @@ def evaluate(
         out: File for the result.
     """
     from conceptlens.evaluation.evaluate import evaluate_run
-    from conceptlens.recipe.parse import load_recipe
+    from conceptlens.recipes.parse import load_recipe
 
     config = None if data is None else load_recipe({"data": data if isinstance(data, str) else dict(data)}).data
     return evaluate_run(run, data=config, split=split, out=out)
@@ -110,7 +110,7 @@ def evaluate(
 
 def predict(run: str | Path, images: Sequence[str | Path], *, out: str | Path | None = None) -> "PredictionList":
     """Class and concepts of image files or folders."""
-    from conceptlens.evaluation.predict import predict_run
+    from conceptlens.explanations.predict import predict_run
 
     return predict_run(run, images, out=out)
 
@@ -142,7 +142,7 @@ def explain(
         show: Which: `right`, `wrong`, `uncertain` or `all`.
         opacity: Of a map where it is largest, 0 to 1.
     """
-    from conceptlens.explain.explain import explain_run
+    from conceptlens.explanations.explain import explain_run
 
     return explain_run(
         run,
@@ -180,7 +180,7 @@ def localise(
         sigma: Width of the centred blob in sides of the image; that of other images' regions by default.
         out: File for the result; `localisation.json` in the run folder by default.
     """
-    from conceptlens.evaluation.localisation import localise_run
+    from conceptlens.evaluation.localization.localize import localise_run
 
     section = {"source": data} if isinstance(data, str) else data
     return localise_run(run, data=section, split=split, where=where, n=n, sigma=sigma, out=out)
@@ -215,8 +215,8 @@ def intervene(
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
     """
-    from conceptlens.trust.order import POLICIES
-    from conceptlens.trust.run import intervene_run
+    from conceptlens.evaluation.interventions.order import POLICIES
+    from conceptlens.evaluation.trust import intervene_run
 
     return intervene_run(
         run,
@@ -242,7 +242,7 @@ def what_if(run: str | Path, image: str | Path, edits: Sequence[str] = (), *, sp
         edits: As `granule colour=pink`, `granularity: yes=0.3` or `cell size=mean of Basophil`.
         split: Of the run's images.
     """
-    from conceptlens.trust.run import what_if_run
+    from conceptlens.evaluation.trust import what_if_run
 
     return what_if_run(run, image, edits, split=split)
 
@@ -260,7 +260,7 @@ def leakage(
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
     """
-    from conceptlens.trust.run import leakage_run
+    from conceptlens.evaluation.trust import leakage_run
 
     return leakage_run(run, split=split, twins=twins, out=out, note=_note(quiet))
 
@@ -286,7 +286,7 @@ def audit(
         out: Folder for the files; `audit/` in the run folder by default.
         quiet: Show no progress.
     """
-    from conceptlens.audit.run import audit_run
+    from conceptlens.workflows.audit.audit import audit_run
 
     return audit_run(run, split=split, by=by, alpha=alpha, false_alarms=false_alarms, out=out, note=_note(quiet))
 
@@ -314,7 +314,7 @@ def refine(
         out: Folder for runs and results; below `refine/` in the run folder by default.
         quiet: Show no progress.
     """
-    from conceptlens.refine.refine import refine_run
+    from conceptlens.workflows.refine.refine import refine_run
 
     return refine_run(
         run,
@@ -355,7 +355,7 @@ def faithfulness(
         fill: What stands where something was taken away: `black`, `mean` or `blur`.
         out: File for the result; `faithfulness.json` in the run folder by default.
     """
-    from conceptlens.evaluation.faithfulness import faithfulness_run
+    from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
 
     section = {"source": data} if isinstance(data, str) else data
     return faithfulness_run(run, data=section, split=split, n=n, fill=fill, out=out)
@@ -372,7 +372,7 @@ def export(
         out: The file; `export/model.pt2` or `export/model.onnx` in the run folder by default. A card goes beside it.
         size: Side in pixels of the images it takes; the run's own by default.
     """
-    from conceptlens.export.export import export_run
+    from conceptlens.workflows.export.export import export_run
 
     return export_run(run, format=format, out=out, size=size)
 
@@ -394,21 +394,21 @@ def compare(
         shard: `i/n`: only every n-th job, beginning with the i-th.
         quiet: Show no progress.
     """
-    from conceptlens.compare.compare import compare as run
+    from conceptlens.workflows.compare.compare import compare as run
 
     return run(file, out=out, at_once=jobs, shard=shard, quiet=quiet)
 
 
 def plan_comparison(file: str | Path, *, out: str | Path | None = None) -> "Plan":
     """What a comparison would run, what is done and how long the rest takes; nothing is started."""
-    from conceptlens.compare.compare import plan
+    from conceptlens.workflows.compare.compare import plan
 
     return plan(file, out=out)
 
 
 def comparison_commands(file: str | Path, *, out: str | Path | None = None) -> list[str]:
     """A command line for each job of a comparison that is not done, for any scheduler."""
-    from conceptlens.compare.compare import commands
+    from conceptlens.workflows.compare.compare import commands
 
     return commands(file, out=out)
 
@@ -416,8 +416,8 @@ def comparison_commands(file: str | Path, *, out: str | Path | None = None) -> l
 def check_data(data: Mapping[str, Any] | str, concepts: str | None = None, *, quiet: bool = False) -> "DataReport":
     """What is wrong with images, labels and splits, before an hour is lost."""
     from conceptlens.concepts import ConceptSet
-    from conceptlens.data.check import check_data as check
-    from conceptlens.recipe.parse import load_recipe
+    from conceptlens.data.checks.check import check_data as check
+    from conceptlens.recipes.parse import load_recipe
 
     recipe = load_recipe({"data": data if isinstance(data, str) else dict(data)})
     return check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
@@ -448,13 +448,13 @@ def serve(
     """
     from importlib.util import find_spec
 
-    from conceptlens.errors import UserError
+    from conceptlens.core.errors import UserError
 
     lacking = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if lacking:
         raise UserError(f"The web page needs {' and '.join(lacking)}: pip install 'conceptlens[page]'.")
-    from conceptlens.app.serve import Options
-    from conceptlens.app.serve import serve as run
+    from conceptlens.web.server.serve import Options
+    from conceptlens.web.server.serve import serve as run
 
     run(runs, Options(host, port, token_file, names, models, threads), open_browser=open_browser)
 
@@ -502,8 +502,8 @@ def draft_concepts(
         at_once: Requests at once.
         quiet: Show no progress.
     """
-    from conceptlens.concepts.authoring.draft import draft_concepts as draft
-    from conceptlens.concepts.authoring.models_asked import models_asked
+    from conceptlens.workflows.authoring.draft import draft_concepts as draft
+    from conceptlens.workflows.authoring.language_model.models import models_asked
 
     asked = models_asked(
         endpoint,
@@ -557,7 +557,7 @@ def check_concepts(
         out: Folder for the files; none are written without.
         quiet: Show no progress.
     """
-    from conceptlens.concepts.authoring.check import check_concepts as check
+    from conceptlens.workflows.authoring.check import check_concepts as check
 
     section = {"source": data} if isinstance(data, str) else data
     return check(file, section, domain=domain, text=text, rules=rules, encoder=encoder, n=n, out=out, note=_note(quiet))
@@ -602,8 +602,8 @@ def make_study(
         raters: How many people will answer.
         quiet: Show no progress.
     """
-    from conceptlens.study.make import make_study as make
-    from conceptlens.study.power import Plan
+    from conceptlens.workflows.study.make import make_study as make
+    from conceptlens.workflows.study.power import Plan
 
     return make(
         run,
@@ -638,7 +638,7 @@ def analyse_study(
         out: Folder for the result; the pack's by default.
         beside: `analysis.json` of other studies, for one table of all.
     """
-    from conceptlens.study.analyse import analyse_study as analyse
+    from conceptlens.workflows.study.analyze import analyse_study as analyse
 
     return analyse(pack, responses, out=out, beside=beside)
 
@@ -664,9 +664,9 @@ def decompose(
         out: The run folder; called again with the same settings, it goes on where it was stopped.
         overwrite: Replace a run that is in the way.
         quiet: Show no progress.
-        settings: Further ones, see `conceptlens.decompose.settings.Settings`.
+        settings: Further ones, see `conceptlens.gig.settings.Settings`.
     """
-    from conceptlens.decompose.run import decompose_run, make_settings
+    from conceptlens.gig.run import decompose_run, make_settings
 
     asked = make_settings(
         model=model,
@@ -699,18 +699,18 @@ def share(
     """
     from importlib.util import find_spec
 
-    from conceptlens.errors import UserError
+    from conceptlens.core.errors import UserError
 
     if find_spec("fastapi") is None:
         raise UserError("A file to send is made from the page, which needs fastapi: pip install 'conceptlens[page]'.")
-    from conceptlens.share.make import share_run
+    from conceptlens.web.share.make import share_run
 
     return share_run(run, file, views=views, images=images, limit=limit, say=_note(quiet))
 
 
 def make_report(run: str | Path) -> Path:
     """Write a run's `report.html` again."""
-    from conceptlens.report.page import render_report
-    from conceptlens.runs import RunFolder
+    from conceptlens.reports.page import render_report
+    from conceptlens.runs.folder import RunFolder
 
     return render_report(RunFolder.open(run))

@@ -10,11 +10,12 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from conceptlens.encoders.builtin import BuiltinViT
+from conceptlens.encoders.builtin.vit import BuiltinViT
 from conceptlens.encoders.contract import Encoder
-from conceptlens.encoders.timm_encoder import TimmEncoder
+from conceptlens.encoders.timm.encoder import TimmEncoder
+from tests import ROOT
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
+BENCH = ROOT / "bench"
 
 
 def run(out: Path, *words: str) -> dict[str, object]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from conceptlens.files import read_json
+from conceptlens.core.files import read_json
+from tests import ROOT
 
-BENCH = Path(__file__).parents[2] / "bench" / "pf_cbm.py"
+BENCH = ROOT / "bench" / "pf_cbm.py"
 SMALL = ["--device", "cpu", "--images", "12", "--batch", "4", "--patches", "16", "--width", "8", "--repeats", "1"]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 
 GOOD = """
 schema: 1

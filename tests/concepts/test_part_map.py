@@ -6,7 +6,7 @@ import pytest
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.concepts.part_map import part_map, part_maps
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 
 TABLE_1 = {
     "tail": 40, "wing": 39, "back": 34, "belly": 34, "bill": 27, "crown": 26,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.data.sources import open_source
-from conceptlens.errors import UserError
-from conceptlens.recipe.schema import DataConfig, ShapesConfig
+from conceptlens.core.errors import UserError
+from conceptlens.data.sources.open import open_source
+from conceptlens.recipes.schema import DataConfig, ShapesConfig
 
 FILE = """
 classes: [a, b]

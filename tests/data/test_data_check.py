@@ -7,10 +7,10 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.data.check import DataReport, check_data
-from conceptlens.data.duplicates import near_copies, same_pixels
-from conceptlens.data.survey import fine_detail, gradient_hash
-from conceptlens.recipe.schema import DataConfig
+from conceptlens.data.checks.check import DataReport, check_data
+from conceptlens.data.checks.duplicates import near_copies, same_pixels
+from conceptlens.data.checks.survey import fine_detail, gradient_hash
+from conceptlens.recipes.schema import DataConfig
 
 
 def found(report: DataReport) -> dict[str, tuple[str, int]]:

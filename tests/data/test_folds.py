@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import Examples, no_concepts
-from conceptlens.data.splits import make_splits
-from conceptlens.errors import UserError
-from conceptlens.recipe.parse import load_recipe
-from conceptlens.recipe.schema import SplitConfig
+from conceptlens.data.splits.splits import make_splits
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.recipes.schema import SplitConfig
 
 
 def examples(n: int = 120, *, split: tuple[str, ...] | None = None) -> Examples:

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from conceptlens.encoders.builtin import BuiltinViT
+from conceptlens.core.errors import UserError
+from conceptlens.encoders.builtin.vit import BuiltinViT
 from conceptlens.encoders.contract import Encoder
 from conceptlens.encoders.freezing import set_trainable, weights_hash
-from conceptlens.encoders.timm_encoder import TimmEncoder
-from conceptlens.errors import UserError
+from conceptlens.encoders.timm.encoder import TimmEncoder
 
 
 def vit() -> BuiltinViT:

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.shapes import Shapes
+from conceptlens.core.errors import UserError
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.sources.shapes import Shapes
 from conceptlens.encoders import make_encoder
 from conceptlens.encoders.contract import Cut, Encoder, Tokens
 from conceptlens.encoders.layer_choice import choose_layers, pack, unpack
-from conceptlens.errors import UserError
-from conceptlens.features.encode import open_store
-from conceptlens.recipe import ShapesConfig
-from conceptlens.recipe.schema import EncoderConfig
+from conceptlens.encoders.store.encode import open_store
+from conceptlens.recipes import ShapesConfig
+from conceptlens.recipes.schema import EncoderConfig
 
 SMALL = {"width": 24, "heads": 2, "depth": 4, "text_width": 0}
 VITS = [("builtin/vit-mini", SMALL), ("timm/test_vit", {}), ("timm/test_vit", {"reg_tokens": 3})]

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
+from conceptlens.core.errors import UserError
 from conceptlens.encoders import list_encoders, make_encoder, make_text_encoder
-from conceptlens.encoders.builtin import BuiltinViT
-from conceptlens.encoders.timm_encoder import TimmEncoder
-from conceptlens.errors import UserError
-from conceptlens.recipe.schema import EncoderConfig
+from conceptlens.encoders.builtin.vit import BuiltinViT
+from conceptlens.encoders.timm.encoder import TimmEncoder
+from conceptlens.recipes.schema import EncoderConfig
 
 
 def test_the_recipe_s_keys_arrive() -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from conceptlens.encoders.builtin import BuiltinViT
+from conceptlens.encoders.builtin.vit import BuiltinViT
 
 
 @pytest.fixture

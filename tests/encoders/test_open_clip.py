@@ -10,14 +10,15 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from conceptlens.api import predict, train
-from conceptlens.encoders import list_encoders, make_encoder, make_text_encoder, open_clip_files, text_encoder_name
-from conceptlens.encoders import timm_hub as hub
+from conceptlens.core.errors import UserError
+from conceptlens.encoders import list_encoders, make_encoder, make_text_encoder, text_encoder_name
 from conceptlens.encoders.contract import Cut, Encoder
 from conceptlens.encoders.freezing import set_trainable
-from conceptlens.encoders.open_clip_encoder import OpenClipTrunk, OpenClipViT
-from conceptlens.errors import UserError
-from conceptlens.models.saved import load_pipeline
-from conceptlens.recipe.schema import EncoderConfig
+from conceptlens.encoders.open_clip import files as open_clip_files
+from conceptlens.encoders.open_clip.encoder import OpenClipTrunk, OpenClipViT
+from conceptlens.encoders.timm import hub
+from conceptlens.recipes.schema import EncoderConfig
+from conceptlens.runs.saved import load_pipeline
 from tests.training.tiny import tiny
 
 open_clip = pytest.importorskip("open_clip")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import conceptlens as cl
-from conceptlens.errors import UserError
-from conceptlens.files import read_json
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
 from tests.own_data import OwnData, make_own_data
 
 

@@ -1,216 +1,213 @@
-"""A finished run's maps judged by known regions: numbers against plain loops, other data, bad input."""
-
-import csv
-import shutil
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+"""Measures of maps by numbers a person can work out, and against plain loops."""
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
-import conceptlens as cl
-from conceptlens import api
-from conceptlens.cli import main
-from conceptlens.concepts import ConceptSet
-from conceptlens.data.images import resize_square
-from conceptlens.data.shapes import Shapes
-from conceptlens.data.splits import Splits
-from conceptlens.errors import UserError
-from conceptlens.evaluation.concept_parts import concept_parts
-from conceptlens.explain.concept_maps import BatchMaps, concept_maps
-from conceptlens.files import parse_yaml, read_json
-from conceptlens.metrics.localisation import MEASURES
-from conceptlens.models.contract import Pipeline
-from conceptlens.models.saved import load_pipeline
-from conceptlens.recipe.parse import load_recipe
-from tests.own_data import OwnData, make_own_data
-from tests.training.tiny import tiny
+from conceptlens.core.errors import UserError
+from conceptlens.data.regions.regions import Regions, read_regions
+from conceptlens.data.sources.shapes import Shapes
+from conceptlens.evaluation.localization import (
+    MEASURES,
+    Truth,
+    blind_maps,
+    blob_maps,
+    differences,
+    fit_blob,
+    measure,
+    summarise,
+    truth_of,
+)
+from conceptlens.evaluation.localization.energy import as_mass
+from conceptlens.evaluation.localization.overlap import overlap
+from conceptlens.evaluation.localization.pointing import around, peak
+from conceptlens.evaluation.localization.summary import Estimate
+from conceptlens.recipes.schema import MetricsConfig, ShapesConfig
 
-Refuse = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return cl.train(tiny(tmp_path_factory.mktemp("slots") / "run", training__epochs=1), quiet=True).path
+NO_BOOTSTRAP = MetricsConfig(bootstrap=0)
 
 
-@pytest.fixture(scope="module")
-def found(run: Path) -> dict[str, Any]:
-    result = api.localise(run)
-    assert result.path == run / "localisation.json"
-    assert "every concept's map against the object" in result.text()
-    return dict(read_json(result.path))
-
-
-def test_energy_of_the_own_map_as_a_plain_loop(run: Path, found: dict[str, Any]) -> None:
-    pipeline, card, concepts = load_pipeline(run)
-    source = Shapes(load_recipe(run / "recipe.yaml").data.shapes, concepts)
-    where = run / "splits.json"
-    indices = Splits.from_json(read_json(where), source.examples.ids, where=str(where))["test"].tolist()
-    slot = pipeline.model.concept_slot.tolist()
-    energy: dict[str, list[list[float]]] = {"object": [[] for _ in slot], "part": [[] for _ in slot]}
-    for index in indices:
-        pixels = torch.from_numpy(resize_square(source.read(index), card.image_size, card.fit))[None]
-        with torch.no_grad():
-            attention = pipeline(pixels).attention[0]
-        masks = source.annotation(index).masks
-        for k, concept in enumerate(concepts.concepts):
-            fine = np.kron(attention[slot[k]].reshape(found["grid"]).numpy(), np.ones((8, 8)))
-            for target, name in (("object", "object"), ("part", concept.part)):
-                if name is not None and name in masks:
-                    energy[target][k].append(float(fine[masks[name]].sum() / fine.sum()))
-    for target in ("object", "part"):
-        means = [np.mean(values) for values in energy[target] if values]
-        assert found["targets"][target]["maps"]["own"]["energy"]["value"] == pytest.approx(np.mean(means), abs=1e-4)
-        first = found["targets"][target]["by_concept"][concepts.names[0]]["own"]["energy"]
-        assert first == pytest.approx(np.mean(energy[target][0]), abs=1e-4)
-
-
-def test_what_the_file_holds(found: dict[str, Any]) -> None:
-    assert (found["split"], found["images"], found["where"]) == ("test", 23, "visible")
-    assert set(found["targets"]) == {"object", "part"}
-    whole = found["targets"]["object"]
-    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "blob", "blind", "perfect"}
-    uniform = whole["maps"]["uniform"]
-    assert uniform["lift"]["value"] == pytest.approx(1, abs=1e-5)
-    assert uniform["energy"]["value"] == pytest.approx(uniform["share"]["value"], abs=1e-6)
-    low, high = whole["maps"]["own"]["energy"]["interval"]
-    assert low < whole["maps"]["own"]["energy"]["value"] < high
-    part = found["targets"]["part"]
-    assert set(part["parts"]) == {"tail", "legs", "wing", "antennae", "body", "head"}
-    assert part["parts"]["wing"]["images"] < part["parts"]["head"]["images"] == 23
-    assert part["maps"]["perfect"]["energy"]["value"] > part["maps"]["blind"]["energy"]["value"]
-    assert found["concept_part"]["head colour: red"] == "head"
-    assert found["blob"]["fitted_on"] == "train"
-    for pair in ("own - uniform", "own - blob", "own - blind", "gradcam - blob", "own - gradcam"):
-        ours, theirs = pair.split(" - ")
-        expected = whole["maps"][ours]["energy"]["value"] - whole["maps"][theirs]["energy"]["value"]
-        assert whole["against"][pair]["energy"]["value"] == pytest.approx(expected, abs=1e-9)
-
-
-def test_a_map_that_points_at_its_part_is_found_to(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maps planted on the head: concepts of the head score as well as can be, all others as badly."""
-    _, card, concepts = load_pipeline(run)
-    source = Shapes(load_recipe(run / "recipe.yaml").data.shapes, concepts)
-    by_pixels = {
-        resize_square(source.read(index), card.image_size, card.fit).tobytes(): index for index in range(len(source))
-    }
-
-    def planted(pipeline: Pipeline, images: torch.Tensor) -> BatchMaps:
-        real = concept_maps(pipeline, images)
-        heads = [source.annotation(by_pixels[image.numpy().tobytes()]).masks["head"] for image in images]
-        cells = torch.from_numpy(np.stack(heads)).float().view(-1, 4, 8, 4, 8).mean((2, 4)).flatten(1)
-        return replace(real, maps={**real.maps, "own": cells[:, None].expand(-1, len(concepts), -1)})
-
-    monkeypatch.setattr("conceptlens.evaluation.localisation.concept_maps", planted)
-    result = api.localise(run, out=tmp_path / "planted.json").result
-    parts = result["targets"]["part"]["parts"]
-    head, tail = parts["head"]["maps"], parts["tail"]["maps"]
-    for key in ("energy", "pointing", "distance_patches", "iou"):
-        assert head["own"][key]["value"] == pytest.approx(head["perfect"][key]["value"], abs=1e-6)
-    assert head["own"]["pointing_cells"]["value"] == 1
-    assert tail["own"]["energy"]["value"] < tail["uniform"]["energy"]["value"]
-
-
-def test_a_reader_of_the_class_token_is_judged_by_gradcam_alone(tmp_path: Path) -> None:
-    recipe = tiny(
-        tmp_path / "run",
-        training__epochs=1,
-        method={"name": "ivq-cbm", "aggregate": "cls"},
-        regulariser={"name": "none"},
+def truth(cover: list[float], *, point: tuple[float, float] | None = None, longer: float = 2.0) -> Truth:
+    """A region on 2 × 2 cells; distances in cells, the object `longer` cells long."""
+    covers = torch.tensor(cover)
+    places = torch.tensor([[0.5, 0.5], [1.5, 0.5], [0.5, 1.5], [1.5, 1.5]])
+    on = covers > 0
+    if point is None:
+        gap = torch.cdist(places, places[on]).amin(1)
+        centre = (covers[:, None] * places).sum(0) / covers.sum()
+    else:
+        gap, centre = (places - torch.tensor(point)).norm(dim=1), torch.tensor(point)
+        on = torch.zeros(4, dtype=torch.bool)
+        on[int(point[1]) * 2 + int(point[0])] = True
+    one = (None, None)
+    return Truth(
+        (2, 2),
+        torch.ones(1, 1, dtype=torch.bool),
+        covers[one],
+        on[one],
+        gap[one],
+        gap[one] / longer,
+        centre[one],
+        torch.full((1, 1, 2), 1 / longer),
     )
-    result = api.localise(cl.train(recipe, quiet=True).path, split="val", where="present", sigma=0.2, n=9)
-    assert result.result["maps"]["own"] is None
-    assert "own" not in result.result["targets"]["object"]["maps"]
-    assert result.result["images"] == 9
-    assert set(result.result["blob"]["sigma"].values()) == {0.2}
-    assert "judged by Grad-CAM alone" in result.text()
-    body = result.result["targets"]["part"]["parts"]["body"]
-    assert body["images"] == 9  # every creature has a body of some colour
-    one = result.result["targets"]["object"]["by_concept"]["body colour: red"]["gradcam"]["share"]
-    assert one is None or 0 < one < 1
 
 
-def test_own_images_with_masks_named_later_and_other_data(own_run: Path, tmp_path: Path) -> None:
-    other = make_own_data(tmp_path / "other")
-    masks = tmp_path / "masks"
-    masks.mkdir()
-    for row in other.rows():
-        picture = Image.new("L", Image.open(other.table.parent / row["image"]).size)
-        picture.paste(255, (0, 0, picture.size[0] // 2, picture.size[1]))
-        picture.save(masks / f"{Path(row['image']).stem}.png")
-    section = {"regions": {"masks": str(masks)}}
-    result = api.localise(own_run, section, out=tmp_path / "own.json").result
-    assert set(result["targets"]) == {"object"}  # its concepts name no parts
-    assert result["targets"]["object"]["maps"]["uniform"]["energy"]["value"] == pytest.approx(0.5, abs=0.02)
-    named = {"source": str(other.table), "class_column": "diagnosis", **section}
-    elsewhere = api.localise(own_run, named)
-    assert elsewhere.path == own_run / "localisation-lesions.json"
-    assert elsewhere.result["split"] == "all"
-    assert elsewhere.result["images"] == len(other.rows())
-    assert elsewhere.result["blob"]["fitted_on"] == "the judged images"
+def judged(maps: list[float], against: Truth) -> dict[str, float]:
+    return {name: float(value) for name, value in measure(torch.tensor([[maps]]), against).items()}
 
 
-def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["localise", str(run), "--n", "8", "--faithfulness", "6", "--fill", "mean"]) == 0
-    assert "insertion" in capsys.readouterr().out
-    found = read_json(run / "faithfulness.json")
-    assert (found["images"], found["fill"]) == (6, "mean")
-    assert set(found["curves"]) == {"own", "gradcam", "centre", "random"}
-    for curves in found["curves"].values():
-        assert all(0 <= curves[key]["value"] <= 1 for key in ("insertion", "deletion"))
-    assert found["stability"]["own"]["value"] > found["randomised"]["own"]["value"]
-    assert 0 <= found["occlusion"]["wins"]["value"] <= 1
-    assert set(found["agreement"]) == {"own and gradcam"}
-    again = api.faithfulness(run, n=6, fill="mean", out=tmp_path / "again.json")
-    assert read_json(again.path) == found
+def test_by_hand() -> None:
+    found = judged([4.0, 3.0, 2.0, 1.0], truth([0.0, 1.0, 0.0, 0.5]))
+    assert set(found) == set(MEASURES)
+    assert found["energy"] == pytest.approx(0.3 + 0.05)
+    assert found["share"] == pytest.approx(1.5 / 4)
+    assert found["pointing"] == 0  # the peak is the first cell
+    assert found["pointing_cells"] == found["pointing_patch"] == 1  # its neighbour is covered
+    assert found["pointing_tenth"] == 0  # one cell is half of the object's side
+    # Centroid: x = .5·(.4 + .2) + 1.5·(.3 + .1), y = .5·.7 + 1.5·.3; region: (1.5, .5·2/3 + 1.5/3).
+    assert found["distance_patches"] == pytest.approx(np.hypot(0.9 - 1.5, 0.8 - 5 / 6))
+    assert found["distance_object"] == pytest.approx(np.hypot(0.9 - 1.5, 0.8 - 5 / 6) / 2)
+    assert found["iou_0.5"] == pytest.approx(1 / (3 + 1.5 - 1))  # cells 4, 3 and 2; only the second is covered
+    assert found["iou_0.1"] == pytest.approx(1.5 / 4)
+    assert found["iou_0.9"] == 0
+    assert found["empty"] == 0
 
 
-def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = shutil.copytree(own_run, tmp_path / "copy")
-    assert main(["localise", str(run), "--faithfulness", "2"]) == 0
-    assert "Where maps point was not measured" in capsys.readouterr().out
-    assert not (run / "localisation.json").exists()
-    found = read_json(run / "faithfulness.json")
-    assert set(found["curves"]) >= {"gradcam", "centre", "random"}
-    assert found["occlusion"] == {}
+def test_a_point_decides_where_there_is_one() -> None:
+    near = truth([1.0, 1.0, 1.0, 1.0], point=(1.9, 0.9), longer=10.0)
+    found = judged([0.0, 1.0, 0.0, 0.0], near)  # the peak's centre is (1.5, .5), at √.32 = .566 from the point
+    assert found["pointing"] == found["pointing_patch"] == found["pointing_tenth"] == 1
+    assert found["distance_patches"] == pytest.approx(0.32**0.5)
+    far = truth([1.0, 1.0, 1.0, 1.0], point=(0.1, 0.9), longer=10.0)
+    found = judged([0.0, 1.0, 0.0, 0.0], far)  # 1.456 away, in the cell next to the point's
+    assert (found["pointing_cells"], found["pointing_patch"], found["pointing_tenth"]) == (1, 0, 0)
 
 
-def test_bad_input(run: Path, own_run: Path, own: OwnData, refuse: Refuse, tmp_path: Path) -> None:
-    assert "Did you mean 'test'" in refuse("localise", run, "--split", "tset")
-    assert "Did you mean 'present'" in refuse("localise", run, "--where", "presnt")
-    assert "--n: expected at least 1" in refuse("localise", run, "--n", 0)
-    assert "--sigma: expected a width above 0" in refuse("localise", run, "--sigma", -1)
-    assert "invalid choice: 'grey'" in refuse("localise", run, "--fill", "grey")
-    assert "knows its own regions exactly" in refuse("localise", run, "--data.regions.boxes", "x.csv")
-    assert "nothing is known of where things are" in refuse("localise", own_run)
-    assert "no such file" in refuse("localise", own_run, "--data.regions.boxes", tmp_path / "no.csv")
-    assert "add --data SOURCE" in refuse("localise", own_run, "--data.class_column", "dx")
-    assert "no such run" in refuse("localise", tmp_path / "nothing")
-    boxes = tmp_path / "boxes.csv"
-    with boxes.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("image", "x", "y", "w", "h"), (own.rows()[0]["image"], 1, 1, 2, 2)])
-    words = ("--data.regions.boxes", boxes, "--data.regions.concepts", "{border: edge}")
-    assert "Unknown part 'edge'" in refuse("localise", own_run, *words)
+def test_ties_and_empty_maps_are_a_uniform_map() -> None:
+    region = truth([1.0, 0.5, 0.0, 0.0])
+    for maps in ([1.0] * 4, [0.0] * 4, [-1.0, 0.0, -2.0, 0.0]):
+        found = judged(maps, region)
+        assert found["energy"] == found["pointing"] == pytest.approx(0.375)
+        assert found["pointing_patch"] == 1
+    assert judged([0.0] * 4, region)["empty"] == 1
+    assert judged([2.0, 2.0, 0.0, 0.0], region)["pointing"] == pytest.approx(0.75)
+    assert judged([1e-42, 0.0, 0.0, 0.0], region)["energy"] == pytest.approx(1)  # smaller than a normal number
 
 
-def test_a_method_without_concepts_has_no_maps(tmp_path: Path) -> None:
-    recipe = tiny(tmp_path / "run", training__epochs=1, method={"name": "black-box"}, regulariser={"name": "none"})
-    with pytest.raises(UserError, match="black-box reads no concepts, so it has no maps"):
-        api.localise(cl.train(recipe, quiet=True).path)
+def test_neighbours() -> None:
+    cells = torch.zeros(1, 1, 12, dtype=torch.bool)
+    cells[0, 0, 0] = True
+    assert around(cells, (3, 4)).view(3, 4).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
 
 
-def test_the_documented_recipe_is_valid() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/localisation.md").read_text("utf-8")
-    recipe = load_recipe(parse_yaml(page.split("```yaml\n")[1].split("```")[0], where="docs"))
-    concepts = ConceptSet.load(str(recipe.concepts))
-    names = ("object", *concepts.parts)
-    found = concept_parts(concepts, names, recipe.data.regions.concepts)
-    wing = concepts.group("primary colour").concepts
-    assert {names[part] for part in found[wing]} == {"wing"}
-    for name in (*MEASURES, "lift", "iou", "iou_best"):
-        assert f"`{name}`" in page or name.startswith(("iou_0", "share"))
+def test_as_plain_loops_on_drawn_shapes() -> None:
+    source = Shapes(ShapesConfig(n=12, size=64))
+    regions = read_regions(source, np.arange(12), size=64, fit="squash", grid=(8, 8))
+    part_of = torch.tensor([0, 1, 3, 6, 6])
+    maps = torch.rand(12, 5, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = measure(maps, truth_of(regions, part_of))
+    for image in range(12):
+        masks = source.annotation(image).masks
+        for concept, part in enumerate(part_of.tolist()):
+            name = regions.parts[part]
+            if name not in masks:
+                assert all(values[image, concept].isnan() for values in found.values())
+                continue
+            fine = np.kron(maps[image, concept].view(8, 8).numpy(), np.ones((8, 8)))  # the map, pixel by pixel
+            mask = masks[name]
+            assert found["energy"][image, concept] == pytest.approx(fine[mask].sum() / fine.sum(), abs=1e-6)
+            assert found["share"][image, concept] == pytest.approx(mask.mean(), abs=1e-6)
+            assert found["pointing"][image, concept] == pytest.approx(mask[fine == fine.max()].mean(), abs=1e-6)
+            above = fine >= 0.5 * fine.max()
+            both = (above & mask).sum()
+            assert found["iou_0.5"][image, concept] == pytest.approx(both / (above | mask).sum(), abs=1e-6)
+            y, x = np.unravel_index(fine.argmax(), fine.shape)
+            peak_at = (x // 8 * 8 + 4, y // 8 * 8 + 4)
+            if name != "object":
+                away = np.hypot(*np.subtract(peak_at, source.annotation(image).keypoints[name]))
+                x0, y0, x1, y1 = source.annotation(image).boxes["object"]
+                assert found["pointing_patch"][image, concept] == (away <= 8)
+                assert found["pointing_tenth"][image, concept] == (away <= 0.1 * max(x1 - x0, y1 - y0))
+
+
+def test_overlap_and_peak_of_any_shape() -> None:
+    maps = torch.rand(2, 3, 9)
+    assert overlap(maps, torch.ones(2, 3, 9), (0.0,))[0].tolist() == torch.ones(2, 3).tolist()
+    torch.testing.assert_close(peak(maps).sum(-1), torch.ones(2, 3))
+    torch.testing.assert_close(as_mass(maps.bfloat16()).sum(-1), torch.ones(2, 3))
+
+
+def one_region(cover: np.ndarray, seen: np.ndarray | None = None) -> Regions:
+    """Regions (N, L) of the object alone on 2 × 2 cells."""
+    n = len(cover)
+    blank = np.zeros((n, 1, 4), np.float32)
+    return Regions(
+        ("object",),
+        (2, 2),
+        np.ones((n, 1), bool) if seen is None else seen[:, None],
+        cover.astype(np.float32)[:, None],
+        blank > 0,
+        blank,
+        blank,
+        np.zeros((n, 1, 2), np.float32),
+        np.ones((n, 2), np.float32),
+    )
+
+
+def test_the_blob_is_as_wide_as_the_regions() -> None:
+    whole = one_region(np.ones((3, 4)))
+    # A square of side one: the mean squared distance from the middle is 2/12, so σ² is 1/12.
+    assert fit_blob(whole) == {"object": pytest.approx((1 / 12) ** 0.5)}
+    unseen = one_region(np.zeros((1, 4)), np.array([False]))
+    assert fit_blob(unseen) == {}
+    (blob,) = blob_maps([0.25], (2, 2))
+    np.testing.assert_allclose(blob, np.exp(-(2 * 0.25**2) / (2 * 0.25**2)), rtol=1e-6)
+    (blob,) = blob_maps([0.1], (14, 14))
+    assert (peak(blob) > 0).sum() == 4  # the four cells in the middle are exactly alike
+    with pytest.raises(UserError, match="widths above 0"):
+        blob_maps([0.0], (2, 2))
+
+
+def test_the_blind_map_is_the_mean_region() -> None:
+    cover = np.array([[1, 1, 0, 0], [0, 0.5, 0, 0], [1, 1, 1, 1]])
+    found = blind_maps(one_region(cover, np.array([True, True, False])))
+    np.testing.assert_allclose(found, [[0.25, 0.75, 0, 0]])
+    np.testing.assert_allclose(blind_maps(one_region(np.zeros((1, 4)), np.array([False]))), [[0.25] * 4])
+
+
+def width(estimate: Estimate) -> float:
+    interval = estimate["interval"]
+    assert isinstance(interval, list)
+    return interval[1] - interval[0]
+
+
+def test_means_over_images_then_concepts() -> None:
+    energy = np.array([[0.2, 0.9], [0.4, np.nan], [np.nan, np.nan]])
+    columns = {"energy": energy, "share": np.where(np.isnan(energy), np.nan, 0.1)}
+    found = summarise(columns, [0, 1], None, NO_BOOTSTRAP)
+    assert found["energy"] == {"value": pytest.approx((0.3 + 0.9) / 2), "interval": None}
+    assert found["lift"]["value"] == pytest.approx(6)
+    assert summarise(columns, [0], None, NO_BOOTSTRAP)["lift"]["value"] == pytest.approx(3)
+    nothing = summarise({"energy": energy[2:], "share": energy[2:]}, [0], None, NO_BOOTSTRAP)
+    assert nothing["energy"]["value"] is None
+    assert nothing["lift"]["value"] is None
+
+
+def test_paired_differences_are_surer_than_either() -> None:
+    chance = np.random.default_rng(0)
+    theirs = chance.random((200, 1))
+    ours = theirs + 0.05
+    config = MetricsConfig(bootstrap=400)
+    alone = summarise({"pointing": ours}, [0], None, config)["pointing"]
+    paired = differences({"pointing": ours}, {"pointing": theirs, "other": theirs}, [0], None, config)
+    assert set(paired) == {"pointing"}
+    assert paired["pointing"]["interval"] == pytest.approx([0.05, 0.05])
+    assert width(alone) > 0.05
+
+
+def test_intervals_draw_groups() -> None:
+    values = np.repeat(np.random.default_rng(1).random((20, 1)), 10, axis=0)
+    config = MetricsConfig(bootstrap=400)
+    alone = summarise({"pointing": values}, [0], None, config)["pointing"]
+    grouped = summarise({"pointing": values}, [0], [str(i // 10) for i in range(200)], config)["pointing"]
+    assert width(grouped) > 2 * width(alone)

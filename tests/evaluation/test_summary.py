@@ -2,7 +2,7 @@
 
 import pytest
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 from conceptlens.evaluation.summary import text_table, value_at
 
 METRICS = {

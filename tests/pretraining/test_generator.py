@@ -9,9 +9,9 @@ import pytest
 import torch
 import yaml
 
-from conceptlens.codebook.condition import Condition
-from conceptlens.codebook.generator.generator import load_generator
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
+from conceptlens.cortex.generators.builtin.generator import load_generator
+from conceptlens.cortex.generators.condition import Condition
 from pretraining.generator.data import Labelled, draw_weights, from_source, turned
 from pretraining.generator.measure import asked_and_seen, picture, reconstruction, token_loss
 from pretraining.generator.settings import Settings, read_settings

@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.data.blood_cells import BloodCells
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
+from conceptlens.data.sources.blood_cells import BloodCells
 from pretraining.images import pack as packing
 from pretraining.images.collect import Listed, Listing, list_blood, list_imagenette, list_samples, list_tiny
 from pretraining.images.duplicates import BROAD, DETAIL, FINE, Fingerprints, find_copies, fingerprint_images

@@ -11,7 +11,7 @@ from PIL import Image
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 from pretraining.probe import sets
 from pretraining.probe.artefacts import longest_patches
 from pretraining.probe.boxes import box_overlap, centred_boxes, coverage, overlap_with_box, read_boxes

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from conceptlens.encoders.builtin import BuiltinViT
+from conceptlens.core.errors import UserError
+from conceptlens.encoders.builtin.vit import BuiltinViT
 from conceptlens.encoders.weights_file import read_weights
-from conceptlens.errors import UserError
 from pretraining.imagenet import WNIDS
 from pretraining.images.unseen import read_unseen
 from pretraining.student.losses import (

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from conceptlens.encoders.wordpiece import WordPiece
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
+from conceptlens.encoders.text.wordpiece import WordPiece
 from pretraining.imagenet import WNIDS
 from pretraining.teachers import (
     TEACHERS,

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from conceptlens.encoders.builtin_text import BuiltinText
-from conceptlens.encoders.text_tower import TextTower
-from conceptlens.encoders.wordpiece import WordPiece
-from conceptlens.errors import UserError
-from conceptlens.files import read_json
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
+from conceptlens.encoders.text.builtin import BuiltinText
+from conceptlens.encoders.text.tower import TextTower
+from conceptlens.encoders.text.wordpiece import WordPiece
 from pretraining import imagenet
 from pretraining.teachers.minilm import MiniLM
 from pretraining.text.batches import embed_rows, encode_rows

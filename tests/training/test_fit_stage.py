@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 import conceptlens as cl
 from conceptlens.concepts import ConceptSet
-from conceptlens.files import read_json, write_text
-from conceptlens.models.saved import load_pipeline
-from conceptlens.recipe.parse import load_recipe, recipe_yaml
+from conceptlens.core.files import read_json, write_text
+from conceptlens.recipes.parse import load_recipe, recipe_yaml
+from conceptlens.runs.saved import load_pipeline
 from tests.training.test_processes import launch, numbers
 from tests.training.test_resume import run_and_kill, same
 from tests.training.tiny import tiny
@@ -102,9 +102,9 @@ def test_killed_again_and_again(choosy: Path, tmp_path: Path) -> None:
     """In turn: in the middle of the fit, while its state is written, before the run's files follow, while measuring."""
     out, recipe = tmp_path / "run", tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(fitted(out, "lf-cbm", **CHOOSY))))
-    run_and_kill(("conceptlens.models.lf_cbm", "LFCBM.standardise", 1), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.methods.lf_cbm", "LFCBM.standardise", 1), "train", str(recipe), "--quiet")
     assert (out / "fit").exists()
-    run_and_kill(("conceptlens.training.checkpoint", "save_file", 2), "resume", str(out), "--quiet")
+    run_and_kill(("conceptlens.training.records.checkpoint", "save_file", 2), "resume", str(out), "--quiet")
     run_and_kill(("conceptlens.training.session", "Session.write_choice", 1), "resume", str(out), "--quiet")
     assert "left_out" not in (out / "concepts.yaml").read_text()
     assert len(list((out / "state").glob("0*"))) == 1
@@ -124,7 +124,7 @@ def test_killed_in_the_stage_after_the_fit(tmp_path: Path) -> None:
     short = {"stages": [{"name": "fit", "kind": "fit"}, {"name": "more", "epochs": 3, "train": ["model.residual"]}]}
     cl.train(fitted(whole, "pcbm-h", training=short), quiet=True)
     write_text(recipe, recipe_yaml(load_recipe(fitted(out, "pcbm-h", training=short))))
-    run_and_kill(("conceptlens.training.step", "augment", 2), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.training.optimization.step", "augment", 2), "train", str(recipe), "--quiet")
     cl.resume(out, quiet=True)
     same(whole, out)
 
@@ -144,8 +144,8 @@ def test_two_processes_equal_one(choosy: Path, tmp_path: Path) -> None:
 
 def test_a_second_encoder_gives_the_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own image size and text vectors; with random texts they stay random. It is not a part of the model."""
-    from conceptlens.encoders.builtin import BuiltinViT
-    from conceptlens.training import fit_data
+    from conceptlens.encoders.builtin.vit import BuiltinViT
+    from conceptlens.training.batches import fit_data
 
     torch.manual_seed(5)
     second = BuiltinViT(image_size=40, width=16, depth=1, heads=1, registers=0, text_width=24, name="builtin/other")
@@ -195,7 +195,7 @@ def test_a_regulariser_of_the_concepts_size_does_not_go_with_choosing(tmp_path: 
 
 
 def _alone() -> tuple[Any, Any]:
-    from conceptlens.processes import Launched
-    from conceptlens.training.progress import Progress
+    from conceptlens.core.processes import Launched
+    from conceptlens.training.records.progress import Progress
 
     return Launched(), Progress(quiet=True)

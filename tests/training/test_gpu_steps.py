@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import conceptlens as cl
-from conceptlens.models.build import rest_idle_parameters, sample_tokens
-from conceptlens.processes import Launched
-from conceptlens.recipe.parse import load_recipe
-from conceptlens.runs import RunFolder
-from conceptlens.training.checkpoint import Position, StateFolder
-from conceptlens.training.history import History
+from conceptlens.core.processes import Launched
+from conceptlens.methods.build import rest_idle_parameters, sample_tokens
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.runs.folder import RunFolder
 from conceptlens.training.loop import TrainStage, stages_of
-from conceptlens.training.progress import Progress
+from conceptlens.training.records.checkpoint import Position, StateFolder
+from conceptlens.training.records.history import History
+from conceptlens.training.records.progress import Progress
 from conceptlens.training.train import open_session
 from tests.training.test_processes import losses
 from tests.training.tiny import tiny

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import conceptlens as cl
-from conceptlens.files import read_json, write_text
-from conceptlens.recipe.parse import load_recipe, recipe_yaml
+from conceptlens.core.files import read_json, write_text
+from conceptlens.recipes.parse import load_recipe, recipe_yaml
 from tests.training.test_resume import KILLER
 from tests.training.tiny import tiny
 
@@ -80,7 +80,7 @@ def test_two_processes_resume_in_the_middle_of_an_epoch(one: Path, tmp_path: Pat
     recipe, two, killer = tmp_path / "recipe.yaml", tmp_path / "two", tmp_path / "killer.py"
     write_text(recipe, recipe_yaml(load_recipe(tiny(two, **CHANGES))))
     write_text(killer, KILLER)
-    words = ["conceptlens.training.step", "augment", "8", "train", str(recipe), "--quiet"]
+    words = ["conceptlens.training.optimization.step", "augment", "8", "train", str(recipe), "--quiet"]
     assert launch(str(killer), *words).returncode != 0
     position = read_json(sorted((two / "state").glob("0*"))[-1] / "position.json")
     assert position["step"] > 0  # in the middle of an epoch

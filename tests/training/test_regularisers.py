@@ -8,15 +8,15 @@ import pytest
 import torch
 
 import conceptlens as cl
-from conceptlens.files import read_json, write_text
-from conceptlens.models.saved import load_pipeline
-from conceptlens.processes import Launched
-from conceptlens.recipe.parse import load_recipe, recipe_yaml
-from conceptlens.registry import REGULARISERS
+from conceptlens.core.files import read_json, write_text
+from conceptlens.core.processes import Launched
+from conceptlens.core.registry import REGULARISERS
+from conceptlens.recipes.parse import load_recipe, recipe_yaml
+from conceptlens.runs.saved import load_pipeline
 from conceptlens.training import loop
-from conceptlens.training.progress import Progress
+from conceptlens.training.records.progress import Progress
 from conceptlens.training.train import open_session
-from tests.bottleneck.test_library_vq import INSTALLED
+from tests.nn.quantization.test_library_vq import INSTALLED
 from tests.training.test_processes import launch, losses, numbers
 from tests.training.test_resume import history, same
 from tests.training.tiny import tiny
@@ -89,7 +89,7 @@ def test_resumed_is_the_same_run_and_loads_plainly(name: str, tmp_path: Path, mo
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_gradients_reach_the_encoder_and_every_learning_parameter(name: str, tmp_path: Path) -> None:
-    from conceptlens.models.build import rest_idle_parameters
+    from conceptlens.methods.build import rest_idle_parameters
     from conceptlens.training.start import meet_encoder
 
     skip_without_library(name)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import conceptlens as cl
-from conceptlens.data.resident import ResidentReader
-from conceptlens.errors import UserError
-from conceptlens.recipe.parse import load_recipe, recipe_yaml
+from conceptlens.core.errors import UserError
+from conceptlens.data.loading.resident import ResidentReader
+from conceptlens.recipes.parse import load_recipe, recipe_yaml
 from tests.training.test_resume import same
 from tests.training.tiny import tiny
 

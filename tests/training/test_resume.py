@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import conceptlens as cl
-from conceptlens.files import read_json, write_text
-from conceptlens.recipe.parse import load_recipe, recipe_yaml
-from conceptlens.runs import RunFolder
+from conceptlens.core.files import read_json, write_text
+from conceptlens.recipes.parse import load_recipe, recipe_yaml
+from conceptlens.runs.folder import RunFolder
 from tests.training.tiny import tiny
 
 # Runs conceptlens, and kills its own process with SIGKILL when a chosen function has been entered often enough.
@@ -66,9 +66,9 @@ def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(tiny(out, training__ema=0.9))))
-    run_and_kill(("conceptlens.training.checkpoint", "save_file", 10), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.training.records.checkpoint", "save_file", 10), "train", str(recipe), "--quiet")
     assert RunFolder.open(out).info["status"] == "running"
-    run_and_kill(("conceptlens.files", "os.replace", 9), "resume", str(out), "--quiet")
+    run_and_kill(("conceptlens.core.files", "os.replace", 9), "resume", str(out), "--quiet")
     run_and_kill(("conceptlens.training.train", "save_model", 1), "resume", str(out), "--quiet")
     cl.resume(out, quiet=True)
     same(whole, out)
@@ -80,7 +80,7 @@ def test_killed_before_the_first_state(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(tiny(out, training__ema=0.9))))
-    run_and_kill(("conceptlens.training.step", "augment", 1), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.training.optimization.step", "augment", 1), "train", str(recipe), "--quiet")
     assert not (out / "state").exists()
     cl.resume(out, quiet=True)
     same(whole, out)
@@ -91,7 +91,7 @@ def test_changed_data_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
-    run_and_kill(("conceptlens.training.step", "augment", 3), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.training.optimization.step", "augment", 3), "train", str(recipe), "--quiet")
     text = (out / "recipe.yaml").read_text()
     write_text(out / "recipe.yaml", text.replace("n: 96", "n: 90"))
     with pytest.raises(cl.UserError, match="data changed"):
@@ -104,7 +104,7 @@ def test_a_run_that_is_being_trained_is_locked(tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
-    run_and_kill(("conceptlens.training.step", "augment", 1), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.training.optimization.step", "augment", 1), "train", str(recipe), "--quiet")
     with (out / ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(cl.UserError, match="another process"):

@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import conceptlens as cl
-from conceptlens.errors import UserError
-from conceptlens.files import read_json
-from conceptlens.models.saved import load_pipeline
-from conceptlens.runs import RunFolder
-from conceptlens.training.checkpoint import Position, StateFolder
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.saved import load_pipeline
+from conceptlens.training.records.checkpoint import Position, StateFolder
 from tests.training.tiny import tiny
 
 

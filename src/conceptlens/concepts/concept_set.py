@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from conceptlens.errors import UserError, did_you_mean, unknown_name
-from conceptlens.files import dump_yaml, fingerprint, parse_yaml, read_yaml
+from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.core.files import dump_yaml, fingerprint, parse_yaml, read_yaml
 
 Kind = Literal["exclusive", "independent"]
 UNKNOWN = -1  # a concept label nobody gave: masked in losses and metrics, never guessed

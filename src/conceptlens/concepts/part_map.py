@@ -15,8 +15,8 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conceptlens.concepts.concept_set import ConceptSet
-from conceptlens.errors import UserError, unknown_name
-from conceptlens.files import parse_yaml, read_yaml
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import parse_yaml, read_yaml
 
 WHOLE = -1
 

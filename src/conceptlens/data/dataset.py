@@ -10,8 +10,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from conceptlens.concepts import UNKNOWN
-from conceptlens.data.window import Window
-from conceptlens.files import fingerprint
+from conceptlens.core.files import fingerprint
+from conceptlens.data.images.window import Window
 
 Task = Literal["single", "multilabel", "ordinal"]
 SPLITS = ("train", "val", "test")

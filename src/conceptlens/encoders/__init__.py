@@ -4,8 +4,8 @@ import inspect
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
-from conceptlens.errors import UserError, did_you_mean, unknown_name
-from conceptlens.recipe.schema import EncoderConfig
+from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.recipes.schema import EncoderConfig
 
 if TYPE_CHECKING:
     from conceptlens.encoders.contract import Encoder, TextEncoder
@@ -19,8 +19,8 @@ SETTINGS = ("image_size", "layers", "final_norm", "pretrained", "weights")  # ke
 
 def list_encoders(pattern: str = "*") -> list[str]:
     """Names of image encoders that match a pattern such as `timm/*dinov2*`."""
-    from conceptlens.encoders.open_clip_files import open_clip_names
-    from conceptlens.encoders.timm_encoder import timm_names
+    from conceptlens.encoders.open_clip.files import open_clip_names
+    from conceptlens.encoders.timm.encoder import timm_names
 
     names = [BUILTIN, MINI, *(TIMM + short for short in timm_names())]
     if not pattern.startswith((TIMM, BUILTIN[:8])):  # importing open_clip takes seconds
@@ -43,8 +43,8 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
     if config.weights is not None:
         settings["weights"] = config.weights
     if config.name in (BUILTIN, MINI):
-        from conceptlens.encoders.builtin import MINI as SMALL
-        from conceptlens.encoders.builtin import BuiltinViT
+        from conceptlens.encoders.builtin.vit import MINI as SMALL
+        from conceptlens.encoders.builtin.vit import BuiltinViT
 
         known = [option for option in inspect.signature(BuiltinViT).parameters if option not in (*SETTINGS, "name")]
         for option in config.options:
@@ -54,11 +54,11 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
                 )
         return BuiltinViT(**{**(SMALL if config.name == MINI else {}), **settings, **config.options})
     if config.name.startswith(TIMM):
-        from conceptlens.encoders.timm_encoder import TimmEncoder
+        from conceptlens.encoders.timm.encoder import TimmEncoder
 
         return TimmEncoder(config.name, **settings, **config.options)  # type: ignore[arg-type]
     if config.name.startswith(OPEN_CLIP):
-        from conceptlens.encoders.open_clip_encoder import make_open_clip
+        from conceptlens.encoders.open_clip.encoder import make_open_clip
 
         if unknown := [option for option in config.options if option != "structure"]:
             raise UserError(
@@ -79,19 +79,19 @@ def list_text_encoders() -> list[str]:
 def make_text_encoder(name: str) -> "TextEncoder":
     """What reads the concepts' texts."""
     if name.startswith(OPEN_CLIP):
-        from conceptlens.encoders.open_clip_text import OpenClipText
+        from conceptlens.encoders.open_clip.text import OpenClipText
 
         return OpenClipText(name)
     if name == TEXT:
-        from conceptlens.encoders.builtin_text import BuiltinText
+        from conceptlens.encoders.text.builtin import BuiltinText
 
         return BuiltinText()
     if name == HASHED_TEXT:
-        from conceptlens.encoders.hashed_text import HashedText
+        from conceptlens.encoders.text.hashed import HashedText
 
         return HashedText()
     if name.startswith(RANDOM_TEXT):
-        from conceptlens.encoders.random_text import RandomText
+        from conceptlens.encoders.text.random import RandomText
 
         return RandomText(name)
     raise unknown_name("text encoder", name, list_text_encoders())

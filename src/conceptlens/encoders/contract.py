@@ -8,7 +8,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 
 
 @dataclass

@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Encoder
-from conceptlens.errors import UserError
 
 
 def set_trainable(encoder: Encoder, train: Literal["all", "none"] | int) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 
 Layers = Literal["all"] | Sequence[int]
 

@@ -7,7 +7,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from conceptlens.errors import UserError
+from conceptlens.core.errors import UserError
 
 PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar"}
 CONVERT = (

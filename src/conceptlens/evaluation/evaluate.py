@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import read_json, write_json
+from conceptlens.core.processes import Launched
 from conceptlens.data.dataset import SPLITS
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.sources import open_source
-from conceptlens.data.splits import Splits
-from conceptlens.errors import UserError, unknown_name
-from conceptlens.evaluation.predictions import predict
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.sources.open import open_source
+from conceptlens.data.splits.splits import Splits
 from conceptlens.evaluation.summary import full_summary, text_table
-from conceptlens.files import read_json, write_json
-from conceptlens.models.saved import load_pipeline
-from conceptlens.processes import Launched
-from conceptlens.recipe import DataConfig
-from conceptlens.recipe.parse import load_recipe
-from conceptlens.runs import RunFolder
+from conceptlens.recipes import DataConfig
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.predict import predict
+from conceptlens.runs.saved import load_pipeline
 
 
 @dataclass(frozen=True)

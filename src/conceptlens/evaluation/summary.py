@@ -7,18 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import unknown_name
+from conceptlens.core.files import read_json
 from conceptlens.data.dataset import DataSource
-from conceptlens.data.splits import Splits
-from conceptlens.errors import unknown_name
-from conceptlens.evaluation.predictions import Predictions
-from conceptlens.files import read_json
-from conceptlens.metrics.axes import concept_priors
-from conceptlens.metrics.ceiling import label_to_class_ceiling
-from conceptlens.metrics.classification import choose_thresholds, class_metrics, class_probabilities
-from conceptlens.metrics.concepts import concept_metrics
-from conceptlens.metrics.intervals import metric_intervals
-from conceptlens.recipe import MetricsConfig
-from conceptlens.runs import RunFolder
+from conceptlens.data.splits.splits import Splits
+from conceptlens.evaluation.classification.classification import choose_thresholds, class_metrics, class_probabilities
+from conceptlens.evaluation.concepts.ceiling import label_to_class_ceiling
+from conceptlens.evaluation.concepts.concepts import concept_metrics
+from conceptlens.evaluation.concepts.groups import concept_priors
+from conceptlens.evaluation.intervals import metric_intervals
+from conceptlens.recipes import MetricsConfig
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.predict import Predictions
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,14 +10,14 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from conceptlens.encoders.contract import Cut
-from conceptlens.features.encode import blocks_behind
-from conceptlens.models.build import rest_idle_parameters
-from conceptlens.training.augment import augment
+from conceptlens.encoders.store.encode import blocks_behind
+from conceptlens.methods.build import rest_idle_parameters
+from conceptlens.training.batches.augment import augment
+from conceptlens.training.batches.views import draw_views
 from conceptlens.training.loop import Session, stages_of
-from conceptlens.training.losses import SupervisedLoss, Targets, class_weights
-from conceptlens.training.optimiser import build_optimiser, check_optimiser
+from conceptlens.training.optimization.losses import SupervisedLoss, Targets, class_weights
+from conceptlens.training.optimization.optimizer import build_optimiser, check_optimiser
 from conceptlens.training.start import meet_encoder
-from conceptlens.training.views import draw_views
 
 
 @dataclass(frozen=True)

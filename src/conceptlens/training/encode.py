@@ -4,11 +4,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from conceptlens.errors import UserError
-from conceptlens.processes import Launched
-from conceptlens.recipe import Recipe
-from conceptlens.training.progress import Progress
-from conceptlens.training.stored import fill_store
+from conceptlens.core.errors import UserError
+from conceptlens.core.processes import Launched
+from conceptlens.recipes import Recipe
+from conceptlens.training.batches.stored import fill_store
+from conceptlens.training.records.progress import Progress
 from conceptlens.training.train import open_session
 
 

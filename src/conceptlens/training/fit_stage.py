@@ -3,10 +3,10 @@
 It is done whole or not at all: the state is written when it is over, so a killed one is done again, to the same result.
 """
 
-from conceptlens.errors import UserError
-from conceptlens.models.contract import OWN, Pipeline
-from conceptlens.recipe import StageConfig
-from conceptlens.training.fit_data import fit_data
+from conceptlens.core.errors import UserError
+from conceptlens.methods.contract import OWN, Pipeline
+from conceptlens.recipes import StageConfig
+from conceptlens.training.batches.fit_data import fit_data
 from conceptlens.training.stage import Stage
 
 

@@ -13,37 +13,37 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from conceptlens.data.transfer import send
-from conceptlens.errors import UserError, unknown_name
-from conceptlens.evaluation.predictions import Predictions
-from conceptlens.models.build import join, rest_idle_parameters, sample_indices, sample_tokens
-from conceptlens.models.contract import Pipeline
-from conceptlens.processes import Launched
-from conceptlens.recipe import Recipe, StageConfig
-from conceptlens.training.augment import Draw
-from conceptlens.training.average import WeightAverage
-from conceptlens.training.checkpoint import (
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.processes import Launched
+from conceptlens.data.loading.transfer import send
+from conceptlens.methods.build import join, rest_idle_parameters, sample_indices, sample_tokens
+from conceptlens.methods.contract import Pipeline
+from conceptlens.recipes import Recipe, StageConfig
+from conceptlens.runs.predict import Predictions
+from conceptlens.training.batches.augment import Draw
+from conceptlens.training.batches.order import Order, piece
+from conceptlens.training.batches.places import find_places
+from conceptlens.training.batches.targets import TargetTable
+from conceptlens.training.batches.views import draw_views
+from conceptlens.training.fit_stage import FitStage, check_fits
+from conceptlens.training.optimization.average import WeightAverage
+from conceptlens.training.optimization.compiled import compiles
+from conceptlens.training.optimization.losses import SupervisedLoss, class_weights
+from conceptlens.training.optimization.optimizer import build_optimiser, check_optimiser, clip_gradients, set_rate
+from conceptlens.training.optimization.schedule import rate
+from conceptlens.training.optimization.step import Step
+from conceptlens.training.optimization.sums import Sums
+from conceptlens.training.records.checkpoint import (
     Position,
     StateFolder,
     optimiser_tensors,
     restore_optimiser,
 )
-from conceptlens.training.compiled import compiles
-from conceptlens.training.fit_stage import FitStage, check_fits
-from conceptlens.training.history import History
-from conceptlens.training.losses import SupervisedLoss, class_weights
-from conceptlens.training.optimiser import build_optimiser, check_optimiser, clip_gradients, set_rate
-from conceptlens.training.order import Order, piece
-from conceptlens.training.places import find_places
-from conceptlens.training.ranks import Means, RankTracker
-from conceptlens.training.schedule import rate
+from conceptlens.training.records.history import History
+from conceptlens.training.records.ranks import Means, RankTracker
 from conceptlens.training.session import Session as Session
 from conceptlens.training.stage import Stage, clone
 from conceptlens.training.start import meet_encoder
-from conceptlens.training.step import Step
-from conceptlens.training.sums import Sums
-from conceptlens.training.targets import TargetTable
-from conceptlens.training.views import draw_views
 
 Indices = npt.NDArray[np.int64]
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from conceptlens.concepts import library
-from conceptlens.data.sources import BUILTIN
-from conceptlens.recipe import Recipe
+from conceptlens.data.sources.open import BUILTIN
+from conceptlens.recipes import Recipe
 
 
 def _absolute(name: str, ready: Collection[str] = ()) -> str:

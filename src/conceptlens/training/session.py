@@ -9,22 +9,22 @@ import numpy.typing as npt
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.core.processes import Launched
 from conceptlens.data.dataset import DataSource
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.resident import ResidentReader, stays_resident
-from conceptlens.data.sources import open_source
-from conceptlens.data.splits import Splits
-from conceptlens.data.transfer import to_device
-from conceptlens.errors import UserError
-from conceptlens.features.reader import StoredReader
-from conceptlens.features.resident import ResidentTokens
-from conceptlens.models.build import Blueprint, build_pipeline
-from conceptlens.models.contract import Pipeline
-from conceptlens.models.places import PlaceTargets
-from conceptlens.processes import Launched
-from conceptlens.recipe import Recipe
-from conceptlens.runs import RunFolder
-from conceptlens.training.progress import Progress
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.loading.resident import ResidentReader, stays_resident
+from conceptlens.data.loading.transfer import to_device
+from conceptlens.data.sources.open import open_source
+from conceptlens.data.splits.splits import Splits
+from conceptlens.encoders.store.reader import StoredReader
+from conceptlens.encoders.store.resident import ResidentTokens
+from conceptlens.methods.build import Blueprint, build_pipeline
+from conceptlens.methods.contract import Pipeline
+from conceptlens.methods.pf_cbm.places import PlaceTargets
+from conceptlens.recipes import Recipe
+from conceptlens.runs.folder import RunFolder
+from conceptlens.training.records.progress import Progress
 
 Indices = npt.NDArray[np.int64]
 

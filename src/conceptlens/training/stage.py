@@ -5,12 +5,12 @@ from typing import Any
 
 from torch import Tensor
 
-from conceptlens.evaluation.predictions import Predictions, predict
 from conceptlens.evaluation.summary import quick_summary, standing
-from conceptlens.models.contract import Pipeline
-from conceptlens.recipe import StageConfig
-from conceptlens.training.checkpoint import Position, StateFolder, random_tensors, restore_random
-from conceptlens.training.history import History
+from conceptlens.methods.contract import Pipeline
+from conceptlens.recipes import StageConfig
+from conceptlens.runs.predict import Predictions, predict
+from conceptlens.training.records.checkpoint import Position, StateFolder, random_tensors, restore_random
+from conceptlens.training.records.history import History
 from conceptlens.training.session import Session
 
 

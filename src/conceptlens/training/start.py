@@ -1,8 +1,8 @@
 """The start of a training, as its regulariser meets it."""
 
+from conceptlens.core.errors import UserError
 from conceptlens.encoders.freezing import weights_hash
-from conceptlens.errors import UserError
-from conceptlens.models.contract import Pipeline
+from conceptlens.methods.contract import Pipeline
 
 
 def meet_encoder(pipeline: Pipeline, begun_with: str | None = None) -> None:

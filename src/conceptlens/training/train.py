@@ -8,31 +8,31 @@ from pathlib import Path
 import torch
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.data.learnable import check_learnable
-from conceptlens.data.loader import PixelReader
-from conceptlens.data.sources import open_source
-from conceptlens.data.splits import Splits, make_splits
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json, write_json
+from conceptlens.core.processes import Launched
+from conceptlens.data.checks.learnable import check_learnable
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.sources.open import open_source
+from conceptlens.data.splits.splits import Splits, make_splits
 from conceptlens.encoders.freezing import weights_hash
-from conceptlens.errors import UserError
-from conceptlens.evaluation.predictions import Predictions, predict
-from conceptlens.evaluation.stored import save_predictions
+from conceptlens.evaluation.concepts.groups import concept_priors
 from conceptlens.evaluation.summary import full_summary, thresholds_from
-from conceptlens.files import read_json, write_json
-from conceptlens.metrics.axes import concept_priors
-from conceptlens.models.build import Blueprint, build_pipeline
-from conceptlens.models.contract import Pipeline
-from conceptlens.models.saved import Card, save_model
-from conceptlens.processes import Launched
-from conceptlens.recipe import Recipe
-from conceptlens.recipe.parse import load_recipe, recipe_yaml
-from conceptlens.runs import RunFolder
-from conceptlens.training import tensorboard
-from conceptlens.training.checkpoint import StateFolder
+from conceptlens.methods.build import Blueprint, build_pipeline
+from conceptlens.methods.contract import Pipeline
+from conceptlens.recipes import Recipe
+from conceptlens.recipes.parse import load_recipe, recipe_yaml
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.predict import Predictions, predict
+from conceptlens.runs.predictions import save_predictions
+from conceptlens.runs.saved import Card, save_model
+from conceptlens.training.batches.stored import stored_tokens
 from conceptlens.training.loop import Session, check_stages, fit, stages_of
-from conceptlens.training.losses import class_weights
+from conceptlens.training.optimization.losses import class_weights
 from conceptlens.training.paths import with_absolute_paths
-from conceptlens.training.progress import Progress
-from conceptlens.training.stored import stored_tokens
+from conceptlens.training.records import tensorboard
+from conceptlens.training.records.checkpoint import StateFolder
+from conceptlens.training.records.progress import Progress
 
 
 def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, progress: Progress) -> Session:

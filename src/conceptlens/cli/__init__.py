@@ -1,0 +1,5 @@
+"""The command line."""
+
+from conceptlens.cli.entry import main
+
+__all__ = ["main"]

@@ -1,0 +1,281 @@
+"""The run folder of a codebook study: a model, samples of its tokens, and an extractor trained on them."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import write_json
+from conceptlens.cortex.extractors.trained import InformationExtractor, codebook_hash
+from conceptlens.cortex.extractors.training import Epoch, ExtractorTraining, train_extractor
+from conceptlens.cortex.generators.condition import Condition, parse_condition
+from conceptlens.cortex.generators.contract import VQModel
+from conceptlens.cortex.generators.open import BUILTIN, open_model
+from conceptlens.cortex.samples import SPLITS, Generated, Samples, encode_images, split_samples
+from conceptlens.data.dataset import DataSource
+from conceptlens.data.images.read import resize_square
+from conceptlens.data.sources.open import open_source
+from conceptlens.recipes.schema import DataConfig
+from conceptlens.runs.folder import RunFolder, check_writable
+
+KIND, FOLDER = "codebook", "codebook"
+Note = Callable[[str], object]
+Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Study:
+    """An opened run of kind `codebook`."""
+
+    run: RunFolder
+    model: VQModel
+    extractor: InformationExtractor
+    samples: Mapping[str, Samples]  # train, val, test
+    conditions: Mapping[str, Condition]  # of each concept; empty where samples were encoded
+    device: torch.device
+
+    @property
+    def codebook(self) -> Tensor:
+        return self.model.codebook.detach()
+
+    def folder(self, out: str | Path | None = None) -> Path:
+        """Where results go."""
+        folder = Path(out) if out else self.run.path / FOLDER
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder}: expected a folder, found a file. Choose another one with --out.")
+        folder.mkdir(parents=True, exist_ok=True)
+        check_writable(folder)
+        return folder
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        return self.model.embed(tokens.to(self.device)).detach()
+
+    def pictures(self, split: str, places: Sequence[int]) -> Tensor | None:
+        """Images (n, 3, H, W) on the CPU of samples of a split: painted, else what they were encoded from.
+
+        None where the model has no decoder and the data is not there any more, or is not the same.
+        """
+        samples, about = self.samples[split], self.run.info["data"]
+        if self.model.decodes:
+            return self.decode(samples.tokens[list(places)].long())
+        if samples.rows is None:
+            return None
+        try:
+            source, _ = _open_data(about["source"], about["concepts"])
+        except UserError:
+            return None
+        if source.examples.fingerprint != about["hash"]:
+            return None
+        rows = samples.rows[list(places)].tolist()
+        return torch.from_numpy(read_square(source, rows, self.model.image_size)).float().div_(255)
+
+    @torch.no_grad()
+    def decode(self, tokens: Tensor, batch: int = 64) -> Tensor:
+        """Images (n, 3, H, W) on the CPU."""
+        return torch.cat([self.model.decode(part.to(self.device)).cpu() for part in torch.split(tokens, batch)])
+
+
+def home() -> torch.device:
+    """Where the work is done: a GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def new_study(
+    model_name: str,
+    out: str | Path,
+    *,
+    concepts: Sequence[str] | None = None,
+    data: str | None = None,
+    data_concepts: str | None = None,
+    by: str | None = None,
+    network: str = "CE",
+    per_concept: int = 1000,
+    image_size: int | None = None,
+    training: ExtractorTraining | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    options: Mapping[str, int | float | str] | None = None,
+    chunk: int = 32,
+    device: torch.device | None = None,
+    note: Note = lambda text: None,
+) -> Study:
+    """Sample a model's tokens, train an extractor on them, and write both as a run.
+
+    Args:
+        model_name: As for `open_model`.
+        out: The run folder.
+        concepts: What shall be told apart, as conditions in words; all classes by default. Of encoded data: classes or
+            values to keep.
+        data: Images to encode, for models that do not generate (or to study real images): as in a recipe.
+        data_concepts: The concept file of the data.
+        by: A concept group of the data whose values are the concepts, instead of its classes.
+        network: CE, RE or TE.
+        per_concept: Samples of each concept; encoded images are all taken up to this number.
+        image_size: Of a VQGAN's images.
+        training: Of the extractor.
+        seed: Of everything drawn.
+        overwrite: Replace a run that is in the way.
+        options: Of the network, such as `filters`.
+        chunk: Samples of a concept made at once; others for another number, as likely.
+        device: Where the work is done; a GPU where there is one, if not named.
+        note: Told how far it is.
+    """
+    device = device or home()
+    model = open_model(model_name, image_size=image_size).to(device)
+    conditions: dict[str, Condition] = {}
+    if data is None:
+        if not model.generates:
+            raise UserError(f"{model.name} does not generate: name images to encode with --data.")
+        named = list(concepts or model.classes)
+        conditions = {word: parse_condition(word, model.classes, model.attributes) for word in named}
+    elif by is None and concepts is None:
+        named = []
+    else:
+        named = list(concepts or [])
+    run = RunFolder.create(out, overwrite=overwrite)
+    place = str(model_name) if model_name == BUILTIN else str(Path(model_name).expanduser().resolve())
+    about: dict[str, Any] = {
+        "id": run.path.name,
+        "kind": KIND,
+        "method": "cortex",
+        "status": "running",
+        "model": {"name": place, "image_size": image_size, "codebook": codebook_hash(model.codebook)},
+        "data": {
+            "source": data or "generated",
+            "seed": seed,
+            "per_concept": per_concept,
+            "by": by,
+            "concepts": data_concepts,
+        },
+        "conditions": {name: each.text() for name, each in conditions.items()},
+    }
+    write_json(run.path / "run.json", about)
+    run.write_environment()
+    try:
+        if data is None:
+            note(f"{len(conditions)} concepts × {per_concept} samples of {model.name}")
+            samples = _generate(model, conditions, per_concept, seed, chunk, note)
+        else:
+            source, vocabulary = _open_data(data, data_concepts)
+            run.update(data={**about["data"], "hash": source.examples.fingerprint})
+            samples = encoded_samples(model, source, vocabulary, by, named, per_concept, seed)
+        parts = split_samples(samples, seed=seed)
+        for name, part in parts.items():
+            part.save(run.path / "samples" / f"{name}.safetensors")
+        extractor = InformationExtractor.make(network, model.codebook, model.grid, samples.concepts, **(options or {}))
+        settings = training or ExtractorTraining()
+
+        def epoch(done: Epoch) -> None:
+            line = {"epoch": done.epoch, "split": "train", "loss": done.loss, "accuracy": done.accuracy}
+            with run.history.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            note(f"{network}: epoch {done.epoch + 1} of {settings.epochs}, loss {done.loss:.3f}")
+
+        torch.manual_seed(seed)
+        extractor = extractor.to(device)
+        codebook = model.codebook.detach()
+        train_extractor(
+            extractor, codebook, parts["train"], test=parts["test"], settings=settings, seed=seed, note=epoch
+        )
+        extractor.save(run.path / "extractor")
+        metrics = {"splits": {"test": {"extractor": dict(extractor.card.accuracy)}}}
+        write_json(run.path / "metrics.json", metrics)
+        run.update(status="done", extractor={"network": network, **asdict(settings)})
+    except BaseException as error:
+        run.update(status="failed", reason=f"{type(error).__name__}: {error}")
+        raise
+    return Study(run, model, extractor, parts, conditions, device)
+
+
+def _generate(
+    model: VQModel, conditions: Mapping[str, Condition], per_concept: int, seed: int, chunk: int, note: Note
+) -> Samples:
+    stream = Generated(model, conditions, per_concept, seed=seed, chunk=chunk)
+    for index in range(stream.chunks):
+        stream.chunk(index)
+        note(f"samples: {min((index + 1) * stream.size, per_concept)} of {per_concept} of each concept")
+    return stream.all()
+
+
+def _open_data(data: str, concepts: str | None) -> tuple[DataSource, ConceptSet]:
+    return open_source(DataConfig(data), ConceptSet.load(concepts) if concepts else None)
+
+
+def read_square(source: DataSource, rows: Sequence[int], side: int) -> Pixels:
+    """Images (n, 3, side, side) of data."""
+    return np.stack([resize_square(source.read_at_least(row, side), side) for row in rows])
+
+
+def encoded_samples(
+    model: VQModel,
+    source: DataSource,
+    vocabulary: ConceptSet,
+    by: str | None,
+    keep: Sequence[str],
+    per_concept: int,
+    seed: int,
+) -> Samples:
+    """Tokens of images, with their class or their value of a group as the concept."""
+    if by is None:
+        if source.task == "multilabel":
+            raise UserError(f"{source.name}: images have several classes; choose a concept group with --by.")
+        names, labels = list(source.classes), source.examples.labels.copy()
+    else:
+        groups = {group.name: group for group in vocabulary.groups}
+        if by not in groups:
+            raise unknown_name("concept group", by, groups)
+        given = source.examples.concepts[:, groups[by].concepts]
+        names, labels = list(groups[by].values), np.where(given.max(1) == 1, given.argmax(1), -1)
+    for word in keep:
+        if word not in names:
+            raise unknown_name("concept", word, names)
+    chosen = list(keep) or names
+    rng = np.random.default_rng(seed)
+    rows: list[int] = []
+    concept: list[int] = []
+    for place, name in enumerate(chosen):
+        mine = rng.permutation(np.flatnonzero(labels == names.index(name)))[:per_concept]
+        rows += [int(row) for row in mine]
+        concept += [place] * len(mine)
+    if not rows:
+        raise UserError(f"{source.name}: no image shows {', '.join(chosen)}.")
+    device = model.codebook.device
+
+    def batches() -> Iterator[Tensor]:
+        for start in range(0, len(rows), 64):
+            pixels = read_square(source, rows[start : start + 64], model.image_size)
+            yield torch.from_numpy(pixels).to(device).float().div_(255)
+
+    return encode_images(model, batches(), concept, chosen, rows)
+
+
+def open_study(path: str | Path, *, device: torch.device | None = None) -> Study:
+    """A finished study; on a GPU where there is one, unless a device is named."""
+    run = RunFolder.open(path)
+    info: dict[str, Any] = run.info
+    if info.get("kind") != KIND:
+        raise UserError(
+            f"{run.path}: expected a codebook study, found a run of kind {info.get('kind')!r}. Make one with "
+            f"`conceptlens codebook extract {run.path} --data …`."
+        )
+    if info["status"] != "done":
+        raise UserError(f"{run.path}: this study is not finished ({info['status']}). Make it again with --overwrite.")
+    device = device or home()
+    about = info["model"]
+    model = open_model(about["name"], image_size=about.get("image_size")).to(device)
+    extractor = InformationExtractor.load(run.path / "extractor").to(device)
+    extractor.check_codebook(model.codebook)
+    codes = len(model.codebook)
+    samples = {name: Samples.load(run.path / "samples" / f"{name}.safetensors", codes) for name in SPLITS}
+    conditions = {
+        name: parse_condition(words, model.classes, model.attributes) for name, words in info["conditions"].items()
+    }
+    return Study(run, model, extractor, samples, conditions, device)

@@ -1,0 +1,258 @@
+"""A table in memory, one column at a time: each distinct cell is kept once, so a long table stays small."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conceptlens.core.errors import UserError
+from conceptlens.data.checks.findings import Problems
+from conceptlens.data.labels.words import LIST_SEPARATOR, fold
+
+_DELIMITERS = (",", ";", "\t")
+_CHUNK = 8192  # rows turned into codes at a time
+
+
+@dataclass(frozen=True)
+class Column:
+    """N cells: `values[codes[i]]` is the text of row i, without spaces around it."""
+
+    name: str
+    codes: npt.NDArray[np.int32]  # (N,)
+    values: tuple[str, ...]
+
+    def texts(self) -> tuple[str, ...]:
+        """All N cells; equal cells share their memory."""
+        return tuple([self.values[code] for code in self.codes.tolist()])
+
+    def where(self, code: int) -> npt.NDArray[np.int64]:
+        """Positions of the rows that hold this value."""
+        return np.flatnonzero(self.codes == code)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of one table."""
+
+    source: str  # for messages
+    columns: tuple[Column, ...]
+    rows: npt.NDArray[np.int64]  # (N,) each row's number in the file as a spreadsheet counts: the header is row 1
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    @cached_property
+    def _folded(self) -> dict[str, list[Column]]:
+        folded: dict[str, list[Column]] = {}
+        for column in self.columns:
+            folded.setdefault(fold(column.name), []).append(column)
+        return folded
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name; capitals, spaces, hyphens and underscores may differ if only one column fits."""
+        fitting = self._folded.get(fold(name), [])
+        exact = [column for column in fitting if column.name == name]
+        if len(exact) == 1 or len(fitting) == 1:
+            return (exact or fitting)[0]
+        if fitting:
+            found = ", ".join(repr(column.name) for column in fitting)
+            raise UserError(f"{self.source}: the column {name!r} could be any of {found}; rename all but one.")
+        return None
+
+    def keep(self, rows: npt.NDArray[np.bool_]) -> "Columns":
+        """The table without the rows that are not marked."""
+        columns = tuple(replace(column, codes=column.codes[rows]) for column in self.columns)
+        return Columns(self.source, columns, self.rows[rows])
+
+
+def read_columns(path: Path, problems: Problems, *, expect: str) -> Columns:
+    """A CSV or Parquet file.
+
+    Args:
+        path: The file; Parquet if it is called .parquet or .pq, else text separated by comma, semicolon or tab.
+        problems: Receives what is wrong with single rows.
+        expect: A column that must be there; it tells the separators apart.
+    """
+    if path.suffix.lower() in {".parquet", ".pq"}:
+        return _read_parquet(path)
+    try:
+        with path.open("rb") as file:
+            return read_csv(file, str(path), problems, expect=expect)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file.") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: expected a table, found a folder.") from None
+    except PermissionError:
+        raise UserError(f"{path}: not allowed to read this file; check its permissions.") from None
+
+
+def read_csv(file: io.BufferedIOBase | io.RawIOBase, source: str, problems: Problems, *, expect: str) -> Columns:
+    """A table from an open binary file of UTF-8 text, with or without a byte order mark."""
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")  # type: ignore[type-var]
+    try:
+        sample = text.read(65536)
+        text.seek(0)
+        reader = csv.reader(text, delimiter=_delimiter(sample, expect))
+        header = [name.strip() for name in next(reader, [])]
+        if not any(header):
+            raise UserError(f"{source}: expected a table whose first row names its columns, found none.")
+        _refuse_repeated(header, source)
+        rows = _whole_rows(reader, len(header), source, problems)
+        return _encode(header, rows, source)
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{source}: expected UTF-8 text, but {error.reason} at byte {error.start}. "
+            "In a spreadsheet, save it as “CSV UTF-8 (comma delimited)”."
+        ) from None
+    except csv.Error as error:
+        raise UserError(f"{source}: not a table that can be read: {error}.") from None
+
+
+def _delimiter(sample: str, expect: str) -> str:
+    """The separator under which the expected column appears, or else the one that makes most columns."""
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        header = next(csv.reader(io.StringIO(sample), delimiter=delimiter), [])
+        return any(fold(name) == fold(expect) for name in header), len(header)
+
+    return max(_DELIMITERS, key=fit)
+
+
+def _refuse_repeated(header: list[str], source: str) -> None:
+    named = [name for name in header if name]
+    repeated = sorted({name for name in named if named.count(name) > 1})
+    if repeated:
+        raise UserError(
+            f"{source}: the column {repeated[0]!r} is there {named.count(repeated[0])} times; rename all but one."
+        )
+
+
+def _whole_rows(reader: Any, width: int, source: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """(row number, cells) of the rows that have as many cells as the header; blank rows are skipped."""
+    broken: list[int] = []
+    for number, cells in enumerate(reader, start=2):
+        if len(cells) > width and not any(cell.strip() for cell in cells[width:]):
+            cells = cells[:width]
+        if len(cells) == width:
+            if any(cells):
+                yield number, cells
+        elif any(cell.strip() for cell in cells):
+            broken.append(number)
+            if len(broken) == 1 and problems.strict:
+                break
+    if broken:
+        problems.add(
+            "error",
+            "ragged-table",
+            f"{source}: row {broken[0]} has not the header's {width} cells; is a text with a separator not in quotes?",
+            count=len(broken),
+            examples=[f"row {number}" for number in broken],
+        )
+
+
+def _encode(header: list[str], rows: Iterable[tuple[int, list[str]]], source: str) -> Columns:
+    """Cells to codes, a chunk of rows at a time."""
+    known: list[dict[str, int]] = [{} for _ in header]
+    codes: list[list[npt.NDArray[np.int32]]] = [[] for _ in header]
+    numbers: list[int] = []
+    chunk: list[list[str]] = []
+
+    def flush() -> None:
+        for values, pieces, cells in zip(known, codes, zip(*chunk, strict=True), strict=True):
+            stripped = (cell.strip() for cell in cells)
+            pieces.append(
+                np.fromiter((values.setdefault(cell, len(values)) for cell in stripped), np.int32, len(chunk))
+            )
+        chunk.clear()
+
+    for number, cells in rows:
+        numbers.append(number)
+        chunk.append(cells)
+        if len(chunk) == _CHUNK:
+            flush()
+    if chunk:
+        flush()
+    columns = tuple(
+        Column(name, np.concatenate(pieces) if pieces else np.empty(0, np.int32), tuple(values))
+        for name, pieces, values in zip(header, codes, known, strict=True)
+        if name
+    )
+    return Columns(source, columns, np.array(numbers, dtype=np.int64))
+
+
+def _read_parquet(path: Path) -> Columns:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise UserError(
+            f"{path}: reading Parquet needs pyarrow: pip install conceptlens[parquet], or save as CSV."
+        ) from None
+    if not path.is_file():
+        raise UserError(f"{path}: no such file.")
+    try:
+        with pq.ParquetFile(path) as file:
+            return arrow_columns(file.schema_arrow, lambda names: file.iter_batches(_CHUNK, columns=names), str(path))
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: not a Parquet file that can be read: {str(error).splitlines()[0]}") from None
+
+
+def arrow_columns(schema: Any, batches: Callable[[list[str]], Iterable[Any]], source: str) -> Columns:
+    """Those columns of an Arrow table that hold words, numbers, dates or lists of them.
+
+    Args:
+        schema: The table's.
+        batches: Gives the record batches of the columns of these names.
+        source: For messages.
+    """
+    import pyarrow as pa
+
+    fields = [field for field in schema if not field.name.startswith("__") and _is_plain(pa.types, field.type)]
+    header = [field.name.strip() for field in fields]
+    _refuse_repeated(header, source)
+    names = [field.name for field in fields]
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        number = 2
+        for batch in batches(names):
+            cells = [[_text(value) for value in batch.column(name).to_pylist()] for name in names]
+            for row in zip(*cells, strict=True):
+                yield number, list(row)
+                number += 1
+
+    return _encode(header, rows(), source)
+
+
+def _is_plain(types: Any, kind: Any) -> bool:
+    """Columns of words, numbers, dates or lists of them; bytes and nested records are left out."""
+    if types.is_dictionary(kind):
+        return _is_plain(types, kind.value_type)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _is_plain(types, kind.value_type)
+    return bool(
+        types.is_primitive(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_decimal(kind)
+    )
+
+
+def _text(value: Any) -> str:
+    """A cell as a CSV would have it; whole numbers lose the `.0` that missing values give them."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, list):
+        return LIST_SEPARATOR.join(_text(item) for item in value)
+    return str(value)

@@ -1,0 +1,49 @@
+"""Published weights from the hub, as safetensors only: what exists as a pickle alone is refused."""
+
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+from conceptlens.core.errors import UserError
+
+FILE = "model.safetensors"
+INSTEAD = "Give a local file (`encoder.weights: FILE.safetensors`) or start from scratch (`encoder.pretrained: false`)."
+
+
+def published_weights(name: str, config: dict[str, Any]) -> Path:
+    """The .safetensors file of a timm model, from the hub or from its cache on this machine.
+
+    Args:
+        name: The encoder's name, for errors.
+        config: The model's `pretrained_cfg`.
+    """
+    identifier = config.get("hf_hub_id")
+    if not identifier:
+        kind = "only in a format that is never loaded" if config.get("url") else "nowhere"
+        raise UserError(f"{name}: its weights are published {kind}; safetensors on the hub are needed. {INSTEAD}")
+    repository, _, revision = str(identifier).partition("@")
+    return from_hub(name, repository, FILE, instead=INSTEAD, revision=revision or None)
+
+
+def from_hub(name: str, repository: str, file: str, *, instead: str, revision: str | None = None) -> Path:
+    """One file of a repository, from the hub or from its cache on this machine.
+
+    Args:
+        name: The encoder's name, for errors.
+        repository: `ORGANISATION/NAME`.
+        file: The file's name there.
+        instead: What to do if it cannot be had.
+        revision: A branch, tag or commit.
+    """
+    try:
+        return Path(hf_hub_download(repository, file, revision=revision))
+    except EntryNotFoundError as error:
+        if not isinstance(error, LocalEntryNotFoundError):
+            pickles = ", and pickles are never loaded" if file.endswith(".safetensors") else ""
+            raise UserError(f"{name}: {repository} on the hub has no {file}{pickles}. {instead}") from None
+        reason = "the hub cannot be reached and the file is not in the cache"
+    except Exception as error:  # the hub's errors come from several HTTP libraries without a common base
+        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no details'}"
+    raise UserError(f"{name}: expected {file} from the hub ({repository}), but {reason}. {instead}")

@@ -1,0 +1,139 @@
+"""One pass over an image set's tokens: everything the audit of a codebook needs, in memory that hardly grows.
+
+What grows with the images is a row of counts each (patches of every code), as scores do; all else is sums.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from conceptlens.evaluation.codebook.nearest import NearestPatches
+from conceptlens.nn.quantization.clusters import squared_distances
+
+NEAREST = 9  # a square of pictures
+SAMPLE = 1500  # patches kept for the picture of tokens and codes
+ROLLS = 39  # tables in which codes of one image meet the assignment of another
+
+
+class Survey:
+    """Adds up what patches do with the codes of a codebook (M, D).
+
+    Attributes:
+        counts: A row (M,) for each image, in the order seen: its patches of each code.
+        places: (M, L) patches of each code at each place of the grid.
+        second: (M, M) how often code j is the second nearest of patches of code i.
+        mass: (M, S) the assignment of a code's patches to slots, or None.
+        dealt: (R, M, S) the same with the assignment of another image: what places alone explain.
+    """
+
+    def __init__(self, codebook: Tensor, *, nearest: int = NEAREST, rolls: int = ROLLS, seed: int = 0) -> None:
+        self.codebook = codebook.detach().float()
+        size = len(self.codebook)
+        self.nearest = NearestPatches(size, nearest)
+        self.distance = torch.zeros(size, dtype=torch.float64)  # Σ of squared distances to the nearest code
+        self.second = torch.zeros(size, size, dtype=torch.int64)
+        self.places: Tensor | None = None
+        self.mass: Tensor | None = None
+        self.dealt: Tensor | None = None
+        self.total = torch.zeros(self.codebook.shape[1], dtype=torch.float64)  # Σ of tokens
+        self.squares = 0.0
+        self.patches = 0
+        self._counts: list[npt.NDArray[np.int32]] = []
+        self._rolls = rolls
+        self._generator = torch.Generator().manual_seed(seed)
+        self._sample: list[tuple[Tensor, Tensor]] = []
+        self._few = SAMPLE // 8  # patches of a batch
+
+    @torch.no_grad()
+    def update(self, images: Tensor, patches: Tensor, assignment: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Take in a batch.
+
+        Args:
+            images: (B,) positions.
+            patches: (B, L, D).
+            assignment: (B, L, S), rows summing to one, where patches are shared among slots.
+
+        Returns:
+            Squared distances to the nearest codes, and those codes, (B, L) each.
+        """
+        z = patches.float()
+        batch, length, _ = z.shape
+        distances = squared_distances(z, self.codebook.to(z.device))
+        best, which = (
+            distances.topk(2, dim=-1, largest=False) if len(self.codebook) > 1 else distances.topk(1, largest=False)
+        )
+        codes, own = which[..., 0], best[..., 0]
+        size = len(self.codebook)
+        flat = codes.flatten()
+        row = torch.arange(batch, device=z.device).repeat_interleave(length) * size
+        self._counts.append(
+            torch.bincount(row + flat, minlength=batch * size).view(batch, size).cpu().numpy().astype(np.int32)
+        )
+        if which.shape[-1] > 1:
+            self.second += torch.bincount(flat * size + which[..., 1].flatten(), minlength=size**2).view(size, -1).cpu()
+        self.distance += torch.bincount(flat, own.flatten().double(), minlength=size).cpu()
+        place = torch.arange(length, device=z.device).repeat(batch)
+        at = torch.bincount(flat * length + place, minlength=size * length).view(size, length).cpu()
+        self.places = at if self.places is None else self.places + at
+        self.total += z.sum(0).sum(0, dtype=torch.float64).cpu()
+        self.squares += float(torch.dot(z.flatten(), z.flatten()))
+        self.patches += batch * length
+        self.nearest.update(images, codes, own)
+        if assignment is not None:
+            self._share(codes, assignment.float())
+        self._keep(z.flatten(0, 1), flat)
+        return own, codes
+
+    def _share(self, codes: Tensor, assignment: Tensor) -> None:
+        """Add the assignment of each code's patches, as it is and as it is dealt among the batch's images."""
+        size, batch = len(self.codebook), len(codes)
+        chosen = (codes.flatten().unsqueeze(0) == torch.arange(size, device=codes.device).unsqueeze(1)).float()
+        mass = (chosen @ assignment.flatten(0, 1)).double().cpu()
+        self.mass = mass if self.mass is None else self.mass + mass
+        if self.dealt is None:
+            self.dealt = torch.zeros(self._rolls, *mass.shape, dtype=torch.float64)
+        if batch < 2:
+            return
+        # Shifts by 1 to B − 1 images; a small batch repeats some, and their tables are the less independent.
+        shifts = torch.randint(1, batch, (self._rolls,), generator=self._generator)
+        by_image = chosen.view(size, batch, -1)
+        for shift in torch.unique(shifts).tolist():
+            dealt = (by_image.roll(shift, 1).flatten(1) @ assignment.flatten(0, 1)).double().cpu()
+            self.dealt[shifts == shift] += dealt
+
+    def _keep(self, rows: Tensor, codes: Tensor) -> None:
+        """A few patches of every batch; as they become many, half are let go and fewer taken from then on."""
+        few = torch.randperm(len(rows), generator=self._generator)[: self._few].to(rows.device)
+        self._sample.append((rows[few].cpu(), codes[few].cpu()))
+        if self._few > 1 and sum(len(part[0]) for part in self._sample) > 4 * SAMPLE:
+            # Cloned: a slice would hold on to the memory of what it was cut from.
+            self._sample = [(part[0][::2].clone(), part[1][::2].clone()) for part in self._sample]
+            self._few //= 2
+
+    def sample(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """Some patches (n, D) and their codes (n,)."""
+        if not self._sample:
+            return np.zeros((0, self.codebook.shape[1]), np.float32), np.zeros(0, np.int64)
+        rows, codes = (torch.cat(column) for column in zip(*self._sample, strict=True))
+        keep = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:SAMPLE]
+        return rows[keep].numpy(), codes[keep].numpy()
+
+    @property
+    def codes(self) -> int:
+        """M"""
+        return len(self.codebook)
+
+    @property
+    def counts(self) -> npt.NDArray[np.int32]:
+        """(N, M)"""
+        return np.concatenate(self._counts) if self._counts else np.zeros((0, len(self.codebook)), np.int32)
+
+    @property
+    def explained(self) -> float | None:
+        """Share of the tokens' variance that the codes explain: 1 − Σ‖z − c‖² / Σ‖z − z̄‖²; negative if none."""
+        if not self.patches:
+            return None
+        mean = self.total / self.patches
+        variance = self.squares - self.patches * float(mean.square().sum())
+        return float(1 - self.distance.sum() / variance) if variance > 0 else None

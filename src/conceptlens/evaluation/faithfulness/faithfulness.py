@@ -1,0 +1,252 @@
+"""Do the maps of a trained run show what it used? Insertion, deletion, occlusion of parts, noise, randomised weights.
+
+Insertion and deletion follow one concept of each image, the groups taking turns: the value that the model reads in
+that group. Everything else looks at all concepts. Scores are probabilities.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import write_json
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.regions.regions import read_regions, region_names
+from conceptlens.evaluation.faithfulness import (
+    FILLS,
+    insertion_deletion,
+    occlude_parts,
+    own_against_others,
+    random_orders,
+    rank_correlation,
+    shuffled,
+    with_noise,
+)
+from conceptlens.evaluation.images import Judged, judged_images
+from conceptlens.evaluation.localization import blob_maps, differences, summarise
+from conceptlens.evaluation.localization.concept_parts import concept_parts
+from conceptlens.explanations.contributions import spread
+from conceptlens.explanations.maps.concept_maps import OWN, concept_maps
+from conceptlens.methods.contract import Pipeline
+from conceptlens.nn.heads.concept_probabilities import concept_probabilities
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.predictions import units_of
+from conceptlens.runs.saved import load_pipeline
+
+Floats = npt.NDArray[np.float64]
+BATCH = 16
+BLOB = 0.25  # σ of the centred order, in sides of the image
+RANDOM, CENTRE = "random", "centre"
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """What was measured, and where it is written."""
+
+    result: dict[str, Any]
+    path: Path
+
+    def text(self) -> str:
+        lines = [f"faithfulness of {self.result['images']} images, fill {self.result['fill']}"]
+        for name, found in self.result["curves"].items():
+            lines.append(f"  {name:8} " + ", ".join(f"{key} {_shown(value)}" for key, value in found.items()))
+        for key in ("occlusion", "stability", "other_image", "randomised", "agreement"):
+            if self.result[key]:
+                words = ", ".join(f"{name} {_shown(value)}" for name, value in self.result[key].items())
+                lines.append(f"  {key}: {words}")
+        return "\n".join([*lines, f"written to {self.path}"])
+
+
+def _shown(estimate: Mapping[str, Any]) -> str:
+    return "-" if estimate["value"] is None else f"{estimate['value']:.3f}"
+
+
+@dataclass
+class _Columns:
+    """Numbers of each image, (N, K) or (N, 1), by topic and name."""
+
+    rows: dict[str, dict[str, dict[str, list[Tensor]]]] = field(default_factory=dict)
+
+    def add(self, topic: str, name: str, key: str, values: Tensor) -> None:
+        columns = values.double().cpu().reshape(len(values), -1)
+        self.rows.setdefault(topic, {}).setdefault(name, {}).setdefault(key, []).append(columns)
+
+    def joined(self, topic: str) -> dict[str, dict[str, Floats]]:
+        return {
+            name: {key: torch.cat(parts).numpy() for key, parts in found.items()}
+            for name, found in self.rows.get(topic, {}).items()
+        }
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What stays the same over all batches."""
+
+    pipeline: Pipeline
+    other: Pipeline  # with shuffled weights
+    concepts: ConceptSet
+    judged: Judged
+    part_of: Tensor | None  # (K,) positions of regions, where the data knows any
+    fill: str
+    steps: int
+    noise: float
+    seed: int
+
+    def score(self, images: Tensor) -> Tensor:
+        """Probabilities (n, K) of the concepts."""
+        with torch.no_grad():
+            return concept_probabilities(self.pipeline(images).concept_logits, self.concepts.groups)
+
+
+def faithfulness_run(
+    path: str | Path,
+    *,
+    split: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    n: int = 64,
+    fill: str = "blur",
+    steps: int = 14,
+    noise: float = 0.02,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> Faithfulness:
+    """Measure how faithful the maps of a finished run are.
+
+    Args:
+        path: The run folder.
+        split: As for `localise_run`.
+        data: As for `localise_run`; without regions, parts are not occluded.
+        n: At most so many images, evenly spread over the split.
+        fill: What stands where something was taken away: `black`, `mean` or `blur`.
+        steps: In which cells are taken away and put back.
+        noise: Deviation of the noise of the stability check, in parts of the full range.
+        seed: Of noise, random orders and shuffled weights.
+        out: File for the result; `faithfulness.json` in the run folder by default.
+    """
+    if fill not in FILLS:
+        raise unknown_name("fill", fill, FILLS)
+    if n < 1 or steps < 1 or noise <= 0:
+        raise UserError(
+            f"Faithfulness needs at least one image and one step, and noise above 0; found {n}, {steps}, {noise}."
+        )
+    run = RunFolder.open(path)
+    if run.info["status"] != "done":
+        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
+    pipeline, card, concepts = load_pipeline(run.path)
+    if not pipeline.model.reads_concepts:
+        raise UserError(f"{run.path}: {run.info['method']} reads no concepts, so it has no maps of them.")
+    judged = judged_images(run, card, concepts, data, split)
+    indices = spread(judged.indices, n)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    pipeline.to(device).requires_grad_(False)
+    part_of = None
+    if judged.source.region_names:
+        parts = concept_parts(concepts, region_names(judged.source), judged.config.regions.concepts)
+        part_of = torch.from_numpy(parts).to(device)
+    other = shuffled(pipeline, seed).eval()
+    plan = _Plan(pipeline, other, concepts, judged, part_of, fill, steps, noise, seed)
+    columns = _Columns()
+    with PixelReader(judged.source, card.image_size, card.fit, cache_mb=0) as reader:
+        for start in range(0, len(indices), BATCH):
+            batch = indices[start : start + BATCH]
+            images = reader.batch(batch).to(device).float() / 255
+            _maps(plan, columns, images, start)
+            if part_of is not None and bool((part_of > 0).any()):
+                whole = read_regions(
+                    judged.source, batch, size=card.image_size, fit=card.fit, grid=(card.image_size, card.image_size)
+                )
+                _occlusion(plan, columns, images, whole.cover, whole.seen, whole.parts)
+    units = units_of(judged.source, indices)
+
+    def means(found: Mapping[str, Floats]) -> dict[str, Any]:
+        return summarise(found, range(next(iter(found.values())).shape[1]), units, judged.metrics)
+
+    def topic(name: str) -> dict[str, Any]:
+        return {kind: means(found)["value"] for kind, found in columns.joined(name).items()}
+
+    curves = columns.joined("curves")
+    result = {
+        "run": run.path.name,
+        "method": run.info["method"],
+        "data": judged.source.name,
+        "split": judged.split,
+        "images": len(indices),
+        "fill": fill,
+        "steps": steps,
+        "noise": noise,
+        "seed": seed,
+        "centre_sigma": BLOB,
+        "curves": {name: means(found) for name, found in curves.items()},
+        "against_random": {
+            name: differences(found, curves[RANDOM], [0], units, judged.metrics)
+            for name, found in curves.items()
+            if name != RANDOM
+        },
+        "occlusion": {key: means(found)["value"] for key, found in columns.joined("occlusion").items()},
+        "stability": topic("stability"),
+        "other_image": topic("other_image"),
+        "randomised": topic("randomised"),
+        "agreement": topic("agreement"),
+    }
+    file = Path(out) if out else run.path / judged.file("faithfulness")
+    write_json(file, result)
+    return Faithfulness(result, file)
+
+
+def _maps(plan: _Plan, columns: _Columns, images: Tensor, start: int) -> None:
+    """Everything that is asked of the maps of a batch, whose first image is number `start`."""
+    made = concept_maps(plan.pipeline, images)
+    cells = made.grid[0] * made.grid[1]
+    followed = _followed(plan.score(images), plan.concepts, start)
+    rows = torch.arange(len(images), device=images.device)
+    orders = {name: maps[rows, followed] for name, maps in made.maps.items()}
+    orders[CENTRE] = blob_maps([BLOB], made.grid).to(images.device).expand(len(images), -1)
+    orders[RANDOM] = random_orders(len(images), cells, plan.seed + start).to(images.device)
+    for name, order in orders.items():
+        curves = insertion_deletion(plan.score, images, order, followed, made.grid, fill=plan.fill, steps=plan.steps)
+        columns.add("curves", name, "deletion", curves.deletion_area)
+        columns.add("curves", name, "insertion", curves.insertion_area)
+    noisy = concept_maps(plan.pipeline, with_noise(images, plan.noise, plan.seed + start)).maps
+    blank = concept_maps(plan.other, images).maps
+    for name, maps in made.maps.items():
+        columns.add("stability", name, "value", rank_correlation(maps, noisy[name]))
+        columns.add("randomised", name, "value", rank_correlation(maps, blank[name]))
+        alone = len(images) == 1  # there is no other image to compare with
+        columns.add(
+            "other_image", name, "value", rank_correlation(maps, maps.roll(1, 0)) * (torch.nan if alone else 1.0)
+        )
+        if name != OWN and OWN in made.maps:
+            columns.add("agreement", f"{OWN} and {name}", "value", rank_correlation(made.maps[OWN], maps))
+
+
+def _followed(shares: Tensor, concepts: ConceptSet, start: int) -> Tensor:
+    """The concept that is followed in each image, (B,): the likeliest of a group, the groups taking turns."""
+    spans = [group.concepts for group in concepts.groups]
+    likeliest = torch.stack([shares[:, span].argmax(1) + span.start for span in spans], 1)
+    turn = (torch.arange(len(shares), device=shares.device) + start) % len(concepts.groups)
+    return likeliest.gather(1, turn[:, None])[:, 0]
+
+
+def _occlusion(
+    plan: _Plan,
+    columns: _Columns,
+    images: Tensor,
+    cover: npt.NDArray[np.float32],
+    seen: npt.NDArray[np.bool_],
+    names: Sequence[str],
+) -> None:
+    """Hide each part of each image; the object as a whole, the first of the names, is no part."""
+    assert plan.part_of is not None
+    side = images.shape[-1]
+    masks = torch.from_numpy(cover[:, 1:]).to(images.device).view(len(images), len(names) - 1, side, side)
+    change = occlude_parts(plan.score, images, masks, fill=plan.fill)
+    found = own_against_others(change, torch.from_numpy(seen[:, 1:]).to(images.device), plan.part_of - 1)
+    for key, values in (("own", found.own), ("others", found.others), ("wins", found.wins)):
+        columns.add("occlusion", key, "value", values)

@@ -1,0 +1,100 @@
+"""The images a finished run is judged on beyond its metrics: its own, perhaps with further annotation, or others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import read_json
+from conceptlens.data.dataset import SPLITS, DataSource
+from conceptlens.data.sources.open import open_source
+from conceptlens.data.splits.splits import Splits
+from conceptlens.recipes import DataConfig, MetricsConfig
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.saved import Card
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Images to judge by, and images on which what is fitted or chosen may be."""
+
+    source: DataSource
+    config: DataConfig
+    metrics: MetricsConfig
+    split: str
+    indices: Indices
+    fit_name: str
+    fit_on: Indices
+    choose_name: str
+    choose_on: Indices
+    other: bool = False  # not the run's own data
+
+    @property
+    def same(self) -> bool:
+        """There are no other images to fit or choose on."""
+        return len(self.fit_on) == 0
+
+    def file(self, stem: str) -> str:
+        """The name of a result in the run folder; other data is named in it."""
+        return f"{stem}-{self.source.name}.json" if self.other else f"{stem}.json"
+
+
+def judged_images(
+    run: RunFolder, card: Card, concepts: ConceptSet, data: Mapping[str, Any] | None, split: str | None
+) -> Judged:
+    """Open the data.
+
+    Args:
+        run: The run.
+        card: Of its model.
+        concepts: Its vocabulary.
+        data: None for the run's own data; keys of `data` with a `source` for others; `regions` alone for its own.
+        split: `train`, `val`, `test` or `all`; None for `test` of its own data, `all` of others.
+    """
+    given = dict(data or {})
+    other = "source" in given
+    strangers = [key for key in given if key != "regions"]
+    if strangers and not other:
+        raise UserError(f"data.{strangers[0]}: settings of other data were given, but no data: add --data SOURCE.")
+    split = split or ("all" if other else "test")
+    if split not in (*SPLITS, "all"):
+        raise unknown_name("split", split, (*SPLITS, "all"))
+    recipe = load_recipe(run.path / "recipe.yaml", {} if other or not given else {"data": given})
+    config = recipe.data
+    if other:
+        config = load_recipe({"data": given}).data
+        config = replace(config, classes=list(card.classes), task=card.task, fit=card.fit, window=card.window)
+    source, _ = open_source(config, concepts)
+    if not other and source.examples.fingerprint != run.info["data"]["hash"]:
+        raise UserError(
+            f"{config.source}: names or labels changed since this run was trained. Bring the same data back, or judge "
+            f"it as other data: --data {config.source}."
+        )
+    sides = _sides(run, source, other)
+    everything = np.arange(len(source), dtype=np.int64)
+    indices = everything if split == "all" else sides[split]
+    if not len(indices):
+        raise UserError(f"{config.source}: no image has the split {split!r}; use --split all.")
+    # What is judged must not be what blobs and thresholds are made from, where there are other images.
+    fit = "val" if split == "train" else "train"
+    choose = "train" if split == "val" else "val"
+    nothing = everything[:0]
+    if split == "all" or not len(sides[fit]) or not len(sides[choose]):
+        return Judged(source, config, recipe.metrics, split, indices, "", nothing, "", nothing, other)
+    return Judged(source, config, recipe.metrics, split, indices, fit, sides[fit], choose, sides[choose], other)
+
+
+def _sides(run: RunFolder, source: DataSource, other: bool) -> dict[str, Indices]:
+    if not other:
+        where = run.path / "splits.json"
+        splits = Splits.from_json(read_json(where), source.examples.ids, where=str(where))
+        return {name: splits[name] for name in SPLITS}
+    given = source.examples.split or ("",) * len(source)
+    return {name: np.array([i for i, side in enumerate(given) if side == name], dtype=np.int64) for name in SPLITS}

@@ -1,0 +1,79 @@
+"""Set concepts in what the class head reads: by value, by probability, by a class's mean score, to the truth, or wrong.
+
+Every function takes and returns a bottleneck (N, K) and leaves its input alone. The class mean is the intervention of
+the IVQ-CBM paper's Appendix J.2.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from conceptlens.concepts import UNKNOWN
+from conceptlens.core.errors import UserError
+from conceptlens.evaluation.interventions.units import questions
+from conceptlens.evaluation.interventions.value_map import ValueMap
+from conceptlens.runs.readout import Floats, Readout
+
+Columns = Sequence[int]
+
+
+def set_value(bottleneck: Floats, columns: Columns, values: Floats | float) -> Floats:
+    """These concepts at these scores, in the space of the bottleneck."""
+    edited = bottleneck.copy()
+    edited[:, list(columns)] = values
+    return edited
+
+
+def set_probability(readout: Readout, maps: ValueMap, bottleneck: Floats, column: int, probability: float) -> Floats:
+    """One concept at a probability. Where the bottleneck holds probabilities, its rivals in an exclusive group share
+    the rest in the proportions they had."""
+    if not 0 <= probability <= 1:
+        raise UserError(f"A probability lies between 0 and 1, found {probability:g}.")
+    edited = set_value(bottleneck, [column], maps.score_at(probability)[:, [column]])
+    group = readout.concepts.groups[readout.concepts.group_of[column]]
+    if readout.space == "probability" and group.kind == "exclusive":
+        rivals = [each for each in range(group.concepts.start, group.concepts.stop) if each != column]
+        shares = bottleneck[:, rivals] + 1e-12
+        edited[:, rivals] = (1 - probability) * shares / shares.sum(1, keepdims=True)
+    return edited
+
+
+def class_mean(readout: Readout, classes: Sequence[int]) -> Floats:
+    """The mean scores (K,) of the images of some classes."""
+    if readout.task == "multilabel":
+        chosen = (readout.labels[:, list(classes)] == 1).any(1)
+    else:
+        chosen = np.isin(readout.labels, list(classes))
+    if not chosen.any():
+        names = ", ".join(readout.classes[each] for each in classes)
+        raise UserError(f"No image of {names} is among these, so it has no mean scores. Choose another class.")
+    mean: Floats = readout.bottleneck[chosen].mean(0)
+    return mean
+
+
+def to_class_mean(readout: Readout, bottleneck: Floats, columns: Columns, classes: Sequence[int]) -> Floats:
+    """These concepts at the mean scores of some classes."""
+    return set_value(bottleneck, columns, class_mean(readout, classes)[list(columns)])
+
+
+def to_truth(readout: Readout, maps: ValueMap) -> Floats:
+    """Every concept as a person labelled it; one that nobody labelled stays."""
+    return maps.scores(readout.truth, readout.bottleneck)
+
+
+def wrong_labels(readout: Readout, *, seed: int = 0) -> npt.NDArray[np.int8]:
+    """Labels (N, K) that are all wrong: another value of an exclusive group at random, the opposite of a yes or no."""
+    generator = np.random.default_rng(seed)
+    truth = readout.truth
+    wrong = np.where(truth == UNKNOWN, UNKNOWN, 1 - truth).astype(np.int8)
+    for asked in questions(readout.concepts):
+        for question in asked:
+            columns = list(question.columns)
+            if len(columns) == 1:
+                continue
+            held = truth[:, columns] == 1
+            other = (held.argmax(1) + generator.integers(1, len(columns), size=len(held))) % len(columns)
+            known = held.sum(1) == 1
+            wrong[:, columns] = np.where(known[:, None], np.arange(len(columns)) == other[:, None], UNKNOWN)
+    return wrong

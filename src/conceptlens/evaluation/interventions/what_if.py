@@ -1,0 +1,173 @@
+"""What if: one image with some concepts set by hand, before and after, and what to ask next.
+
+`group=value` gives a group that value, as a label would. `group: value=yes`, `=no` or `=0.3` sets one concept by label
+or by probability, `=score 2.5` by what the class head reads, and `=mean of CLASS` by that class's mean score, which a
+whole group may take too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from conceptlens.concepts import UNKNOWN
+from conceptlens.core.documents import Document, Part
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.data.images.read import open_image, resize_square
+from conceptlens.evaluation.interventions.ask_next import NextQuestion, ask_next, spoken
+from conceptlens.evaluation.interventions.edits import class_mean, set_probability, set_value
+from conceptlens.evaluation.interventions.units import make_units
+from conceptlens.evaluation.interventions.value_map import ValueMap, fit_map
+from conceptlens.runs.predictions import StoredPredictions
+from conceptlens.runs.readout import Floats, Readout, read_out
+from conceptlens.runs.saved import load_pipeline
+
+
+class Side(Part):
+    """What the model says."""
+
+    said: str
+    probabilities: dict[str, float]
+
+
+class WhatIf(Document):
+    """One image, edited."""
+
+    remedy = "Ask again with `conceptlens intervene RUN IMAGE --set …`."
+
+    image: str
+    edits: list[str]
+    before: Side
+    after: Side
+    ask: NextQuestion
+    bypass: str | None
+
+    def text(self) -> str:
+        def line(side: Side) -> str:
+            best = sorted(side.probabilities.items(), key=lambda pair: -pair[1])[:3]
+            return f"{side.said} (" + ", ".join(f"{name} {share:.1%}" for name, share in best) + ")"
+
+        lines = [f"{self.image}: {line(self.before)}"]
+        if self.edits:
+            lines.append(f"  with {'; '.join(self.edits)}: {line(self.after)}")
+        first = self.ask.ask[0]
+        lines.append(f"  most would be learnt from: {first.unit} ({first.expected_gain:.3f} nats expected)")
+        if self.bypass:
+            lines.append(f"  the class is also reached by {self.bypass}, which no edit touches")
+        return "\n".join(lines)
+
+
+def what_if(readout: Readout, image: Readout, edits: Sequence[str]) -> WhatIf:
+    """Edit one image.
+
+    Args:
+        readout: The run's images: they teach what a label is worth, and the classes' mean scores.
+        image: A readout of one image.
+        edits: As `granule colour=pink`.
+    """
+    maps = fit_map(readout, np.arange(len(readout)))
+    bottleneck = image.bottleneck
+    for edit in edits:
+        bottleneck = apply(readout, maps, bottleneck, edit)
+    units = make_units(readout.concepts)
+    return WhatIf(
+        image=image.ids[0],
+        edits=list(edits),
+        before=_side(image, image.bottleneck),
+        after=_side(image, bottleneck),
+        ask=ask_next(image, maps, units, [0], most=len(units))[0],
+        bypass=image.bypass,
+    )
+
+
+def _side(image: Readout, bottleneck: Floats) -> Side:
+    logits = image.logits(bottleneck)
+    shares = image.probabilities(logits)[0]
+    return Side(said=spoken(image, logits[0]), probabilities=dict(zip(image.classes, map(float, shares), strict=True)))
+
+
+def apply(readout: Readout, maps: ValueMap, bottleneck: Floats, edit: str) -> Floats:
+    """The bottleneck (n, K) after one edit in words."""
+    concepts = readout.concepts
+    name, equals, word = (part.strip() for part in edit.partition("="))
+    if not equals or not word:
+        raise UserError(f"--set {edit!r}: expected `group=value`, `group: value=yes` or `group: value=0.8`.")
+    groups = {group.name: group for group in concepts.groups}
+    known = [*groups, *concepts.names]
+    if name not in known:
+        raise unknown_name("concept or group", name, known)
+    columns = [concepts.names.index(name)] if name in concepts.names else _span(groups[name].concepts)
+    if word.startswith("mean of "):
+        label = word.removeprefix("mean of ").strip()
+        if label not in readout.classes:
+            raise unknown_name("class", label, readout.classes)
+        return set_value(bottleneck, columns, class_mean(readout, [readout.classes.index(label)])[columns])
+    if name in groups:
+        values = groups[name].values
+        if word not in values:
+            raise unknown_name(f"value of {name!r}", word, values)
+        chosen = columns[values.index(word)]
+        if groups[name].kind == "independent":
+            return set_value(bottleneck, [chosen], maps.yes[:, [chosen]])
+        held = np.array(columns) == chosen
+        return set_value(bottleneck, columns, np.where(held, maps.yes[:, columns], maps.no[:, columns]))
+    if word in ("yes", "no"):
+        return set_value(bottleneck, columns, (maps.yes if word == "yes" else maps.no)[:, columns])
+    raw = word.startswith("score ")
+    try:
+        number = float(word.removeprefix("score "))
+    except ValueError:
+        raise UserError(
+            f"--set {edit!r}: expected yes, no, a probability such as 0.8, `score 2.5` or `mean of CLASS` after the =."
+        ) from None
+    if raw:
+        return set_value(bottleneck, columns, number)
+    return set_probability(readout, maps, bottleneck, columns[0], number)
+
+
+def _span(columns: slice) -> list[int]:
+    return list(range(columns.start, columns.stop))
+
+
+def one_of(readout: Readout, name: str) -> Readout | None:
+    """The image of that name, or whose name ends in it; None if there is none, or more than one."""
+    places = [place for place, each in enumerate(readout.ids) if each == name] or [
+        place for place, each in enumerate(readout.ids) if Path(each).name == Path(name).name
+    ]
+    if len(places) != 1:
+        return None
+    rows = np.array(places)
+    return replace(
+        readout,
+        ids=(readout.ids[places[0]],),
+        units=(readout.units[places[0]],),
+        **{part: getattr(readout, part)[rows] for part in ("bottleneck", "concept_logits", "truth", "labels", "rest")},
+        context=None if readout.context is None else readout.context[rows],
+    )
+
+
+@torch.inference_mode()
+def read_file(run: Path, file: Path) -> Readout:
+    """An image file, through the run's encoder."""
+    pipeline, card, concepts = load_pipeline(run)
+    image = resize_square(
+        open_image(file, name=str(file), at_least=card.image_size, window=card.window), card.image_size, card.fit
+    )
+    output = pipeline(torch.from_numpy(np.asarray(image)[None]))
+    unknown = -1 if card.task != "multilabel" else [-1] * len(card.classes)
+    stored = StoredPredictions(
+        ids=(str(file),),
+        units=(str(file),),
+        classes=tuple(card.classes),
+        task=card.task,
+        logits=output.logits.float().numpy(),
+        concept_logits=output.concept_logits.float().numpy(),
+        labels=np.array([unknown], dtype=np.int64),
+        concepts=np.full((1, len(concepts)), UNKNOWN, dtype=np.int8),
+        thresholds=tuple(card.thresholds),
+        bottleneck=output.bottleneck.float().numpy(),
+        context=None if output.context is None else output.context.half().numpy(),
+    )
+    return read_out(pipeline.model, stored, concepts)

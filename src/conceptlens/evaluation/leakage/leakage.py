@@ -1,0 +1,295 @@
+"""Leakage and use: does the class come through what the concepts say, or around it? `trust/leakage.json` of a run.
+
+Concept scores are numbers, and a number can carry more than its name. If the scores know the class better than the true
+concepts do, if one concept's score tells classes apart among images with the same label, or if the head is the better
+for it, then the bottleneck leaks. Every probe is judged on images it has not seen, and every verdict is against twins
+of the run whose scores say their labels and nothing else, so that a clean one is accused about one time in twenty.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from conceptlens.concepts import UNKNOWN
+from conceptlens.core.documents import Document
+from conceptlens.core.errors import UserError
+from conceptlens.evaluation.findings import Finding, judge
+from conceptlens.evaluation.interventions.units import make_units
+from conceptlens.evaluation.interventions.value_map import cross_map
+from conceptlens.evaluation.leakage import controls, probe
+from conceptlens.evaluation.leakage.effective_concepts import Effective, effective
+from conceptlens.evaluation.leakage.information import ConceptInformation, concept_information
+from conceptlens.evaluation.leakage.permuted import ALPHA, FEWEST, TWINS, Chance
+from conceptlens.evaluation.leakage.signs import Signs, find_signs
+from conceptlens.runs.readout import Floats, Readout
+from conceptlens.stats.bootstrap import Statistic
+from conceptlens.stats.estimates import Bootstrap, Estimate, mean_of_column
+from conceptlens.stats.folds import FOLDS, deal
+
+ACCURACY = "class from soft scores, less from labels"
+NATS = "class in the scores beyond all labels (nats)"
+OWN = "  of a score beyond its own label"
+USED = "gained by the head from the class in scores beyond labels"
+SAID = {  # of a finding that is certain
+    ACCURACY: "the scores know the class better than the true concepts do",
+    NATS: "the scores tell of the class what no label tells",
+    OWN: "scores tell more of the class than their own labels do",
+    USED: "the head uses what scores tell of the class beyond labels",
+}
+
+
+class Leakage(Document):
+    """The file."""
+
+    remedy = "Measure it again with `conceptlens leakage RUN`."
+
+    run: str
+    split: str
+    images: int
+    bypass: str | None  # what reaches the class besides the concepts, in words
+    chance: float  # share of the largest class
+    leaks: bool | None  # None: cannot be told from these labels
+    false_alarms: float | None = None  # share of clean bottlenecks that would be accused, at most
+    twins: int = 0
+    summary: str
+    findings: list[Finding]
+    concepts: list[ConceptInformation]
+    effective: Effective
+
+    def finding(self, name: str) -> Finding:
+        return next(each for each in self.findings if each.name == name)
+
+    def text(self) -> str:
+        lines = [f"{self.run}: {self.images} {self.split} images", *(finding.text() for finding in self.findings)]
+        return "\n".join([*lines, self.summary])
+
+
+def measure_leakage(
+    readout: Readout,
+    bootstrap: Bootstrap,
+    *,
+    run: str = "",
+    split: str = "test",
+    folds: int = FOLDS,
+    twins: int = TWINS,
+    seed: int = 0,
+    note: Callable[[str], object] = lambda text: None,
+) -> Leakage:
+    """Everything about leakage and use of one run's scores; without twins there are no verdicts."""
+    if twins and twins < FEWEST:
+        raise UserError(f"--twins: expected 0 or at least {FEWEST}, found {twins}: fewer could not accuse anyone.")
+    if (readout.truth == UNKNOWN).all():
+        raise UserError("No concept of these images has a label, so nothing can be said of leakage. Bring labels.")
+    fold, units = deal(readout.units, folds, seed=seed), make_units(readout.concepts)
+    maps = cross_map(readout, fold)
+    labels, scores = probe.label_features(readout.truth), readout.bottleneck
+    note("the class from labels and from scores")
+    full = readout.hits(readout.logits(scores))
+    columns: dict[str, Floats] = {
+        "model": full,
+        "labels": probe.hits(readout, labels, fold),
+        "hard": probe.hits(readout, probe.hard_scores(readout), fold),
+        "soft": probe.hits(readout, scores, fold),
+        "alone": readout.hits(readout.decide(scores)),
+        "beyond labels": probe.gain(readout, np.concatenate([labels, scores], axis=1), labels, fold),
+        "shuffled": controls.shuffled_hits(readout, within_label=False, seed=seed),
+        "within": controls.shuffled_hits(readout, within_label=True, seed=seed),
+        "half of the labels": controls.label_corruption_hits(readout, units, fold, seed=seed),
+        **controls.corruption_hits(readout, maps, units, seed=seed),
+    }
+    columns |= {
+        "model - labels": columns["model"] - columns["labels"],
+        "soft - labels": columns["soft"] - columns["labels"],
+        "soft - hard": columns["soft"] - columns["hard"],
+        "read between": full - columns["within"],
+        "lost": full - columns["wrong"],
+    }
+    note("sparse heads")
+    found_effective = effective(readout, fold, bootstrap)
+    if found_effective.path:
+        columns["random"] = controls.random_concept_hits(readout, fold, seed=seed)
+    note("mutual information")
+    per_concept, information = concept_information(readout, fold, bootstrap)
+    chance_level = _chance(readout)
+    found = bootstrap.means(columns)
+    ratios = bootstrap.of(
+        {
+            "labels": completeness(columns["labels"], full, chance_level),
+            "concepts": completeness(columns["alone"], full, chance_level),
+        }
+    )
+    follows = labels_follow_from_class(readout)
+    signs = Signs()
+    if twins and not follows:
+        signs = find_signs(readout, fold, bootstrap, twins=twins, seed=seed, note=note)
+        for each, chance in zip(per_concept, signs.own.concepts if signs.own else [], strict=True):
+            each.chance = chance
+    if signs.own is not None:
+        found |= bootstrap.means({"used": signs.own.used})
+    findings = _findings(found, information, ratios, found_effective, signs, readout)
+    leaks = signs.leaks
+    return Leakage(
+        run=run,
+        split=split,
+        images=len(readout),
+        bypass=readout.bypass,
+        chance=chance_level,
+        leaks=leaks,
+        false_alarms=ALPHA if leaks is not None else None,
+        twins=twins if leaks is not None else 0,
+        summary=_summary(follows, signs, readout, findings, per_concept),
+        findings=findings,
+        concepts=per_concept,
+        effective=found_effective,
+    )
+
+
+def _findings(
+    found: dict[str, Estimate],
+    information: dict[str, Estimate],
+    ratios: dict[str, Estimate],
+    sparse: Effective,
+    signs: Signs,
+    readout: Readout,
+) -> list[Finding]:
+    """The list, in the order of the argument."""
+
+    def put(name: str, estimate: Estimate | None, good: str, chance: Chance | None = None) -> list[Finding]:
+        if estimate is None:
+            return []
+        verdict = None if chance is None else judge(chance, signs.level)
+        return [Finding(name=name, estimate=estimate, good=good, verdict=verdict, chance=chance)]
+
+    everything, own = signs.everything, signs.own
+    return [
+        *put("accuracy of the model", found["model"], "As high as the concepts allow, which is the next line."),
+        *put("class from true labels (ceiling)", found["labels"], "Near 1: the concepts are enough for the classes."),
+        *put("class from hard scores", found["hard"], "Close to soft scores: the answers say it all."),
+        *put("class from soft scores", found["soft"], "Not above the ceiling: labels are all that scores should say."),
+        *put(
+            ACCURACY,
+            found["soft - labels"],
+            "As twins, and not above 0: scores that know the class better than the true concepts know more than them.",
+            everything.accuracy if everything else None,
+        ),
+        *put(
+            "class from soft scores, less from hard",
+            found["soft - hard"],
+            "Near 0: what an answer is worth should not hang on hidden digits, though honest doubt may earn a little.",
+        ),
+        *put(
+            NATS,
+            found["beyond labels"],
+            "As twins, 0 or below: given every true concept, the scores have nothing to add about the class.",
+            everything.nats if everything else None,
+        ),
+        *put(
+            "concept-class mutual information, mean (nats)",
+            information["score"],
+            "About that of the labels (next line): more is leakage, less is a concept poorly read.",
+        ),
+        *put("  of the labels themselves", information["label"], "What an honest score of the concept could reach."),
+        *put(
+            OWN,
+            information["beyond_label"],
+            "As twins, 0 or below: among images with one label, the score should not tell classes apart.",
+            own.mean if own else None,
+        ),
+        *put(
+            USED,
+            found.get("used"),
+            "As twins, 0: the head needs the labels of the concepts, not the class that their scores tell besides.",
+            own.head if own else None,
+        ),
+        *put(
+            "lost when scores say only their labels",
+            found["read between"],
+            "Near 0: the head needs no more than labels; doubt that concepts share may cost a little.",
+        ),
+        *put("accuracy with shuffled scores", found["shuffled"], "Chance: nothing reaches the class but concepts."),
+        *put(
+            "accuracy with half of the concepts wrong",
+            found["wrong"],
+            "As low as a bottleneck of labels falls (two lines on): higher, the head reads around its concepts.",
+        ),
+        *put("accuracy with half of the concepts of another image", found["another"], "Low, for the same reason."),
+        *put("  of a bottleneck of labels, half of them wrong", found["half of the labels"], "The yardstick."),
+        *put("accuracy at NEC 5, own head pruned", sparse.pruned, "Close to the full head: few concepts decide."),
+        *put(
+            "  lost to the full head", sparse.drop, "Near 0; a large loss says that many small terms decide together."
+        ),
+        *put("accuracy along the sparse path, mean", sparse.mean, "Close to the full head, at any number of concepts."),
+        *put(
+            "accuracy of random mixtures at NEC 5",
+            found.get("random"),
+            "Well below named concepts at NEC 5: as good without names, names are decoration.",
+        ),
+        *put(
+            "completeness of the labels",
+            ratios["labels"],
+            "1 or more: the concepts explain all accuracy above chance; less, the model knows what they do not say.",
+        ),
+        *put(
+            "completeness of the concepts" + (" (a bypass exists)" if readout.bypass else ""),
+            ratios["concepts"],
+            "1: all accuracy above chance comes through the concepts and none through a bypass.",
+        ),
+    ]
+
+
+def completeness(part: Floats, full: Floats, chance: float) -> Statistic:
+    """Accuracy above chance of hits (N,) over that of the model; NaN where the model itself is at chance."""
+    some, whole = mean_of_column(part), mean_of_column(full)
+
+    def ratio(weights: Floats) -> Floats:
+        above = whole(weights) - chance
+        return np.divide(some(weights) - chance, above, out=np.full_like(above, np.nan), where=np.abs(above) > 1e-9)
+
+    return ratio
+
+
+def _chance(readout: Readout) -> float:
+    """Accuracy of always saying the commonest answer, the mean over labels of a multi-label task."""
+    shares = []
+    for target in readout.targets:
+        known = target[target >= 0]
+        if len(known):
+            shares.append(np.bincount(known).max() / len(known))
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def labels_follow_from_class(readout: Readout) -> bool:
+    """Whether every image of a class has the same concept labels: concepts are then the class in disguise."""
+    if readout.labels.ndim > 1:
+        return False
+    parts = [readout.truth[readout.labels == each] for each in np.unique(readout.labels[readout.labels >= 0])]
+    return all((part == part[0]).all() for part in parts) and len(readout) > len(parts)
+
+
+def _summary(
+    follows: bool, signs: Signs, readout: Readout, findings: list[Finding], concepts: list[ConceptInformation]
+) -> str:
+    words = []
+    if follows:
+        words.append("Concept labels follow from the class here, so leakage cannot be told from honest reading.")
+    elif signs.leaks:
+        bad = [SAID[each.name] for each in findings if each.verdict == "bad"]
+        words.append(f"This bottleneck leaks: {'; '.join(bad)}.")
+        told = [each for each in concepts if each.chance is not None and each.chance.adjusted <= signs.level]
+        if told:
+            worst = sorted(told, key=_beyond, reverse=True)[:3]
+            words.append(
+                f"{len(told)} of {len(concepts)} concepts say more of the class than their label does, most of all "
+                f"{', '.join(each.concept for each in worst)}."
+            )
+    elif signs.leaks is not None:
+        words.append("No sign of leakage beyond what chance explains.")
+    if signs.leaks is not None and signs.everything is None:
+        words.append("Equal labels hardly ever meet different classes: beyond all labels there is nothing to leak.")
+    if readout.bypass:
+        words.append(f"The class is also reached by {readout.bypass}.")
+    return " ".join(words)
+
+
+def _beyond(concept: ConceptInformation) -> float:
+    return concept.beyond_label.value or 0.0

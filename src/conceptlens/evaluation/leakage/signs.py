@@ -1,0 +1,182 @@
+"""Signs of leakage, each beside the same measure of the run's twins.
+
+Beyond the labels of all concepts: what a probe of the scores knows of the class that a probe of all labels does not.
+Twins by row keep everything but that. Where equal labels hardly ever meet different classes there is no room for it.
+
+Beyond its own label: what one concept's score tells of the class among images with the same label of that concept, and
+what the head makes of it: its accuracy on scores dealt among images with the same label *and class*, less that on
+scores dealt among images with the same label. Both deals part the scores of an image, so doubt that its concepts share
+is no leak; only the first leaves the class in them.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from conceptlens.evaluation.leakage import probe
+from conceptlens.evaluation.leakage.information import beyond_label
+from conceptlens.evaluation.leakage.permuted import (
+    ALPHA,
+    TWINS,
+    Chance,
+    Dealer,
+    arrangements,
+    chances,
+    class_strata,
+    middle,
+    own_label,
+    p_values,
+    standardised,
+    strata,
+)
+from conceptlens.runs.readout import Floats, Indices, Readout
+from conceptlens.stats.block_permutation import BlockPermutation
+from conceptlens.stats.estimates import Bootstrap, Estimate
+
+DEALS = 5
+Note = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class BeyondAll:
+    """Signs beyond the labels of all concepts."""
+
+    accuracy: Chance  # class from soft scores, less from labels
+    nats: Chance
+
+
+@dataclass(frozen=True)
+class BeyondOwn:
+    """Signs beyond a concept's own label."""
+
+    used: Floats  # (N,): what the head gains
+    head: Chance
+    concepts: list[Chance]  # of each concept; adjusted for all of them
+    mean: Chance  # of the mean over concepts; its p-values are those of the concept that tells most
+
+
+@dataclass(frozen=True)
+class Signs:
+    """All signs; None where they were not looked for."""
+
+    everything: BeyondAll | None = None
+    own: BeyondOwn | None = None
+
+    @property
+    def level(self) -> float:
+        """At which a sign is certain: false alarms are shared between the two kinds."""
+        return ALPHA / max(sum(each is not None for each in (self.everything, self.own)), 1)
+
+    @property
+    def leaks(self) -> bool | None:
+        """Whether any sign is certain."""
+        found = [self.everything.accuracy, self.everything.nats] if self.everything else []
+        found += [self.own.head, self.own.mean] if self.own else []
+        return any(each.adjusted <= self.level for each in found) if found else None
+
+
+def find_signs(
+    readout: Readout, fold: Indices, bootstrap: Bootstrap, *, twins: int = TWINS, seed: int = 0, note: Note
+) -> Signs:
+    """Every sign that these labels leave room for."""
+    own = beyond_own(readout, fold, bootstrap, twins=twins, seed=seed, note=note)
+    if not room(readout):
+        return Signs(own=own)
+    return Signs(beyond_all(readout, fold, bootstrap, twins=twins, seed=seed, note=note), own)
+
+
+def room(readout: Readout) -> bool:
+    """Whether equal labels meet different classes often enough for a verdict beyond all labels."""
+    return arrangements(strata(readout.truth), class_strata(readout)) > math.log(4 / ALPHA)
+
+
+def beyond_all(
+    readout: Readout, fold: Indices, bootstrap: Bootstrap, *, twins: int = TWINS, seed: int = 0, note: Note
+) -> BeyondAll:
+    """What scores know of the class beyond all labels, beside twins by row."""
+    labels = probe.label_features(readout.truth)
+    from_labels, surprise = probe.hits(readout, labels, fold), probe.log_probability(readout, labels, fold)
+
+    def measure(scores: Floats) -> list[Floats]:
+        both = np.concatenate([labels, scores], axis=1)
+        return [
+            probe.hits(readout, scores, fold) - from_labels,
+            probe.log_probability(readout, both, fold) - surprise,
+        ]
+
+    exchange, generator = BlockPermutation(readout.units, strata(readout.truth)), np.random.default_rng([seed, 17])
+    own = measure(readout.bottleneck)
+    rows, means = [[_mean(column) for column in own]], [np.zeros(len(readout)) for _ in own]
+    for twin in range(twins):
+        if twin % 20 == 0:
+            note(f"beyond all labels: twin {twin} of {twins}")
+        drawn = measure(readout.bottleneck[exchange.draw(generator)])
+        rows.append([_mean(column) for column in drawn])
+        means = [mean + column / twins for mean, column in zip(means, drawn, strict=True)]
+    return BeyondAll(*chances(own, means, np.array(rows).T, bootstrap))
+
+
+def beyond_own(
+    readout: Readout, fold: Indices, bootstrap: Bootstrap, *, twins: int = TWINS, seed: int = 0, note: Note
+) -> BeyondOwn:
+    """What single scores tell of the class beyond their own label, beside twins by question."""
+    alone = replace(readout, rest=np.zeros_like(readout.rest))  # a bypass is no concept's doing
+    given, blind, aware = own_label(readout), Dealer(readout), Dealer(readout, class_strata(readout))
+    generator = np.random.default_rng([seed, 19])
+
+    def used(scores: Floats) -> Floats:
+        draw = np.random.default_rng([seed, 23])
+        gains = [
+            alone.hits(alone.decide(aware.draw(scores, draw))) - alone.hits(alone.decide(blind.draw(scores, draw)))
+            for _ in range(DEALS)
+        ]
+        return np.asarray(np.mean(gains, axis=0))
+
+    def told(scores: Floats) -> Floats:
+        return beyond_label(scores, readout.truth, given, readout.targets, fold)
+
+    own = [used(readout.bottleneck), told(readout.bottleneck)]
+    heads, concepts = [_mean(own[0])], [_means(own[1])]
+    means = [np.zeros_like(column) for column in own]
+    for twin in range(twins):
+        if twin % 20 == 0:
+            note(f"beyond its own label: twin {twin} of {twins}")
+        scores = blind.draw(readout.bottleneck, generator)
+        drawn = [used(scores), told(scores)]
+        heads.append(_mean(drawn[0]))
+        concepts.append(_means(drawn[1]))
+        means = [mean + column / twins for mean, column in zip(means, drawn, strict=True)]
+    values = np.nan_to_num(np.array(concepts).T)  # (K, 1 + twins); a concept nobody labelled tells nothing
+    z = standardised(values)
+    largest = z.max(0)
+    each = [
+        Chance(
+            twins=middle(values[k, 1:]),
+            excess=Estimate(value=float(values[k, 0] - values[k, 1:].mean())),
+            p=float(p_values(values[k : k + 1])[0][0]),
+            adjusted=float(np.mean(largest >= z[k, 0] - 1e-12)),
+        )
+        for k in range(len(values))
+    ]
+    shared, shared_mean = (probe.mean_known(list(columns.T)) for columns in (own[1], means[1]))
+    over = np.stack([heads, largest])
+    head, most = chances([own[0], shared], [means[0], shared_mean], over, bootstrap)
+    mean = most.model_copy(update={"twins": middle(values[:, 1:].mean(0))})
+    return BeyondOwn(own[0], head, each, mean)
+
+
+def _mean(column: Floats) -> float:
+    known = column[~np.isnan(column)]
+    return float(known.mean()) if len(known) else 0.0
+
+
+def _means(columns: Floats) -> Floats:
+    """Means (K,) of columns (N, K) over what is known; NaN where nothing is."""
+    known = ~np.isnan(columns)
+    count = known.sum(0)
+    mean: Floats = np.divide(
+        np.where(known, columns, 0).sum(0), count, out=np.full(columns.shape[1], np.nan), where=count > 0
+    )
+    return mean

@@ -1,0 +1,57 @@
+"""Maps that look at no image: what any map must beat.
+
+- uniform: the same everywhere (maps of ones);
+- blob: a Gaussian in the middle of the image, where photographs show their object. Its width is that of the regions of
+  other images: the most likely σ of an isotropic Gaussian in the middle, σ² = mean ‖place − middle‖² / 2 over their
+  area;
+- blind: the mean region of other images, cell by cell; the best guess of a reader who knows the part, not the image.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from conceptlens.core.errors import UserError
+from conceptlens.data.regions.regions import Regions
+
+Floats = npt.NDArray[np.float64]
+
+
+def fit_blob(regions: Regions) -> dict[str, float]:
+    """σ for each part that is seen, in sides of the square that the model sees; every image counts the same."""
+    h, w = regions.grid
+    x, y = (np.arange(w) + 0.5) / w - 0.5, (np.arange(h) + 0.5) / h - 0.5
+    # Within a cell, mass is spread: a uniform cell adds (1/w² + 1/h²) / 12.
+    square = ((y[:, None] ** 2 + x[None, :] ** 2) + (1 / w**2 + 1 / h**2) / 12).ravel()
+    cover = regions.cover.astype(np.float64)
+    area = cover.sum(-1)
+    found = {}
+    for row, part in enumerate(regions.parts):
+        known = regions.seen[:, row]
+        if known.any():
+            spread = (cover[known, row] @ square / area[known, row]).mean()
+            found[part] = float(np.sqrt(spread / 2))
+    return found
+
+
+def blob_maps(sigma: Sequence[float], grid: tuple[int, int]) -> Tensor:
+    """A centred Gaussian for each σ, (K, L)."""
+    h, w = grid
+    x, y = ((2 * torch.arange(cells) + 1 - cells) / (2 * cells) for cells in (w, h))  # exactly symmetric
+    square = (y[:, None] ** 2 + x[None, :] ** 2).flatten()
+    widths = torch.tensor(list(sigma), dtype=torch.float32)
+    if not bool((widths > 0).all()):
+        raise UserError(f"A centred blob needs widths above 0, found {list(sigma)}.")
+    return torch.exp(-square / (2 * widths[:, None] ** 2))
+
+
+def blind_maps(regions: Regions) -> Floats:
+    """The mean region of each part, (R, L), every image with the same mass; uniform for a part that is never seen."""
+    cover = regions.cover.astype(np.float64)
+    mass = cover / np.maximum(cover.sum(-1, keepdims=True), 1e-12) * regions.seen[..., None]
+    total = mass.sum(0)
+    some = total.sum(-1, keepdims=True) > 0
+    return np.asarray(np.where(some, total / np.maximum(regions.seen.sum(0), 1)[:, None], 1 / cover.shape[-1]))

@@ -1,0 +1,319 @@
+"""Do the maps of a trained run point at the object, and at the part that each concept speaks of?
+
+Every method is judged by its own map, where it has one, and by Grad-CAM on its tokens, which is the same for all; both
+beside maps that look at no image (see `metrics.localisation.baselines`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import write_json
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.regions.regions import Regions, read_regions, region_names
+from conceptlens.data.regions.tables import OBJECT
+from conceptlens.evaluation.images import Judged, judged_images
+from conceptlens.evaluation.localization import (
+    blind_maps,
+    blob_maps,
+    differences,
+    fit_blob,
+    measure,
+    summarise,
+    truth_of,
+)
+from conceptlens.evaluation.localization.concept_parts import concept_parts
+from conceptlens.evaluation.localization.overlap import FIXED, THRESHOLDS
+from conceptlens.evaluation.localization.summary import Columns
+from conceptlens.evaluation.localization.text import localisation_text
+from conceptlens.explanations.contributions import spread
+from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps
+from conceptlens.methods.contract import Pipeline
+from conceptlens.recipes import MetricsConfig
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.predictions import units_of
+from conceptlens.runs.saved import Card, load_pipeline
+
+Indices = npt.NDArray[np.int64]
+Where = Literal["visible", "present"]
+Target = Literal["object", "part"]
+FIT, CHOOSE = 1000, 256  # images at most by which blobs are fitted, and a threshold of IoU is chosen
+BATCH = 32
+BLIND = ("uniform", "blob", "blind")
+PERFECT, PRIOR = "perfect", "prior"
+
+
+@dataclass(frozen=True)
+class Localisation:
+    """What was measured, and where it is written."""
+
+    result: dict[str, Any]
+    path: Path
+
+    def text(self) -> str:
+        return f"{localisation_text(self.result)}\nwritten to {self.path}"
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """What stays the same over all batches."""
+
+    pipeline: Pipeline
+    card: Card
+    judged: Judged
+    concepts: ConceptSet
+    grid: tuple[int, int]
+    part_of: dict[Target, Tensor]  # (K,) positions of regions; −1 for a concept that has none
+    fixed: dict[Target, dict[str, Tensor]]  # maps that look at no image, (K, L) each
+    where: Where
+
+
+def localise_run(
+    path: str | Path,
+    *,
+    split: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    where: str = "visible",
+    n: int | None = None,
+    sigma: float | None = None,
+    out: str | Path | None = None,
+) -> Localisation:
+    """Judge the maps of a finished run by known regions.
+
+    Args:
+        path: The run folder.
+        split: `train`, `val`, `test` or `all`; by default `test` of the run's own data, `all` of other data.
+        data: Keys of a recipe's `data` section: other data if they name a `source`; else `regions` of the run's own.
+        where: Judge a concept's map in images in which its region is `visible`, or only where the concept is `present`.
+        n: At most so many images, evenly spread over the split.
+        sigma: Width of the centred blob in sides of the image, instead of that of the regions of other images.
+        out: File for the result; `localisation.json` in the run folder by default.
+    """
+    if where not in get_args(Where):
+        raise unknown_name("choice of images", where, get_args(Where))
+    if n is not None and n < 1:
+        raise UserError(f"--n: expected at least 1, found {n}.")
+    if sigma is not None and not 0 < sigma < 10:
+        raise UserError(f"--sigma: expected a width above 0 in sides of the image, found {sigma}.")
+    run = RunFolder.open(path)
+    if run.info["status"] != "done":
+        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
+    pipeline, card, concepts = load_pipeline(run.path)
+    if not pipeline.model.reads_concepts:
+        raise UserError(
+            f"{run.path}: {run.info['method']} reads no concepts, so it has no maps of them. "
+            "Judge a run of a method that does, such as ivq-cbm."
+        )
+    judged = judged_images(run, card, concepts, data, split)
+    if n is not None:
+        judged = replace(judged, indices=spread(judged.indices, n))
+    names = region_names(judged.source)
+    parts = concept_parts(concepts, names, judged.config.regions.concepts)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    pipeline.to(device).requires_grad_(False)
+    grid = pipeline.encoder.grid(card.image_size, card.image_size)
+
+    def regions_of(indices: Indices) -> Regions:
+        return read_regions(judged.source, indices, size=card.image_size, fit=card.fit, grid=grid)
+
+    fitted_on, fit = _seen(judged, regions_of)
+    part_of: dict[Target, Tensor] = {"object": torch.zeros(len(concepts), dtype=torch.int64, device=device)}
+    if (parts > 0).any():  # position 0 is the object
+        part_of["part"] = torch.from_numpy(parts).to(device)
+    widths = fit_blob(fit) if sigma is None else dict.fromkeys(fit.parts, sigma)
+    blind = torch.from_numpy(blind_maps(fit)).float().to(device)
+    fixed = {target: _fixed(of, widths, blind, fit.parts, grid) for target, of in part_of.items()}
+    expected = pipeline.model.expected_maps(grid)
+    if expected is not None:
+        fixed = {target: {**maps, PRIOR: expected.float().to(device)} for target, maps in fixed.items()}
+    bench = _Bench(pipeline, card, judged, concepts, grid, part_of, fixed, where)  # type: ignore[arg-type]
+    found, kept, place = _judge(bench, judged.indices)
+    if not len(kept):
+        raise UserError(
+            f"{judged.source.name}: no image of {judged.split!r} has a known region. Choose another --split."
+        )
+    chosen_on = spread(judged.choose_on, min(CHOOSE, len(judged.indices)))
+    chosen = found if judged.same else _judge(bench, chosen_on)[0]
+    units = units_of(judged.source, kept)
+    targets = {
+        target: _summary(
+            found[target], chosen[target], _parts_of(target, parts, names), units, judged.metrics, concepts
+        )
+        for target in part_of
+    }
+    result = {
+        "run": run.path.name,
+        "method": run.info["method"],
+        "data": judged.source.name,
+        "data_hash": judged.source.examples.fingerprint,
+        "split": judged.split,
+        "images": len(kept),
+        "grid": list(grid),
+        "fit": card.fit,
+        "where": where,
+        "maps": {
+            OWN: "attention of the concept's slot" if OWN in found["object"] else None,
+            GRADCAM: f"Grad-CAM on tokens, {place}",
+            "uniform": "the same everywhere",
+            "blob": "a Gaussian in the middle of the image",
+            "blind": "the mean region of other images",
+            **({} if expected is None else {PRIOR: "where the method expects the part before it sees the image"}),
+            PERFECT: "the region itself, cell by cell",
+        },
+        "blob": {"sigma": widths, "fitted_on": fitted_on if sigma is None else "given", "images": len(fit)},
+        "iou_threshold_from": "the judged images"
+        if judged.same
+        else f"{len(chosen_on)} images of {judged.choose_name}",
+        "targets": targets,
+        "concept_part": {
+            name: names[part] if part >= 0 else None for name, part in zip(concepts.names, parts, strict=True)
+        },
+    }
+    file = Path(out) if out else run.path / judged.file("localisation")
+    write_json(file, result)
+    return Localisation(result, file)
+
+
+def _seen(judged: Judged, regions_of: Callable[[Indices], Regions]) -> tuple[str, Regions]:
+    """Regions of other images, by which blind maps are made; the judged ones where no other has any."""
+    if not judged.same:
+        found = regions_of(spread(judged.fit_on, FIT))
+        if found.seen.any():
+            return judged.fit_name, found
+    return "the judged images", regions_of(spread(judged.indices, FIT))
+
+
+def _fixed(
+    part_of: Tensor, widths: Mapping[str, float], blind: Tensor, names: Sequence[str], grid: tuple[int, int]
+) -> dict[str, Tensor]:
+    """Maps (K, L) that look at no image; what was never seen elsewhere gets the object's blob."""
+    usual = widths.get(OBJECT, 0.25)
+    sigma = [widths.get(names[part], usual) for part in part_of.tolist()]
+    return {
+        "uniform": torch.ones(len(part_of), grid[0] * grid[1], device=blind.device),
+        "blob": blob_maps(sigma, grid).to(blind.device),
+        "blind": blind[part_of],
+    }
+
+
+def _judge(bench: _Bench, indices: Indices) -> tuple[dict[Target, dict[str, Columns]], Indices, str]:
+    """Measures of every map of the images that have regions, these images, and where Grad-CAM looked."""
+    columns: dict[Target, dict[str, dict[str, list[npt.NDArray[Any]]]]] = {target: {} for target in bench.part_of}
+    kept: list[Indices] = []
+    place = ""
+    card, device = bench.card, next(bench.pipeline.parameters()).device
+    with PixelReader(bench.judged.source, card.image_size, card.fit, cache_mb=0) as reader:
+        for start in range(0, len(indices), BATCH):
+            batch = indices[start : start + BATCH]
+            regions = read_regions(bench.judged.source, batch, size=card.image_size, fit=card.fit, grid=bench.grid)
+            some = regions.seen.any(1)
+            if not some.any():
+                continue
+            made = concept_maps(bench.pipeline, reader.batch(batch).to(device))
+            if made.grid != bench.grid:
+                raise UserError(
+                    f"{bench.pipeline.encoder.name}: its tokens form a grid {made.grid}, not {bench.grid} as it says."
+                )
+            kept.append(batch[some])
+            place = made.place
+            for target, part_of in bench.part_of.items():
+                truth = truth_of(regions, part_of.clamp(min=0))
+                truth = replace(truth, seen=truth.seen & (part_of >= 0) & _asked(bench, batch, device))
+                still = {name: fixed.expand(len(batch), -1, -1) for name, fixed in bench.fixed[target].items()}
+                for name, maps in {**made.maps, **still, PERFECT: truth.cover}.items():
+                    into = columns[target].setdefault(name, {})
+                    for measured, values in measure(maps, truth).items():
+                        into.setdefault(measured, []).append(values.cpu().numpy()[some])
+    joined: dict[Target, dict[str, Columns]] = {
+        target: {
+            name: {key: np.concatenate(rows).astype(np.float64) for key, rows in found.items()}
+            for name, found in maps.items()
+        }
+        for target, maps in columns.items()
+    }
+    return joined, np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64), place
+
+
+def _asked(bench: _Bench, batch: Indices, device: torch.device) -> Tensor:
+    """Which concepts' maps count in which images, (B, K)."""
+    labels = torch.from_numpy(bench.judged.source.examples.concepts[batch]).to(device)
+    return torch.ones_like(labels, dtype=torch.bool) if bench.where == "visible" else labels == 1
+
+
+def _parts_of(target: Target, parts: Indices, names: Sequence[str]) -> dict[str, list[int]]:
+    """The concepts of each part, by name; everything speaks of the object."""
+    if target == "object":
+        return {OBJECT: list(range(len(parts)))}
+    return {names[part]: np.flatnonzero(parts == part).tolist() for part in np.unique(parts[parts >= 0])}
+
+
+def _summary(
+    found: Mapping[str, Columns],
+    chosen: Mapping[str, Columns],
+    parts: Mapping[str, list[int]],
+    units: Sequence[str],
+    config: MetricsConfig,
+    concepts: ConceptSet,
+) -> dict[str, Any]:
+    """Numbers of one target: over all its concepts, by part, by concept, and maps against each other."""
+    every = [position for members in parts.values() for position in members]
+    thresholds = {name: _best_threshold(columns, every) for name, columns in chosen.items()}
+    short = {name: _short(columns, thresholds.get(name, FIXED)) for name, columns in found.items()}
+    blind = [*BLIND, *([PRIOR] if PRIOR in short else [])]
+    pairs = [(name, other) for name in (OWN, GRADCAM) if name in short for other in blind]
+    if OWN in short:
+        pairs.append((OWN, GRADCAM))
+    energy = {name: columns["energy"] for name, columns in short.items()}
+    seen = ~np.isnan(energy[GRADCAM])
+    return {
+        "concepts": len(every),
+        "images": int(seen[:, every].any(1).sum()),
+        "maps": {name: summarise(columns, every, units, config) for name, columns in short.items()},
+        "against": {
+            f"{name} - {other}": differences(short[name], short[other], every, units, config) for name, other in pairs
+        },
+        "iou_threshold": thresholds,
+        "parts": {
+            part: {
+                "concepts": len(members),
+                "images": int(seen[:, members].any(1).sum()),
+                "maps": {name: summarise(columns, members, units, config) for name, columns in short.items()},
+            }
+            for part, members in parts.items()
+            if len(parts) > 1
+        },
+        "by_concept": {
+            concepts.names[position]: {
+                name: {key: _plain_mean(columns[key][:, position]) for key in ("energy", "share", "pointing")}
+                for name, columns in short.items()
+                if name in (OWN, GRADCAM)
+            }
+            for position in every
+        },
+    }
+
+
+def _short(columns: Columns, threshold: float) -> Columns:
+    """Two of the overlaps: at the fixed threshold, and at the best."""
+    plain = {name: values for name, values in columns.items() if not name.startswith("iou_")}
+    return {**plain, "iou": columns[f"iou_{FIXED:g}"], "iou_best": columns[f"iou_{threshold:g}"]}
+
+
+def _best_threshold(columns: Columns, concepts: Sequence[int]) -> float:
+    """The share of the peak above which maps overlap with their regions best, on average."""
+    means = [_plain_mean(columns[f"iou_{threshold:g}"][:, list(concepts)]) for threshold in THRESHOLDS]
+    known = [-1.0 if mean is None else mean for mean in means]
+    return THRESHOLDS[int(np.argmax(known))] if max(known) >= 0 else FIXED
+
+
+def _plain_mean(values: npt.NDArray[np.float64]) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None

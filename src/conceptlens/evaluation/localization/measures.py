@@ -1,0 +1,83 @@
+"""All measures of a batch of maps at once: one number for each image and concept, NaN where no region is known."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from conceptlens.data.regions.regions import TENTH, Regions
+from conceptlens.evaluation.localization.distance import centroid_distance
+from conceptlens.evaluation.localization.energy import as_mass, energy, is_empty
+from conceptlens.evaluation.localization.overlap import THRESHOLDS, overlap
+from conceptlens.evaluation.localization.pointing import around, peak, pointing
+
+MEASURES = {
+    "energy": "share of the map's mass that lies in the region",
+    "share": "share of the image that the region covers, which is what a uniform map puts there",
+    "pointing": "the map's peak lies in the region",
+    "pointing_cells": "the peak is in the region's cells or next to them (3 × 3 cells around a point)",
+    "pointing_patch": "the peak's centre is within one patch of the region or point",
+    "pointing_tenth": "the peak's centre is within a tenth of the object's longer side of the region or point",
+    "distance_patches": "from the map's centroid to the region's centre or point, in patches",
+    "distance_object": "the same in longer sides of the object's box",
+    "empty": "the map is zero everywhere; it is then judged as a uniform one",
+    **{f"iou_{threshold:g}": f"overlap of region and map above {threshold:g} of its peak" for threshold in THRESHOLDS},
+}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the maps of K concepts in B images are held against; cells as in the maps."""
+
+    grid: tuple[int, int]
+    seen: Tensor  # (B, K)
+    cover: Tensor  # (B, K, L)
+    on: Tensor  # (B, K, L)
+    gap: Tensor  # (B, K, L)
+    gap_object: Tensor  # (B, K, L)
+    centre: Tensor  # (B, K, 2)
+    pixels: Tensor  # (B, 1, 2)
+
+
+def truth_of(regions: Regions, part_of: Tensor) -> Truth:
+    """The regions of the concepts: concept k speaks of part `part_of[k]`, (K,), which says where the maps are too."""
+    device = part_of.device
+
+    def rows(values: object) -> Tensor:
+        return torch.as_tensor(values).to(device)[:, part_of]
+
+    return Truth(
+        regions.grid,
+        rows(regions.seen),
+        rows(regions.cover),
+        rows(regions.on),
+        rows(regions.gap),
+        rows(regions.gap_object),
+        rows(regions.centre),
+        torch.as_tensor(regions.pixels).to(device)[:, None],
+    )
+
+
+def measure(maps: Tensor, truth: Truth) -> dict[str, Tensor]:
+    """Measures (B, K) of maps (B, K, L) of numbers ≥ 0, by name (see `MEASURES`)."""
+    mass = as_mass(maps)
+    top = peak(mass)
+    near = around(truth.on, truth.grid)
+    patches, objects = centroid_distance(mass, truth.centre, truth.pixels, truth.grid)
+    found = {
+        "energy": energy(mass, truth.cover),
+        "share": truth.cover.mean(-1),
+        "pointing": pointing(top, truth.cover),
+        "pointing_cells": pointing(top, near),
+        "pointing_patch": pointing(top, truth.gap <= 1),
+        "pointing_tenth": torch.where(
+            truth.gap_object.isnan().any(-1), torch.nan, pointing(top, truth.gap_object <= TENTH)
+        ),
+        "distance_patches": patches,
+        "distance_object": objects,
+        "empty": is_empty(maps).to(mass.dtype).expand(mass.shape[:2]),
+    }
+    found |= {
+        f"iou_{threshold:g}": values for threshold, values in zip(THRESHOLDS, overlap(mass, truth.cover), strict=True)
+    }
+    return {name: torch.where(truth.seen, values, torch.nan) for name, values in found.items()}

@@ -1,0 +1,94 @@
+"""Means of measures with bootstrap intervals over images, and paired differences between maps of the same images.
+
+A mean is taken over the images in which a concept's region is seen, then over concepts. `lift` is mean energy over mean
+share: how many times more mass than a uniform map a method puts into the region.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from conceptlens.recipes.schema import MetricsConfig
+from conceptlens.stats.bootstrap import Statistic, bootstrap_intervals
+from conceptlens.stats.weighted import mean_known
+
+Floats = npt.NDArray[np.float64]
+Columns = Mapping[str, Floats]  # a measure's name → (N, K), NaN where no region is known
+Estimate = dict[str, float | list[float] | None]
+LIFT = "lift"
+
+
+def summarise(
+    columns: Columns, concepts: Sequence[int], units: Sequence[str] | None, config: MetricsConfig, *, seed: int = 0
+) -> dict[str, Estimate]:
+    """`{measure: {value, interval}}` for some concepts of the maps of N images; None where nothing is known.
+
+    Args:
+        columns: The measures, (N, K) each.
+        concepts: Positions of the concepts that count.
+        units: What is drawn together: the patient or lesion of each image.
+        config: Resamples and confidence.
+        seed: Of the draws.
+    """
+    return _estimates(_statistics(columns, concepts), _length(columns), units, config, seed)
+
+
+def differences(
+    ours: Columns,
+    theirs: Columns,
+    concepts: Sequence[int],
+    units: Sequence[str] | None,
+    config: MetricsConfig,
+    *,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """`{measure: {value, interval}}` of ours minus theirs on the same images, each resample drawn for both."""
+    both = _statistics(ours, concepts), _statistics(theirs, concepts)
+
+    def minus(name: str) -> Statistic:
+        return lambda weights: both[0][name](weights) - both[1][name](weights)
+
+    shared = [name for name in both[0] if name in both[1]]
+    return _estimates({name: minus(name) for name in shared}, _length(ours), units, config, seed)
+
+
+def _length(columns: Columns) -> int:
+    return len(next(iter(columns.values())))
+
+
+def _statistics(columns: Columns, concepts: Sequence[int]) -> dict[str, Statistic]:
+    means = {name: _mean(values[:, list(concepts)]) for name, values in columns.items()}
+    if "energy" in means and "share" in means:
+
+        def lift(weights: Floats) -> Floats:
+            share = means["share"](weights)
+            return np.divide(means["energy"](weights), share, out=np.full_like(share, np.nan), where=share > 0)
+
+        means[LIFT] = lift
+    return means
+
+
+def _mean(values: Floats) -> Statistic:
+    known = ~np.isnan(values)
+    filled, counted = np.where(known, values, 0.0), known.astype(np.float64)
+
+    def mean(weights: Floats) -> Floats:
+        total = weights @ counted
+        return mean_known(np.divide(weights @ filled, total, out=np.full_like(total, np.nan), where=total > 0))
+
+    return mean
+
+
+def _estimates(
+    statistics: Mapping[str, Statistic], n: int, units: Sequence[str] | None, config: MetricsConfig, seed: int
+) -> dict[str, Estimate]:
+    intervals = bootstrap_intervals(
+        statistics, n, units, resamples=config.bootstrap, confidence=config.confidence, seed=seed
+    )
+    once = np.ones((1, n))
+    values = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
+    return {
+        name: {"value": None if np.isnan(value) else value, "interval": intervals[name]}
+        for name, value in values.items()
+    }

@@ -1,0 +1,239 @@
+"""Who it fails, all together: `trust/failures.json` of a run."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from pydantic import Field
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.documents import Document
+from conceptlens.core.errors import UserError
+from conceptlens.evaluation.calibration.conformal import ALPHA, Floats, Indices, PredictionSets, prediction_sets
+from conceptlens.evaluation.calibration.reliability import Calibration, calibration, concept_calibration
+from conceptlens.evaluation.calibration.selective import RiskCoverage, risk_coverage
+from conceptlens.evaluation.classification.classification import class_probabilities
+from conceptlens.evaluation.concepts.groups import axes
+from conceptlens.evaluation.ood.codebook_distance import Unlike
+from conceptlens.evaluation.subgroups.metadata import make_columns
+from conceptlens.evaluation.subgroups.outcomes import ACCURACY, CONCEPTS, MEASURES, outcomes
+from conceptlens.evaluation.subgroups.subgroups import LEVEL, GroupMeasure, GroupResult, judge_groups
+from conceptlens.runs.predictions import StoredPredictions
+from conceptlens.stats.estimates import Bootstrap
+
+MENTIONED = 6  # groups named in sentences
+
+
+class Failures(Document):
+    """The file."""
+
+    remedy = "Measure it again with `conceptlens audit RUN`."
+
+    run: str
+    split: str
+    images: int
+    columns: list[str]
+    skipped: dict[str, str]  # column: why it makes no groups
+    comparisons: int  # that p-values are corrected for
+    level: float
+    groups: list[GroupResult]
+    calibration: Calibration  # of the class
+    concept_calibration: list[Calibration] = Field(default_factory=list)  # all concepts together, then each
+    sets: list[PredictionSets]  # classes, classes each by itself, concepts
+    silence: RiskCoverage | None
+    unlike: Unlike | None
+    notes: list[str]
+    findings: list[str]
+
+
+def measure_failures(
+    judged: StoredPredictions,
+    validation: StoredPredictions,
+    concepts: ConceptSet,
+    metadata: Mapping[str, Sequence[str]],
+    *,
+    run: str = "",
+    split: str = "test",
+    by: Sequence[str] | None = None,
+    alpha: float = ALPHA,
+    unlike: Unlike | None = None,
+    resamples: int = 1000,
+    permutations: int | None = None,
+    note: Callable[[str], object] = lambda text: None,
+) -> Failures:
+    """Everything about whom a run fails.
+
+    Args:
+        judged: Predictions of N images.
+        validation: Predictions of others, on which sets and thresholds are calibrated.
+        concepts: The vocabulary.
+        metadata: Column: a word for each of the N images.
+        run: Its name.
+        split: Of the judged images.
+        by: Columns to look at; all by default.
+        alpha: Share of images whose prediction set may miss the truth.
+        unlike: What was found of strange images.
+        resamples: Of the intervals.
+        permutations: Of the tests; as many as the number of comparisons asks for by default.
+        note: Says something to the person who waits.
+    """
+    if not 0 < alpha < 1:
+        raise UserError(f"--alpha: expected a share between 0 and 1, such as 0.1, found {alpha:g}.")
+    seen, before = outcomes(judged, concepts), outcomes(validation, concepts)
+    columns, skipped = make_columns(metadata, by)
+    note("groups of images")
+    groups, comparisons = judge_groups(seen, columns, Bootstrap(seen.units, resamples), permutations=permutations)
+    note("prediction sets")
+    sets = all_sets(judged, validation, concepts, alpha=alpha, resamples=resamples)
+    silence = risk_coverage(seen.confidence, seen.hit, seen.units, (before.confidence, before.hit), resamples=resamples)
+    notes = ["Sets and thresholds are calibrated on validation images, which also chose the model: a little too kind."]
+    if not columns:
+        notes.append("The data has no column of metadata that makes groups; bring age, sex or site in its table.")
+    if len(set(judged.units)) < len(judged.units):
+        notes.append("Images of one unit (patient, lesion) stay together in tests and intervals; sets count images.")
+    made = Failures(
+        run=run,
+        split=split,
+        images=len(seen),
+        columns=[column.name for column in columns],
+        skipped=skipped,
+        comparisons=comparisons,
+        level=LEVEL,
+        groups=groups,
+        calibration=calibration("class", seen.confidence, seen.hit),
+        concept_calibration=concept_calibration(judged, concepts),
+        sets=sets,
+        silence=silence,
+        unlike=unlike,
+        notes=notes,
+        findings=[],
+    )
+    made.findings = failure_sentences(made)
+    return made
+
+
+def all_sets(
+    judged: StoredPredictions, validation: StoredPredictions, concepts: ConceptSet, *, alpha: float, resamples: int
+) -> list[PredictionSets]:
+    """Of the class, of the class with each class calibrated by itself, and of each concept group or yes/no concept."""
+    found: list[PredictionSets | None] = []
+    shares = [class_probabilities(each.logits, each.task) for each in (validation, judged)]
+    labels = [validation.labels, judged.labels]
+
+    def put(
+        question: str,
+        answers: Sequence[str],
+        old: tuple[Floats, Indices],
+        new: tuple[Floats, Indices],
+        *,
+        each: bool = False,
+    ) -> None:
+        found.append(
+            prediction_sets(question, answers, old, new, judged.units, alpha=alpha, resamples=resamples, each=each)
+        )
+
+    if judged.task == "multilabel":
+        for place, name in enumerate(judged.classes):
+            pairs = [np.stack([1 - share[:, place], share[:, place]], axis=1) for share in shares]
+            put(f"class: {name}", ("no", "yes"), (pairs[0], labels[0][:, place]), (pairs[1], labels[1][:, place]))
+    else:
+        sides = (shares[0], labels[0]), (shares[1], labels[1])
+        put("class", judged.classes, *sides)
+        put("class, each by itself", judged.classes, *sides, each=True)
+    if judged.concept_logits.shape[1]:
+        asked = [axes(each.concept_logits, each.concepts, concepts) for each in (validation, judged)]
+        for old, new in zip(*asked, strict=True):
+            exclusive = new.group.kind == "exclusive"
+            name = new.group.name if exclusive else concepts.names[new.columns[0]]
+            answers = new.group.values if exclusive else ("no", "yes")
+            put(name, answers, (old.probabilities, old.truth), (new.probabilities, new.truth))
+    return [each for each in found if each is not None]
+
+
+def worse(measure: GroupMeasure) -> bool:
+    """Whether a difference is to the group's harm: less accurate, or more overconfident."""
+    value = measure.difference.value or 0.0
+    return value < 0 if measure.measure in (ACCURACY, CONCEPTS) else value > 0
+
+
+def accused(found: Failures) -> list[tuple[GroupResult, GroupMeasure]]:
+    """Groups that do worse, with certainty after correction; by measure, the largest difference first."""
+    pairs = [
+        (group, measure)
+        for group in found.groups
+        for measure in group.measures
+        if measure.p is not None and measure.p < found.level and worse(measure)
+    ]
+    return sorted(pairs, key=lambda pair: (MEASURES.index(pair[1].measure), -abs(pair[1].difference.value or 0.0)))
+
+
+def failure_sentences(found: Failures) -> list[str]:
+    """What a reader should know, in plain words."""
+    told: list[str] = []
+    pairs = accused(found)
+    for group, measure in pairs[:MENTIONED]:
+        told.append(_accusation(found, group, measure))
+    if len(pairs) > MENTIONED:
+        told.append(f"{len(pairs) - MENTIONED} further differences are as certain; see the table.")
+    if found.columns and not pairs:
+        told.append(_acquittal(found))
+    for sets in found.sets:
+        if sets.question == "class":
+            told.append(
+                f"Sets of classes that shall hold the truth in {sets.wanted:.0%} of images do so in "
+                f"{sets.coverage.text()}, with {sets.size.text()} classes each; {sets.single.text()} name a single one."
+            )
+            worst = min(
+                (each for each in sets.answers if each.coverage is not None), key=lambda each: each.coverage or 0
+            )
+            if worst.coverage is not None and worst.coverage < sets.wanted - 0.1:
+                told.append(
+                    f"Of {worst.answer} they hold only {worst.coverage:.0%} ({worst.images} images): the promise is "
+                    "one about all images together."
+                )
+    short = [sets.question for sets in found.sets if sets.holds is False]
+    if short:
+        told.append(f"Sets fall short of the promise beyond chance for: {', '.join(short[:MENTIONED])}.")
+    sure = found.calibration
+    if sure.error is not None:
+        by_chance = "" if sure.by_chance is None else f"; {sure.by_chance:.3f} would come by chance"
+        told.append(f"Calibration error of the class {sure.error:.3f}{by_chance}.")
+    if found.silence is not None:
+        useful = [
+            each for each in found.silence.silences if each.confidence is not None and each.error.value is not None
+        ]
+        if useful:
+            first = useful[0]
+            told.append(
+                f"Silent below a confidence of {first.confidence:.3f}, chosen for {first.target:.0%} errors, the model "
+                f"answers {first.answered.text()} of the images and errs in {first.error.text()} of those."
+            )
+    if found.unlike is not None:
+        told.append(found.unlike.sentence(found.split))
+    return told
+
+
+def _accusation(found: Failures, group: GroupResult, measure: GroupMeasure) -> str:
+    size = abs(measure.difference.value or 0.0)
+    kind = "lower" if measure.measure in (ACCURACY, CONCEPTS) else "higher"
+    told = (
+        f"{measure.measure.capitalize()} is {size:.3f} {kind} where {group.column} is {group.group!r} than elsewhere: "
+        f"{measure.value.text()}, {group.images} images (p = {measure.p:.3f} after correction for "
+        f"{found.comparisons} comparisons)."
+    )
+    if measure.p_beyond_classes is None:
+        return told
+    left = measure.beyond_classes or 0.0
+    if measure.p_beyond_classes < found.level:
+        return f"{told} Its classes do not explain it: {abs(left):.3f} remain (p = {measure.p_beyond_classes:.3f})."
+    return f"{told} Its classes may explain it: beyond them, {left:+.3f} is left, which could be chance."
+
+
+def _acquittal(found: Failures) -> str:
+    rows = [each for group in found.groups for each in group.measures if each.measure == ACCURACY]
+    tested = [each.detectable for each in rows if each.detectable is not None]
+    if not tested:
+        return f"No group of {', '.join(found.columns)} has enough images to be judged."
+    return (
+        f"No group of {', '.join(found.columns)} does worse than the rest beyond chance ({found.comparisons} "
+        f"comparisons). Differences in accuracy below {min(tested):.3f} to {max(tested):.3f}, by group, may be missed."
+    )

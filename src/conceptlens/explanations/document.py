@@ -1,0 +1,147 @@
+"""`explain/NAME.json`: all that is said and drawn of one image. Pictures are made from it and the image alone."""
+
+from typing import Literal
+
+from conceptlens.core.documents import Document, Part
+
+MapKind = Literal["attention", "gradcam"]
+AnyMap = Literal["attention", "gradcam", "index"]
+
+
+class ClassReading(Part):
+    """What the model gives to one class."""
+
+    name: str
+    probability: float
+    logit: float
+    threshold: float | None = None  # of a multi-label task: from where on the class is said
+
+
+class ConceptReading(Part):
+    """What the model reads of one concept, in the order of the bottleneck."""
+
+    name: str
+    group: str
+    value: str
+    text: str
+    part: str | None
+    score: float  # concept logit
+    probability: float
+    label: bool | None = None  # what a person said, where it is known
+
+
+class Account(Part):
+    """How a logit, or the difference of two, is made up: total = base + Σ values + bypass.
+
+    Attributes:
+        of: The class.
+        minus: The class it is compared with, `mean` for the mean of all classes, None for the logit itself.
+        total: The logit, or the difference.
+        base: What an image with the reference's scores would have.
+        values: (K,) what each concept adds, in the order of `concepts`.
+        bypass: What reaches the class besides the concepts; 0 for a method that declares none.
+    """
+
+    of: str
+    minus: str | None
+    total: float
+    base: float
+    values: list[float]
+    bypass: float
+
+
+class Reference(Part):
+    """What contributions are compared with."""
+
+    what: Literal["average image", "zero scores"]
+    images: int  # in the average
+    split: str | None
+    why: str | None = None  # why there is no average image
+
+
+class PatchMap(Part):
+    """A number for each patch, row by row."""
+
+    grid: tuple[int, int]
+    values: list[list[float]]  # (h, w)
+    range: tuple[float, float]  # smallest and largest value
+    slot: int | None = None  # attention: the slot that the concept reads
+
+
+class ConceptMaps(Part):
+    """The maps of one concept. None: not asked for, or there is none (see `without`)."""
+
+    concept: str
+    attention: PatchMap | None = None
+    gradcam: PatchMap | None = None
+
+
+class CodeName(Part):
+    """A code of the codebook and what its patches are mostly assigned to."""
+
+    code: int
+    name: str  # a concept, a group of concepts, or "unnamed"
+    level: Literal["concept", "group"] | None
+    confidence: float | None  # share of the assignment of this code's patches that goes to that concept or group
+    chance: float | None  # the same share of all patches
+    sampled: int  # patches of this code in the sample
+
+
+class LegendEntry(CodeName):
+    """A code that one image has."""
+
+    colour: str  # "#rrggbb"
+    patches: int  # of this image
+
+
+class IndexMap(Part):
+    """The nearest code of each patch (Figure 8 of the IVQ-CBM paper)."""
+
+    grid: tuple[int, int]
+    codes: list[list[int]]  # (h, w)
+    legend: list[LegendEntry]  # of the codes in this image, most patches first
+    sample: int  # images whose co-assignment named the codes; 0: none could be read
+
+
+class Drawing(Part):
+    """How the picture is drawn from the numbers."""
+
+    opacity: float  # at the map's largest value
+    colour_map: str
+    scale: str
+    upsampling: str
+    side: int  # pixels of one picture
+
+
+class Explanation(Document):
+    """The file."""
+
+    remedy = "Explain it again."
+
+    image: str
+    run: str
+    weights: str  # hash
+    split: str | None = None  # where the image is of the run's own data
+    truth: list[str] | None = None
+    predicted: list[str]
+    about: str  # the class that is explained
+    rival: str | None  # the class it is set against
+    sentence: str
+    classes: list[ClassReading]
+    concepts: list[ConceptReading]
+    reference: Reference
+    accounts: list[Account]  # empty where the class is no weighted sum of concepts
+    bypass: str | None  # in words
+    maps: list[ConceptMaps]
+    index: IndexMap | None
+    without: dict[AnyMap, str]  # maps that were asked for and do not exist, and why
+    gradcam_at: str | None  # where Grad-CAM was taken
+    drawing: Drawing
+    picture: str | None  # file beside this one
+
+    def account(self, minus: str | None) -> Account | None:
+        """That of the explained class against `minus`."""
+        return next((each for each in self.accounts if each.of == self.about and each.minus == minus), None)
+
+    def concept(self, name: str) -> ConceptReading:
+        return next(each for each in self.concepts if each.name == name)

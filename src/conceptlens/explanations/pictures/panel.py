@@ -1,0 +1,122 @@
+"""The picture of one explanation: its image, the codes, and the maps of its concepts. Says only what the file says."""
+
+from PIL import Image
+
+from conceptlens.explanations.codes import UNNAMED
+from conceptlens.explanations.document import ConceptMaps, Explanation, IndexMap, PatchMap
+from conceptlens.explanations.pictures.overlay import index_overlay, overlay
+from conceptlens.explanations.pictures.sheet import Key, Tile, sheet
+from conceptlens.explanations.sentence import percent
+
+NAMES = {"attention": "attention", "gradcam": "Grad-CAM"}
+MOST_KEYS = 24
+
+
+def panel(told: Explanation, picture: Image.Image) -> Image.Image:
+    """One image's concepts."""
+    about = next(each for each in told.classes if each.name == told.about)
+    said = " and ".join(told.predicted) or "no class"
+    truth = "" if told.truth is None else f"labelled {' and '.join(told.truth) or 'no class'}"
+    first = [f"{about.name} {percent(about.probability)}", *([truth] if truth else [])]
+    tiles = [Tile(picture, first)]
+    opacity = told.drawing.opacity
+    if told.index:
+        tiles.append(
+            Tile(index_overlay(picture, told.index, opacity), ["nearest code of each patch", _named(told.index)])
+        )
+    for maps in told.maps:
+        tiles += concept_tiles(told, maps, picture)
+    keys = legend(told.index) if told.index else []
+    return sheet(
+        f"{told.image}: {said}",
+        [capital(told.sentence)],
+        tiles,
+        notes(told),
+        keys=keys,
+        bar=any(maps.attention or maps.gradcam for maps in told.maps),
+    )
+
+
+def concept_tiles(told: Explanation, maps: ConceptMaps, picture: Image.Image) -> list[Tile]:
+    """The maps of one concept over the image."""
+    reading = told.concept(maps.concept)
+    account = told.account(None)
+    place = [each.name for each in told.concepts].index(maps.concept)
+    label = "" if reading.label is None else f", labelled {'yes' if reading.label else 'no'}"
+    lines = [maps.concept, f"read {percent(reading.probability)}{label}"]
+    if account:
+        group = sum(
+            value for each, value in zip(told.concepts, account.values, strict=True) if each.group == reading.group
+        )
+        lines.append(f"adds {account.values[place]:+.2f}, its group {group:+.2f}".replace("-", "−"))
+    found: list[Tile] = []
+    for kind, patches in (("attention", maps.attention), ("gradcam", maps.gradcam)):
+        if patches:
+            drawn = overlay(picture, patches, told.drawing.opacity)
+            found.append(Tile(drawn, [*lines, f"{NAMES[kind]}, {largest(patches)}"]))
+    return found
+
+
+def largest(patches: PatchMap) -> str:
+    low, high = patches.range
+    return f"{low:.2g} to {high:.2g}" if high > 0 else "zero everywhere"
+
+
+def legend(index: IndexMap) -> list[Key]:
+    """Codes with a name, most patches first, and the others together."""
+    keys = [
+        Key(entry.colour, f"{entry.name}, {percent(entry.confidence)} (code {entry.code}, {count(entry.patches)})")
+        for entry in index.legend
+        if entry.confidence is not None
+    ][:MOST_KEYS]
+    rest = [entry for entry in index.legend if entry.confidence is None]
+    if rest:
+        words = f"{UNNAMED}: {len(rest)} codes in greys ({count(sum(entry.patches for entry in rest))})"
+        keys.append(Key(rest[0].colour, words))
+    return keys
+
+
+def count(patches: int) -> str:
+    return f"{patches} patch{'' if patches == 1 else 'es'}"
+
+
+def _named(index: IndexMap) -> str:
+    named = sum(entry.confidence is not None for entry in index.legend)
+    return f"{len(index.legend)} codes, {named} named"
+
+
+def capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def notes(told: Explanation) -> list[str]:
+    """What one must know to read the picture."""
+    opacity = percent(told.drawing.opacity)
+    lines = [f"Maps lie over what the model saw, {opacity} opaque where they are largest; codes {opacity} throughout."]
+    if any(maps.attention for maps in told.maps):
+        lines[0] += " Attention: the weight of each patch in the slot that the concept reads."
+    if told.gradcam_at:
+        lines[0] += f" Grad-CAM: what lifts the concept's score, taken at {told.gradcam_at}."
+    if told.accounts:
+        whole = told.account(None)
+        against = (
+            f"the average of {told.reference.images} {told.reference.split} images"
+            if told.reference.what == "average image"
+            else "scores of zero"
+        )
+        if whole:
+            lines.append(
+                f"“Adds” is to the logit of {told.about}, {whole.total:+.2f} = {whole.base:+.2f} at {against}, and "
+                f"{sum(whole.values):+.2f} by all concepts.".replace("-", "−")
+            )
+    if told.index and not told.index.sample:
+        lines.append("Codes have no names: there are no slots, or no sample of images, to name them by.")
+    elif told.index:
+        hidden = sum(entry.confidence is not None for entry in told.index.legend) - MOST_KEYS
+        more = f" {hidden} more are in the file." if hidden > 0 else ""
+        lines.append(
+            f"Codes are named by the concept, or group, that gets most of their patches in {told.index.sample} images, "
+            f"with its share; the others stay unnamed.{more}"
+        )
+    lines += [f"No {NAMES.get(kind, kind)} map: {why}." for kind, why in told.without.items()]
+    return lines

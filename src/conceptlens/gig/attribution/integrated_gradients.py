@@ -1,0 +1,190 @@
+"""Generalised integrated gradients: what each concept of a layer adds to a later concept, or to a class.
+
+GIG paper, Sec. 3.3, Eq. 3-7. With X̃ᵃ = UVᵀ + β, a path from β to X̃ᵃ and a target f (a projection in layer b, summed
+over positions, or a class),
+
+    GIG(v_q at p → f) = u_pq ∫₀¹ ⟨∂f/∂x_p (β + α UVᵀ), v_q⟩ dα,
+
+where, as in integrated gradients, the derivative is that of f at the point of the path. It is taken with respect to the
+*features*, once for each target and step, and projected on concept vectors afterwards: the number of concepts costs
+nothing. Summed over concepts and positions, contributions are f(X̃ᵃ) − f(β); by how much they miss it is the
+completeness error.
+
+Eq. 3 starts the path at 0 and Eq. 9 adds μ_BN to the reconstruction. `path="shifted"` (default) follows Eq. 9 in both,
+`path="printed"` follows Eq. 3: from 0 to UVᵀ.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from conceptlens.core.errors import UserError
+from conceptlens.gig.dictionaries.coded import Coded
+
+Path = Literal["shifted", "printed"]
+Read = Callable[[Tensor], Tensor]  # features (S, P, C) → values of the targets (S, T)
+Steps = npt.NDArray[np.float64]
+
+TOLERANCE = 0.01  # of the completeness error
+FIRST, MOST = 8, 256  # steps
+LOOK = 64  # points of the path at which targets are looked at, to see where they change
+PIECE = 2  # steps on each piece of the path
+AT_ONCE = 16  # steps in one batch: the memory of a backward pass grows with them
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What the concepts of one image's layer add to T targets."""
+
+    concepts: Tensor  # (A,) numbers of the active concepts
+    at: Tensor  # (T, P, A) Eq. 4, per position
+    start: Tensor  # (T,) the target where the path begins
+    end: Tensor  # (T,) and where it ends, at X̃
+    whole: Tensor  # (T,) the target of the layer as it is, X
+    steps: Tensor  # (T,) steps that were needed
+
+    @property
+    def total(self) -> Tensor:
+        """(T, A) Eq. 5 and 7: summed over positions."""
+        return self.at.sum(1)
+
+    @property
+    def missed(self) -> Tensor:
+        """(T,) |Σ contributions − (f(X̃) − f(β))|."""
+        return (self.at.double().sum((1, 2)) - (self.end - self.start).double()).abs()
+
+    @property
+    def completeness_error(self) -> Tensor:
+        """(T,) `missed` as a share of |f(X̃) − f(β)|, or of a thousandth of all contributions where that is larger."""
+        size = self.at.double().sum(1).abs().sum(1)
+        change = (self.end - self.start).double().abs()
+        return self.missed / torch.maximum(change, 1e-3 * size).clamp_min(torch.finfo(torch.float32).tiny)
+
+    @property
+    def residual(self) -> Tensor:
+        """(T,) f(X) − f(X̃): what the part that no concept explains adds to the target."""
+        return self.whole - self.end
+
+    @property
+    def residual_share(self) -> Tensor:
+        """(T,) |residual| as a share of all that is added or taken away, by concepts and by the residual."""
+        error = self.residual.abs()
+        return error / (error + self.total.abs().sum(1)).clamp_min(torch.finfo(torch.float32).tiny)
+
+
+def contributions(
+    read: Read,
+    layer: Coded,
+    *,
+    steps: int | None = None,
+    tolerance: float = TOLERANCE,
+    most: int = MOST,
+    path: Path = "shifted",
+    at_once: int = AT_ONCE,
+) -> Contributions:
+    """Eq. 4, 5 and 7 for every active concept and T targets at once.
+
+    Args:
+        read: From features (S, P, C) to the targets (S, T); see `targets`.
+        layer: The layer, coded.
+        steps: Steps of the integral (Gauss-Legendre); by default as few as keep the completeness error below
+            `tolerance`: they are doubled from 8 on, for the targets that still need it, and put where these change.
+        tolerance: Of the completeness error.
+        most: At most so many steps.
+        path: From β to UVᵀ + β (`shifted`), or from 0 to UVᵀ (`printed`).
+        at_once: Steps in one batch.
+
+    Raises:
+        UserError: No gradient reaches the layer, or numbers are not finite.
+    """
+    if path not in ("shifted", "printed"):
+        raise UserError(f"Unknown path {path!r}: expected 'shifted' (Eq. 9) or 'printed' (Eq. 3).")
+    if steps is not None and steps < 1:
+        raise UserError(f"Steps of the integral: expected 1 or more, got {steps}.")
+    part = layer.part
+    base = layer.shift if path == "shifted" else torch.zeros_like(layer.shift)
+    with torch.no_grad():
+        start, end, whole = read(torch.stack([base.expand_as(part), base + part, layer.features])).unbind(0)
+    if not (start.isfinite().all() and end.isfinite().all()):
+        raise UserError("A target is not a finite number along the path; is the network in its evaluation mode?")
+    at = part.new_zeros((len(start), *layer.u.shape))
+    needed = torch.zeros(len(start), dtype=torch.int64)
+    open_ = list(range(len(start)))
+    now = steps or min(FIRST, most)
+    points = _gauss_legendre(now)
+    while open_:
+        gradients = _mean_gradients(read, part, base, points, open_, at_once)
+        at[open_] = layer.u * (gradients @ layer.vectors.T)
+        needed[open_] = now
+        if steps is not None or now >= most:
+            break
+        error = Contributions(layer.concepts, at, start, end, whole, needed).completeness_error
+        open_ = [target for target in open_ if error[target] > tolerance]
+        now = min(2 * now, most)
+        points = _where_it_changes(read, part, base, now, open_, at_once) if open_ else points
+    return Contributions(layer.concepts, at, start, end, whole, needed)
+
+
+def _mean_gradients(
+    read: Read, part: Tensor, base: Tensor, points: tuple[Steps, Steps], targets: list[int], at_once: int
+) -> Tensor:
+    """∫ ∂f/∂x dα of some targets, (T, P, C): one forward pass a batch of steps, one backward pass for each target."""
+    total = part.new_zeros((len(targets), *part.shape))
+    alphas, weights = (torch.from_numpy(values).to(part) for values in points)
+    for some, shares in zip(torch.split(alphas, at_once), torch.split(weights, at_once), strict=True):
+        features = (base + some[:, None, None] * part).requires_grad_()
+        with torch.enable_grad():
+            values = read(features)
+            for place, target in enumerate(targets):
+                last = place == len(targets) - 1
+                gradient = _gradient(values[:, target].sum(), features, keep=not last)
+                total[place] += torch.einsum("s,spc->pc", shares, gradient)
+    return total
+
+
+def _gradient(value: Tensor, features: Tensor, *, keep: bool) -> Tensor:
+    if not value.requires_grad:
+        raise UserError(
+            "No gradient reaches the layer from the target: a part between them is not differentiable (argmax, "
+            "rounding, detach or no_grad), or the target does not depend on the layer. Choose a later layer."
+        )
+    (found,) = torch.autograd.grad(value, features, retain_graph=keep, allow_unused=True)
+    if found is None:
+        raise UserError("The target does not depend on the layer. Choose another layer.")
+    if not found.isfinite().all():
+        raise UserError("A gradient is not a finite number: a part of the network is not differentiable on the path.")
+    return found
+
+
+def _gauss_legendre(steps: int) -> tuple[Steps, Steps]:
+    """Points and weights on [0, 1]."""
+    points, weights = np.polynomial.legendre.leggauss(steps)
+    return (1 + points) / 2, weights / 2
+
+
+def _where_it_changes(
+    read: Read, part: Tensor, base: Tensor, steps: int, targets: list[int], at_once: int
+) -> tuple[Steps, Steps]:
+    """Points and weights on [0, 1], close together where the targets change.
+
+    A probability may go from 0 to 1 within a hundredth of the path, where evenly spread points hardly look. Forward
+    passes along the path, which cost little, say where; [0, 1] is cut into pieces over which the targets change by the
+    same amount, half of it counted evenly, with two points each.
+    """
+    alphas = torch.linspace(0, 1, LOOK + 1).to(part)
+    with torch.no_grad():
+        found = torch.cat([read(base + some[:, None, None] * part) for some in torch.split(alphas, at_once)])
+    change = found[:, targets].double().diff(dim=0).abs().cpu().numpy()  # (LOOK, T)
+    share = (change / np.maximum(change.sum(0), np.finfo(np.float64).tiny)).mean(1)
+    mass = np.concatenate([[0.0], np.cumsum(0.5 * share + 0.5 / LOOK)])
+    pieces = max(1, steps // PIECE)
+    cuts = np.interp(np.linspace(0, mass[-1], pieces + 1), mass, np.linspace(0, 1, LOOK + 1))
+    cuts[0], cuts[-1] = 0.0, 1.0
+    points, weights = _gauss_legendre(min(PIECE, steps))
+    width = np.diff(cuts)[:, None]
+    return (cuts[:-1, None] + width * points).ravel(), (width * weights).ravel()

@@ -1,0 +1,262 @@
+"""From a word to a model: a timm name, a function in the user's own file, or the image tower of a conceptlens run."""
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.data.images.read import Fit
+from conceptlens.data.images.window import Window
+from conceptlens.gig.attribution.targets import TargetKind
+
+FRESH = "fresh"
+ZEROS, ONES = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model with what must be known to give it images and to read its outputs."""
+
+    name: str
+    module: nn.Module
+    image_size: int
+    outputs: list[str]
+    mean: tuple[float, ...] = ZEROS
+    std: tuple[float, ...] = ONES
+    fit: Fit = "crop"
+    window: Window = "file"
+    target: TargetKind = "probability"  # `logit` where outputs are not classes that exclude each other
+    what: str = "class"  # what an output is, in words
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Images in [0, 1], or of bytes, (B, 3, H, W) → as the model takes them."""
+        if not images.is_floating_point():
+            images = images.float() / 255
+        mean, std = (torch.tensor(values, device=images.device).view(1, 3, 1, 1) for values in (self.mean, self.std))
+        return (images - mean) / std
+
+    @property
+    def weights_hash(self) -> str:
+        """A short hash over all weights."""
+        from conceptlens.encoders.freezing import weights_hash
+
+        return weights_hash(self.module)
+
+
+def open_model(
+    word: str,
+    *,
+    weights: str | None = None,
+    classes: str | Path | None = None,
+    image_size: int | None = None,
+) -> Opened:
+    """The model that a word names.
+
+    Args:
+        word: A timm name, with or without `timm/`; `path/to/file.py:function`, which is *code that will be run*; or a
+            folder of a conceptlens run.
+        weights: Of a timm model: a .safetensors file, `fresh` for random weights; published ones if not given.
+        classes: A text file with the name of a class a line, in the order of the outputs.
+        image_size: Side in pixels; the model's own if not given.
+    """
+    if image_size is not None and image_size < 1:
+        raise UserError(f"--image-size: expected a positive whole number, got {image_size}.")
+    names = _class_names(Path(classes)) if classes else None
+    if (Path(word) / "run.json").exists():
+        if weights or names or image_size:
+            raise UserError(f"{word} is a run: its weights, outputs and image size are its own; leave them out.")
+        return _tower(Path(word))
+    if ".py:" in word or word.endswith(".py"):
+        if weights:
+            raise UserError("--weights: your own function loads its weights itself; leave this out.")
+        return _own(word, names, image_size)
+    if Path(word).is_dir():
+        raise UserError(f"{word}: expected a run folder with a run.json, a timm name or file.py:function.")
+    return _timm(word, weights, names, image_size)
+
+
+def _class_names(path: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    except FileNotFoundError:
+        raise UserError(f"--classes {path}: no such file; expected a text file with a class a line.") from None
+    except (UnicodeDecodeError, IsADirectoryError) as error:
+        raise UserError(f"--classes {path}: expected a text file in UTF-8 with a class a line ({error}).") from None
+    names = [line for line in lines if line]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise UserError(f"--classes {path}: {sorted(twice)[0]!r} is there twice; outputs need names of their own.")
+    if len(names) < 2:
+        raise UserError(f"--classes {path}: expected two classes or more, found {len(names)}.")
+    return names
+
+
+def _numbered(count: int, names: Sequence[str] | None, where: str) -> list[str]:
+    if names is None:
+        return [f"class {number}" for number in range(count)]
+    if len(names) != count:
+        raise UserError(f"{where}: {len(names)} names of classes for {count} outputs.")
+    return list(names)
+
+
+def _timm(word: str, weights: str | None, names: list[str] | None, image_size: int | None) -> Opened:
+    import timm
+    from timm.data import ImageNetInfo  # type: ignore[attr-defined]
+    from timm.data.config import resolve_model_data_config
+
+    from conceptlens.encoders.timm.encoder import timm_names
+
+    short = word.removeprefix("timm/")
+    known = timm_names()
+    if short not in known:
+        raise unknown_name("model", word, known)
+    more: dict[str, Any] = {"num_classes": len(names)} if names else {}
+    model: nn.Module = timm.create_model(short, pretrained=False, **more)
+    if weights != FRESH:
+        _load_timm(model, short, weights)
+    data: dict[str, Any] = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
+    count = int(getattr(model, "num_classes", 0))
+    if count < 1:
+        raise UserError(f"{word}: this model has no classifier; choose one with classes, or name them with --classes.")
+    if names is None and count == 1000:
+        info = ImageNetInfo("imagenet-1k")
+        told = [info.index_to_description(number).split(",")[0] for number in range(1000)]
+        names = [name if told.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(told)]
+    return Opened(
+        name=f"timm/{short}",
+        module=model.eval(),
+        image_size=image_size or int(data["input_size"][-1]),
+        outputs=_numbered(count, names, "--classes"),
+        mean=tuple(data["mean"]),
+        std=tuple(data["std"]),
+    )
+
+
+def _load_timm(model: nn.Module, short: str, weights: str | None) -> None:
+    from conceptlens.encoders.timm.hub import from_hub
+    from conceptlens.encoders.weights_file import load_weights, read_weights
+
+    instead = f"Give a local file (--weights FILE.safetensors), or random weights (--weights {FRESH})."
+    if weights is not None:
+        path = Path(weights)
+    else:
+        identifier = getattr(model, "pretrained_cfg", {}).get("hf_hub_id")
+        if not identifier:
+            raise UserError(f"timm/{short}: no weights are published as safetensors. {instead}")
+        repository, _, revision = str(identifier).partition("@")
+        path = from_hub(f"timm/{short}", repository, "model.safetensors", instead=instead, revision=revision or None)
+    state = read_weights(path)
+    convert = getattr(sys.modules[type(model).__module__], "checkpoint_filter_fn", None)
+    if convert is not None:
+        state = convert(state, model)
+    hint = "Is it of this model? If it has other classes, name them with --classes FILE."
+    load_weights(model, state, source=str(path), hint=hint)
+
+
+def _own(word: str, names: list[str] | None, image_size: int | None) -> Opened:
+    """Run the user's function; attributes of the module it returns say what images it takes."""
+    file, _, function = word.rpartition(":") if ".py:" in word else (word, "", "")
+    path = Path(file)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file. Your own model is named as path/to/file.py:function.")
+    if not function:
+        raise UserError(f"{word}: which function makes the model? Name it, as {word}:build.")
+    found = _load_file(path)
+    if not hasattr(found, function):
+        known = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
+        raise UserError(f"{path} has no {function!r}. {did_you_mean(function, known)}")
+    try:
+        module = getattr(found, function)()
+    except UserError:
+        raise
+    except Exception as error:  # anything may happen in a stranger's code; it is theirs to mend
+        raise UserError(f"{word} failed: {type(error).__name__}: {error}.") from error
+    if not isinstance(module, nn.Module):
+        raise UserError(f"{word} returned {type(module).__name__}; expected a torch.nn.Module.")
+    size = image_size or getattr(module, "image_size", 224)
+    if not isinstance(size, int) or size < 1:
+        raise UserError(f"{word}: image_size of the module is {size!r}; expected a positive whole number.")
+    given = getattr(module, "classes", None)
+    with torch.no_grad():
+        try:
+            like = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(1))
+            outputs = module.eval()(torch.zeros(1, 3, size, size).to(like))
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UserError(f"{word} does not take images of {size} pixels: {reason}. Set --image-size.") from error
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2:
+        shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise UserError(f"{word}: expected outputs (B, classes), got {shape}.")
+    told = names or (list(map(str, given)) if given is not None else None)
+    return Opened(
+        name=word,
+        module=module,
+        image_size=size,
+        outputs=_numbered(outputs.shape[1], told, word),
+        mean=tuple(getattr(module, "mean", ZEROS)),
+        std=tuple(getattr(module, "std", ONES)),
+    )
+
+
+def _load_file(path: Path) -> Any:
+    name = f"conceptlens_own_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path}: this is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))  # what it imports from beside itself
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(f"{path} cannot be run: {type(error).__name__}: {error}.") from error
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    return module
+
+
+class ConceptTower(nn.Module):
+    """A trained concept bottleneck up to its named concepts: images in [0, 1] → concept logits (B, K)."""
+
+    def __init__(self, encoder: nn.Module, regulariser: nn.Module, model: nn.Module, read: Any) -> None:
+        super().__init__()
+        self.encoder, self.regulariser, self.model = encoder, regulariser, model
+        self._read = [read]  # in a list: as a submodule it would give every layer a second name
+        registers = getattr(encoder, "registers", None)
+        prefix = getattr(getattr(encoder, "model", None), "num_prefix_tokens", None)
+        if isinstance(registers, Tensor):
+            self.num_prefix_tokens = 1 + registers.shape[1]  # class token and registers, which have no place
+        elif isinstance(prefix, int):
+            self.num_prefix_tokens = prefix
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self._read[0](images).concept_logits
+        return logits
+
+
+def _tower(path: Path) -> Opened:
+    from conceptlens.runs.saved import load_pipeline
+
+    if not (path / "model").exists():
+        raise UserError(f"{path}: this run has no model; finish it first.")
+    pipeline, card, concepts = load_pipeline(path)
+    if not pipeline.model.reads_concepts:
+        raise UserError(f"{path}: its method reads no concepts, so that there is nothing named to end in.")
+    tower = ConceptTower(pipeline.encoder, pipeline.regulariser, pipeline.model, pipeline)
+    return Opened(
+        name=f"run {path.resolve().name}",
+        module=tower.eval(),
+        image_size=card.image_size,
+        outputs=[concept.name for concept in concepts.concepts],
+        fit=card.fit,
+        window=card.window,
+        target="logit",
+        what="concept",
+    )

@@ -1,0 +1,227 @@
+"""The page of a graph: one file, no scripts, nothing from the network.
+
+The drawing, then a card for each node: what shows it best, where it is in images, what makes it and what it makes.
+"""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+
+from PIL import Image
+
+from conceptlens.gig.document import Edge, Graph, Node
+from conceptlens.gig.pages.drawing import anchor, hover_rules, role, rows, strongest_path, svg
+from conceptlens.pages.markup import Html, decimal, h, join, names, percent, table
+
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+NEIGHBOURS = 6
+SIDE = 112  # pixels of a picture
+
+
+@dataclass(frozen=True)
+class Album:
+    """Pictures as addresses: what shows a concept, and where it is; each with a few words."""
+
+    faces: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)  # node → words, address
+    places: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    images: Sequence[tuple[str, str]] = ()  # what the graph is of, if few
+
+    @property
+    def thumbnails(self) -> dict[str, str]:
+        return {name: pictures[0][1] for name, pictures in self.faces.items() if pictures}
+
+
+def address(picture: Image.Image, side: int = SIDE) -> str:
+    """A small JPEG as an address."""
+    small = picture.convert("RGB")
+    small.thumbnail((side, side), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    small.save(buffer, "JPEG", quality=82)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+
+
+def page(
+    graph: Graph, album: Album, *, links: Sequence[tuple[str, str]] = (), more: Sequence[tuple[str, Html]] = ()
+) -> str:
+    """The whole page.
+
+    Args:
+        graph: What it shows.
+        album: Its pictures.
+        links: Other pages: words and address.
+        more: Further sections: title and content.
+    """
+    sections: list[tuple[str, str, Html]] = [
+        ("graph", "How concepts make each other", _drawing(graph, album)),
+        ("layers", "Layers", _layers(graph)),
+    ]
+    sections += [(f"more{number}", title, content) for number, (title, content) in enumerate(more)]
+    sections.append(("concepts", "Concepts", _cards(graph, album)))
+    style = "".join(
+        resources.files(place).joinpath("style.css").read_text("utf-8")
+        for place in ("conceptlens.pages", "conceptlens.gig.pages")
+    )
+    head = h(
+        "head",
+        h("meta", charset="utf-8"),
+        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        h("meta", name="color-scheme", content="light dark"),
+        h("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        h("title", f"{graph.title} · conceptlens"),
+        h("style", Html(style + hover_rules(graph))),
+    )
+    nav = h(
+        "nav",
+        h(
+            "ul",
+            (h("li", h("a", title, href=f"#{key}")) for key, title, _ in sections),
+            (h("li", h("a", words, href=to)) for words, to in links),
+        ),
+        aria_label="Sections",
+    )
+    body = h(
+        "body",
+        h("header", h("h1", graph.title), h("p", _summary(graph), class_="result")),
+        nav,
+        h("main", (h("section", h("h2", title), content, id=key) for key, title, content in sections)),
+        h(
+            "footer",
+            h(
+                "p",
+                "Contributions are generalised integrated gradients. A concept is a direction that the network uses; "
+                "what it is called is up to those who look at its samples. The figures are in graph.json.",
+                class_="small",
+            ),
+        ),
+    )
+    return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"
+
+
+def _summary(graph: Graph) -> str:
+    found = graph.completeness
+    way = [graph.node(name) for name in strongest_path(graph, graph.outputs[0])]
+    told = " ← ".join(node.name if node.layer is None else f"{node.layer} {node.name}" for node in way)
+    images = f"{len(graph.images)} image{'s' * (len(graph.images) != 1)}"
+    return (
+        f"{graph.model}, {images}. The strongest way down: {told}. Contributions miss what they must add up to by "
+        f"{percent(found.mean, 2)} on average ({percent(found.worst, 1)} at worst)."
+    )
+
+
+def _drawing(graph: Graph, album: Album) -> Html:
+    key = [
+        h("span", h("i", class_=f"swatch {role(graph, node)}"), node.name)
+        for node in graph.nodes
+        if node.kind == "output"
+    ]
+    if any(node.shared for node in graph.nodes):
+        key.append(h("span", h("i", class_="swatch shared"), "shared"))
+    images = h("div", (_figure(words, to) for words, to in album.images), class_="faces") if album.images else None
+    return join(
+        [
+            images,
+            h("p", key, class_="key small"),
+            h(
+                "div",
+                svg(graph, album.thumbnails),
+                class_="scroll",
+                tabindex="0",
+                role="region",
+                aria_label=graph.title,
+            ),
+            h(
+                "p",
+                "Point at a node to see its edges, click it for its card. Blue adds, orange takes away; the wider, the "
+                "more. Thin grey lines come from what no concept explains: how much that is stands on its card. The "
+                "percentage is a concept's share of all that its layer adds to or takes from the output. Unexplained: "
+                "the share of what the network says of the layer itself and not of its reconstruction.",
+                class_="note",
+            ),
+        ]
+    )
+
+
+def _layers(graph: Graph) -> Html:
+    body = [
+        h(
+            "tr",
+            h("th", row.layer, scope="row"),
+            h("td", f"{row.grid[0]} × {row.grid[1]}"),
+            h("td", row.channels),
+            h("td", f"{row.concepts:,}"),
+            h("td", f"{row.used:.0f}"),
+            h("td", decimal(row.relative_l2)),
+            h("td", percent(row.zero_share, 2)),
+            h("td", percent(row.error_share)),
+        )
+        for row in reversed(graph.rows)
+    ]
+    head = ["layer", "positions", "channels", "concepts", "used by an image", "relative l2", "zeros", "unexplained"]
+    found = graph.completeness
+    note = (
+        f"Path {graph.path}, target {graph.target}. Steps of the integrals: {found.steps_mean:.0f} on average, "
+        f"{found.steps_most} at most; completeness error {percent(found.mean, 2)} on average, "
+        f"{percent(found.above, 1)} of integrals above {percent(found.tolerance, 1)}."
+    )
+    return join(
+        [table("Reconstruction on the images of this graph", head, body, class_="figures"), h("p", note, class_="note")]
+    )
+
+
+def _figure(words: str, to: str, side: int | None = None) -> Html:
+    return h("figure", h("img", src=to, alt=words, title=words, width=side), h("figcaption", words))
+
+
+def _cards(graph: Graph, album: Album) -> Html:
+    found: list[Html] = []
+    for title, nodes in rows(graph):
+        found.append(h("h3", title))
+        found += [_card(graph, node, album) for node in nodes]
+    return join(found)
+
+
+def _card(graph: Graph, node: Node, album: Album) -> Html:
+    title = node.name if node.layer is None else f"{node.layer} · {node.name}"
+    said = [
+        f"{output} {value:+.3g} ({percent(node.shares[output])})"
+        for output, value in sorted(node.contributions.items(), key=lambda pair: -abs(pair[1]))[:6]
+    ]
+    facts = [f"adds to {names(said, 6)}"] if said else []
+    if node.kind == "concept":
+        facts.append(f"used in {node.active} of {len(graph.images)} images")
+        if node.samples is not None:
+            facts.append(f"{node.samples} samples in its cluster")
+    faces, places = album.faces.get(node.id, ()), album.places.get(node.id, ())
+    return h(
+        "article",
+        h("h4", title),
+        h("p", "; ".join(facts), class_="small") if facts else None,
+        [h("p", "Nearest samples", class_="small"), h("div", (_figure(*each) for each in faces), class_="faces")]
+        if faces
+        else None,
+        [h("p", "Where it is", class_="small"), h("div", (_figure(*each) for each in places), class_="faces")]
+        if places
+        else None,
+        h(
+            "div",
+            _neighbours(graph, "made by", [(edge, edge.source) for edge in graph.into(node.id)]),
+            _neighbours(graph, "makes", [(edge, edge.target) for edge in graph.out_of(node.id)]),
+            class_="columns",
+        ),
+        class_="card",
+        id=anchor(graph, node),
+    )
+
+
+def _neighbours(graph: Graph, title: str, edges: Sequence[tuple[Edge, str]]) -> Html | None:
+    if not edges:
+        return None
+    lines = []
+    for edge, other in edges[:NEIGHBOURS]:
+        node = graph.node(other)
+        words = node.name if node.layer is None else f"{node.layer} {node.name}"
+        bar = h("i", class_=f"bar{'' if edge.value >= 0 else ' takes'}", style=f"width:{4 + 76 * edge.weight:.0f}px")
+        lines.append(h("li", bar, h("a", words, href=f"#{anchor(graph, node)}"), f" {edge.value:+.3g}"))
+    return h("div", h("h5", title), h("ul", lines))

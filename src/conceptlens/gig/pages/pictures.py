@@ -1,0 +1,71 @@
+"""Pictures beside a graph, for those who show it themselves: a sheet of faces for each concept, each image once.
+
+Their names are made from what they show, never from a stranger's words: whoever has a node's id or an image's name can
+tell the file, and no name of a layer, a class or an image can lead anywhere else.
+"""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from PIL import Image
+
+from conceptlens.core.files import fingerprint, write_bytes
+from conceptlens.gig.document import Graph
+from conceptlens.gig.receptive_field_crops import strip
+
+FOLDER = "pictures"
+FACE = 112  # side of a face on its sheet, pixels
+SIDE = 160  # of an image
+QUALITY = 86
+
+
+class Source(Protocol):
+    """What has the pictures of a run."""
+
+    def faces_of(self, layer: str, concept: int) -> Sequence[str]: ...
+
+    def image(self, name: str) -> Image.Image: ...
+
+
+def sheet_file(node: str) -> str:
+    """The faces of a node, by its id."""
+    return f"{FOLDER}/sheet-{fingerprint(node)}.jpg"
+
+
+def image_file(name: str) -> str:
+    """An image, by its name."""
+    return f"{FOLDER}/image-{fingerprint(name)}.jpg"
+
+
+def keep_pictures(source: Source, graph: Graph, folder: Path, more: Mapping[str, Image.Image] | None = None) -> None:
+    """Write the pictures of a graph, and note in it where they are.
+
+    Args:
+        source: Has faces and images.
+        graph: Its nodes are filled in.
+        folder: That of the graph.
+        more: Images that the source does not have, such as disturbed ones.
+    """
+    for node in graph.nodes:
+        if node.kind == "concept" and node.layer is not None and node.concept is not None and node.faces:
+            faces = [_opened(each) for each in source.faces_of(node.layer, node.concept)]
+            node.sheet = sheet_file(node.id)
+            write_bytes(folder / node.sheet, _jpeg(strip([face.resize((FACE, FACE)) for face in faces], gap=0)))
+    for name in graph.images:
+        picture = more[name] if more and name in more else source.image(name)
+        graph.pictures[name] = image_file(name)
+        write_bytes(folder / graph.pictures[name], _jpeg(picture.resize((SIDE, SIDE), Image.Resampling.LANCZOS)))
+
+
+def _opened(address: str) -> Image.Image:
+    """From an address with its bytes inside."""
+    return Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))).convert("RGB")
+
+
+def _jpeg(picture: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    picture.convert("RGB").save(buffer, "JPEG", quality=QUALITY)
+    return buffer.getvalue()

@@ -1,0 +1,142 @@
+"""Further parts of a run's page: validation, trajectories, what stays under noise and attack."""
+
+from collections.abc import Sequence
+
+from conceptlens.gig.validation.robustness import Kept
+from conceptlens.gig.validation.validation import LayerCurves, Validation
+from conceptlens.pages.markup import Html, decimal, h, join, percent, table
+
+WIDTH, HEIGHT = 220, 120
+LOOKS = ("one", "two", "three", "four", "five")
+
+
+def validation_section(found: Validation) -> Html:
+    """Areas and curves of each layer, and what the network says of reconstructions."""
+    order = [row.order for row in found.classes[0].orders] if found.classes else []
+    key = h(
+        "p",
+        (
+            h("span", h("i", class_="swatch", style=f"background:var(--{look})"), name)
+            for name, look in zip(order, LOOKS, strict=False)
+        ),
+        class_="key small",
+    )
+    agree = table(
+        "What the network says of reconstructions X̃, beside what it says of X",
+        ["layer", "same class", "KL, nats", "relative l2", "zeros", "images"],
+        [
+            h(
+                "tr",
+                h("th", row.layer, scope="row"),
+                h("td", percent(row.same_class, 0)),
+                h("td", decimal(row.divergence)),
+                h("td", decimal(row.relative_l2)),
+                h("td", percent(row.zero_share, 2)),
+                h("td", row.images),
+            )
+            for row in found.agreement
+        ],
+        class_="figures",
+    )
+    return join(
+        [
+            h(
+                "p",
+                "Concepts are put in, or taken out, in the order of their contributions; beside it in random order and "
+                "by gradient × input. Insertion should rise at once, deletion fall at once: the larger the difference "
+                "of their areas, the better the order.",
+            ),
+            key,
+            _areas("To the output", found.classes),
+            _areas("Between layers: the projection score", found.between) if found.between else None,
+            h("div", [_small(row) for row in (*found.classes, *found.between)], class_="faces curves"),
+            agree,
+        ]
+    )
+
+
+def _areas(caption: str, rows: Sequence[LayerCurves]) -> Html:
+    names = [row.order for row in rows[0].orders]
+    body = [
+        h(
+            "tr",
+            h("th", row.layer if row.to is None else f"{row.layer} → {row.to}", scope="row"),
+            [
+                h("td", f"{decimal(each.insertion_area)} − {decimal(each.deletion_area)} = {decimal(each.difference)}")
+                for each in row.orders
+            ],
+        )
+        for row in rows
+    ]
+    return table(f"{caption}; area of insertion − deletion", ["layer", *names], body, class_="figures")
+
+
+def _small(row: LayerCurves) -> Html:
+    """Insertion (full) and deletion (dashed) of every order."""
+    values = [value for each in row.orders for value in (*each.insertion, *each.deletion)]
+    low, high = min(0.0, *values), max(1e-9, *values)
+    lines = []
+    for each, look in zip(row.orders, LOOKS, strict=False):
+        for curve, dash in ((each.insertion, None), (each.deletion, "4 3")):
+            points = " ".join(
+                f"{WIDTH * place / (len(curve) - 1):.1f},{HEIGHT - HEIGHT * (value - low) / (high - low):.1f}"
+                for place, value in enumerate(curve)
+            )
+            style = f"fill:none;stroke:var(--{look});stroke-width:1.6"
+            lines.append(h("polyline", points=points, style=style, stroke_dasharray=dash))
+    name = row.layer if row.to is None else f"{row.layer} → {row.to}"
+    drawn = h(
+        "svg",
+        h("title", f"{name}: insertion and deletion"),
+        lines,
+        viewBox=f"-4 -4 {WIDTH + 8} {HEIGHT + 8}",
+        width=WIDTH,
+        height=HEIGHT,
+        role="img",
+    )
+    return h("figure", drawn, h("figcaption", f"{name}: 0 to {high:.2g}; deletion dashed"))
+
+
+def trajectory_section(found: Sequence[tuple[str, float, Sequence[tuple[str, str]]]]) -> Html:
+    """Samples on the way from a concept's centre to its farthest member.
+
+    Args:
+        found: Title, cosine distance of the farthest, and words and address of each stop.
+    """
+    parts = [
+        h(
+            "article",
+            h("h4", title),
+            h("p", f"Cosine distance of the farthest sample: {distance:.2f}", class_="small"),
+            h(
+                "div",
+                (h("figure", h("img", src=to, alt=words), h("figcaption", words)) for words, to in stops),
+                class_="faces",
+            ),
+            class_="card",
+        )
+        for title, distance, stops in found
+    ]
+    lead = "From the middle of a concept's cluster to its farthest sample: one thing throughout, or several?"
+    return join([h("p", lead), *parts])
+
+
+def kept_section(title: str, rows: Sequence[Kept]) -> Html:
+    """Which concepts stay when an image is disturbed."""
+    body = [
+        h(
+            "tr",
+            h("th", row.layer, scope="row"),
+            h("td", row.first),
+            h("td", row.kept),
+            h("td", row.alike),
+        )
+        for row in reversed(rows)
+    ]
+    head = [
+        "layer",
+        "concepts before",
+        "the same after",
+        f"alike after (cosine ≥ {rows[0].threshold:g})" if rows else "",
+    ]
+    return table(title, head, body, class_="figures")

@@ -1,0 +1,456 @@
+"""`conceptlens decompose`: from a model and images to a run folder that ends in a page of graphs.
+
+Each stage writes its files whole and is skipped when they are there, so that the same command goes on where it was
+stopped: what the model says of every image, samples of each layer, concepts of each layer, graphs, validation, page.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from PIL import Image
+from pydantic import ValidationError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import write_bytes, write_text
+from conceptlens.gig.dictionaries.clusters import nearest
+from conceptlens.gig.dictionaries.concept_vectors import concept_vectors
+from conceptlens.gig.dictionaries.lasso import lambda_for
+from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
+from conceptlens.gig.document import About, Graph
+from conceptlens.gig.graph import Drawn, Seen, build_graph
+from conceptlens.gig.hook_points import block_names
+from conceptlens.gig.images import Gallery, from_folder, from_recipe
+from conceptlens.gig.load_model import Opened, open_model
+from conceptlens.gig.network import Network, open_network
+from conceptlens.gig.pages.drawing import strongest_path, svg
+from conceptlens.gig.pages.page import page
+from conceptlens.gig.pages.pictures import keep_pictures
+from conceptlens.gig.pages.sections import kept_section, trajectory_section, validation_section
+from conceptlens.gig.picture_cache import Photographer, Sampled
+from conceptlens.gig.samples import Samples, collect
+from conceptlens.gig.settings import Settings
+from conceptlens.gig.validation.robustness import Kept, attack, kept_concepts, noisy
+from conceptlens.gig.validation.trajectory import trajectory
+from conceptlens.gig.validation.validation import Validation, validate
+from conceptlens.pages.markup import Html
+from conceptlens.runs.folder import RunFolder
+
+KIND = "decompose"
+PAGE = "report.html"
+BATCH = 16
+LAYERS = 4  # if none are named
+OF_THE_DATA = 8  # outputs in the graph of the data
+Note = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Decomposed:
+    """What was made."""
+
+    run: RunFolder
+    page: Path
+    words: str
+
+    def text(self) -> str:
+        return f"{self.words}\nwritten: {self.page}"
+
+
+def decompose_run(
+    settings: Settings, out: str | Path, *, overwrite: bool = False, note: Note = lambda text: None
+) -> Decomposed:
+    """Take a model apart; called again with the same settings, it goes on where it was stopped."""
+    if (settings.images is None) == (settings.data is None):
+        raise UserError("Say which images: --images FOLDER, or --data RECIPE (one of the two).")
+    path = Path(out)
+    again = (path / "settings.json").exists() and not overwrite
+    if again and Settings.read(path / "settings.json") != settings:
+        raise UserError(
+            f"{path}: another decomposition is here, with other settings. Choose another folder with --out, or replace "
+            "it with --overwrite."
+        )
+    # Everything that can be wrong with a model or its layers is said before a folder is made.
+    work = _Work.open(settings, note)
+    run = RunFolder.open(path) if again else RunFolder.create(path, overwrite=overwrite)
+    with run.lock():
+        run.clean()
+        if not again:
+            run.update(
+                id=path.resolve().name,
+                kind=KIND,
+                method="gig",
+                status="running",
+                model={"name": work.model.name, "hash": work.model.weights_hash},
+                data={"name": settings.images or settings.data, "hash": work.gallery.fingerprint},
+            )
+            run.write_environment()
+            settings.write(path / "settings.json")
+        elif run.info["data"]["hash"] != work.gallery.fingerprint:
+            raise UserError(f"{path}: the images changed since this run began. Start again with --overwrite.")
+        elif run.info["model"]["hash"] != work.model.weights_hash:
+            raise UserError(f"{path}: the model changed since this run began. Start again with --overwrite.")
+        run.update(status="running")
+        try:
+            found = _stages(work, run)
+        except RuntimeError as error:
+            if settings.rule != "srd" or "does not require grad" not in str(error):
+                raise
+            reason = "Sharing ratios do not pass through a part of this model. Use --rule gradient instead."
+            run.update(status="failed", reason=reason)
+            raise UserError(reason) from error
+        except UserError as error:
+            run.update(status="failed", reason=str(error))
+            raise
+        run.update(status="done", reason=None)
+        return found
+
+
+def resume_decomposition(path: str | Path, note: Note = lambda text: None) -> Decomposed:
+    """Go on with a run by its own settings."""
+    run = RunFolder.open(path)
+    return decompose_run(Settings.read(run.path / "settings.json"), run.path, note=note)
+
+
+def make_settings(**values: object) -> Settings:
+    """Settings from the words of a command; what does not fit is named."""
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]).replace("_", "-")
+        raise UserError(f"--{name}: {first['msg']}; got {first['input']!r}.") from None
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is open while a run lasts."""
+
+    settings: Settings
+    model: Opened
+    gallery: Gallery
+    network: Network
+    note: Note
+
+    @classmethod
+    def open(cls, settings: Settings, note: Note) -> "_Work":
+        model = open_model(
+            settings.model, weights=settings.weights, classes=settings.classes, image_size=settings.image_size
+        )
+        for name in settings.outputs or ([settings.attack] if settings.attack else []):
+            if name not in model.outputs:
+                raise unknown_name(model.what, name, model.outputs)
+        if settings.images is not None:
+            gallery = from_folder(settings.images, model, most=settings.n)
+        else:
+            gallery = from_recipe(str(settings.data), model, most=settings.n)
+        if settings.image is not None and settings.image not in gallery.names:
+            raise unknown_name("image", settings.image, gallery.names)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        layers = settings.layers or _some_blocks(model)
+        network = open_network(model.module.to(device), layers, image_size=model.image_size)
+        return cls(settings, model, gallery, network, note)
+
+    @property
+    def how(self) -> Drawn:
+        s = self.settings
+        return Drawn(
+            concepts=s.concepts,
+            shared=s.shared,
+            path=s.path,
+            target=s.target or self.model.target,
+            tolerance=s.tolerance,
+            most=s.most_steps,
+        )
+
+    def seen(self, number: int) -> Seen:
+        return Seen(self.gallery.names[number], self.gallery.pixels(number).to(self.network.device))
+
+
+def _some_blocks(model: Opened) -> list[str]:
+    """A few of the network's blocks, evenly spread, with the last."""
+    names = list(block_names(model.module))
+    if len(names) <= LAYERS:
+        return names
+    return [names[round((place + 1) * len(names) / LAYERS) - 1] for place in range(LAYERS)]
+
+
+def _stages(work: _Work, run: RunFolder) -> Decomposed:
+    scores = _predictions(work, run)
+    vectors, concepts = _concepts(work, run)
+    samples = {layer: Sampled(taken.image, taken.position) for layer, taken in vectors.items()}
+    photographer = Photographer(
+        work.network, work.gallery, samples, concepts, work.settings.faces, rule=work.settings.rule
+    )
+    main = _main_outputs(work, scores)
+    groups = {output: _images_of(work, scores, output, work.settings.examples) for output in main}
+    about: About = "class" if len(main) == 1 else "classes"
+    names = work.model.outputs
+    title = " and ".join(names[output] for output in main)
+    first = _graph(work, run, "graph", concepts, groups, about, f"{work.model.name}: {title}")
+    photographer.fill(first)
+    links: list[tuple[str, str]] = []
+    if "image" in work.settings.graphs:
+        links.append(_image_page(work, run, concepts, photographer, scores, main[0]))
+    if "data" in work.settings.graphs:
+        links.append(_data_page(work, run, concepts, photographer, scores))
+    more: list[tuple[str, Html]] = []
+    more += _disturbed(work, run, concepts, photographer, scores, main[0], links)
+    if work.settings.validate_on:
+        more.append(("Can it be trusted?", validation_section(_validation(work, run, concepts, scores, main))))
+    more.append(("How far concepts reach", trajectory_section(_trajectories(first, vectors, photographer))))
+    keep_pictures(photographer, first, run.path)
+    first.write(run.path / "graph.json")
+    album = photographer.album(first)
+    write_text(run.path / "graph.svg", svg(first, album.thumbnails, links=False))
+    write_text(run.path / PAGE, page(first, album, links=links, more=more))
+    words = f"{work.model.name}: {len(work.gallery)} images, " + ", ".join(
+        f"{row.layer} {row.concepts:,} concepts" for row in first.rows
+    )
+    return Decomposed(run, run.path / PAGE, words)
+
+
+def _predictions(work: _Work, run: RunFolder) -> Tensor:
+    """What the model says of every image, (N, outputs)."""
+    path = run.path / "outputs.safetensors"
+    if not path.exists():
+        rows = []
+        for numbers, pixels in work.gallery.batches(BATCH):
+            rows.append(work.network.logits(pixels).float().cpu())
+            if (numbers[-1] + 1) % 256 < BATCH:
+                work.note(f"predictions: {numbers[-1] + 1} of {len(work.gallery)} images")
+        found = torch.cat(rows)
+        if not found.isfinite().all():
+            raise UserError(f"{work.model.name} gives numbers that are not finite. Are its weights loaded?")
+        if len(found) > 1 and not bool((found - found[0]).any()):
+            raise UserError(
+                f"{work.model.name} says exactly the same of all {len(found)} images: its features are constant, and "
+                "there is nothing to find. Are its weights loaded, and are the images different?"
+            )
+        write_bytes(path, save({"outputs": found}))
+    return load(path.read_bytes())["outputs"]
+
+
+def _slug(layer: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in layer)
+
+
+def _concepts(work: _Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str, LayerConcepts]]:
+    """Samples and concept vectors of every layer."""
+    s = work.settings
+    concepts: dict[str, LayerConcepts] = {}
+    vectors = collect(work.network, work.gallery, run.path / "samples", s.per_image, s.rule, s.seed, work.note)
+    for layer, taken in vectors.items():
+        path = run.path / "layers" / f"{_slug(layer)}.safetensors"
+        if not path.exists():
+            features = taken.features()
+            if not bool((features - features[0]).any()):
+                raise UserError(
+                    f"{layer}: its features are the same everywhere, so that there is nothing to find. Choose another "
+                    "layer; or are the model's weights not loaded?"
+                )
+            shift = work.network.shift(layer).to(features)
+            found, labels = concept_vectors(s.dictionary, features, shift, s.k, seed=s.seed)
+            near, cosines = nearest(found, features - shift, min(s.faces, len(features)))
+            penalty = lambda_for(features - shift, found, s.sparsity)
+            LayerConcepts(found, shift, penalty, labels, near, cosines).write(path)
+            work.note(f"{layer}: {len(found):,} concepts of {len(features):,} samples")
+        concepts[layer] = LayerConcepts.read(path).to(work.network.device)
+    return vectors, concepts
+
+
+def _main_outputs(work: _Work, scores: Tensor) -> list[int]:
+    """The outputs of the main graph."""
+    names = work.model.outputs
+    if work.settings.outputs:
+        return [names.index(name) for name in dict.fromkeys(work.settings.outputs)]
+    if work.model.target == "probability":
+        counts = torch.bincount(scores.argmax(1), minlength=len(names))
+        return [number for number in counts.argsort(descending=True, stable=True)[:2].tolist() if counts[number] > 0]
+    return scores.std(0).argsort(descending=True, stable=True)[:2].tolist()  # those that differ most between images
+
+
+def _images_of(work: _Work, scores: Tensor, output: int, most: int) -> list[Seen]:
+    """The images that the model is surest about; of a class, among those it is given to."""
+    sure = scores.softmax(1)[:, output] if work.model.target == "probability" else scores[:, output]
+    if work.model.target == "probability" and bool((scores.argmax(1) == output).any()):
+        sure = sure.masked_fill(scores.argmax(1) != output, -torch.inf)
+    chosen = [number for number in sure.argsort(descending=True)[:most].tolist() if sure[number] > -torch.inf]
+    return [work.seen(number) for number in chosen]
+
+
+def _graph(
+    work: _Work,
+    run: RunFolder,
+    name: str,
+    concepts: dict[str, LayerConcepts],
+    groups: dict[int, list[Seen]],
+    about: About,
+    title: str,
+) -> Graph:
+    """A graph, read from its file where it was drawn before."""
+    path = run.path / f"{name}.json"
+    if path.exists():
+        return Graph.read(path)
+    graph = build_graph(
+        work.network,
+        concepts,
+        groups,
+        work.model.outputs,
+        about=about,
+        title=title,
+        model=work.model.name,
+        how=work.how,
+        note=work.note,
+    )
+    graph.write(path)
+    return graph
+
+
+def _write_page(
+    run: RunFolder,
+    name: str,
+    graph: Graph,
+    photographer: Photographer,
+    pictures: dict[str, Image.Image] | None = None,
+    more: list[tuple[str, Html]] | None = None,
+) -> str:
+    photographer.fill(graph)
+    keep_pictures(photographer, graph, run.path, pictures)
+    graph.write(run.path / f"{name}.json")
+    album = photographer.album(graph, pictures)
+    write_text(run.path / f"{name}.html", page(graph, album, links=[("the run", PAGE)], more=more or ()))
+    return f"{name}.html"
+
+
+def _one_image(work: _Work, scores: Tensor, output: int) -> tuple[int, list[int]]:
+    """The image of the image graph, and its outputs: the first two that the model gives it."""
+    if work.settings.image is not None:
+        number = work.gallery.names.index(work.settings.image)
+    else:
+        number = work.gallery.names.index(_images_of(work, scores, output, 1)[0].name)
+    return number, scores[number].argsort(descending=True)[:1].tolist()
+
+
+def _image_page(
+    work: _Work,
+    run: RunFolder,
+    concepts: dict[str, LayerConcepts],
+    photographer: Photographer,
+    scores: Tensor,
+    main: int,
+) -> tuple[str, str]:
+    number, outputs = _one_image(work, scores, main)
+    title = f"{work.gallery.names[number]}: {work.model.outputs[outputs[0]]}"
+    graph = _graph(
+        work, run, "graph-image", concepts, {output: [work.seen(number)] for output in outputs}, "image", title
+    )
+    return "one image", _write_page(run, "graph-image", graph, photographer)
+
+
+def _data_page(
+    work: _Work, run: RunFolder, concepts: dict[str, LayerConcepts], photographer: Photographer, scores: Tensor
+) -> tuple[str, str]:
+    if work.model.target == "probability":
+        counts = torch.bincount(scores.argmax(1), minlength=len(work.model.outputs))
+        outputs = [n for n in counts.argsort(descending=True, stable=True)[:OF_THE_DATA].tolist() if counts[n] > 0]
+    else:
+        outputs = scores.std(0).argsort(descending=True, stable=True)[:OF_THE_DATA].tolist()
+    few = max(1, work.settings.examples // 4)
+    groups = {output: _images_of(work, scores, output, few) for output in outputs}
+    graph = _graph(work, run, "graph-data", concepts, groups, "data", f"{work.model.name}: the data")
+    return "the data", _write_page(run, "graph-data", graph, photographer)
+
+
+def _disturbed(
+    work: _Work,
+    run: RunFolder,
+    concepts: dict[str, LayerConcepts],
+    photographer: Photographer,
+    scores: Tensor,
+    main: int,
+    links: list[tuple[str, str]],
+) -> list[tuple[str, Html]]:
+    """Graphs of the image with noise and under attack, beside that of the image as it is (Appendix J)."""
+    s = work.settings
+    if not s.noise and s.attack is None:
+        return []
+    number, outputs = _one_image(work, scores, main)
+    plain = work.gallery.bytes(number).float().to(work.network.device) / 255
+    module = work.network.model
+    changed: list[tuple[str, str, Tensor]] = []
+    if s.noise:
+        changed.append(("noise", f"with noise of σ = {s.noise:g}", noisy(plain, s.noise, seed=s.seed)))
+    if s.attack is not None:
+        goal = work.model.outputs.index(s.attack)
+        found = attack(lambda images: module(work.model.prepare(images)), plain, goal)
+        reached = "" if found.reached else " (not reached)"
+        changed.append(("attack", f"attacked to be {s.attack}{reached}", found.image))
+        work.note(f"attack: {'reached' if found.reached else 'did not reach'} {s.attack}, l2 {found.distance:.2f}")
+    unit = {layer: torch.nn.functional.normalize(own.vectors, dim=1) for layer, own in concepts.items()}
+    sections = []
+    for name, words, image in changed:
+        pixels = work.model.prepare(image[None])[0]
+        now = int(work.network.logits(pixels[None])[0].argmax())
+        wanted = list(dict.fromkeys([*outputs, now]))
+        title = f"{work.gallery.names[number]} {words}: {work.model.outputs[now]}"
+        groups = {output: [Seen(f"{work.gallery.names[number]} {words}", pixels)] for output in wanted}
+        before = {output: [work.seen(number)] for output in wanted}
+        clean = _graph(work, run, f"graph-{name}-before", concepts, before, _about(wanted), "before")
+        graph = _graph(work, run, f"graph-{name}", concepts, groups, _about(wanted), title)
+        kept: list[Kept] = kept_concepts(clean, graph, unit)
+        shown = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
+        pictures = {f"{work.gallery.names[number]} {words}": Image.fromarray(shown)}
+        section = kept_section(f"Concepts of {work.gallery.names[number]} that stay {words}", kept)
+        to = _write_page(run, f"graph-{name}", graph, photographer, pictures, [("What stays", section)])
+        links.append((f"the image {words}", to))
+        sections.append((f"The image {words}", section))
+    return sections
+
+
+def _about(outputs: list[int]) -> About:
+    return "image" if len(outputs) == 1 else "classes"
+
+
+def _validation(
+    work: _Work, run: RunFolder, concepts: dict[str, LayerConcepts], scores: Tensor, main: list[int]
+) -> Validation:
+    path = run.path / "validation.json"
+    if not path.exists():
+        images: list[tuple[Seen, int]] = []
+        for output in main:
+            share = max(1, work.settings.validate_on // len(main))
+            images += [(seen, output) for seen in _images_of(work, scores, output, share)]
+        kind = work.settings.target or work.model.target
+        validate(work.network, concepts, images, target=kind, shown=work.model.target, note=work.note).write(path)
+    return Validation.read(path)
+
+
+def _trajectories(
+    graph: Graph, taken: Mapping[str, Samples], photographer: Photographer
+) -> list[tuple[str, float, list[tuple[str, str]]]]:
+    """The strongest concept of the last layers for each output (Appendix I)."""
+    found = []
+    for name in dict.fromkeys(node for output in graph.outputs for node in strongest_path(graph, output)[1:3]):
+        node = graph.node(name)
+        assert node.layer is not None
+        assert node.concept is not None
+        own = photographer.concepts[node.layer]
+        members = own.members(node.concept).cpu()
+        if not len(members):
+            continue  # of a dictionary that was learnt: no sample is nearest to it
+        vectors = taken[node.layer].features()[members].to(own.shift) - own.shift
+        way = trajectory(vectors, own.vectors[node.concept])
+        stops = [int(members[stop]) for stop in way.stops]
+        photographer.take(node.layer, stops)
+        pictures = [
+            (
+                f"{float(way.cosines[stop]):.2f} · {photographer.gallery.names[int(taken[node.layer].image[sample])]}",
+                photographer.taken[node.layer, sample][0],
+            )
+            for stop, sample in zip(way.stops, stops, strict=True)
+        ]
+        found.append((f"{node.layer} · {node.name}", way.distance, pictures))
+    return found

@@ -1,0 +1,155 @@
+"""The contract of every concept model: tokens in, concepts out, and the class from the concepts alone."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from torch import Tensor, nn
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.encoders.contract import Encoder, Tokens
+from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regulariser
+
+if TYPE_CHECKING:
+    from conceptlens.methods.fitted.data import FitData
+    from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
+
+Space = Literal["logit", "probability", "cosine"]
+Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them
+IMAGE_VECTOR = "image vector"  # of `Tokens.aux`: the encoder's vector in its text space, (B, D_text), unit length
+OWN = "own"  # as a name of an encoder: the pipeline's
+
+
+@dataclass
+class ConceptOutput:
+    """What a model says of B images."""
+
+    logits: Tensor  # (B, C)
+    concept_logits: Tensor  # (B, K): softmax within an exclusive group, sigmoid otherwise; (B, 0): reads no concepts
+    bottleneck: Tensor  # (B, K): exactly what `decide` reads
+    slots: Tensor | None = None  # (B, S, D)
+    attention: Tensor | None = None  # (B, S, L): a slot's weights over the patches, where it has any
+    assignment: Tensor | None = None  # (B, L, S): how each patch is shared among the slots, where patches choose
+    layer_weights: Tensor | None = None  # (B, K, layers): a concept's weights over the layers, where it has any
+    losses: dict[str, Tensor] = field(default_factory=dict)  # label-free terms, (B,) each: one value per image
+    patches: Tensor | None = None  # (B, L, D) as they came from the encoder: what the rank is measured on
+    codes: Tensor | None = None  # (B, L): nearest code of each patch, where there is a codebook
+    features: Tensor | None = None  # (B, D): the vector that concepts are read from, where a loss looks at it
+    auxiliary: Tensor | None = None  # (B, C): further class logits, trained by the class loss; they decide nothing
+    auxiliary_weight: float = 1.0  # of that loss, relative to the class loss
+    gate: Tensor | None = None  # (B, L): logits of each patch belonging to the object, where a method has a gate
+    centroids: Tensor | None = None  # (B, S, 2): row and column of each slot's centre of attention, in patches
+    context: Tensor | None = None  # (B, E): what `decide_within` reads of the image besides: part of a declared bypass
+
+
+class ConceptModel(nn.Module, ABC):
+    """Base of all methods. The constructor takes a `Setup` and keyword options: the recipe's `method` keys."""
+
+    supervision: Supervision = "image-labels"  # what tells it about concepts; options may change it
+    uses_text: bool = True  # whether it reads the texts of the concepts
+    uses_image_vector: bool = False  # whether it reads `Tokens.aux[IMAGE_VECTOR]`
+    needs_layers: ClassVar[bool] = False  # whether it reads `Tokens.layers` and `layer_cls`; its preset asks for them
+    reads_concepts: ClassVar[bool] = True  # without, concept scores have no columns, and nothing is measured of them
+    space: Space = "logit"  # the space of the bottleneck
+    bypass: str | None = None  # what reaches the class besides the concepts, in words; None: nothing does
+    has_attention: bool = False
+    fits_images: ClassVar[bool] = True  # whether a stage of the kind `fit` has something to learn from images
+    fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
+    concept_slot: Tensor  # (K,): which slot each concept reads; a buffer of methods that have slots
+
+    def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
+        """Look at tokens of some training images once, before training; may choose concepts. Deterministic.
+
+        A model that returns a smaller set has already shrunk itself to it, as `keep` would.
+        """
+        return concepts
+
+    def summarise(self, tokens: Tokens) -> Tensor:
+        """One vector an image, (B, D): what `fit` gets of every training and validation image."""
+        return tokens.patches.mean(1) if tokens.cls is None else tokens.cls
+
+    def fit(self, data: "FitData") -> dict[str, float]:
+        """A stage of the kind `fit`: learn from all training images at once, the encoder being frozen.
+
+        Deterministic in `data`. May drop concepts (`data.drop`), and then calls `keep` itself. Returns numbers for the
+        history.
+        """
+        raise UserError(
+            f"training.stages: {type(self).__name__} trains by gradients, it has nothing to fit. Leave `kind: fit` out."
+        )
+
+    def keep(self, columns: Sequence[int]) -> None:
+        """Shrink parameters and buffers to the concepts at these positions; for models that choose concepts."""
+        raise UserError(f"{type(self).__name__} does not choose concepts: a bug in the method.")
+
+    @abstractmethod
+    def forward(self, tokens: Tokens) -> ConceptOutput: ...
+
+    @abstractmethod
+    def decide(self, bottleneck: Tensor) -> Tensor:
+        """Bottleneck (B, K) → class logits (B, C): where interventions enter."""
+
+    def decide_within(self, bottleneck: Tensor, context: Tensor) -> Tensor:
+        """The same for images whose `context` (B, E) stays as it is, whatever is done to their concepts."""
+        return self.decide(bottleneck)
+
+    def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
+        """What the losses see while training, given concept labels (B, K) of 0, 1, UNKNOWN: teacher forcing."""
+        return output
+
+    def teach_classes(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
+        """The same given class labels, (B,) or (B, C): for losses that compare images of the same class."""
+        return output
+
+    def find_places(self, images: "TrainingImages") -> "PlaceTargets | None":
+        """Look at all training images once, before training or resuming; targets by place, if it learns from any.
+
+        Deterministic. It may set where parameters begin: a resumed training overwrites them.
+        """
+        return None
+
+    def teach_places(self, output: ConceptOutput, places: "PlaceTargets") -> ConceptOutput:
+        """What the losses see while training, given the targets by place of these images."""
+        return output
+
+    def expected_maps(self, grid: tuple[int, int]) -> Tensor | None:
+        """Where each concept is expected before an image is seen, (K, L): a blind reader; None without such a prior."""
+        return None
+
+    def end_epoch(self, tokens: Tokens) -> dict[str, float]:
+        """After each training epoch, with tokens of a fixed sample; returns numbers for the history."""
+        return {}
+
+
+class Pipeline(nn.Module):
+    """Image → tokens → (regulariser) → concepts → class."""
+
+    def __init__(self, encoder: Encoder, regulariser: Regulariser, model: ConceptModel) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.regulariser = regulariser
+        self.model = model
+
+    def forward(self, images: Tensor, second: Tensor | None = None) -> ConceptOutput:
+        """Images of bytes or in [0, 1], (B, 3, H, W), and a second view of them, if the regulariser asks for one."""
+        tokens = self.encoder(images)
+        return self.read(tokens, Context(images, None if second is None else self.encoder(second)))
+
+    def read(self, tokens: Tokens, context: Context = NOTHING) -> ConceptOutput:
+        """From tokens on: the same path for live and for stored tokens."""
+        seen = tokens.patches
+        regularised = self.regulariser(tokens, context)
+        output: ConceptOutput = self.model(self.with_image_vector(regularised.tokens))
+        output.losses = {**output.losses, **regularised.losses}
+        output.patches, output.codes = seen, regularised.codes
+        return output
+
+    def with_image_vector(self, tokens: Tokens) -> Tokens:
+        """The tokens with the encoder's vector in its text space, where the method reads it."""
+        if not self.model.uses_image_vector:
+            return tokens
+        aux = {**tokens.aux, IMAGE_VECTOR: self.encoder.embed(tokens)}
+        # `replace` would stop a compiler
+        return Tokens(tokens.patches, tokens.grid, tokens.cls, tokens.layers, aux, tokens.layer_cls)

@@ -1,0 +1,92 @@
+"""Explicd: one learned query per axis finds the visual evidence for that axis's criteria.
+
+Y. Gao, D. Gu, M. Zhou, D. Metaxas: Aligning Human Knowledge with Visual Concepts Towards Explainable Medical Image
+Classification, MICCAI 2024. For axis a with criteria texts t_a1 … t_an (the anchors):
+
+    v_a = P · norm(FFN(CrossAttention(q_a, patches)))           the visual concept, at unit length
+    p_ai = softmax_i(s ⟨v_a, t_ai⟩)                             how well each criterion fits
+    L = L_class(W p, y) + mean_a −log p_a,true                  criteria-anchor alignment: `loss.concept: axis`
+
+`explicd-released` is the behaviour of its published code (see the presets).
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from conceptlens.core.errors import UserError
+from conceptlens.encoders.contract import Tokens
+from conceptlens.methods.contract import ConceptModel, ConceptOutput
+from conceptlens.nn.attention.cross_attention import CrossAttention
+from conceptlens.nn.heads.concept_probabilities import concept_probabilities
+from conceptlens.nn.heads.text_projection import text_projection
+from conceptlens.nn.setup import Setup
+
+
+class Explicd(ConceptModel):
+    """Axis queries, cross-attention, cosines with the criteria's texts."""
+
+    has_attention = True
+
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        reads: Literal["probabilities", "logits"] = "probabilities",
+        heads: int | None = None,
+        token_norm: Literal["layer", "none"] = "none",
+        query_rate: float = 1.0,
+        project: Literal["linear", "ffn"] = "ffn",
+        logit_scale: float = 10.0,
+        learn_logit_scale: bool = True,
+    ) -> None:
+        """Explicd.
+
+        Args:
+            setup: What the model is built for.
+            reads: What the class head reads: probabilities within each axis, or the scaled cosines, as the published
+                code.
+            heads: Heads of the cross-attention; 12, or the most up to 12 that divide the width, if not given.
+            token_norm: Normalise tokens (without affine) before attention, or take them as they are.
+            query_rate: The queries' learning rate as a multiple of the training's.
+            project: To the text space: FFN, norm and linear map, or a linear map alone.
+            logit_scale: Scale of the cosines, the inverse of the contrastive loss's temperature.
+            learn_logit_scale: Whether the scale learns.
+        """
+        super().__init__()
+        if logit_scale <= 0:
+            raise UserError(f"method.logit_scale: expected a number above 0, found {logit_scale}.")
+        if heads is not None and (heads < 1 or setup.width % heads):
+            raise UserError(f"method.heads: expected a divisor of the encoder's width {setup.width}, found {heads}.")
+        self.space = "logit" if reads == "logits" else "probability"
+        self.groups = setup.concepts.groups
+        self.register_buffer("concept_slot", torch.as_tensor(setup.concepts.group_of))
+        self.concept_slot: Tensor
+        self.register_buffer("text", setup.text.clone())
+        self.text: Tensor
+        self.attend = CrossAttention(
+            len(self.groups), setup.width, heads=heads, token_norm=token_norm, query_rate=query_rate
+        )
+        self.project = text_projection(project, setup.width, setup.text.shape[1])
+        self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)), requires_grad=learn_logit_scale)
+        self.head = nn.Linear(len(setup.concepts), setup.classes)
+
+    def forward(self, tokens: Tokens) -> ConceptOutput:
+        slots, attention = self.attend(tokens.patches)
+        visual = F.normalize(self.project(slots).to(self.text.dtype), dim=-1)
+        scores = self.log_scale.exp() * (visual[:, self.concept_slot] * self.text).sum(-1)
+        bottleneck = scores if self.space == "logit" else concept_probabilities(scores, self.groups)
+        return ConceptOutput(
+            logits=self.decide(bottleneck),
+            concept_logits=scores,
+            bottleneck=bottleneck,
+            slots=slots,
+            attention=attention,
+        )
+
+    def decide(self, bottleneck: Tensor) -> Tensor:
+        logits: Tensor = self.head(bottleneck)
+        return logits

@@ -1,0 +1,204 @@
+"""PF-CBM: each concept reads the slot of the part that its name implies.
+
+D. Ramachandram: Spatially Grounded Concept Bottleneck Models via Part-Factorized Attention, 2026 (sections 3.2 to 3.5).
+
+    patches → gate → part queries with a Gaussian prior → slots → routed heads → p = sigmoid(ℓ / τ) → class     Eq. 1-6
+    L = w_cls L_cls + w_cpt L_cpt + w_fg L_fg + w_al L_al + w_ent L_ent                                           Eq. 7
+
+The rows of its Table 2 are options: `foreground`, `keypoints` and `prior`. What the targets by place are made of is in
+`part_targets`.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.concepts.part_map import WHOLE, part_map
+from conceptlens.core.errors import UserError
+from conceptlens.encoders.contract import Tokens
+from conceptlens.methods.contract import ConceptModel, ConceptOutput
+from conceptlens.methods.pf_cbm.part_targets import Foreground, Keypoints, PartTargets
+from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
+from conceptlens.nn.grounding.foreground_gate import HIDDEN, foreground_loss
+from conceptlens.nn.grounding.gaussian_prior import SIGMA, GaussianPrior, Shape, patch_centres
+from conceptlens.nn.grounding.object_frame import Pose
+from conceptlens.nn.grounding.part_attention import INNER, alignment_loss, attention_entropy, centroids
+from conceptlens.nn.grounding.part_grounding import PartGrounding
+from conceptlens.nn.grounding.routing import RoutedScores
+from conceptlens.nn.heads.concept_probabilities import concept_probabilities
+from conceptlens.nn.heads.concept_temperature import ConceptTemperature
+from conceptlens.nn.setup import Setup
+
+WHOLE_NAME = "whole"
+
+
+class PFCBM(ConceptModel):
+    """Part slots by gated, prior-guided attention; concepts hard-routed to them."""
+
+    uses_text = False
+    has_attention = True
+    space = "probability"
+
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        kind: Literal["joint", "sequential"] = "joint",
+        parts: str = "auto",
+        foreground: Foreground = "pca",
+        keypoints: Keypoints = "none",
+        prior: bool = True,
+        keypoint_fraction: float = 1.0,
+        sigma: float = SIGMA,
+        shape: Shape = "isotropic",
+        pose: Pose = "image",
+        inner: int = INNER,
+        hidden: int = HIDDEN,
+        foreground_weight: float = 1.0,
+        alignment_weight: float = 0.1,
+        entropy_weight: float = 0.001,
+        grounding_rate: float = 0.1,
+        prior_rate: float = 0.1,
+    ) -> None:
+        """PF-CBM.
+
+        Args:
+            setup: What the model is built for.
+            kind: Whether the class has a say in what the concepts become; use the preset of that name.
+            parts: Which part each concept reads: a file, a ready map by name, `concepts` for the concept file's own
+                parts, or `auto`: the ready map of the concept set, else `concepts`.
+            foreground: What the gate learns from: the object's `box`, a `pca` of the patches, the same drawn
+                `pca-tight`, or `none`.
+            keypoints: What each part's attention is drawn to: the points marked in every image, `pseudo` points, or
+                `none`.
+            prior: A learnable Gaussian for each part.
+            keypoint_fraction: Share of the training images whose points tell where the Gaussians begin, or name the
+                pseudo points.
+            sigma: Their width at the start, in patches.
+            shape: `isotropic` as the paper; `diagonal` or `full` for elongated parts.
+            pose: The Gaussians' frame: of the `image` as the paper, of the `object` that the gate sees, or `mirrored`:
+                that turned to face one side.
+            inner: Width of queries, keys, values and slots.
+            hidden: Width of the gate's hidden layer.
+            foreground_weight: Of the gate's loss.
+            alignment_weight: Of the loss between centroids and points, in patches.
+            entropy_weight: Of the attention's entropy. With much of it, queries drown the Gaussians; points bear 0.01.
+            grounding_rate: Learning rate of gate, attention and heads, relative to that of class head and temperatures.
+            prior_rate: The same for the Gaussians.
+        """
+        super().__init__()
+        _check(keypoint_fraction, sigma, inner, hidden, foreground_weight, alignment_weight, entropy_weight)
+        self.kind, self.groups = kind, setup.concepts.groups
+        routes = part_map(setup.concepts, parts)
+        self.part_names, self.has_whole = routes.parts, bool((routes.of == WHOLE).any())
+        if not routes.parts:
+            raise UserError(
+                f"method.parts: every concept of {setup.concepts.name} reads the whole; name one or more parts."
+            )
+        self.targets = PartTargets(routes, foreground, keypoints, prior, keypoint_fraction, pose)
+        self.weights = {"foreground": foreground_weight, "alignment": alignment_weight, "entropy": entropy_weight}
+        slot = torch.from_numpy(routes.of).clone()
+        slot[slot == WHOLE] = len(routes.parts)
+        self.register_buffer("concept_slot", slot)
+        gaussians = GaussianPrior(len(routes.parts), sigma=sigma, shape=shape) if prior else None
+        self.grounding = PartGrounding(
+            len(routes.parts), setup.width, inner=inner, hidden=hidden, whole=self.has_whole, prior=gaussians, pose=pose
+        )
+        self.score = RoutedScores(slot, inner)
+        self.temperature = ConceptTemperature(len(setup.concepts))
+        self.head = nn.Linear(len(setup.concepts), setup.classes)
+        for parameter in (*self.grounding.parameters(), *self.score.parameters()):
+            parameter.rate = grounding_rate  # type: ignore[attr-defined]  # read by the optimiser
+        for parameter in gaussians.parameters() if gaussians else ():
+            parameter.rate = prior_rate  # type: ignore[attr-defined]
+
+    @property
+    def slot_names(self) -> tuple[str, ...]:
+        """What each slot is the slot of."""
+        return (*self.part_names, *([WHOLE_NAME] if self.has_whole else []))
+
+    def forward(self, tokens: Tokens) -> ConceptOutput:
+        found = self.grounding(tokens)
+        scores = self.temperature(self.score(found.slots))
+        bottleneck = concept_probabilities(scores, self.groups)
+        read = bottleneck if self.kind == "joint" else bottleneck.detach()
+        weight, parts = self.weights["entropy"], found.attention[:, : len(self.part_names)]
+        return ConceptOutput(
+            logits=self.decide(read),
+            concept_logits=scores,
+            bottleneck=bottleneck,
+            slots=found.slots,
+            attention=found.attention,
+            gate=found.gate,
+            centroids=centroids(found.attention, found.places),
+            losses={"entropy": weight * attention_entropy(parts)} if weight else {},
+        )
+
+    def decide(self, bottleneck: Tensor) -> Tensor:
+        logits: Tensor = self.head(bottleneck)
+        return logits
+
+    def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
+        """Without places in training images, all Gaussians begin in the middle: they then tell no part from another."""
+        prior, first = self.grounding.prior, next(iter(tokens), None)
+        if first is None:
+            return concepts
+        self.grounding.grid.copy_(torch.tensor(first.grid))
+        if prior is not None and not bool(prior.start_means.any()):
+            prior.start((self.grounding.grid / 2).expand_as(prior.means))
+        return concepts
+
+    def find_places(self, images: TrainingImages) -> PlaceTargets | None:
+        return self.targets.find(images, self.grounding)
+
+    def teach_places(self, output: ConceptOutput, places: PlaceTargets) -> ConceptOutput:
+        losses = dict(output.losses)
+        assert output.gate is not None
+        assert output.centroids is not None
+        if places.foreground is not None and places.foreground_known is not None and self.weights["foreground"]:
+            surprise = foreground_loss(output.gate, places.foreground, places.foreground_known)
+            losses["foreground"] = self.weights["foreground"] * surprise
+        if places.points is not None and places.seen is not None and self.weights["alignment"]:
+            middle = output.centroids[:, : len(self.part_names)]
+            losses["alignment"] = self.weights["alignment"] * alignment_loss(middle, places.points, places.seen)
+        output.losses = losses
+        return output
+
+    def end_epoch(self, tokens: Tokens) -> dict[str, float]:
+        """How far the Gaussians have moved and how wide they are, in patches, and their say beside the queries'."""
+        prior = self.grounding.prior
+        if prior is None:
+            return {}
+        moved = (prior.means.detach() - prior.start_means).norm(dim=-1)
+        queries, gaussians = self.grounding.say(tokens)
+        return {
+            "prior_moved": float(moved.mean()),
+            "prior_sigma": float(prior.log_sigma.detach().exp().mean()),
+            "prior_say": gaussians,
+            "query_say": queries,
+        }
+
+    @torch.no_grad()
+    def expected_maps(self, grid: tuple[int, int]) -> Tensor | None:
+        """Where each concept's slot is expected before any image is seen, (K, L): a reader who is blind."""
+        prior = self.grounding.prior
+        if prior is None or self.grounding.pose != "image":
+            return None
+        maps: Tensor = prior(patch_centres(grid, prior.means)).softmax(-1)
+        if self.has_whole:
+            maps = torch.cat((maps, torch.full_like(maps[:1], 1 / maps.shape[1])))
+        return maps[self.concept_slot]
+
+
+def _check(fraction: float, sigma: float, inner: int, hidden: int, *weights: float) -> None:
+    if not 0 < fraction <= 1:
+        raise UserError(f"method.keypoint_fraction: expected a share above 0, at most 1, found {fraction}.")
+    if sigma <= 0:
+        raise UserError(f"method.sigma: expected a width above 0 in patches, found {sigma}.")
+    if inner < 1 or hidden < 1:
+        raise UserError(f"method.inner, method.hidden: expected widths of 1 or more, found {inner} and {hidden}.")
+    if min(weights) < 0:
+        raise UserError(f"method: expected weights of 0 or more for foreground, alignment, entropy, found {weights}.")

@@ -1,0 +1,351 @@
+"""From a YAML file and command-line overrides to a checked recipe. jsonargparse does the types, this the words.
+
+A recipe is laid over the preset of its method (`presets/NAME.yaml`): a method's name brings its paper's settings.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentParser, Namespace
+
+from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.core.files import SCHEMA, dump_yaml, parse_yaml, read_yaml
+from conceptlens.core.registry import METHODS, REGULARISERS
+from conceptlens.recipes.check import check_recipe
+from conceptlens.recipes.schema import (
+    DataConfig,
+    EncoderConfig,
+    MetricsConfig,
+    Recipe,
+    RegionsConfig,
+    RenameConfig,
+    ShapesConfig,
+    SplitConfig,
+    StageConfig,
+    TrainingConfig,
+)
+
+DEFAULT_METHOD = "ivq-cbm"
+SHORT = {"data": "source", "method": "name", "regulariser": "name"}  # a section that is just a word means this key
+# Names of files and columns are taken to the letter: YAML would cut `scans #2` at its comment and read `1` as a number.
+LITERAL = {
+    "out",
+    "concepts",
+    "encoder.name",
+    "encoder.text",
+    "encoder.weights",
+    "encoder.store",
+    "data.source",
+    "data.images",
+    "data.corrections",
+    *(f"data.regions.{name}" for name in ("boxes", "points", "masks", "mask_column", "sizes")),
+} | {f"data.{name}" for name in DataConfig.__dataclass_fields__ if name.endswith("_column")}
+Tree = dict[str, Any]
+
+
+def recipe_names() -> list[str]:
+    """Recipes that come with the package, as `blood-cells/ivq-cbm`."""
+    root = resources.files("conceptlens.recipes").joinpath("ready")
+    return sorted(
+        f"{folder.name}/{file.name.removesuffix('.yaml')}"
+        for folder in root.iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".yaml")
+    )
+
+
+def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
+    """The raw recipe and where it came from: a mapping, a file, or the name of a ready one."""
+    if isinstance(recipe, Mapping):
+        return dict(recipe), "recipe"
+    if str(recipe) in recipe_names():
+        file = resources.files("conceptlens.recipes").joinpath("ready", *f"{recipe}.yaml".split("/"))
+        raw, where = parse_yaml(file.read_text("utf-8"), where=f"recipe {recipe}"), f"recipe {recipe}"
+    elif not Path(recipe).exists() and not str(recipe).endswith((".yaml", ".yml")):
+        raise unknown_name("recipe", str(recipe), recipe_names())
+    else:
+        raw, where = read_yaml(Path(recipe)), str(recipe)
+    if not isinstance(raw, dict):
+        raise UserError(
+            f"{where}: expected a mapping with keys such as `data` and `method`, found {type(raw).__name__}."
+        )
+    return raw, where
+
+
+def parse_overrides(words: Sequence[str]) -> Tree:
+    """`--training.epochs 5 --seed=1` as a tree; values but names are read as YAML, as in the file."""
+    tree: Tree = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not re.fullmatch(r"--[A-Za-z_][\w.]*(=.*)?", word, re.DOTALL):
+            raise UserError(f"Expected an override such as --training.epochs 5, found {word!r}.")
+        key, equals, value = word[2:].partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        node = tree
+        full = f"{key}.{SHORT[key]}" if key in SHORT and not value.lstrip().startswith("{") else key
+        *path, last = full.split(".")
+        for step in path:
+            node = node.setdefault(step, {})
+            if not isinstance(node, dict):
+                raise UserError(f"--{key}: {step!r} was already given a value of its own.")
+        literal = full in LITERAL and value != "null"
+        node[last] = value if literal else parse_yaml(value, where=f"--{key}")
+    return tree
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
+    """`over` laid on `base`, mapping by mapping."""
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _preset(method: str) -> Tree:
+    METHODS.get(method)  # a clear error for an unknown name
+    text = resources.files("conceptlens.methods").joinpath("presets", f"{method}.yaml").read_text("utf-8")
+    preset: Tree = parse_yaml(text, where=f"preset {method}")
+    return preset
+
+
+def _expand(tree: Mapping[str, Any]) -> Tree:
+    """Sections that are just a word, spelt out."""
+    return {
+        key: {SHORT[key]: value} if key in SHORT and isinstance(value, str) else value for key, value in tree.items()
+    }
+
+
+def _name(tree: Tree, key: str, default: str) -> str:
+    section = tree.get(key) or {}
+    if not isinstance(section, dict):
+        raise UserError(f"{key}: expected a name or a mapping with `name`, found {section!r}.")
+    name = section.get("name")
+    return default if name is None else str(name)
+
+
+@cache
+def make_parser(method: str | None = None, regulariser: str | None = None) -> ArgumentParser:
+    """All keys of a recipe. Without names, `method` and `regulariser` show only their `name`, and torch stays out."""
+    parser = ArgumentParser(prog="conceptlens train RECIPE", exit_on_error=False, add_help=False)
+    parser.add_argument("--data", type=DataConfig, help="Where images and labels come from.")
+    parser.add_argument("--concepts", type=str | None, default=None, help="A concept file, or the name of a ready one.")
+    parser.add_argument(
+        "--encoder", type=EncoderConfig, default=EncoderConfig(), help="Images → tokens, texts → vectors."
+    )
+    for key, name, registry in (("method", method, METHODS), ("regulariser", regulariser, REGULARISERS)):
+        names = ", ".join(registry.names())
+        parser.add_argument(f"--{key}.name", type=str, default=name, help=f"One of: {names}.")
+        if name is not None:
+            parser.add_class_arguments(registry.get(name), key, skip={"setup"}, instantiate=False)
+    parser.add_argument("--training", type=TrainingConfig, default=TrainingConfig(), help="The loop.")
+    parser.add_argument("--metrics", type=MetricsConfig, default=MetricsConfig(), help="What is measured at the end.")
+    parser.add_argument("--seed", type=int, default=0, help="Of initialisation, order and augmentation.")
+    parser.add_argument(
+        "--out", type=str | None, default=None, help="The run folder; runs/<data>-<method>-<seed> if not given."
+    )
+    return parser
+
+
+def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for key, value in tree.items():
+        here = f"{path}{key}"
+        if isinstance(value, Mapping) and here not in _FREE:
+            yield here
+            yield from _leaves(value, f"{here}.")
+        else:
+            yield here
+
+
+_FREE = {
+    "encoder.options",
+    "data.rename.classes",
+    "data.rename.columns",
+    "data.rename.values",
+    "data.regions.mask_files",
+    "data.regions.join",
+    "data.regions.concepts",
+}  # mappings whose keys are checked by what reads them
+
+
+@cache
+def _defaults(parser: ArgumentParser) -> Namespace:
+    """To be copied. jsonargparse would work them out three times for each recipe, half of the time of reading it."""
+    return parser.get_defaults(skip_validation=True)
+
+
+@cache
+def _known_keys(parser: ArgumentParser) -> frozenset[str]:
+    """Every dotted key, and every section above one."""
+    keys = set(_leaves(_defaults(parser).as_dict())) | {f"data.{name}" for name in DataConfig.__dataclass_fields__}
+    for section, fields in (
+        ("split", SplitConfig),
+        ("shapes", ShapesConfig),
+        ("rename", RenameConfig),
+        ("regions", RegionsConfig),
+    ):
+        keys |= {f"data.{section}.{name}" for name in fields.__dataclass_fields__}
+    sections = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
+    return frozenset(keys | sections)
+
+
+def _check_keys(tree: Tree, known: frozenset[str], where: str) -> None:
+    for key in _leaves(tree):
+        if key in known or any(key.startswith(f"{free}.") for free in _FREE):
+            continue
+        section, _, name = key.rpartition(".")
+        if section and section not in known:
+            continue  # its section is reported
+        siblings = [other.rpartition(".")[2] for other in known if other.rpartition(".")[0] == section]
+        inside = f"in `{section}`" if section else "at the top of a recipe"
+        raise UserError(f"{where}: the key {name!r} is not known {inside}. {did_you_mean(name, siblings, listing=40)}")
+
+
+def _check_sections(tree: Tree, known: frozenset[str], where: str) -> Tree:
+    """Sections are mappings; a key without a value, as `training:` alone on its line, leaves the default."""
+    sections = {key.rpartition(".")[0] for key in known} - {""}
+
+    def tidy(node: Tree, path: str) -> Tree:
+        kept: Tree = {}
+        for key, value in node.items():
+            here = f"{path}{key}"
+            if value is None:
+                continue
+            if here in sections and not isinstance(value, Mapping):
+                inside = sorted(name.rpartition(".")[2] for name in known if name.rpartition(".")[0] == here)
+                some = ", ".join(f"`{name}`" for name in inside[:4])
+                raise UserError(f"{where}: {here}: expected a mapping with keys such as {some}, found {value!r}.")
+            kept[key] = tidy(dict(value), f"{here}.") if here in sections else value
+        return kept
+
+    return tidy(tree, "")
+
+
+def _as_words(value: Any) -> Any:
+    """Names that YAML took for numbers or truth values, as words: classes are often called 0 and 1."""
+    if isinstance(value, Mapping):
+        return {_as_words(key): _as_words(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_as_words(inner) for inner in value]
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, (int, float)) else value
+
+
+def _check_stages(stages: object, where: str) -> None:
+    """A list of plain mappings: jsonargparse would import whatever module a `class_path` in one of them names."""
+    if not isinstance(stages, list) or not all(isinstance(stage, Mapping) for stage in stages):
+        raise UserError(f"{where}: training.stages: expected a list as [{{name: all, epochs: 5}}], found {stages!r}.")
+    known = list(StageConfig.__dataclass_fields__)
+    for key in (str(key) for stage in stages for key in stage):
+        if key not in known:
+            raise UserError(
+                f"{where}: the key {key!r} is not known in `training.stages`. {did_you_mean(key, known, listing=40)}"
+            )
+
+
+def _explain(message: str, where: str) -> str:
+    """jsonargparse's message in our words."""
+    message = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).strip()
+    required = re.search(r"required: (.+)$", message)
+    if required:
+        return (
+            f"{where}: `{required[1].replace(', ', '`, `')}` is missing. Name the images in the recipe, as "
+            "`data: {source: my-images}`, or with --data.source."
+        )
+    key = re.search(r'[Kk]ey "([^"]+)"', message)
+    expected = re.findall(r"Expected an? (.+?)(?:\. Got value.*)?$", message, re.MULTILINE)
+    came = re.search(r"(?:Got|Given) value: (.*)", message)
+    if key and expected and came:
+        kinds = " or ".join(dict.fromkeys(_plain_type(kind) for kind in expected))
+        return f"{where}: {key[1]}: expected {kinds}, found {came[1].strip()!r}."
+    return f"{where}: " + " ".join(line.strip() for line in message.splitlines())
+
+
+def _plain_type(kind: str) -> str:
+    kind = re.sub(r"<class '(\w+)'>", r"\1", kind).replace("typing.", "").replace("NoneType", "null")
+    for python, plain in (
+        ("float", "a number"),
+        ("int", "a whole number"),
+        ("str", "text"),
+        ("bool", "true or false"),
+        ("dict", "a mapping"),
+        ("list", "a list"),
+    ):
+        kind = re.sub(rf"\b{python}\b", plain, kind)
+    return re.sub(r"Literal\[(.*?)\]", r"one of \1", kind)
+
+
+def _home(path: str | None) -> str | None:
+    """The path with `~` spelt out, which a shell does not do inside a file or behind an equals sign."""
+    return str(Path(path).expanduser()) if path and path.startswith("~") else path
+
+
+def load_recipe(
+    recipe: str | Path | Mapping[str, Any] | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()
+) -> Recipe:
+    """A complete, checked recipe.
+
+    Args:
+        recipe: A file, the name of a ready recipe, a mapping, or None for defaults.
+        overrides: Words of a command line, or a tree, laid over it.
+    """
+    raw, where = read_recipe(recipe) if recipe is not None else ({}, "recipe")
+    given = parse_overrides(overrides) if not isinstance(overrides, Mapping) else overrides
+    tree = deepcopy(merge(_expand(raw), _expand(given)))  # jsonargparse writes into what it parses
+    if tree.pop("schema", SCHEMA) != SCHEMA:
+        raise UserError(f"{where}: written with another schema; this version reads recipes of schema {SCHEMA}.")
+    method = _name(tree, "method", DEFAULT_METHOD)
+    preset = _preset(method)
+    own = preset["regulariser"]["name"]
+    regulariser = _name(tree, "regulariser", own)
+    if regulariser != own:
+        preset["regulariser"] = {"name": regulariser}  # another regulariser's options would not fit
+    parser = make_parser(method, regulariser)
+    known = _known_keys(parser)
+    _check_keys(tree, known, where)
+    tree = _check_sections(tree, known, where)
+    _check_stages(tree.get("training", {}).get("stages", []), where)
+    for key, value in tree.get("data", {}).items():
+        if key in ("classes", "rename") or f"data.{key}" in LITERAL - {"data.source"}:
+            tree["data"][key] = _as_words(value)
+    try:
+        parsed = parser.parse_object(merge(preset, tree), namespace=_defaults(parser).clone(), defaults=False)
+        values = parser.instantiate(parsed)
+    except UserError:
+        raise
+    except Exception as error:  # jsonargparse raises ArgumentError, TypeError and ValueError for wrong values
+        raise UserError(_explain(str(error), where)) from error
+    made = Recipe(
+        data=values.data,
+        concepts=_home(values.concepts),
+        encoder=replace(values.encoder, weights=_home(values.encoder.weights), store=_home(values.encoder.store)),
+        method={"name": method, **{key: value for key, value in values.method.as_dict().items() if key != "name"}},
+        regulariser={"name": regulariser, **{k: v for k, v in values.regulariser.as_dict().items() if k != "name"}},
+        training=values.training,
+        metrics=values.metrics,
+        seed=values.seed,
+        out=_home(values.out) or f"runs/{Path(values.data.source).stem}-{method}-{values.seed}",
+    )
+    check_recipe(made, where)
+    return made
+
+
+def recipe_tree(recipe: Recipe) -> Tree:
+    """Plain values, ready for YAML."""
+    from dataclasses import asdict
+
+    tree = asdict(recipe)
+    tree["training"]["betas"] = list(tree["training"]["betas"])
+    return tree
+
+
+def recipe_yaml(recipe: Recipe) -> str:
+    return dump_yaml(recipe_tree(recipe))

@@ -1,0 +1,74 @@
+"""How well each concept is read, group by group."""
+
+from typing import Any
+
+from conceptlens.pages.markup import Html, count, decimal, h, join, percent, table
+from conceptlens.reports.material import Material
+
+HEAD = (
+    "Concept group",
+    "Labelled",
+    "Chance",
+    "Balanced accuracy",
+    "… prior-corrected",
+    "AUC",
+    "AUC within class",
+    "Calibration error",
+)
+
+
+def concept_table(material: Material) -> Html:
+    """Section 5."""
+    found = material.metrics.get("concept")
+    if found is None:
+        return h("p", "This method reads no concepts: there is nothing to measure, and nothing to explain it by.")
+    rows = [_row(material, row) for row in found.get("per_group", [])]
+    note = (
+        "Chance is the balanced accuracy of one who does not look. A group is flagged as at chance when its balanced "
+        "accuracy is not clearly above that. AUC within class compares images of one class only: it is what the "
+        "concept adds to knowing the class. –: cannot be computed from these images, for instance because all have "
+        "the same value."
+    )
+    main = table(f"Concept groups, {material.images}", HEAD, rows, class_="figures concepts")
+    return join([main, h("p", note, class_="note"), _single(material, found.get("per_concept", []))])
+
+
+def _row(material: Material, row: dict[str, Any]) -> Html:
+    group = next((group for group in material.concepts.groups if group.name == row["group"]), None)
+    values = ", ".join(group.values) if group else ""
+    kind = "" if row.get("kind") == "exclusive" else " (each yes or no)"
+    flag = h("strong", "at chance", class_="flag") if row.get("at_chance") else None
+    return h(
+        "tr",
+        h("th", h("span", row["group"], class_="name"), flag, h("span", values + kind, class_="meaning"), scope="row"),
+        h("td", count(row.get("n"))),
+        h("td", percent(row.get("chance"))),
+        h("td", percent(row.get("balanced_accuracy"))),
+        h("td", percent(row.get("balanced_accuracy_prior_corrected"))),
+        h("td", decimal(row.get("auc"))),
+        h("td", decimal(row.get("auc_within_class"))),
+        h("td", percent(row.get("ece"))),
+        class_="at-chance" if row.get("at_chance") else None,
+    )
+
+
+def _single(material: Material, found: list[dict[str, Any]]) -> Html | None:
+    if not found:
+        return None
+    rows = [
+        h(
+            "tr",
+            h("th", row["concept"], scope="row"),
+            h("td", count(row.get("positives"))),
+            h("td", count(row.get("n"))),
+            h("td", decimal(row.get("auc"))),
+            h("td", decimal(row.get("auc_within_class"))),
+        )
+        for row in found
+    ]
+    head = ("Concept", "Present in", "of labelled", "AUC", "AUC within class")
+    return h(
+        "details",
+        h("summary", f"All {len(found)} concepts one by one"),
+        table(f"Single concepts, {material.images}", head, rows, class_="figures"),
+    )

@@ -1,0 +1,79 @@
+"""The result in one sentence, and what a reader should watch."""
+
+from conceptlens.pages.markup import Html, count, h, names, of_hundred, percent, quoted
+from conceptlens.reports.material import SPOKEN, Material, value_of
+
+
+def headline(material: Material) -> Html:
+    """The head of the page."""
+    info = material.info
+    return h(
+        "header",
+        h("p", "conceptlens report · run ", info.get("id"), class_="small"),
+        h("h1", info["method"], " on ", info["data"]["name"]),
+        h("p", result(material), class_="result"),
+        _watch(warnings(material)),
+    )
+
+
+def result(material: Material) -> str:
+    """What the model can do, in plain words."""
+    images = f"On {count(material.number('class.n'))} {material.images} the model"
+    accuracy, concepts = material.number("class.accuracy"), material.number("concept.accuracy")
+    if accuracy is None:
+        found = f"{images} could not be measured"
+    elif material.task == "multilabel":
+        found = f"{images} gives the right answer about a label in {of_hundred(accuracy)} of 100"
+    else:
+        found = f"{images} finds the right class in {of_hundred(accuracy)} of 100"
+    interval = material.interval("class.accuracy")
+    sure = f" ({material.confidence} interval {percent(interval[0])} to {percent(interval[1])})" if interval else ""
+    read = (
+        f" and the right value of a concept in {of_hundred(concepts)} of 100"
+        if concepts is not None
+        else "; whether it reads the concepts rightly is unknown, as none is labelled in these images"
+    )
+    if "concept" not in material.metrics:
+        return f"{found}{sure}. It reads no concepts: {material.info.get('bypass')} decides."
+    number, groups = len(material.concepts), len(material.concepts.groups)
+    bypass = material.info.get("bypass")
+    through = (
+        f"It decides only through {number} named concepts in {groups} groups."
+        if not bypass
+        else f"It does not decide through its {number} named concepts alone: {bypass}"
+    )
+    return f"{found}{sure}{read}. {through}{'' if through.endswith(('.', '!')) else '.'}"
+
+
+def warnings(material: Material) -> list[str]:
+    """What should make a reader careful."""
+    told = []
+    if material.split != "test":
+        told.append(
+            f"There are no labelled test images. All numbers are of {SPOKEN[material.split]} images, which chose "
+            "the model and its thresholds, and are therefore flattering."
+        )
+    at_chance = value_of(material.metrics, "concept.axes_at_chance.names") or []
+    if at_chance:
+        told.append(f"Read no better than by guessing: {names(at_chance)}. Explanations that lean on them mean little.")
+    ceiling, interval = material.number("ceiling.accuracy"), material.interval("class.accuracy")
+    if ceiling is not None and interval and interval[0] > ceiling and "concept" in material.metrics:
+        told.append(
+            f"The class is more often right than true concepts allow ({percent(ceiling)}): the concept scores "
+            "carry more than their names say."
+        )
+    empty = value_of(material.metrics, "slots.empty_slots") or []
+    if empty:
+        told.append(
+            f"Fed by no part of the image: {names(map(quoted, (material.slot_names[slot] for slot in empty)))}."
+        )
+    dead = value_of(material.metrics, "codebook.dead") or []
+    if dead:
+        told.append(f"{len(dead)} of {value_of(material.metrics, 'codebook.codes')} codes are dead.")
+    return told + [str(warning) for warning in material.splits.get("warnings") or []]
+
+
+def _watch(told: list[str]) -> Html | None:
+    if not told:
+        return None
+    return h("div", h("p", h("strong", "To watch")), h("ul", (h("li", warning) for warning in told)), class_="watch")

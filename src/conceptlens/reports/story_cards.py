@@ -1,0 +1,92 @@
+"""Some images one by one: what the model says, what is true, and which concepts decided."""
+
+from conceptlens.pages.markup import Html, h, join, names, percent
+from conceptlens.reports.material import SPOKEN, Material, value_of
+from conceptlens.reports.reasons import Reason, bars, reasons_of, reasons_table
+from conceptlens.reports.stories import Stories, Story
+from conceptlens.reports.thumbnails import CREDITS, Picture, Pictures
+
+TITLES = {
+    "right": ("The surest that are right", "Right"),
+    "wrong": ("The surest that are wrong", "Wrong"),
+    "unsure": ("The least sure", "Unsure"),
+}
+
+
+def story_cards(material: Material, pictures: Pictures) -> Html:
+    """Section 7."""
+    stories = material.stories
+    if stories is None or not stories.stories:
+        return h("p", "This run tells no single images: it has no stories.json, or no labelled images to choose from.")
+    at_chance = value_of(material.metrics, "concept.axes_at_chance.names") or []
+    told = [(story, reasons_of(story, at_chance)) for story in stories.stories]
+    lengths = [0.0, *(length for _, reasons in told for length in bars(reasons))]
+    scale = (min(lengths), max(lengths))
+    parts = [h("p", _introduction(material, stories))]
+    if pictures.reason:
+        parts.append(h("p", f"Pictures are missing: {pictures.reason.rstrip('.')}.", class_="watch"))
+    for kind, (title, _) in TITLES.items():
+        cards = [
+            _card(material, *each, scale, pictures.found.get(each[0].image)) for each in told if each[0].kind == kind
+        ]
+        if cards:
+            parts += [h("h3", title), h("div", cards, class_="cards")]
+    credit = CREDITS.get(str(material.info["data"]["name"])) if pictures.found else None
+    if credit:
+        parts.append(h("p", credit, class_="note"))
+    return join(parts)
+
+
+def _introduction(material: Material, stories: Stories) -> str:
+    chosen = (
+        f"Chosen from the {SPOKEN.get(stories.split, stories.split)} images by rule, not by taste: the surest right, "
+        "the surest wrong and the least sure, of different classes where possible. "
+    )
+    if not any(story.concepts for story in stories.stories):
+        return chosen + "This method reads no concepts, so there are no reasons to tell."
+    if not stories.average_of:
+        return chosen + "Listed are the concepts that the model is surest of. ✓: as labelled."
+    exclusive = any(group.kind == "exclusive" for group in material.concepts.groups)
+    summed = " A group's bar adds up all its values." if exclusive else ""
+    besides = ", besides what bypasses them" if material.info.get("bypass") else ""
+    others = "" if material.task == "multilabel" else " and with the other classes"
+    return chosen + (
+        "A bar to the right speaks for the class, one to the left against it, compared with an average image (the mean "
+        f"of {stories.average_of}){others}; all bars have one scale.{summed} They are exact, as the class is a "
+        f"weighted sum of concept scores{besides}. ✓: as labelled."
+    )
+
+
+def _card(
+    material: Material, story: Story, reasons: list[Reason], scale: tuple[float, float], picture: Picture | None
+) -> Html:
+    badge = TITLES[story.kind][1]
+    if story.kind == "unsure":
+        badge += ", right" if story.right else ", wrong"
+    about = h(
+        "div",
+        h("p", h("strong", badge, class_=f"badge {story.kind}")),
+        h("dl", (h("div", h("dt", name), h("dd", value)) for name, value in _facts(story, material.task))),
+    )
+    top = h("div", _image(story, picture) if picture else None, about, class_="top")
+    told = reasons_table(story, reasons, scale) if reasons else None
+    return h("article", top, told, h("p", story.image, class_="file"), class_="card")
+
+
+def _facts(story: Story, task: str) -> list[tuple[str, str]]:
+    said, true = names(story.predicted) or "no class", names(story.truth) or "no class"
+    share = percent(story.probabilities.get(story.explained), 0)
+    if task == "multilabel":
+        return [("Model says", said), ("Truth", true), ("Told below", f"{story.explained} ({share})")]
+    second = [] if story.kind == "right" else [("Its second choice", _second(story))]
+    return [("Model says", f"{said} ({share})"), *second, ("Truth", true)]
+
+
+def _second(story: Story) -> str:
+    others = sorted((-share, name) for name, share in story.probabilities.items() if name not in story.predicted)
+    return f"{others[0][1]} ({percent(-others[0][0], 0)})" if others else "none"
+
+
+def _image(story: Story, picture: Picture) -> Html:
+    told = f"Image of {names(story.truth) or 'no class'}: {story.image}"
+    return h("img", src=picture.address, width=picture.width, height=picture.height, alt=told)

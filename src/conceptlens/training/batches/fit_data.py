@@ -1,0 +1,164 @@
+"""From a session to what a model fits: one pass of the frozen encoder over all images, in a memory map meanwhile."""
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from conceptlens.core.errors import UserError
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.loading.transfer import to_device
+from conceptlens.encoders import AUTO, RANDOM_TEXT, make_encoder, make_text_encoder, text_encoder_name
+from conceptlens.encoders.contract import Encoder
+from conceptlens.encoders.text.random import random_text_name
+from conceptlens.methods.contract import OWN
+from conceptlens.methods.fitted.data import FitData, FitImages, Floats
+from conceptlens.recipes.schema import EncoderConfig
+from conceptlens.training.optimization.losses import class_weights
+from conceptlens.training.session import Session
+
+FOLDER = "fit"  # of a run, while it fits
+BATCH = 64
+Indices = npt.NDArray[np.int64]
+Read = Callable[[Tensor], Sequence[Tensor]]
+
+
+@contextlib.contextmanager
+def fit_data(session: Session) -> Iterator[FitData]:
+    """Vectors and labels of all training and validation images; only the main process may use them."""
+    run, processes, model = session.run.path, session.processes, session.pipeline.model
+    folder = run / FOLDER
+    if processes.main:
+        shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+        folder.mkdir()
+    processes.wait()
+    try:
+        encoder = None if model.fit_targets in (None, OWN) else _second_encoder(model.fit_targets)
+        vectors, image_text = _encode_all(session, folder, encoder)
+        yield _assemble(session, vectors, image_text, encoder or session.pipeline.encoder)
+    finally:
+        processes.wait()
+        if processes.main:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _encode_all(session: Session, folder: Path, second: Encoder | None) -> tuple[Floats, Floats | None]:
+    """What the model and, where it is asked for, the image-text encoder say of train and val, one below the other."""
+    pipeline, device = session.pipeline, session.processes.device
+    own = pipeline.model.fit_targets == OWN
+
+    def read(inputs: Tensor) -> Sequence[Tensor]:
+        tokens = pipeline.encoder(inputs)
+        vectors = pipeline.model.summarise(pipeline.with_image_vector(tokens))
+        return (vectors, pipeline.encoder.embed(tokens)) if own else (vectors,)
+
+    pipeline.eval()
+    found = _encode(session, "reading images", session.stream, read, [folder / "vectors.npy", folder / "texts.npy"])
+    if second is None:
+        return found[0], found[1] if own else None
+    second.to(device).eval()
+
+    def embed(images: Tensor) -> Sequence[Tensor]:
+        return (second.embed(second(images)),)
+
+    data = session.recipe.data
+    with PixelReader(session.source, second.image_size, data.fit, cache_mb=0, workers=data.workers) as reader:
+
+        def stream(batches: Iterator[Indices]) -> Iterator[Tensor]:
+            return (images for _, images in to_device(reader.prefetch(batches), device))
+
+        (image_text,) = _encode(session, f"reading images with {second.name}", stream, embed, [folder / "texts.npy"])
+    return found[0], image_text
+
+
+@torch.inference_mode()
+def _encode(
+    session: Session,
+    what: str,
+    stream: Callable[[Iterator[Indices]], Iterator[Tensor]],
+    read: Read,
+    files: Sequence[Path],
+) -> list[Floats]:
+    """`read` of every training, then every validation image, in a file for each thing it says; processes share."""
+    processes = session.processes
+    indices = np.concatenate((session.splits.train, session.splits.val))
+    mine = np.arange(len(indices))[processes.index :: processes.count]
+    rows = [mine[start : start + BATCH] for start in range(0, len(mine), BATCH)]
+    with processes.autocast():
+        widths = [each.shape[1] for each in read(next(stream(iter([indices[:1]]))))]
+    files = files[: len(widths)]
+    if processes.main:
+        for file, width in zip(files, widths, strict=True):
+            np.lib.format.open_memmap(file, "w+", np.dtype(np.float32), (len(indices), width)).flush()
+    processes.wait()
+    maps = [np.load(file, mmap_mode="r+", allow_pickle=False) for file in files]
+    with session.progress.counting(what, len(mine)) as count:
+        for place, inputs in zip(rows, stream(indices[each] for each in rows), strict=True):
+            with processes.autocast():
+                said = read(inputs)
+            for target, values in zip(maps, said, strict=True):
+                target[place] = values.float().cpu().numpy()
+            count(len(place))
+    for target in maps:
+        target.flush()
+    processes.wait()
+    return maps
+
+
+def _assemble(session: Session, vectors: Floats, image_text: Floats | None, encoder: Encoder) -> FitData:
+    examples, splits, concepts = session.source.examples, session.splits, session.blueprint.concepts
+    reader = text_encoder_name(session.recipe.encoder.text, encoder)
+    if reader.startswith(RANDOM_TEXT) and image_text is not None:
+        reader = random_text_name(image_text.shape[1])  # a control, whatever the encoder
+    elif encoder is not session.pipeline.encoder:
+        reader = text_encoder_name(AUTO, encoder)
+
+    def embed(texts: Sequence[str]) -> Tensor:
+        found = make_text_encoder(reader).embed(texts)
+        if image_text is not None and found.shape[1] != image_text.shape[1]:
+            raise UserError(
+                f"encoder.text: the vectors of {reader} have width {found.shape[1]}, those of {encoder.name}'s images "
+                f"{image_text.shape[1]}, so they cannot be compared. Use `encoder.text: auto`."
+            )
+        return found
+
+    def images(start: int, indices: Indices) -> FitImages:
+        rows = slice(start, start + len(indices))
+        return FitImages(
+            vectors[rows],
+            examples.labels[indices],
+            examples.concepts[indices],
+            None if examples.certainty is None else examples.certainty[indices],
+            None if image_text is None else image_text[rows],
+        )
+
+    return FitData(
+        train=images(0, splits.train),
+        val=images(len(splits.train), splits.val),
+        classes=session.blueprint.classes,
+        concepts=concepts,
+        text=embed(concepts.texts) if image_text is not None else torch.zeros(len(concepts), 0),
+        embed=embed,
+        class_weights=class_weights(
+            session.recipe.training.loss,
+            examples.labels[splits.train],
+            len(session.blueprint.classes),
+            session.source.task,
+        ),
+        task=session.source.task,
+        device=session.processes.device,
+        seed=session.recipe.seed,
+        note=session.progress.note,
+    )
+
+
+def _second_encoder(name: str) -> Encoder:
+    encoder = make_encoder(EncoderConfig(name=name))
+    if encoder.text is None:
+        raise UserError(f"method.targets: {name} has no text tower, so its images cannot be compared with texts.")
+    return encoder

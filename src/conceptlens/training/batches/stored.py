@@ -1,0 +1,52 @@
+"""Training from stored tokens: what the frozen part of an encoder says of every image, computed once."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from conceptlens.encoders.store.encode import fill, open_store
+from conceptlens.encoders.store.reader import StoredReader
+from conceptlens.encoders.store.resident import ResidentTokens, tokens_stay_resident
+from conceptlens.encoders.store.store import TokenStore
+from conceptlens.training.loop import Session
+
+
+def fill_store(session: Session, path: Path) -> tuple[TokenStore, int]:
+    """Encode what a store lacks; returns it and how many images were new."""
+    encoder, processes = session.pipeline.encoder, session.processes
+    precision = session.recipe.training.precision
+    store = open_store(path, encoder, session.recipe.encoder, session.reader, precision=precision)
+    with session.progress.counting("encoding", store.key.images) as count:
+        encoded = fill(store, encoder, session.reader, processes, count)
+    processes.wait()
+    return store, sum(processes.gather(encoded))
+
+
+def _reader(session: Session, store: TokenStore) -> StoredReader:
+    """From the device's memory, if the recipe and the device say so; else from disk."""
+    device = session.processes.device
+    if not tokens_stay_resident(session.recipe.data.resident, store, device):
+        return StoredReader(store)
+    with session.progress.counting("loading tokens", store.key.images) as count:
+        return ResidentTokens(store, device, count)
+
+
+@contextlib.contextmanager
+def stored_tokens(session: Session) -> Iterator[None]:
+    """While training, let the session read from its store, if its recipe has one; a run's own store is then removed."""
+    place, encoder, processes = session.recipe.encoder.store, session.pipeline.encoder, session.processes
+    if place is None:
+        yield
+        return
+    own = session.run.path / "tokens"
+    store, _ = fill_store(session, own if place == "run" else Path(place))
+    session.progress.note(f"training from stored tokens, {store.cut.blocks} blocks behind them; nothing is augmented")
+    session.stored, encoder.cut = _reader(session, store), store.cut
+    try:
+        yield
+    finally:
+        session.stored, encoder.cut = None, None
+    processes.wait()
+    if processes.main:
+        shutil.rmtree(own, ignore_errors=True)

@@ -1,0 +1,155 @@
+"""The supervised losses (IVQ-CBM paper, Eq. 7 to 9), normalised by the counts of the *global* batch.
+
+Every process knows the labels of the whole batch, so each divides by the same counts and no process needs to ask.
+Unknown labels count nowhere. Nothing here asks the device for a number, and no shape depends on the labels: a GPU never
+waits for the loop, and the whole step can be compiled.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from conceptlens.concepts import UNKNOWN, ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.data.dataset import UNLABELLED, Examples, Task
+from conceptlens.methods.contract import ConceptOutput
+from conceptlens.methods.pf_cbm.places import PlaceTargets
+from conceptlens.recipes import LossConfig
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Labels of B images."""
+
+    labels: Tensor  # (B,) or (B, C)
+    concepts: Tensor  # (B, K) of 0, 1, UNKNOWN
+    weights: Tensor  # (B, K): certainty of each concept label, 0 where it is unknown
+    places: PlaceTargets | None = None  # where things are, for a method that learns from that
+
+    @classmethod
+    def of(cls, examples: Examples, indices: npt.NDArray[np.int64]) -> "Targets":
+        concepts = torch.from_numpy(examples.concepts[indices].astype(np.int64))
+        weights = (concepts != UNKNOWN).float()
+        if examples.certainty is not None:
+            weights = weights * torch.from_numpy(examples.certainty[indices])
+        return cls(torch.from_numpy(examples.labels[indices]), concepts, weights)
+
+    def __getitem__(self, part: slice) -> "Targets":
+        places = None if self.places is None else self.places[part]
+        return Targets(self.labels[part], self.concepts[part], self.weights[part], places)
+
+    def to(self, device: torch.device) -> "Targets":
+        move = {"device": device, "non_blocking": True}
+        places = None if self.places is None else self.places.to(device)
+        return Targets(self.labels.to(**move), self.concepts.to(**move), self.weights.to(**move), places)  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the sums of a batch are divided by."""
+
+    images: int
+    classes: Tensor  # ()
+    concepts: Tensor  # () for `bce`, (groups,) for `axis`
+
+
+def class_weights(config: LossConfig, labels: npt.NDArray[np.int64], classes: int, task: Task) -> Tensor:
+    """One weight per class, (C,): ones, the inverse of the class's share among training images, or as given."""
+    if isinstance(config.class_balance, list):
+        if len(config.class_balance) != classes:
+            found = len(config.class_balance)
+            raise UserError(f"training.loss.class_balance: expected {classes} weights, one per class, found {found}.")
+        return torch.tensor(config.class_balance, dtype=torch.float32)
+    if config.class_balance == "none":
+        return torch.ones(classes)
+    if task == "multilabel":
+        raise UserError(
+            "training.loss.class_balance: `balanced` is for one class per image; give one weight per class instead."
+        )
+    counts = np.bincount(labels[labels != UNLABELLED], minlength=classes)
+    weights = counts.sum() / np.maximum(counts, 1) / max(int((counts > 0).sum()), 1)
+    return torch.from_numpy(weights.astype(np.float32))
+
+
+class SupervisedLoss:
+    """Class and concept loss of a batch or a piece of one."""
+
+    def __init__(self, config: LossConfig, concepts: ConceptSet, task: Task, weights: Tensor) -> None:
+        """`weights` of the classes, (C,), where the logits will be."""
+        self.config, self.concepts, self.task, self.weights = config, concepts, task, weights
+
+    def shares(self, targets: Targets) -> Tensor:
+        """What each image adds to the counts of its batch, (B, 1 + n): of the class loss, then of the concept loss."""
+        if self.task == "multilabel":
+            classes = (targets.labels != UNKNOWN).sum(1).float()
+        else:
+            classes = self.weights[targets.labels.clamp_min(0)] * (targets.labels != UNLABELLED)
+        concepts = [targets.weights.sum(1)]
+        if self.config.concept == "axis":
+            concepts = [
+                _axis_weight(targets.weights[:, group.concepts], group.kind == "exclusive")
+                for group in self.concepts.groups
+            ]
+        return torch.stack([classes, *concepts], 1)
+
+    def counts_of(self, shares: Tensor) -> Counts:
+        """The counts of a batch from the shares of all its images, over all processes and accumulation steps."""
+        total = shares.sum(0)
+        return Counts(len(shares), total[0], total[1:] if self.config.concept == "axis" else total[1])
+
+    def count(self, whole: Targets) -> Counts:
+        """The counts of a batch from its labels."""
+        return self.counts_of(self.shares(whole))
+
+    def class_loss(self, logits: Tensor, labels: Tensor, counts: Counts) -> Tensor:
+        """Eq. 7: cross-entropy, weighted by class; for several classes an image, binary cross-entropy of each."""
+        if self.task == "multilabel":
+            known = labels != UNKNOWN
+            each = F.binary_cross_entropy_with_logits(logits, labels.clamp_min(0).to(logits.dtype), reduction="none")
+            return (each * known * self.weights.to(logits)).sum() / counts.classes.clamp_min(1e-8).to(logits)
+        each = F.cross_entropy(
+            logits,
+            labels,
+            weight=self.weights.to(logits),
+            ignore_index=UNLABELLED,
+            label_smoothing=self.config.label_smoothing,
+            reduction="none",
+        )
+        return each.sum() / counts.classes.clamp_min(1e-8).to(logits)
+
+    def concept_loss(self, logits: Tensor, targets: Targets, counts: Counts) -> Tensor:
+        """Eq. 8: binary cross-entropy of every known concept, or cross-entropy within each axis, averaged over axes."""
+        positive = targets.concepts.clamp_min(0).to(logits.dtype)
+        each = F.binary_cross_entropy_with_logits(logits, positive, reduction="none") * targets.weights
+        if self.config.concept == "bce":
+            return each.sum() / counts.concepts.clamp_min(1e-8).to(logits)
+        sums = []
+        for group in self.concepts.groups:
+            if group.kind == "exclusive":
+                weight = _axis_weight(targets.weights[:, group.concepts], True)
+                surprise = -(logits[:, group.concepts].log_softmax(-1) * positive[:, group.concepts]).sum(-1)
+                sums.append((surprise * weight).sum())
+            else:
+                sums.append(each[:, group.concepts].sum())
+        known = counts.concepts.to(logits)
+        return (torch.stack(sums) / known.clamp_min(1e-8)).sum() / (known > 0).sum().clamp_min(1)
+
+    def __call__(self, output: ConceptOutput, targets: Targets, counts: Counts) -> dict[str, Tensor]:
+        """Weighted terms of Eq. 9; their sum over all pieces of a batch is the batch's loss."""
+        terms = {"class": self.config.class_weight * self.class_loss(output.logits.float(), targets.labels, counts)}
+        if output.auxiliary is not None:  # of a method with a second class head, which decides nothing
+            surprise = self.class_loss(output.auxiliary.float(), targets.labels, counts)
+            terms["auxiliary"] = self.config.class_weight * output.auxiliary_weight * surprise
+        if output.concept_logits.shape[1]:  # not of a method that reads no concepts
+            surprise = self.concept_loss(output.concept_logits.float(), targets, counts)
+            terms["concept"] = self.config.concept_weight * surprise
+        return terms | {name: value.float().sum() / counts.images for name, value in output.losses.items()}
+
+
+def _axis_weight(weights: Tensor, exclusive: bool) -> Tensor:
+    """An axis's weight per image, (B,): its values are known together or not at all."""
+    return weights.amax(-1) if exclusive else weights.sum(-1)

@@ -1,0 +1,171 @@
+/**
+ * What to ask next and the smallest change that flips the class, of a linear head, without a server: the arithmetic of
+ * `conceptlens.evaluation.interventions` (ask_next.py, flip.py) for one image.
+ */
+import { apply, columnsOf, logits, probabilities, said, target } from "../head.js";
+
+const SURE = 1e-6; // probabilities come no closer to 0 and 1
+const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+const clip = (p) => Math.min(Math.max(p, SURE), 1 - SURE);
+const times = (p, q) => (p > 0 ? p * Math.log(q) : 0);
+const largest = (values) => values.indexOf(Math.max(...values));
+
+/** What the model says of the concepts (K): one value of an exclusive group holds, each of an independent one may. */
+export function stated(groups, scores) {
+  const found = scores.map(sigmoid);
+  for (const group of groups.filter((each) => each.kind === "exclusive")) {
+    const columns = columnsOf(group);
+    const top = Math.max(...columns.map((k) => scores[k]));
+    const sum = columns.reduce((total, k) => total + Math.exp(scores[k] - top), 0);
+    for (const k of columns) found[k] = Math.exp(scores[k] - top) / sum;
+  }
+  return found;
+}
+
+/** Probabilities (K) that keep what they promise, from those that the model states. */
+function calibrated(head, groups, shares) {
+  const found = shares.map((p, k) =>
+    clip(sigmoid(head.odds_slope[k] * Math.log(clip(p) / (1 - clip(p))) + head.odds_offset[k])),
+  );
+  for (const group of groups.filter((each) => each.kind === "exclusive")) {
+    const sum = columnsOf(group).reduce((total, k) => total + found[k], 0);
+    for (const k of columnsOf(group)) found[k] /= sum;
+  }
+  return found;
+}
+
+/** Questions with their answers: a value of an exclusive group, or no and yes for each concept of another. */
+function questions(group) {
+  const columns = columnsOf(group);
+  if (group.kind === "exclusive")
+    return [
+      columns.map((chosen, place) => ({
+        columns,
+        held: columns.map((k) => k === chosen),
+        edit: `${group.name}=${group.values[place]}`,
+      })),
+    ];
+  return columns.map((k, place) =>
+    [false, true].map((held) => ({
+      columns: [k],
+      held: [held],
+      edit: `${group.name}: ${group.values[place]}=${held ? "yes" : "no"}`,
+    })),
+  );
+}
+
+/** The bottleneck with an answer written into it. */
+function written(head, bottleneck, { columns, held }) {
+  const scores = [...bottleneck];
+  columns.forEach((k, place) => {
+    scores[k] = head[held[place] ? "yes" : "no"][k];
+  });
+  return scores;
+}
+
+/** How unsure the class is, in nats; summed over the labels of a multi-label task. */
+function entropy(head, found) {
+  const shares = probabilities(head, found);
+  const both = head.task === "multilabel" ? (p) => times(p, p) + times(1 - p, 1 - p) : (p) => times(p, p);
+  return -shares.reduce((sum, p) => sum + both(p), 0);
+}
+
+/** As `POST /ask` answers. */
+export function nextQuestions(head, groups, { state, edits = [], most = 5 }) {
+  const bottleneck = apply(head, groups, state.bottleneck, edits);
+  const now = logits(head, bottleneck, state.rest);
+  const before = entropy(head, now);
+  const shares = calibrated(head, groups, stated(groups, state.concept_logits));
+  const answered = new Set(edits.map((edit) => target(groups, edit)?.group));
+  const found = groups
+    .filter((group) => !answered.has(group))
+    .map((group) => {
+      const asked = questions(group);
+      let [gain, unsure] = [0, 0];
+      for (const answers of asked) {
+        const parts = answers.map(({ columns, held }) =>
+          columns.length > 1 || group.kind === "exclusive"
+            ? shares[columns[held.indexOf(true)]]
+            : held[0]
+              ? shares[columns[0]]
+              : 1 - shares[columns[0]],
+        );
+        const sum = parts.reduce((a, b) => a + b, 0);
+        gain += before;
+        answers.forEach((answer, place) => {
+          const share = parts[place] / sum;
+          gain -= share * entropy(head, logits(head, written(head, bottleneck, answer), state.rest));
+          unsure -= times(share, share) / asked.length;
+        });
+      }
+      return {
+        unit: group.name,
+        kind: group.kind,
+        expected_gain: gain,
+        uncertainty: unsure,
+        answers:
+          group.kind === "exclusive"
+            ? group.values.map((value) => ({ words: value, edit: `${group.name}=${value}` }))
+            : group.values.flatMap((value) => [
+                { words: value, edit: `${group.name}: ${value}=yes` },
+                { words: `not ${value}`, edit: `${group.name}: ${value}=no` },
+              ]),
+      };
+    })
+    .sort((a, b) => b.expected_gain - a.expected_gain)
+    .slice(0, most);
+  return { said: said(head, probabilities(head, now)).join(", ") || "no class", entropy: before, ask: found };
+}
+
+/** Answers that the model gives itself: to give them again would be no edit. */
+function already({ columns, held }, shares) {
+  if (held.length === 1) return shares[columns[0]] >= 0.5 === held[0];
+  return largest(columns.map((k) => shares[k])) === held.indexOf(true);
+}
+
+/** As `POST /flip` answers: for each rival the answers that take most off its margin, until they outweigh it. */
+export function smallestFlip(head, groups, { state, edits = [] }) {
+  const bottleneck = apply(head, groups, state.bottleneck, edits);
+  const now = logits(head, bottleneck, state.rest);
+  const first = largest(now);
+  const shares = stated(groups, state.concept_logits);
+  const asked = groups.flatMap((group) => questions(group).map((answers) => ({ group: group.name, answers })));
+  let best = null;
+  head.classes.forEach((_, rival) => {
+    if (rival === first) return;
+    const lowers = ({ columns, held }) =>
+      columns.reduce(
+        (sum, k, place) =>
+          sum + (head[held[place] ? "yes" : "no"][k] - bottleneck[k]) * (head.weight[rival][k] - head.weight[first][k]),
+        0,
+      );
+    const ranked = asked
+      .map(({ group, answers }) => {
+        const open = answers.filter((each) => !already(each, shares));
+        const gains = open.map(lowers);
+        const at = gains.length ? largest(gains) : -1;
+        return at < 0 ? { gain: -Infinity } : { group, answer: open[at], gain: gains[at] };
+      })
+      .filter((each) => each.gain > 0)
+      .sort((a, b) => b.gain - a.gain);
+    const margin = now[first] - now[rival];
+    let sum = 0;
+    for (const [place, { gain }] of ranked.entries()) {
+      sum += gain;
+      if (sum <= margin) continue;
+      const count = place + 1;
+      if (!best || count < best.count || (count === best.count && sum - margin > best.ahead))
+        best = { count, ahead: sum - margin, steps: ranked.slice(0, count) };
+      return;
+    }
+  });
+  const answer = { kind: "exact", before: head.classes[first], after: null, edits: null, groups: null };
+  if (!best) return answer;
+  const after = best.steps.reduce((scores, step) => written(head, scores, step.answer), bottleneck);
+  return {
+    ...answer,
+    after: head.classes[largest(logits(head, after, state.rest))],
+    edits: best.steps.map((step) => step.answer.edit),
+    groups: best.steps.map((step) => step.group),
+  };
+}

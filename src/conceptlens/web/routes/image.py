@@ -1,0 +1,162 @@
+"""Addresses about images: lists, pictures, predictions, what-if, corrections."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from conceptlens.web.routes.run import RunKey
+from conceptlens.web.schemas.image import Images, Prediction, Show
+from conceptlens.web.schemas.runs import Split
+from conceptlens.web.schemas.what_if import (
+    Asked,
+    AskRequest,
+    Corrected,
+    Corrections,
+    CorrectRequest,
+    Flipped,
+    FlipRequest,
+    Head,
+    InterveneRequest,
+    Intervention,
+)
+from conceptlens.web.server.answers import PICTURES, as_json, tag_of, unchanged
+from conceptlens.web.server.loaded import LoadedRun
+from conceptlens.web.server.problems import missing
+from conceptlens.web.server.state import ERRORS, Responses, Site
+from conceptlens.web.server.uploads import read_upload
+from conceptlens.web.views.corrections import FILE, correct, listed
+from conceptlens.web.views.gallery import PICTURE, THUMBNAIL, list_images, read_image, square_jpeg
+from conceptlens.web.views.predict import predict_own, predict_upload
+from conceptlens.web.views.what_if import ask, flip, head_of, intervene
+
+Row = Annotated[int, Path(ge=0, le=10**9)]
+GradCam = Annotated[str, Query(max_length=2000, description="auto, all, deciding, none, or columns such as 3,17")]
+Word = Annotated[str | None, Query(max_length=500)]
+_FILE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_BINARY = {"requestBody": {"required": True, "content": _FILE}}
+_JPEG: Responses = {
+    200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}, "description": "JPEG"}
+}
+_CSV: Responses = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The file"}}
+
+
+def image_routes(site: Site) -> APIRouter:
+    """The addresses, bound to a server."""
+    router = APIRouter(responses=ERRORS)
+    lanes = site.lanes
+
+    @router.get("/runs/{run}/images", response_model=Images)
+    async def images(
+        request: Request,
+        run: RunKey,
+        split: Split = "test",
+        show: Show = "all",
+        true: Annotated[str | None, Query(alias="class", max_length=500)] = None,
+        predicted: Word = None,
+        page: Annotated[int, Query(ge=0, le=10**6)] = 0,
+        size: Annotated[int, Query(ge=1, le=200)] = 60,
+    ) -> Response:
+        def work() -> Images:
+            loaded = site.loaded(run)
+            return list_images(loaded, split, show=show, true=true, predicted=predicted, page=page, size=size)
+
+        return as_json(request, await lanes.files.run(work))
+
+    def picture(run: str, split: str, row: int, side: int) -> bytes:
+        loaded = site.loaded(run)
+        return square_jpeg(loaded, read_image(loaded, split, row, side), side)
+
+    async def jpeg(request: Request, run: str, split: str, row: int, side: int) -> Response:
+        loaded = await lanes.files.run(site.loaded, run)
+        tag = tag_of("picture", loaded.card.weights_hash, split, row, side)
+        return unchanged(request, tag) or Response(
+            await lanes.files.run(picture, run, split, row, side),
+            200,
+            {"ETag": tag, "Cache-Control": PICTURES},
+            "image/jpeg",
+        )
+
+    @router.get("/runs/{run}/images/{split}/{row}/thumbnail", response_class=Response, responses=_JPEG)
+    async def thumbnail(request: Request, run: RunKey, split: Split, row: Row) -> Response:
+        return await jpeg(request, run, split, row, THUMBNAIL)
+
+    @router.get("/runs/{run}/images/{split}/{row}/picture", response_class=Response, responses=_JPEG)
+    async def large(request: Request, run: RunKey, split: Split, row: Row) -> Response:
+        return await jpeg(request, run, split, row, PICTURE)
+
+    @router.get("/runs/{run}/images/{split}/{row}/prediction", response_model=Prediction)
+    async def stored_prediction(
+        request: Request, run: RunKey, split: Split, row: Row, gradcam: GradCam = "auto"
+    ) -> Response:
+        loaded, named = await lanes.files.run(_ready, site, run)
+        tag = tag_of("prediction", loaded.card.weights_hash, split, row, gradcam, named)
+        same = unchanged(request, tag)
+        if same:
+            return same
+        answer = await lanes.model.run(predict_own, loaded, split, row, gradcam)
+        if not named:
+            site.look_later(loaded)
+        return as_json(request, answer, tag)
+
+    @router.post("/runs/{run}/prediction", response_model=Prediction, openapi_extra=_BINARY)
+    async def uploaded_prediction(request: Request, run: RunKey, gradcam: GradCam = "auto") -> Response:
+        data = await request.body()
+        loaded, named = await lanes.files.run(_ready, site, run)
+        image = await lanes.decode.run(
+            read_upload, data, site.limits, at_least=loaded.card.image_size, window=loaded.card.window
+        )
+        answer = await lanes.model.run(predict_upload, loaded, image, gradcam)
+        if not named:
+            site.look_later(loaded)
+        return as_json(request, answer)
+
+    @router.get("/runs/{run}/head", response_model=Head)
+    async def head(request: Request, run: RunKey) -> Response:
+        return as_json(request, await lanes.head.run(lambda: head_of(site.loaded(run))))
+
+    @router.post("/runs/{run}/intervene", response_model=Intervention)
+    async def what_if(request: Request, run: RunKey, body: InterveneRequest) -> Response:
+        return as_json(request, await lanes.head.run(lambda: intervene(site.loaded(run), body)))
+
+    @router.post("/runs/{run}/ask", response_model=Asked)
+    async def ask_next(request: Request, run: RunKey, body: AskRequest) -> Response:
+        return as_json(request, await lanes.head.run(lambda: ask(site.loaded(run), body)))
+
+    @router.post("/runs/{run}/flip", response_model=Flipped)
+    async def smallest_flip(request: Request, run: RunKey, body: FlipRequest) -> Response:
+        return as_json(request, await lanes.head.run(lambda: flip(site.loaded(run), body)))
+
+    @router.get("/runs/{run}/corrections", response_model=Corrections)
+    async def corrections(request: Request, run: RunKey) -> Response:
+        def work() -> Corrections:
+            entry = site.index.folders.get(run)
+            entry.file(FILE)
+            return listed(entry.path, entry.shown)
+
+        return as_json(request, await lanes.files.run(work))
+
+    @router.get("/runs/{run}/corrections.csv", response_class=Response, responses=_CSV)
+    async def corrections_file(run: RunKey) -> Response:
+        def work() -> bytes:
+            entry = site.index.folders.get(run)
+            path = entry.file(FILE)
+            if path is None:
+                raise missing(f"{entry.shown}: nothing was corrected yet.")
+            return path.read_bytes()
+
+        content = await lanes.files.run(work)
+        name = f'attachment; filename="{run}-corrections.csv"'
+        return Response(content, 200, {"Content-Disposition": name}, "text/csv; charset=utf-8")
+
+    @router.post("/runs/{run}/corrections", response_model=Corrected)
+    async def add_corrections(request: Request, run: RunKey, body: CorrectRequest) -> Response:
+        return as_json(request, await lanes.files.run(lambda: correct(site.loaded(run), body)))
+
+    return router
+
+
+def _ready(site: Site, run: str) -> tuple[LoadedRun, bool]:
+    """A run with all that a prediction needs, and whether its codes have names."""
+    loaded = site.loaded(run)
+    loaded.background  # noqa: B018 - made here, before the model is asked
+    return loaded, not loaded.lacks_names

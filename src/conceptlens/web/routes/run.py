@@ -1,0 +1,76 @@
+"""Addresses about runs: cards, details, histories, documents, concepts, codebook."""
+
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from conceptlens import __version__
+from conceptlens.web.schemas.concepts import Codebook, Concepts
+from conceptlens.web.schemas.runs import About, AnyDocument, DocumentName, History, RunDetail, Runs, UploadLimits
+from conceptlens.web.server.answers import as_json, tag_of, unchanged
+from conceptlens.web.server.kinds import FILES, command_for
+from conceptlens.web.server.problems import Problem, missing
+from conceptlens.web.server.state import ERRORS, Site
+from conceptlens.web.server.uploads import NAMES
+from conceptlens.web.views.codebook import codebook_of
+from conceptlens.web.views.concepts import concepts_of
+
+RunKey = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9._-]+$", description="The `key` of a run's card")]
+
+Look = Annotated[bool, Query(description="Look at a sample of images if nobody has yet, which takes seconds")]
+
+
+def run_routes(site: Site) -> APIRouter:
+    """The addresses, bound to a server."""
+    router = APIRouter(responses=ERRORS)
+    lanes, index = site.lanes, site.index
+
+    @router.get("/about", response_model=About)
+    async def about(request: Request) -> Response:
+        limits = UploadLimits(bytes=site.limits.bytes, pixels=site.limits.pixels, formats=NAMES)
+        return as_json(request, About(version=__version__, token=site.policy.token is not None, upload=limits))
+
+    @router.get("/runs", response_model=Runs)
+    async def runs(request: Request) -> Response:
+        return as_json(request, Runs(runs=await lanes.files.run(index.cards)))
+
+    @router.get("/runs/{run}", response_model=RunDetail)
+    async def one_run(request: Request, run: RunKey) -> Response:
+        return as_json(request, await lanes.files.run(lambda: index.detail(index.folders.get(run))))
+
+    @router.get("/runs/{run}/history", response_model=History)
+    async def history(
+        request: Request, run: RunKey, after: Annotated[str | None, Query(max_length=40)] = None
+    ) -> Response:
+        return as_json(request, await lanes.files.run(lambda: index.history(index.folders.get(run), after)))
+
+    @router.get("/runs/{run}/concepts", response_model=Concepts)
+    async def concepts(request: Request, run: RunKey, look: Look = True) -> Response:
+        lane = lanes.sample if look else lanes.files
+        return as_json(request, await lane.run(lambda: concepts_of(site.loaded(run), look=look)))
+
+    @router.get("/runs/{run}/codebook", response_model=Codebook)
+    async def codebook(request: Request, run: RunKey, look: Look = True) -> Response:
+        lane = lanes.sample if look else lanes.files
+        return as_json(request, await lane.run(lambda: codebook_of(site.loaded(run), look=look)))
+
+    @router.get("/runs/{run}/documents/{name}", response_model=AnyDocument)
+    async def document(request: Request, run: RunKey, name: DocumentName) -> Response:
+        def read() -> bytes:
+            entry, file = index.of_kind(run, "bottleneck"), FILES["bottleneck"][name]
+            path = entry.file(file)
+            if path is None:
+                raise missing(f"{entry.shown}: no {name} yet.", command_for("bottleneck", name, entry.shown))
+            content = path.read_bytes()
+            try:
+                json.loads(content)
+            except ValueError:
+                raise Problem(409, "broken", f"{entry.shown}/{file}: expected JSON; it is damaged.") from None
+            return content
+
+        content = await lanes.files.run(read)
+        tag = tag_of(content)
+        return unchanged(request, tag) or Response(content, 200, {"ETag": tag}, "application/json")
+
+    return router

@@ -1,0 +1,128 @@
+"""Addresses of the codebook studio: what a study's commands wrote, and what its model can be asked."""
+
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from conceptlens.web.routes.run import RunKey
+from conceptlens.web.schemas.runs import AnyDocument
+from conceptlens.web.schemas.studio import (
+    CLIENT,
+    EditEvent,
+    EditRequest,
+    GenerateRequest,
+    HeatAnswer,
+    HeatRequest,
+    Masked,
+    MaskRequest,
+    PictureName,
+    Reading,
+    ResultName,
+    Studio,
+)
+from conceptlens.web.server.answers import PICTURES, as_json, tag_of, unchanged
+from conceptlens.web.server.client_limit import Turns
+from conceptlens.web.server.problems import Problem, missing
+from conceptlens.web.server.state import ERRORS, Responses, Site
+from conceptlens.web.server.uploads import read_upload
+from conceptlens.web.views.studio import FOLDER, image_of, maker, picture_file, studio_of, study_info
+from conceptlens.web.views.studio_edits import EditDesk, check, edit, told
+from conceptlens.web.views.studio_model import LoadedStudy, StudyShelf
+
+EDITS = 6  # that run or wait
+LINES = "application/x-ndjson"
+ImageRow = Annotated[int, Path(ge=0, le=10**9)]
+_FILE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_PNG: Responses = {
+    200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}, "description": "PNG"}
+}
+_STREAM: Responses = {200: {"model": EditEvent, "content": {LINES: {}}, "description": "A line of JSON for each step"}}
+
+
+def studio_routes(site: Site) -> APIRouter:
+    """The addresses, bound to a server."""
+    router = APIRouter(responses=ERRORS)
+    lanes, index = site.lanes, site.index
+    shelf, turns, desk = StudyShelf(), Turns(lanes.studio), EditDesk(lanes.edits, EDITS)
+
+    def loaded(run: str) -> LoadedStudy:
+        return shelf.get(index.of_kind(run, "codebook"))
+
+    @router.get("/runs/{run}/studio", response_model=Studio)
+    async def studio(request: Request, run: RunKey) -> Response:
+        return as_json(request, await lanes.files.run(lambda: studio_of(index.of_kind(run, "codebook"))))
+
+    @router.get("/runs/{run}/studio/images/{row}", response_model=Reading)
+    async def image(request: Request, run: RunKey, row: ImageRow) -> Response:
+        return as_json(request, await lanes.files.run(lambda: image_of(index.of_kind(run, "codebook"), row)))
+
+    async def png(request: Request, run: str, name: str) -> Response:
+        content = await lanes.files.run(lambda: picture_file(index.of_kind(run, "codebook"), name))
+        tag = tag_of(content)
+        headers = {"ETag": tag, "Cache-Control": PICTURES}
+        return unchanged(request, tag) or Response(content, 200, headers, "image/png")
+
+    @router.get("/runs/{run}/studio/images/{row}/picture", response_class=Response, responses=_PNG)
+    async def image_picture(request: Request, run: RunKey, row: ImageRow) -> Response:
+        return await png(request, run, f"grids/{row}")
+
+    @router.get("/runs/{run}/studio/pictures/{name}", response_class=Response, responses=_PNG)
+    async def picture(request: Request, run: RunKey, name: PictureName) -> Response:
+        return await png(request, run, name)
+
+    @router.get("/runs/{run}/studio/results/{name}", response_model=AnyDocument)
+    async def result(request: Request, run: RunKey, name: ResultName) -> Response:
+        def read() -> bytes:
+            entry = index.of_kind(run, "codebook")
+            study_info(entry)
+            path = entry.file(f"{FOLDER}/{name}.json")
+            if path is None:
+                raise missing(f"{entry.shown}: no {name} yet.", maker(entry, name))
+            content = path.read_bytes()
+            try:
+                json.loads(content)
+            except ValueError:
+                words = f"{entry.shown}/{FOLDER}/{name}.json: expected JSON; it is damaged."
+                raise Problem(409, "broken", words, command=maker(entry, name)) from None
+            return content
+
+        content = await lanes.files.run(read)
+        tag = tag_of(content)
+        return unchanged(request, tag) or Response(content, 200, {"ETag": tag}, "application/json")
+
+    @router.post("/runs/{run}/studio/generate", response_model=Reading)
+    async def generate(request: Request, run: RunKey, body: GenerateRequest) -> Response:
+        return as_json(request, await turns.run(body.client, lambda: loaded(run).generate(body.condition, body.seed)))
+
+    @router.post(
+        "/runs/{run}/studio/encode",
+        response_model=Reading,
+        openapi_extra={"requestBody": {"required": True, "content": _FILE}},
+    )
+    async def encode(
+        request: Request, run: RunKey, client: Annotated[str, Query(max_length=64, pattern=CLIENT)]
+    ) -> Response:
+        data = await request.body()
+        study = await lanes.studio.run(loaded, run)
+        side = study.study.model.image_size
+        opened = await lanes.decode.run(read_upload, data, site.limits, at_least=side)
+        return as_json(request, await turns.run(client, lambda: study.encode(opened)))
+
+    @router.post("/runs/{run}/studio/importance", response_model=HeatAnswer)
+    async def importance(request: Request, run: RunKey, body: HeatRequest) -> Response:
+        return as_json(request, HeatAnswer(heat=await turns.run(body.client, lambda: loaded(run).heat(body))))
+
+    @router.post("/runs/{run}/studio/mask", response_model=Masked)
+    async def mask(request: Request, run: RunKey, body: MaskRequest) -> Response:
+        return as_json(request, await turns.run(body.client, lambda: loaded(run).masked(body)))
+
+    @router.post("/runs/{run}/studio/edit", response_class=StreamingResponse, responses=_STREAM)
+    async def edits(run: RunKey, body: EditRequest) -> Response:
+        study = await lanes.studio.run(loaded, run)
+        check(study, body)
+        job = desk.start(body.client, lambda tell, gone: edit(study, body, tell, gone))
+        return StreamingResponse(told(job), 200, {"Cache-Control": "no-store"}, LINES)
+
+    return router

@@ -1,0 +1,133 @@
+"""The application: run folders as a typed JSON API (docs/api.md), and the page. `create_app` makes one."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from conceptlens import __version__
+from conceptlens.core.errors import UserError
+from conceptlens.web.routes.comparison import comparison_routes
+from conceptlens.web.routes.graph import graph_routes
+from conceptlens.web.routes.image import image_routes
+from conceptlens.web.routes.methods import method_routes
+from conceptlens.web.routes.run import run_routes
+from conceptlens.web.routes.studio import studio_routes
+from conceptlens.web.routes.study import study_pages, study_routes
+from conceptlens.web.server.assets import Assets
+from conceptlens.web.server.folders import RunFolders
+from conceptlens.web.server.loaded import MODELS, Shelf
+from conceptlens.web.server.middleware import Gate, error_body
+from conceptlens.web.server.preload import warm_later
+from conceptlens.web.server.problems import Code, Problem
+from conceptlens.web.server.safety import Policy
+from conceptlens.web.server.state import Site
+from conceptlens.web.server.uploads import Limits
+from conceptlens.web.server.work_queue import Lanes
+from conceptlens.web.views.runs import RunIndex
+
+STATIC = Path(__file__).parents[1] / "client"
+STUDY = Path(__file__).parents[2] / "workflows" / "study" / "page"  # the raters' page is the same here and in a pack
+log = logging.getLogger("conceptlens.web")
+
+
+def create_app(
+    runs: Sequence[str | Path],
+    *,
+    policy: Policy | None = None,
+    limits: Limits | None = None,
+    models: int = MODELS,
+    ready: float | None = None,
+) -> ASGIApp:
+    """The application behind its gate.
+
+    Args:
+        runs: Run folders, or folders that hold some.
+        policy: Who may ask; everyone on this machine by default.
+        limits: What uploads may be.
+        models: How many models are kept in memory.
+        ready: Make ready what the page asks for first, and wait for it so many seconds; the rest goes on in a thread.
+    """
+    policy, limits = policy or Policy(), limits or Limits()
+    site = Site(RunIndex(RunFolders([Path(run) for run in runs])), Shelf(models), Lanes(), limits, policy)
+    if ready is not None:
+        warm_later(site).join(ready)
+    return Gate(application(site), policy, limits)
+
+
+def application(site: Site) -> FastAPI:
+    """The application without its gate."""
+    app = FastAPI(
+        title="conceptlens",
+        version=__version__,
+        docs_url=None,  # it would be loaded from elsewhere
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+    )
+    app.include_router(run_routes(site), prefix="/api/v1")
+    app.include_router(image_routes(site), prefix="/api/v1")
+    app.include_router(comparison_routes(site), prefix="/api/v1")
+    app.include_router(method_routes(site), prefix="/api/v1")
+    app.include_router(studio_routes(site), prefix="/api/v1")
+    app.include_router(graph_routes(site), prefix="/api/v1")
+    app.include_router(study_routes(site), prefix="/api/v1")
+    app.include_router(study_pages(site))
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _bug)
+
+    @app.api_route("/api/{rest:path}", include_in_schema=False, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+    def nothing(rest: str) -> None:
+        raise Problem(404, "not-found", f"/api/{rest[:100]}: no such address. See /api/v1/openapi.json.")
+
+    assets = Assets(root=STATIC, study=STUDY)
+
+    @app.get("/", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        return assets.answer(request, "index.html")
+
+    app.mount("/static", assets)
+    return app
+
+
+def _answer(problem: Problem) -> Response:
+    headers = {"Cache-Control": "no-store"}
+    if problem.wait:
+        headers["Retry-After"] = str(problem.wait)
+    return Response(error_body(problem), problem.status, headers, "application/json")
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return _answer(error)
+
+
+async def _user_error(request: Request, error: Exception) -> Response:
+    return _answer(Problem(409, "broken", str(error)))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(step) for step in first["loc"] if step != "body")
+    return _answer(Problem(422, "bad-request", f"{place[:200]}: {first['msg']}."))
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code: Code = "not-found" if error.status_code in (404, 405) else "bad-request"
+    response = _answer(Problem(error.status_code, code, f"{request.url.path[:100]}: {error.detail}."))
+    if "allow" in (headers := {name.lower(): value for name, value in (error.headers or {}).items()}):
+        response.headers["Allow"] = headers["allow"]
+    return response
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _answer(Problem(500, "bug", "This is a bug in conceptlens; the terminal in which it runs says more."))

@@ -1,0 +1,290 @@
+"""Cards, details and histories of result folders, from their files alone; what has not changed is not read again."""
+
+import json
+import re
+import threading
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json, read_yaml
+from conceptlens.reports.material import shown_split, value_of
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.saved import load_card
+from conceptlens.web.schemas.runs import GroupPart, History, RankCurve, RunCard, RunDetail, Split
+from conceptlens.web.server.folders import RunEntry, RunFolders
+from conceptlens.web.server.kinds import FILES, MAKES, WORDS, Kind, about, command_for, kind_of
+from conceptlens.web.server.problems import Problem, bad, missing
+
+SCORES = (
+    "class.accuracy",
+    "class.balanced_accuracy",
+    "class.macro_auc",
+    "class.ece",
+    "concept.balanced_accuracy",
+    "concept.auc",
+    "concept.auc_within_class",
+    "rank.effective",
+)
+POINTS = 60  # of a sparkline
+TAIL = 4_000_000  # bytes of a history that a card reads, at most
+LINES = 5000  # of an answer
+BYTES = 4_000_000  # of an answer
+_EPOCHS = re.compile(
+    r"^training:\n(?:[ #].*\n)*?  epochs: (\d+)$", re.MULTILINE
+)  # parsing 200 YAML files takes seconds
+_RANKS = {"val": ("rank.effective", "effective"), "train": ("rank_effective", "effective, while training")}
+
+
+class RunIndex:
+    """All runs. Safe to use from several threads."""
+
+    def __init__(self, folders: RunFolders) -> None:
+        self.folders = folders
+        self._cards: dict[Path, tuple[tuple[float, ...], RunCard]] = {}
+        self._lock = threading.Lock()
+
+    def cards(self) -> list[RunCard]:
+        """A card for each run, last changed first; broken ones last."""
+        entries = self.folders.all()
+        cards = [self.card(entry) for entry in entries]
+        with self._lock:
+            for gone in set(self._cards) - {entry.path for entry in entries}:
+                del self._cards[gone]
+        return sorted(cards, key=lambda card: (card.changed or "", card.key), reverse=True)
+
+    def card(self, entry: RunEntry) -> RunCard:
+        """The card of one run; a run that cannot be read says why on it."""
+        if entry.reason:
+            return _broken(entry, entry.reason)
+        try:
+            known = self._cards.get(entry.path)
+            if known and known[0] == _stamp(entry, known[1].kind) and known[1].key == entry.key:
+                return known[1]
+            info = _info(entry)
+            kind = kind_of(info, entry.shown)
+            stamp = _stamp(entry, kind)
+            card = _card(entry, kind, info)
+        except (UserError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            return _broken(entry, str(error) or type(error).__name__)
+        with self._lock:
+            self._cards[entry.path] = (stamp, card)
+        return card
+
+    def of_kind(self, key: str, *kinds: Kind) -> RunEntry:
+        """The folder of that key, or a 409 where it is of another kind than one of these, or broken."""
+        entry = self.folders.get(key)
+        card = self.card(entry)
+        if card.kind is None:
+            raise Problem(409, "broken", card.reason or "This folder cannot be read.")
+        if card.kind not in kinds:
+            wanted = " or ".join(WORDS[kind] for kind in kinds)
+            raise missing(f"{entry.shown}: this is about {wanted}, and here is {WORDS[card.kind]}.")
+        return entry
+
+    def detail(self, entry: RunEntry) -> RunDetail:
+        """Everything about one run but its images."""
+        card = self.card(entry)
+        if card.status == "broken":
+            raise Problem(409, "broken", card.reason or "This run cannot be read.")
+        model = load_card(entry.path / "model") if entry.file("model/model.json") else None
+        concepts = ConceptSet.load(path) if (path := entry.file("concepts.yaml")) else None
+        splits = read_json(path) if (path := entry.file("splits.json")) else {}
+        metrics = read_json(path) if (path := entry.file("metrics.json")) else {}
+        named = splits.get("splits") if isinstance(splits, dict) else None
+        return RunDetail(
+            card=card,
+            recipe=read_yaml(path) if (path := entry.file("recipe.yaml")) else None,
+            classes=model.classes if model else None,
+            task=model.task if model else None,
+            image_size=model.image_size if model else None,
+            fit=model.fit if model else None,
+            groups=groups_of(concepts) if concepts else [],
+            splits={side: len(names) for side, names in named.items()} if isinstance(named, dict) else {},
+            metrics=metrics.get("splits") if isinstance(metrics, dict) else None,
+            environment=read_json(path) if (path := entry.file("environment.json")) else None,
+            missing=_missing(entry, card),
+        )
+
+    def history(self, entry: RunEntry, after: str | None) -> History:
+        """Complete lines behind a cursor: the bytes read so far, and a checksum of the last of them."""
+        card = self.card(entry)
+        path = entry.file("history.jsonl")
+        start, reset, lines, cursor = 0, False, [], "0-0"
+        if after is not None and not re.fullmatch(r"\d{1,15}-[0-9a-f]{1,8}", after):
+            raise bad("after: expected the `cursor` of an earlier answer.")
+        if path:
+            with path.open("rb") as file:
+                if after:
+                    start = int(after.split("-")[0])
+                    if _cursor(file, start) != after:
+                        start, reset = 0, True
+                file.seek(start)
+                block = file.read(BYTES)
+                if len(block) == BYTES and b"\n" not in block:
+                    raise UserError(f"{entry.shown}/history.jsonl: a line is too long; the file is damaged.")
+                whole = block[: block.rfind(b"\n") + 1].splitlines(keepends=True)[:LINES]
+                lines = [_line(line) for line in whole]
+                cursor = _cursor(file, start + sum(map(len, whole)))
+        elif after and after != "0-0":
+            reset = True
+        return History(status=card.status, reason=card.reason, cursor=cursor, reset=reset, lines=lines)
+
+
+def groups_of(concepts: ConceptSet) -> list[GroupPart]:
+    """The vocabulary, as the page shows it."""
+    return [
+        GroupPart(
+            name=group.name,
+            kind=group.kind,
+            part=group.part,
+            start=group.concepts.start,
+            values=list(group.values),
+            texts=[concept.text for concept in concepts.concepts[group.concepts]],
+        )
+        for group in concepts.groups
+    ]
+
+
+def measured_split(entry: RunEntry) -> Split:
+    """The split that the run's numbers speak of."""
+    path = entry.file("metrics.json")
+    raw = read_json(path) if path else {}
+    return "val" if shown_split(value_of(raw, "splits") or {}) == "val" else "test"
+
+
+def _broken(entry: RunEntry, reason: str) -> RunCard:
+    return RunCard(key=entry.key, name=entry.path.name, folder=entry.shown, status="broken", reason=reason)
+
+
+def _missing(entry: RunEntry, card: RunCard) -> dict[str, str]:
+    """The command for everything that is not there and can be made."""
+    if card.kind is None:
+        return {}
+    lacks = [name for name in MAKES[card.kind] if name not in card.has]
+    commands = {name: command_for(card.kind, name, entry.shown) for name in lacks}
+    return {name: words for name, words in commands.items() if words}
+
+
+def _stamp(entry: RunEntry, kind: Kind | None) -> tuple[float, ...]:
+    """Changes when a file does that a card is made from."""
+    marks: list[float] = []
+    for name in ("run.json", *(FILES[kind].values() if kind else ())):
+        path = entry.file(name)
+        status = path.stat() if path else None
+        marks += (status.st_mtime_ns, status.st_size) if status else (0, 0)
+    return tuple(marks)
+
+
+def _info(entry: RunEntry) -> dict[str, Any]:
+    if entry.file("run.json") is None:
+        raise UserError(f"{entry.shown}: expected a run folder with a run.json, found none.")
+    return RunFolder(entry.path).info
+
+
+def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
+    data, encoder, concepts = (_mapping(info.get(name)) for name in ("data", "encoder", "concepts"))
+    return RunCard(
+        key=entry.key,
+        name=entry.path.name,
+        folder=entry.shown,
+        within=entry.within,
+        status=info["status"],
+        reason=info.get("reason"),
+        kind=kind,
+        about=about(kind, info),
+        method=info.get("method"),
+        regulariser=info.get("regulariser"),
+        bypass=info.get("bypass"),
+        data=data.get("name") or data.get("source"),
+        images=data.get("images"),
+        encoder=encoder.get("name"),
+        concepts=concepts.get("name"),
+        seed=info.get("seed"),
+        changed=_changed(entry, kind),
+        has=[name for name, file in FILES[kind].items() if entry.file(file)],
+        **_training(entry, kind),
+    )
+
+
+def _training(entry: RunEntry, kind: Kind) -> dict[str, Any]:
+    """What a card says of a training: how far it is, and what came of it."""
+    history = _tail(path) if (path := entry.file("history.jsonl")) else b""
+    recipe = entry.file("recipe.yaml")
+    epochs = _EPOCHS.search(recipe.read_text("utf-8")) if recipe else None
+    metrics = entry.file("metrics.json") if kind == "bottleneck" else None
+    return {
+        "scores": _scores(read_json(metrics)) if metrics else None,
+        "rank": _rank(history),
+        "epochs": int(epochs[1]) if epochs else None,
+        "epoch": _last_epoch(history),
+    }
+
+
+def _changed(entry: RunEntry, kind: Kind) -> str:
+    """When something was last found out here: of a model, when it was trained."""
+    names = ("history.jsonl",) if kind == "bottleneck" else FILES[kind].values()
+    last = max(path.stat().st_mtime for name in ("run.json", *names) if (path := entry.file(name)))
+    return datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _scores(metrics: Any) -> dict[str, float | str] | None:
+    splits = value_of(metrics, "splits")
+    if not isinstance(splits, Mapping):
+        return None
+    split = shown_split(splits)
+    numbers = {name: value_of(splits.get(split), name) for name in SCORES}
+    return {"split": split} | {name: float(value) for name, value in numbers.items() if isinstance(value, (int, float))}
+
+
+def _tail(path: Path) -> bytes:
+    """The complete lines at the end of a history."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - TAIL))
+        block = file.read(TAIL)
+    if size > TAIL:
+        block = block[block.find(b"\n") + 1 :]
+    return block[: block.rfind(b"\n") + 1]
+
+
+def _line(line: bytes) -> dict[str, Any]:
+    value = json.loads(line, parse_constant=lambda word: None)
+    return value if isinstance(value, dict) else {}
+
+
+def _rank(history: bytes) -> RankCurve | None:
+    """Validation's effective rank by epoch; while there is none, that of training batches."""
+    for split, (key, name) in _RANKS.items():
+        marked = [line for line in history.splitlines() if f'"{key}"'.encode() in line]
+        found = [value.get(key) for value in map(_line, marked) if value.get("split") == split]
+        numbers = [float(value) for value in found if isinstance(value, (int, float))]
+        if numbers:
+            count = min(POINTS, len(numbers))
+            places = [round(step * (len(numbers) - 1) / max(count - 1, 1)) for step in range(count)]
+            return RankCurve(name=name, values=[numbers[place] for place in places])
+    return None
+
+
+def _last_epoch(history: bytes) -> int | None:
+    for line in reversed(history.splitlines()[-20:]):
+        epoch = _line(line).get("epoch")
+        if isinstance(epoch, int):
+            return epoch
+    return None
+
+
+def _cursor(file: Any, end: int) -> str:
+    """A place in a history, with a checksum of what stands before it: a rewritten file is noticed."""
+    start = max(0, end - 256)
+    file.seek(start)
+    block = file.read(end - start)
+    return f"{end}-{zlib.crc32(block):x}" if len(block) == end - start and end else "0-0"

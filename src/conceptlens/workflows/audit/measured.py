@@ -1,0 +1,74 @@
+"""What other measurements in the run folder say: interventions, leakage, localisation, faithfulness."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
+from conceptlens.evaluation.codebook.document import TrustFile
+from conceptlens.evaluation.interventions.measure import Interventions
+from conceptlens.evaluation.leakage.leakage import Leakage
+
+
+def read_trust(run: Path) -> list[TrustFile]:
+    """What can be read; a file of another version is named, not guessed at."""
+    readers: dict[str, Callable[[Path], list[str]]] = {
+        "trust/interventions.json": _interventions,
+        "trust/leakage.json": _leakage,
+        "localisation.json": _localisation,
+        "faithfulness.json": _faithfulness,
+    }
+    found = []
+    for name, reader in readers.items():
+        if (run / name).exists():
+            try:
+                says = reader(run / name)
+            except (UserError, KeyError, TypeError, AttributeError) as error:
+                says = [f"It cannot be read ({str(error).splitlines()[0] if str(error) else type(error).__name__})."]
+            found.append(TrustFile(file=name, says=says))
+    return found
+
+
+def _interventions(path: Path) -> list[str]:
+    found = Interventions.read(path)
+    says = []
+    for curve in found.curves:
+        if curve.policy == "expected gain" or len(found.curves) == 1:
+            says.append(
+                f"Correcting all {found.by} takes accuracy from {found.start.text()} to {curve.points[-1].text()}; the "
+                f"true concepts alone allow {found.ceiling.text()}."
+            )
+            if curve.points[-1].value is not None and (curve.points[-1].interval or (1, 1))[1] < (
+                found.start.value or 0
+            ):
+                says.append("True corrections make it worse: the head does not read what the concepts are called.")
+    if found.flips and found.flips.median is not None:
+        says.append(f"{found.flips.median:g} changed answers flip half of the decisions.")
+    return says
+
+
+def _leakage(path: Path) -> list[str]:
+    return [sentence for sentence in [Leakage.read(path).summary] if sentence]
+
+
+def _localisation(path: Path) -> list[str]:
+    result: dict[str, Any] = read_json(path)
+    says = []
+    for target, found in result["targets"].items():
+        words = [
+            f"{name} {measures['energy']['value']:.3f}"
+            for name, measures in found["maps"].items()
+            if measures.get("energy", {}).get("value") is not None
+        ]
+        says.append(f"Share of a map that lies on the {target}: {', '.join(words)}.")
+    return says
+
+
+def _faithfulness(path: Path) -> list[str]:
+    result: dict[str, Any] = read_json(path)
+    words = []
+    for name, found in result["curves"].items():
+        shown = [f"{key} {value['value']:.3f}" for key, value in found.items() if value.get("value") is not None]
+        words.append(f"{name}: {', '.join(shown)}")
+    return [f"Insertion and deletion on {result['images']} images: {'; '.join(words)}."]

@@ -1,0 +1,263 @@
+"""`audit/audit.html`: the audit as a page. One file, no scripts, nothing from the network."""
+
+import base64
+import io
+from collections.abc import Iterable, Mapping
+from importlib import resources
+
+from PIL import Image
+
+from conceptlens.evaluation.codebook.document import Audit, Codebook
+from conceptlens.evaluation.codebook.pictures import name_of
+from conceptlens.evaluation.subgroups.failures import Failures
+from conceptlens.evaluation.subgroups.outcomes import ACCURACY, CONCEPTS, GAP
+from conceptlens.pages.charts import Series, interval_bar, line_chart, share_bar
+from conceptlens.pages.markup import Html, count, decimal, h, join, names, percent, table
+from conceptlens.reports.page import POLICY
+from conceptlens.stats.estimates import Estimate
+
+FOOTER = (
+    "A research tool, not for diagnosis. Intervals are 95 % bootstrap intervals over images, or over patients where "
+    "images come in groups. All numbers are in audit.json."
+)
+STYLE = ".sheet{max-width:100%;height:auto;border-radius:6px}.code{white-space:nowrap}"
+
+
+def audit_page(audit: Audit, pictures: Mapping[str, bytes]) -> str:
+    """The whole page."""
+    sections = [
+        ("fails", "Who it fails", _fails(audit.failures, pictures)),
+        ("sets", "Prediction sets and silence", _sets(audit.failures)),
+        ("strange", "Images unlike the training images", _strange(audit.failures)),
+    ]
+    if audit.codebook is not None:
+        sections += [
+            ("prototypes", "Prototypes", _prototypes(audit.codebook, pictures)),
+            ("codes", "Codes among tokens", _picture(pictures, "codes", "Codes and a sample of tokens")),
+            ("maps", "Index maps", _picture(pictures, "index-maps", "Nearest prototype of each patch")),
+        ]
+    if audit.concepts:
+        sections.append(("concepts", "Concepts", _concepts(audit)))
+    if audit.trust:
+        sections.append(("trust", "Other measurements of this run", _trust(audit)))
+    style = resources.files("conceptlens.pages").joinpath("style.css").read_text("utf-8")
+    title = f"Audit of {audit.run}"
+    head = h(
+        "head",
+        h("meta", charset="utf-8"),
+        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        h("meta", name="color-scheme", content="light dark"),
+        h("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        h("title", f"{title} · conceptlens"),
+        h("style", Html(style + STYLE)),
+    )
+    body = h(
+        "body",
+        h(
+            "header",
+            h("p", f"conceptlens audit · run {audit.run}", class_="small"),
+            h("h1", f"{audit.method} on {audit.data}, audited"),
+            h("p", f"{count(audit.images)} {audit.split} images, from {audit.tokens}.", class_="result"),
+            h("div", h("ul", (h("li", sentence) for sentence in audit.findings)), class_="watch"),
+        ),
+        h("nav", h("ul", (h("li", h("a", name, href=f"#{key}")) for key, name, _ in sections)), aria_label="Sections"),
+        h(
+            "main",
+            (
+                h("section", h("h2", name, id=f"{key}-title"), content, id=key, aria_labelledby=f"{key}-title")
+                for key, name, content in sections
+            ),
+        ),
+        h("footer", h("p", FOOTER, class_="small")),
+    )
+    return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"
+
+
+def _fails(found: Failures, pictures: Mapping[str, bytes]) -> Html:
+    if not found.groups:
+        skipped = names(f"{name}: {why}" for name, why in found.skipped.items())
+        return h(
+            "p", "No column of metadata makes groups of these images.", f" Left out: {skipped}." if skipped else None
+        )
+    rows = []
+    for group in found.groups:
+        cells = []
+        for measure in (ACCURACY, CONCEPTS, GAP):
+            each = group.measure(measure)
+            bad = each is not None and each.p is not None and each.p < found.level
+            cells.append(h("td", None if each is None else each.value.text(), class_="differs" if bad else None))
+        first = group.measure(ACCURACY)
+        value = first.value.value if first else None
+        rows.append(
+            h(
+                "tr",
+                h("th", f"{group.column}: {group.group}", scope="row"),
+                h("td", count(group.images)),
+                cells,
+                h("td", decimal(first.p) if first else None),
+                h("td", decimal(first.p_beyond_classes) if first else None),
+                h("td", decimal(first.detectable) if first else None),
+                h("td", None if first is None or value is None else interval_bar(value, first.value.interval, None)),
+            )
+        )
+    head = (
+        "Group",
+        "Images",
+        "Class accuracy",
+        "Concept accuracy",
+        "Overconfidence",
+        "p",
+        "p beyond classes",
+        "Would be found",
+        "",
+    )
+    caption = f"Groups of images; p-values are corrected for {found.comparisons} comparisons"
+    note = (
+        "p: could the difference of class accuracy from all other images be chance? Beyond classes: the same once a "
+        "group is compared with what its classes lead one to expect. Would be found: the difference that four tests in "
+        "five notice. Overconfidence is mean confidence less accuracy."
+    )
+    return join([table(caption, head, rows, class_="figures"), h("p", note, class_="note"), *_notes(found)])
+
+
+def _notes(found: Failures) -> Iterable[Html]:
+    told = [*found.notes, *(f"{name} is left out: {why}." for name, why in found.skipped.items())]
+    return [h("p", line, class_="note") for line in told]
+
+
+def _sets(found: Failures) -> Html:
+    rows = [
+        h(
+            "tr",
+            h("th", each.question, scope="row"),
+            h("td", percent(each.wanted, 0)),
+            h("td", _estimate(each.coverage), class_="differs" if each.holds is False else None),
+            h("td", f"{percent(each.between[0])} to {percent(each.between[1])}" if each.between else None),
+            h("td", _estimate(each.size)),
+            h("td", _estimate(each.single)),
+            h("td", percent(each.empty)),
+        )
+        for each in found.sets
+    ]
+    head = ("Question", "Promised", "Holds the truth", "Chance allows", "Answers in a set", "A single answer", "None")
+    parts = [table(f"Conformal sets, judged on {count(found.images)} images", head, rows, class_="figures")]
+    silence = found.silence
+    if silence is not None:
+        told = [
+            h(
+                "tr",
+                h("th", percent(each.target, 0), scope="row"),
+                h("td", decimal(each.confidence)),
+                h("td", _estimate(each.answered)),
+                h("td", _estimate(each.error)),
+            )
+            for each in silence.silences
+        ]
+        caption = "Silence below a confidence that was chosen on validation images"
+        parts.append(table(caption, ("Error aimed at", "Confidence", "Answered", "Error"), told, class_="figures"))
+        curve = Series("error of the answers", [(100 * share, error) for share, error in silence.points], 1)
+        flat = Series(
+            "silence at random", [(0, silence.error.value or 0), (100, silence.error.value or 0)], 2, faint=True
+        )
+        chart = str(line_chart("Error against the share of images answered, in percent", [curve, flat]))
+        # The chart's axis is made for epochs; here it counts percent of the images.
+        parts.append(Html(chart.replace(">epoch<", ">% answered<").replace("at epoch", "at %")))
+        parts.append(
+            h("p", f"Area under the curve {silence.area.text()}; an oracle {silence.oracle:.3f}.", class_="note")
+        )
+    return join(parts)
+
+
+def _strange(found: Failures) -> Html:
+    unlike = found.unlike
+    if unlike is None:
+        return h("p", "Not measured.")
+    rows = [
+        h("tr", h("th", each.image, scope="row"), h("td", decimal(each.p)), h("td", each.sign, class_="word"))
+        for each in unlike.images
+    ]
+    parts = [
+        h("p", unlike.sentence(found.split)),
+        h(
+            "p",
+            f"Compared with {unlike.compared_with} and with {count(unlike.training_images)} training images; bounds by "
+            f"{count(unlike.validation_images)} validation images.",
+            class_="note",
+        ),
+    ]
+    if rows:
+        parts.append(table("Strangest images", ("Image", "p", "Most unusual in"), rows, class_="figures"))
+    return join(parts)
+
+
+def _prototypes(codebook: Codebook, pictures: Mapping[str, bytes]) -> Html:
+    top = max((each.share.value or 0 for each in codebook.prototypes), default=1) or 1
+    rows = [
+        h(
+            "tr",
+            h("th", h("span", f"{each.code}: {name_of(each)}", class_="code"), scope="row"),
+            h("td", count(each.patches)),
+            h("td", _estimate(each.share)),
+            h("td", share_bar((each.share.value or 0) / top, codebook.even_share / top, empty="dormant" in each.kinds)),
+            h("td", count(each.images)),
+            h("td", _most(each.classes), class_="word"),
+            h("td", decimal(each.class_dependence, 2)),
+            h("td", decimal(each.border, 2) if each.on_object is None else percent(each.on_object, 0)),
+            h("td", names(f"{kind}: {concept}" for kind, concept in each.concepts.items()), class_="word"),
+            h("td", [h("span", kind, class_="flag") for kind in each.kinds], class_="word"),
+        )
+        for each in codebook.prototypes
+    ]
+    place = "On the object" if any(each.on_object is not None for each in codebook.prototypes) else "Border"
+    head = (*("Prototype", "Patches", "Share", "", "Images", "Most in", "Class explains", place, "Sure matches", ""),)
+    caption = f"{codebook.codes} prototypes; a tick marks an even share"
+    note = (
+        "Border: how much more often at the outermost patches than patches are. Class explains: share of the variation "
+        "between images. A match is sure if chance finds one as strong in fewer than one of twenty, after correction."
+    )
+    sheet = _picture(pictures, "prototypes", "Patches nearest to each prototype")
+    return join([sheet, table(caption, head, rows, class_="figures"), h("p", note, class_="note")])
+
+
+def _most(classes: Mapping[str, float]) -> str:
+    best = sorted(classes.items(), key=lambda pair: -pair[1])[:2]
+    return ", ".join(f"{name} {share:.1%}" for name, share in best)
+
+
+def _concepts(audit: Audit) -> Html:
+    rows = [
+        h(
+            "tr",
+            h("th", each.concept, scope="row"),
+            h("td", percent(each.holds)),
+            h("td", percent(each.said)),
+            h("td", decimal(each.auc)),
+            h("td", decimal(each.auc_within_class)),
+            h("td", decimal(each.influence, 2)),
+            h("td", decimal(each.slot_mass, 2)),
+            h("td", each.twin and f"{each.twin} ({each.twin_correlation:.2f})", class_="word"),
+            h("td", [h("span", kind, class_="flag") for kind in each.kinds], class_="word"),
+        )
+        for each in audit.concepts
+    ]
+    head = ("Concept", "Holds", "Said", "AUC", "within class", "Influence", "Slot mass", "Closest other", "")
+    note = "Influence and slot mass are relative to an even share; closest other by correlation of scores."
+    return join([table("Concepts", head, rows, class_="figures"), h("p", note, class_="note")])
+
+
+def _trust(audit: Audit) -> Html:
+    return join([h("h3", each.file) + h("ul", (h("li", line) for line in each.says)) for each in audit.trust])
+
+
+def _estimate(estimate: Estimate) -> str:
+    return estimate.text()
+
+
+def _picture(pictures: Mapping[str, bytes], name: str, about: str) -> Html:
+    if name not in pictures:
+        return h("p", "No picture could be drawn.", class_="note")
+    image = Image.open(io.BytesIO(pictures[name])).convert("RGB")
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=85)
+    address = f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    return h("img", src=address, alt=about, width=image.width, height=image.height, class_="sheet")

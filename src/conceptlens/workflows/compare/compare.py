@@ -1,0 +1,191 @@
+"""`conceptlens compare`: recipes × data sets × seeds → runs, one table, figures."""
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import dump_yaml, read_json, read_yaml, write_json, write_text
+from conceptlens.runs.folder import RunFolder, check_writable
+from conceptlens.workflows.compare.execution import command, do, do_beside, do_here
+from conceptlens.workflows.compare.figures import figures
+from conceptlens.workflows.compare.file import slug
+from conceptlens.workflows.compare.jobs import TOKENS, Comparison, Job
+from conceptlens.workflows.compare.lock import hold
+from conceptlens.workflows.compare.plan import Plan, make_plan
+from conceptlens.workflows.compare.results import results
+from conceptlens.workflows.compare.shard import Shard, parse_shard
+from conceptlens.workflows.compare.significance import MEASURES
+from conceptlens.workflows.compare.state import JOBS, Places, Waiting, all_jobs, find_job
+from conceptlens.workflows.compare.table import latex, markdown
+from conceptlens.workflows.compare.worker import BUSY, work
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison as far as it is."""
+
+    out: Path
+    found: dict[str, Any]  # results.json
+    table: str  # Markdown
+    failed: list[str]  # "job: reason"
+    waiting: int  # trainings whose trials are not done
+
+    def text(self) -> str:
+        parts = [self.table.rstrip()]
+        if self.waiting:
+            parts.append(f"{self.waiting} trainings wait for trials of other machines; call again when they are done.")
+        parts.append(f"written to {self.out}: table.md, table.tex, results.json and figures")
+        return "\n\n".join(parts)
+
+
+def open_comparison(path: str | Path, out: str | Path | None = None) -> tuple[Comparison, Path]:
+    """Read a comparison and find its folder: as given, as the file says, or runs/compare-NAME."""
+    comparison = Comparison(path)
+    primary = comparison.file.statistics.primary
+    if primary not in MEASURES:
+        raise UserError(f"{comparison.path}: statistics: {unknown_name('measure', primary, MEASURES)}")
+    folder = Path(out or comparison.file.out or f"runs/compare-{slug(comparison.path.stem)}").expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: expected a folder to write the comparison to, found a file.")
+    if folder.is_dir() and any(folder.iterdir()):
+        info = read_json(folder / "run.json") if (folder / "run.json").exists() else None
+        if not isinstance(info, dict) or info.get("kind") != "compare":
+            raise UserError(f"{folder}: this folder holds other files; choose an empty one with --out.")
+    return comparison, folder
+
+
+def plan(path: str | Path, *, out: str | Path | None = None) -> Plan:
+    """What would run, what is done, for how long; nothing is started."""
+    comparison, folder = open_comparison(path, out)
+    return make_plan(comparison, folder)
+
+
+def commands(path: str | Path, *, out: str | Path | None = None) -> list[str]:
+    """A command line for each job that is not done, for any scheduler; a comment for those that wait for trials."""
+    comparison, folder = open_comparison(path, out)
+    places, jobs = Places(folder), all_jobs(comparison, folder)
+    _prepare(comparison, folder)
+    todo = [job for job in jobs if isinstance(job, Job) and places.state(job) != "done"]
+    lines = [command(comparison, folder, job) for job in todo]
+    waiting = sum(isinstance(job, Waiting) for job in jobs)
+    if waiting:
+        lines.append(f"# {waiting} trainings wait for these trials; ask for the commands again when they are done")
+    return lines
+
+
+def run_job(path: str | Path, name: str, *, out: str | Path | None = None) -> tuple[int, str]:
+    """Do one job by its id; returns an exit code (0 done, 2 failed, 75 another process has it) and words."""
+    comparison, folder = open_comparison(path, out)
+    _prepare(comparison, folder)
+    places = Places(folder)
+    job = find_job(all_jobs(comparison, folder), name)
+    if not do(job, places):
+        return BUSY, f"{job.id}: another process has it"
+    reason = places.read_record(job).get("reason")
+    return (2, f"{job.id}: {reason}") if reason else (0, f"{job.id}: done")
+
+
+def run_worker(out: str | Path) -> None:
+    """Do the jobs that come in on standard input; a comparison starts such processes for its jobs."""
+    work(Places(Path(out)), sys.stdin, sys.stdout)
+
+
+def compare(
+    path: str | Path,
+    *,
+    out: str | Path | None = None,
+    at_once: int = 1,
+    shard: str | None = None,
+    quiet: bool = False,
+) -> Compared:
+    """Do what is not done and compare what is.
+
+    Args:
+        path: The comparison file.
+        out: The folder; runs/compare-NAME if not given.
+        at_once: Jobs that run at the same time, each as a process of its own.
+        shard: `i/n`: only every n-th job, beginning with the i-th.
+        quiet: Say nothing while jobs run.
+    """
+    if not 1 <= at_once <= 1024:
+        raise UserError(f"--jobs {at_once}: expected a number of jobs at once, from 1 to 1024.")
+    part = parse_shard(shard)
+    comparison, folder = open_comparison(path, out)
+    _prepare(comparison, folder)
+    places = Places(folder)
+    tried: set[str] = set()
+    while todo := _todo(all_jobs(comparison, folder), places, part, tried):
+        tried |= {job.id for job in todo}
+        tell = (lambda _: None) if quiet else (lambda words: print(words, flush=True))
+        if at_once > 1 or part.launched or _has_gpu():
+            do_beside(todo, comparison, places, at_once, tell)
+        else:
+            do_here(todo, places, tell)
+    while True:  # a machine that writes the table right now may not have seen our last run: write it after that one
+        with hold(folder / JOBS / "table.lock") as held:
+            if held:
+                return _write(comparison, folder)
+        time.sleep(1)
+
+
+def _has_gpu() -> bool:
+    """There a job is a process of its own: the next one finds the memory free and nothing compiled."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _todo(jobs: list[Job | Waiting], places: Places, part: Shard, tried: set[str]) -> list[Job]:
+    mine = [job for job in part.mine(jobs) if isinstance(job, Job) and job.id not in tried]
+    return [job for job in mine if places.state(job) not in ("done", "running")]
+
+
+def _prepare(comparison: Comparison, folder: Path) -> None:
+    """The folder with its run.json and a copy of the file; an older copy is replaced: jobs know their recipes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder)
+    (folder / JOBS).mkdir(exist_ok=True)
+    run = RunFolder(folder)
+    if not (folder / "run.json").exists():
+        run.write_environment()
+    write_text(folder / "compare.yaml", dump_yaml(read_yaml(comparison.path)))
+    _describe(comparison, run, "running", None)
+
+
+def _describe(comparison: Comparison, run: RunFolder, status: str, reason: str | None) -> None:
+    run.update(
+        id=run.path.name,
+        kind="compare",
+        method=None,
+        status=status,
+        reason=reason,
+        name=comparison.name,
+        data={"name": ", ".join(comparison.file.data)},
+        rows=[entry.name for entry in comparison.entries],
+    )
+
+
+def _write(comparison: Comparison, folder: Path) -> Compared:
+    places, jobs = Places(folder), all_jobs(comparison, folder)
+    found = results(comparison, jobs, places)
+    table = markdown(found)
+    known = [job for job in jobs if isinstance(job, Job)]
+    failed = [f"{job.id}: {places.reason(job)}" for job in known if places.state(job) == "failed"]
+    write_json(folder / "results.json", found)
+    write_text(folder / "table.md", table)
+    write_text(folder / "table.tex", latex(found))
+    shutil.rmtree(folder / "figures", ignore_errors=True)
+    for data in found["data"]:
+        for name, svg in figures(data, found["statistics"]["primary"]).items():
+            write_text(folder / "figures" / f"{slug(data['name'])}-{name}.svg", svg)
+    complete = all(places.state(job) == "done" for job in known) and len(known) == len(jobs)
+    if complete:
+        shutil.rmtree(folder / TOKENS, ignore_errors=True)
+    reason = f"{len(failed)} jobs failed: {failed[0]}" if failed else None
+    _describe(comparison, RunFolder(folder), "done" if complete else "failed" if failed else "running", reason)
+    waiting = sum(isinstance(job, Waiting) for job in jobs)
+    return Compared(folder, found, table, failed, waiting)

@@ -1,0 +1,124 @@
+"""Doing the jobs: in this process one after the other, or several at once as processes of their own."""
+
+import os
+import shlex
+import socket
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_json, write_text
+from conceptlens.workflows.compare.jobs import Assignment, Comparison, Job
+from conceptlens.workflows.compare.lock import hold
+from conceptlens.workflows.compare.shard import lone_environment
+from conceptlens.workflows.compare.state import Places, same_recipe
+from conceptlens.workflows.compare.worker import BUSY, Worker
+
+Tell = Callable[[str], None]
+
+
+def job_words(comparison: Comparison, out: Path, job: Job) -> list[str]:
+    """The words of a command line that does one job."""
+    return ["compare", str(comparison.path.absolute()), "--out", str(out.absolute()), "--job", job.id]
+
+
+def command(comparison: Comparison, out: Path, job: Job) -> str:
+    """One job for any scheduler, ready to be pasted."""
+    return shlex.join(["conceptlens", *job_words(comparison, out, job)])
+
+
+def do(job: Assignment, places: Places) -> bool:
+    """Train a job here, going on with what is there; False if another process has it. A failure is noted, no more."""
+    with hold(places.lock(job)) as held:
+        if not held:
+            return False
+        started, reason = time.monotonic(), None
+        before = (places.seconds(job) or 0.0) if (places.run(job) / "run.json").exists() else 0.0
+        try:
+            _train(job, places.run(job))
+        except UserError as error:
+            reason = str(error)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except Exception as error:  # a failed job must not stop the others, whatever it was
+            reason = f"{type(error).__name__}: {error}"
+            write_text(places.log(job), traceback.format_exc())
+        write_json(
+            places.record(job),
+            {
+                "id": job.id,
+                "status": "failed" if reason else "done",
+                "reason": reason,
+                "seconds": round(before + time.monotonic() - started, 2),
+                "host": socket.gethostname(),
+            },
+        )
+    return True
+
+
+def _train(job: Assignment, folder: Path) -> None:
+    from conceptlens.reports.page import write_report
+    from conceptlens.training.train import resume_run, start_run
+
+    report = write_report if job.trial is None else _no_report
+    if (folder / "run.json").exists() and same_recipe(folder, job):
+        resume_run(folder, report, quiet=True)
+    else:
+        start_run(job.recipe, report, overwrite=True, quiet=True)
+
+
+def _no_report(*_: object) -> None:
+    """A trial is looked at by validation only."""
+
+
+def do_here(jobs: Sequence[Job], places: Places, tell: Tell) -> None:
+    """One after the other."""
+    for number, job in enumerate(jobs, 1):
+        tell(f"{number}/{len(jobs)} {job.id}")
+        _told(job, places, tell, busy=not do(job, places))
+
+
+def do_beside(jobs: Sequence[Job], comparison: Comparison, places: Places, at_once: int, tell: Tell) -> None:
+    """Several at once, in worker processes; on one GPU they share it, on several they take turns."""
+    import torch
+
+    devices, cores = torch.cuda.device_count(), os.cpu_count() or 1
+    workers: Queue[Worker] = Queue()
+    for slot in range(min(at_once, len(jobs))):
+        environment = lone_environment(os.environ, slot, at_once, devices, cores)
+        workers.put(Worker(comparison, places, slot, environment))
+
+    def one(job: Job) -> None:
+        worker = workers.get()
+        try:
+            code = worker.do(job)
+        finally:
+            workers.put(worker)
+        if code not in (0, BUSY) and places.state(job) != "failed":
+            killed = f"signal {-code}" if code < 0 else f"code {code}"
+            reason = f"its process ended by {killed}; see {worker.log}"
+            write_json(places.record(job), {"id": job.id, "status": "failed", "reason": reason, "seconds": None})
+        _told(job, places, tell, busy=code == BUSY)
+
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        for finished in [pool.submit(one, job) for job in jobs]:
+            finished.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # interrupted: what has not begun does not begin
+        while not workers.empty():
+            workers.get().close()
+
+
+def _told(job: Job, places: Places, tell: Tell, *, busy: bool) -> None:
+    state = "another process has it" if busy else places.state(job)
+    took = places.seconds(job)
+    tell(
+        f"  {job.id}: {state}"
+        + (f", {places.reason(job)}" if state == "failed" else "")
+        + (f" ({took:.0f} s)" if state == "done" and took is not None else "")
+    )

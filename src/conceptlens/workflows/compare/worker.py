@@ -1,0 +1,88 @@
+"""A process that does one job after another.
+
+Starting Python, torch and a GPU takes as long as a small training, so a process is started once and given jobs on its
+standard input, each whole in a line, as reading a comparison of a thousand takes half a minute. It answers each with a
+line. A job that kills its process costs that process alone: the next job gets a new one.
+"""
+
+import gc
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from conceptlens.workflows.compare.jobs import Assignment, Comparison
+from conceptlens.workflows.compare.state import JOBS, Places
+
+BUSY = 75  # exit code of a job that another process has (EX_TEMPFAIL)
+ANSWER = "conceptlens job:"  # what stands before an answer: a library may print to the same pipe
+
+
+class Worker:
+    """One place for jobs; its process starts with the first of them.
+
+    Args:
+        comparison: Whose jobs they are.
+        places: Where they are.
+        slot: The worker's number, for its log.
+        environment: Of its process.
+    """
+
+    def __init__(self, comparison: Comparison, places: Places, slot: int, environment: Mapping[str, str]) -> None:
+        self.words = ["compare", str(comparison.path.absolute()), "--out", str(places.out.absolute()), "--worker"]
+        self.log: Path = places.out / JOBS / f"worker-{slot + 1}.log"
+        self.environment = dict(environment)
+        self.process: subprocess.Popen[str] | None = None
+
+    def do(self, job: Assignment) -> int:
+        """Have a job done; returns what `conceptlens compare --job` would exit with, or how the process ended."""
+        if self.process is None:
+            with self.log.open("a", encoding="utf-8") as log:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "conceptlens", *self.words],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=self.environment,
+                    text=True,
+                )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            print(job.to_line(), file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            return self._ended()
+        for line in self.process.stdout:
+            if line.startswith(ANSWER):
+                return int(line.removeprefix(ANSWER))
+        return self._ended()
+
+    def _ended(self) -> int:
+        assert self.process is not None
+        code, self.process = self.process.wait(), None
+        return code or 1  # it had a job to do and ended without an answer
+
+    def close(self) -> None:
+        if self.process is not None:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            self.process.wait()
+            self.process = None
+
+
+def work(places: Places, asked: IO[str], answers: IO[str]) -> None:
+    """The process's own side: do the jobs that come in, until no more come."""
+    import torch
+
+    from conceptlens.workflows.compare.execution import do
+
+    for line in asked:
+        job = Assignment.from_line(line)
+        code = BUSY
+        if do(job, places):
+            code = 2 if places.read_record(job).get("reason") else 0
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # beside others on one GPU, memory that is not used is theirs
+        print(f"{ANSWER} {code}", file=answers, flush=True)

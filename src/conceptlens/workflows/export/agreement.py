@@ -1,0 +1,87 @@
+"""Does the file say what the run says? Both are asked about a few images before anything is written."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.evaluation.classification.classification import class_probabilities
+from conceptlens.explanations.contributions import spread
+from conceptlens.explanations.predict import probabilities
+from conceptlens.methods.contract import Pipeline
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.images import OwnImages
+from conceptlens.runs.saved import Card
+from conceptlens.workflows.export.card import Check
+from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, MAPS
+from conceptlens.workflows.export.torch_file import Outputs
+
+IMAGES = 5
+TOLERANCE = 1e-4  # largest difference of any probability or map value at which a file is written
+
+
+def some_images(run: RunFolder, card: Card, concepts: ConceptSet, size: int) -> tuple[Tensor, str]:
+    """Bytes (n, 3, S, S) of the run's own images, or drawn ones where its data is not here; and which they are."""
+    own = OwnImages(run, concepts)
+    try:
+        split, indices = own.shown()
+        with PixelReader(own.source, size, card.fit, cache_mb=0) as reader:
+            return reader.batch(spread(indices, IMAGES)), split
+    except (UserError, OSError):
+        return draw(size), "drawn"
+
+
+def draw(size: int) -> Tensor:
+    """Coloured noise from coarse to fine, (n, 3, S, S) of bytes; always the same."""
+    generator = torch.Generator().manual_seed(0)
+    images = [
+        F.interpolate(torch.rand(1, 3, cells, cells, generator=generator), (size, size), mode="bilinear")
+        for cells in (2 ** (power + 1) for power in range(IMAGES))
+    ]
+    return torch.cat(images).mul(255).round().to(torch.uint8)
+
+
+@torch.inference_mode()
+def live_outputs(pipeline: Pipeline, concepts: ConceptSet, card: Card, images: Tensor) -> dict[str, npt.NDArray[Any]]:
+    """What `predict` and `explain` say of bytes (B, 3, S, S), computed as they do."""
+    tokens = pipeline.encoder(images)
+    said = pipeline.read(tokens)
+    outputs = {CLASSES: class_probabilities(said.logits.float().numpy(), card.task)}
+    if len(concepts):
+        outputs[CONCEPTS] = probabilities(said.concept_logits.float().numpy(), concepts)
+    if said.attention is not None:
+        slots = pipeline.model.concept_slot
+        outputs[MAPS] = said.attention[:, slots].float().reshape(len(images), len(slots), *tokens.grid).numpy()
+    return outputs
+
+
+def compare(
+    exported: Callable[[Tensor], Outputs], live: Callable[[Tensor], dict[str, npt.NDArray[Any]]], images: Tensor
+) -> float:
+    """The largest difference of any output, over one image alone and all together."""
+    largest = 0.0
+    for batch in (images[:1], images):
+        expected, found = live(batch), exported(batch)
+        if {name: value.shape for name, value in found.items()} != {name: v.shape for name, v in expected.items()}:
+            return float("inf")
+        for name, value in expected.items():
+            # NaN would pass for a small difference: `maximum` hands it on, `max` might not.
+            largest = float(np.maximum(largest, np.abs(found[name] - value).max()))
+    return largest
+
+
+def checked(largest: float, images: int, of: str) -> Check:
+    """The note for the file's card, or a refusal."""
+    if not largest <= TOLERANCE:
+        raise UserError(
+            f"The exported model differs from the run by up to {largest:.2g} on {images} images ({of}); at most "
+            f"{TOLERANCE:g} is accepted, so nothing was written. Try another --format, or the run's own --size."
+        )
+    return Check(images=images, of=of, largest_difference=largest, tolerance=TOLERANCE)

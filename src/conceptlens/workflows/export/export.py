@@ -1,0 +1,140 @@
+"""`conceptlens export`: trace, write in memory, compare with the run, and only then put the file in its place."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+from conceptlens import __version__
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import file_hash, write_bytes
+from conceptlens.explanations.predict import read_concepts
+from conceptlens.runs.folder import RunFolder, check_writable
+from conceptlens.runs.saved import Card, load_pipeline
+from conceptlens.workflows.export.agreement import checked, compare, live_outputs, some_images
+from conceptlens.workflows.export.card import (
+    Check,
+    ConceptEntry,
+    ExportCard,
+    GroupEntry,
+    Input,
+    Output,
+    card_path,
+    refuse_strangers,
+)
+from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, INPUT, MAPS, Readout, trace
+from conceptlens.workflows.export.onnx_file import OnnxFile, need_onnx, to_onnx
+from conceptlens.workflows.export.torch_file import TorchFile, to_torch
+
+Format = Literal["torch", "onnx"]
+SUFFIX = {"torch": ".pt2", "onnx": ".onnx"}
+SIZES = range(16, 4097)  # as encoder.image_size
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    path: Path
+    card: ExportCard
+
+    def text(self) -> str:
+        check, size = self.card.check, self.path.stat().st_size / 1e6
+        return (
+            f"written: {self.path} ({size:,.1f} MB) and {card_path(self.path).name}; "
+            f"on {check.images} images ({check.of}) it differs from the run by at most {check.largest_difference:.1g}"
+        )
+
+
+def export_run(
+    path: str | Path, *, format: str = "torch", out: str | Path | None = None, size: int | None = None
+) -> Exported:
+    """Export a finished run to a file and a card beside it.
+
+    Args:
+        path: The run folder.
+        format: `torch`, for torch.export.load, or `onnx`.
+        out: The file; `export/model.pt2` or `export/model.onnx` in the run folder by default.
+        size: Side in pixels of the images it takes; the run's own by default.
+    """
+    if format not in SUFFIX:
+        raise unknown_name("format", format, get_args(Format))
+    if size is not None and size not in SIZES:
+        raise UserError(f"--size: expected {SIZES[0]} to {SIZES[-1]} pixels, found {size}.")
+    run = RunFolder.open(path)
+    if run.info["status"] != "done":
+        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
+    file = Path(out) if out else run.path / "export" / f"model{SUFFIX[format]}"
+    if file.suffix != SUFFIX[format]:
+        raise UserError(f"--out {file}: expected a file that ends in {SUFFIX[format]}, as --format is {format}.")
+    refuse_strangers(file)
+    check_writable(next(folder for folder in file.parents if folder.is_dir()))  # before the work, not after it
+    if format == "onnx":
+        need_onnx()
+    pipeline, card, concepts = load_pipeline(run.path)
+    side = size or card.image_size
+    read = read_concepts(pipeline.model, concepts)
+    readout = Readout(pipeline, read, card.task, side)
+    program = trace(readout, side)
+    data = to_onnx(program, readout.outputs) if format == "onnx" else to_torch(program)
+    images, of = some_images(run, card, concepts, side)
+    exported = OnnxFile(data) if format == "onnx" else TorchFile(data)
+    largest = compare(exported, lambda batch: live_outputs(pipeline, read, card, batch), images)
+    check = checked(largest, len(images), of)
+    write_bytes(file, data)
+    about = _card(run, file, format, readout, card, read, side, check)
+    about.write(card_path(file))  # last: until then the hash in an older card tells that the file is another
+    return Exported(file, about)
+
+
+def _card(
+    run: RunFolder, file: Path, format: str, readout: Readout, card: Card, concepts: ConceptSet, side: int, check: Check
+) -> ExportCard:
+    info, k, model = run.info, len(concepts), readout.pipeline.model
+    each = "a sigmoid each" if card.task == "multilabel" else "a softmax over the classes"
+    known = {
+        CLASSES: Output(name=CLASSES, shape=("batch", len(card.classes)), about=f"in the order of `classes`; {each}"),
+        CONCEPTS: Output(
+            name=CONCEPTS,
+            shape=("batch", k),
+            about="in the order of `concepts`; a softmax within an exclusive group, a sigmoid otherwise",
+        ),
+        MAPS: Output(
+            name=MAPS,
+            shape=("batch", k, *readout.grid),
+            about="attention of the slot that each concept reads, on the grid of patches, row by row",
+        ),
+    }
+    return ExportCard(
+        file=file.name,
+        format=format,
+        hash=file_hash(file),
+        run=str(info.get("id", run.path.name)),
+        weights=card.weights_hash,
+        method=str(info.get("method")),
+        bypass=model.bypass,
+        task=card.task,
+        classes=card.classes,
+        thresholds=card.thresholds if card.task == "multilabel" else [],
+        concepts=[
+            ConceptEntry(name=each.name, group=each.group, value=each.value, text=each.text)
+            for each in concepts.concepts
+        ],
+        groups=[
+            GroupEntry(name=group.name, kind=group.kind, first=group.concepts.start, end=group.concepts.stop)
+            for group in concepts.groups
+        ],
+        input=Input(
+            name=INPUT,
+            shape=("batch", 3, side, side),
+            dtypes=["uint8", "float32"] if format == "torch" else ["uint8"],
+            size=side,
+            fit=card.fit,
+            window=card.window,
+        ),
+        outputs=[known[name] for name in readout.outputs],
+        check=check,
+        versions={"conceptlens": __version__, "torch": str(torch.__version__)},
+    )

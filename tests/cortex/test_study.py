@@ -1,0 +1,257 @@
+"""From a saved generator to files, through the command line: small, untrained, and complete."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from conceptlens.cli import main
+from conceptlens.cortex.bias import study as bias_study
+from conceptlens.cortex.bias.study import draw, judged_shares
+from conceptlens.cortex.editing.search import SearchSettings
+from conceptlens.cortex.generators.builtin.generator import SmallGenerator, save_generator
+from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
+from conceptlens.cortex.generators.condition import Condition
+from conceptlens.cortex.generators.open import open_model
+from conceptlens.cortex.results import mask_result
+from conceptlens.cortex.study import open_study
+
+SETTINGS = GeneratorSettings(
+    ("round", "square"),
+    {"size": ("small", "big")},
+    image_size=16,
+    channels=(4, 8, 8),
+    codes=24,
+    width=8,
+    transformer_width=16,
+    depth=1,
+    heads=2,
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    generator = SmallGenerator(SETTINGS, "tiny")
+    torch.nn.init.normal_(generator.transformer.conditions, std=2.0)  # conditions that matter, without training
+    folder = tmp_path_factory.mktemp("model") / "generator"
+    save_generator(generator, folder, data="none")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("study") / "run"
+    words = "--per-concept 20 --epochs 2 --batch 8 --quiet --out"
+    assert main(["codebook", "extract", str(model), *words.split(), str(out)]) == 0
+    return out
+
+
+def read(path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(path.read_text())
+    return found
+
+
+def test_extract_writes_a_run(study: Path) -> None:
+    info = read(study / "run.json")
+    assert (info["kind"], info["status"]) == ("codebook", "done")
+    assert set(read(study / "metrics.json")["splits"]["test"]["extractor"]) == {"top-1"}
+    assert len((study / "history.jsonl").read_text().splitlines()) == 2
+    assert read(study / "samples" / "train.json")["samples"] == 32
+
+
+def test_a_saved_generator_is_the_same_when_loaded(model: Path) -> None:
+    one, other = open_model(model), open_model(model)
+    tokens = one.generate(Condition("round"), 3, seed=4)
+    assert torch.equal(tokens, other.generate(Condition("round"), 3, seed=4))
+    assert not torch.equal(tokens, other.generate(Condition("round"), 3, seed=5))
+    assert one.decode(tokens).shape == (3, 3, 16, 16)
+    assert one.encode(torch.rand(2, 3, 20, 20)).shape == (2, 4, 4)
+    weights = model / "generator.safetensors"
+    kept = weights.read_bytes()
+    weights.write_bytes(kept[:-2] + b"\x01\x02")
+    try:
+        assert main(["codebook", "sample", str(model), "--quiet"]) == 2
+    finally:
+        weights.write_bytes(kept)
+
+
+def test_sample(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["codebook", "sample", str(model), "--condition", "round, size=big; neutral", "--n", "2", "--quiet"]
+    assert main([*words, "--out", str(tmp_path / "s.png")]) == 0
+    assert (tmp_path / "s.png").exists()
+    assert [row["condition"] for row in read(tmp_path / "s.json")["samples"]] == ["round, size=big", "neutral"]
+    assert main([*words, "--out", str(tmp_path / "s.gif")]) == 2
+    assert ".png" in capsys.readouterr().err
+
+
+def test_tokens(study: Path) -> None:
+    assert main(["codebook", "tokens", str(study), "--n", "3", "--k", "4", "--samples", "2", "--limit", "5"]) == 0
+    found = read(study / "codebook" / "tokens.json")
+    assert [each["concept"] for each in found["sets"]] == ["round", "square"]
+    assert all(0 < len(each["tokens"]) <= 4 for each in found["sets"])
+    assert (study / "codebook" / "tokens.png").exists()
+
+
+def test_search_from_nothing_and_within_a_sample(study: Path) -> None:
+    assert main(["codebook", "search", str(study), "round", "--steps", "3", "--images", "2"]) == 0
+    found = read(study / "codebook" / "search.json")
+    assert len(found["tokens"]) == 2
+    assert len(found["region"]) == 16
+    words = ["codebook", "search", str(study), "round", "--steps", "3", "--sample", "0", "--region", "0:2,0:2"]
+    assert main(words) == 0
+    assert len(read(study / "codebook" / "search.json")["region"]) == 4
+
+
+def test_edit_of_a_sample_and_of_a_file(study: Path, tmp_path: Path) -> None:
+    words = ["--to", "square", "--region", "centre 2x2", "--steps", "3"]
+    assert main(["codebook", "edit", str(study), *words, "--sample", "0"]) == 0
+    found = read(study / "codebook" / "edit.json")
+    assert found["region"] == [[1, 1], [1, 2], [2, 1], [2, 2]]
+    assert all([place["row"], place["column"]] in found["region"] for place in found["changed"])
+    assert (
+        main(["codebook", "sample", str(open_path(study)), "--n", "1", "--quiet", "--out", str(tmp_path / "a.png")])
+        == 0
+    )
+    edit = ["codebook", "edit", str(study), str(tmp_path / "a.png"), *words]
+    assert main([*edit, "--out", str(tmp_path), "--method", "embeddings"]) == 0
+    assert read(tmp_path / "edit.json")["method"] == "embeddings"
+
+
+def open_path(study: Path) -> str:
+    return str(read(study / "run.json")["model"]["name"])
+
+
+def test_bias(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "sizes"
+    words = ["--concepts", "size=small; size=big", "--per-concept", "20", "--epochs", "1", "--batch", "8", "--quiet"]
+    assert main(["codebook", "extract", str(model), *words, "--out", str(out)]) == 0
+    words = ["--n", "2,3", "--k", "3", "--neutral", "20", "--permutations", "5", "--quiet"]
+    assert main(["codebook", "bias", str(out), *words]) == 0
+    found = read(out / "codebook" / "bias.json")
+    assert [table["n"] for table in found["tables"]] == [2, 3]
+    pair = found["tables"][0]["pairs"][0]
+    assert pair["delta"]["paper"] == pytest.approx(pair["delta"]["value"] / 2)
+    assert main(["codebook", "bias", str(out), *words, "--twin", str(model)]) == 0
+    again = tmp_path / "again"
+    shutil.copytree(out, again)
+    asked: list[int] = []
+    monkeypatch.setattr(bias_study, "draw", lambda *given, **more: asked.append(1) or draw(*given, **more))
+    assert main(["codebook", "bias", str(out), str(again), *words]) == 0
+    assert len(asked) == 1  # one model: its neutral samples are made once
+    told = read(out / "codebook" / "bias.json")
+    assert told["attributes"] == 2
+    for one, two in zip(found["tables"], told["tables"], strict=True):  # the same p twice: Holm doubles it
+        alone, both = one["pairs"][0]["p_balanced"], two["pairs"][0]["p_balanced"]
+        assert both == pytest.approx(min(1.0, 2 * alone))
+    assert read(again / "codebook" / "bias.json")["tables"] == told["tables"]
+
+
+def test_any_function_of_images_can_judge(study: Path, tmp_path: Path) -> None:
+    opened = open_study(study, device=torch.device("cpu"))
+    names = opened.extractor.card.concepts
+
+    def last(images: Tensor) -> Tensor:
+        return torch.eye(len(names))[torch.full((len(images),), len(names) - 1)]
+
+    shares = judged_shares(opened, opened.samples["test"].tokens.long(), last)
+    assert list(shares.values()) == [0.0] * (len(names) - 1) + [1.0]
+    found = mask_result(opened, {"last": last}, counts=[2], n=3, k=4, limit=2, out=tmp_path)
+    assert {row["judge"] for row in found.data["sets"]} == {"last"}
+    assert all(row["accuracy"] == pytest.approx(1 / len(names)) for row in found.data["sets"])
+
+
+def test_the_demo_runs_with_any_generator(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conceptlens.cortex.demo.SEARCH", SearchSettings(steps=3))
+    monkeypatch.setattr("conceptlens.cortex.demo.SMALL", {"filters": 4, "hidden": 8})
+    words = [
+        "codebook",
+        "demo",
+        "--model",
+        str(model),
+        "--per-concept",
+        "10",
+        "--quiet",
+        "--out",
+        str(tmp_path / "demo"),
+    ]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "tokens of the region changed" in said
+    assert (tmp_path / "demo" / "samples.png").exists()
+    assert (tmp_path / "demo" / "values" / "codebook" / "bias.json").exists()
+
+
+def test_encoded_images_of_a_model_that_does_not_generate(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    from tests.cortex.generators.test_vqgan import tiny_state
+
+    save_file(tiny_state(), tmp_path / "vqgan.safetensors")
+    words = ["codebook", "extract", str(tmp_path / "vqgan.safetensors"), "--image-size", "16", "--per-concept", "10"]
+    words += ["--epochs", "1", "--batch", "8", "--quiet", "--out", str(tmp_path / "run")]
+    assert main(words) == 2  # it does not generate
+    assert main([*words, "--data", "shapes", "--filters", "4", "--hidden", "8"]) == 0
+    assert main(["codebook", "tokens", str(tmp_path / "run"), "--n", "3", "--samples", "1", "--limit", "4"]) == 0
+    assert main(["codebook", "bias", str(tmp_path / "run")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["tokens", "STUDY", "--variant", "papr"], "Did you mean 'paper'"),
+        (["search", "STUDY", "rond"], "Did you mean 'round'"),
+        (["search", "STUDY", "round", "--region", "0:2,0:2"], "--sample"),
+        (["search", "STUDY", "round", "--sample", "99"], "samples 0 to"),
+        (["edit", "STUDY", "--to", "square", "--region", "0:9,0:9", "--sample", "0"], "rows must lie in 0:4"),
+        (["edit", "STUDY", "--to", "square", "--region", "0:2,0:2"], "--sample N"),
+        (["mask", "STUDY"], "--judge"),
+        (["pairs", "STUDY", "--pair", "round"], "two concepts"),
+        (["bias", "STUDY", "--n", "a"], "whole numbers"),
+        (["bias", "STUDY", "STUDY", "--neutral", "4"], "given twice"),
+        (["bias", "STUDY", "STUDY", "--out", "there"], "--out is for one study"),
+        (["tokens", "MODEL"], "run.json"),
+        (["extract", "nowhere", "--out", "x"], "no such model"),
+        (["extract", "MODEL", "--out", "x", "--concepts", "round"], "at least two"),
+        (["extract", "MODEL", "--out", "x", "--concepts", "round; sqare"], "Did you mean 'square'"),
+        (["extract", "MODEL", "--out", "x", "--network", "CEE"], "Did you mean 'CE'"),
+    ],
+)
+def test_bad_input(
+    words: list[str],
+    hint: str,
+    model: Path,
+    study: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = {"STUDY": str(study), "MODEL": str(model)}
+    words = [places.get(word, word) for word in words]
+    quiet = ["--quiet", "--per-concept", "4", "--epochs", "1"] if words[0] == "extract" else []
+    assert main(["codebook", *words, *quiet]) == 2
+    said = capsys.readouterr().err
+    assert hint in said
+    assert "Traceback" not in said
+
+
+def test_an_extractor_of_another_codebook_is_refused(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(study, copy)
+    torch.manual_seed(1)
+    save_generator(SmallGenerator(SETTINGS, "other"), tmp_path / "other")
+    info = read(copy / "run.json")
+    info["model"]["name"] = str(tmp_path / "other")
+    (copy / "run.json").write_text(json.dumps(info))
+    assert main(["codebook", "tokens", str(copy)]) == 2
+    assert "another codebook" in capsys.readouterr().err

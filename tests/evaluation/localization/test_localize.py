@@ -1,0 +1,217 @@
+"""A finished run's maps judged by known regions: numbers against plain loops, other data, bad input."""
+
+import csv
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import conceptlens as cl
+from conceptlens import api
+from conceptlens.cli import main
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import parse_yaml, read_json
+from conceptlens.data.images.read import resize_square
+from conceptlens.data.sources.shapes import Shapes
+from conceptlens.data.splits.splits import Splits
+from conceptlens.evaluation.localization import MEASURES
+from conceptlens.evaluation.localization.concept_parts import concept_parts
+from conceptlens.explanations.maps.concept_maps import BatchMaps, concept_maps
+from conceptlens.methods.contract import Pipeline
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.runs.saved import load_pipeline
+from tests import ROOT
+from tests.own_data import OwnData, make_own_data
+from tests.training.tiny import tiny
+
+Refuse = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cl.train(tiny(tmp_path_factory.mktemp("slots") / "run", training__epochs=1), quiet=True).path
+
+
+@pytest.fixture(scope="module")
+def found(run: Path) -> dict[str, Any]:
+    result = api.localise(run)
+    assert result.path == run / "localisation.json"
+    assert "every concept's map against the object" in result.text()
+    return dict(read_json(result.path))
+
+
+def test_energy_of_the_own_map_as_a_plain_loop(run: Path, found: dict[str, Any]) -> None:
+    pipeline, card, concepts = load_pipeline(run)
+    source = Shapes(load_recipe(run / "recipe.yaml").data.shapes, concepts)
+    where = run / "splits.json"
+    indices = Splits.from_json(read_json(where), source.examples.ids, where=str(where))["test"].tolist()
+    slot = pipeline.model.concept_slot.tolist()
+    energy: dict[str, list[list[float]]] = {"object": [[] for _ in slot], "part": [[] for _ in slot]}
+    for index in indices:
+        pixels = torch.from_numpy(resize_square(source.read(index), card.image_size, card.fit))[None]
+        with torch.no_grad():
+            attention = pipeline(pixels).attention[0]
+        masks = source.annotation(index).masks
+        for k, concept in enumerate(concepts.concepts):
+            fine = np.kron(attention[slot[k]].reshape(found["grid"]).numpy(), np.ones((8, 8)))
+            for target, name in (("object", "object"), ("part", concept.part)):
+                if name is not None and name in masks:
+                    energy[target][k].append(float(fine[masks[name]].sum() / fine.sum()))
+    for target in ("object", "part"):
+        means = [np.mean(values) for values in energy[target] if values]
+        assert found["targets"][target]["maps"]["own"]["energy"]["value"] == pytest.approx(np.mean(means), abs=1e-4)
+        first = found["targets"][target]["by_concept"][concepts.names[0]]["own"]["energy"]
+        assert first == pytest.approx(np.mean(energy[target][0]), abs=1e-4)
+
+
+def test_what_the_file_holds(found: dict[str, Any]) -> None:
+    assert (found["split"], found["images"], found["where"]) == ("test", 23, "visible")
+    assert set(found["targets"]) == {"object", "part"}
+    whole = found["targets"]["object"]
+    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "blob", "blind", "perfect"}
+    uniform = whole["maps"]["uniform"]
+    assert uniform["lift"]["value"] == pytest.approx(1, abs=1e-5)
+    assert uniform["energy"]["value"] == pytest.approx(uniform["share"]["value"], abs=1e-6)
+    low, high = whole["maps"]["own"]["energy"]["interval"]
+    assert low < whole["maps"]["own"]["energy"]["value"] < high
+    part = found["targets"]["part"]
+    assert set(part["parts"]) == {"tail", "legs", "wing", "antennae", "body", "head"}
+    assert part["parts"]["wing"]["images"] < part["parts"]["head"]["images"] == 23
+    assert part["maps"]["perfect"]["energy"]["value"] > part["maps"]["blind"]["energy"]["value"]
+    assert found["concept_part"]["head colour: red"] == "head"
+    assert found["blob"]["fitted_on"] == "train"
+    for pair in ("own - uniform", "own - blob", "own - blind", "gradcam - blob", "own - gradcam"):
+        ours, theirs = pair.split(" - ")
+        expected = whole["maps"][ours]["energy"]["value"] - whole["maps"][theirs]["energy"]["value"]
+        assert whole["against"][pair]["energy"]["value"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_map_that_points_at_its_part_is_found_to(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maps planted on the head: concepts of the head score as well as can be, all others as badly."""
+    _, card, concepts = load_pipeline(run)
+    source = Shapes(load_recipe(run / "recipe.yaml").data.shapes, concepts)
+    by_pixels = {
+        resize_square(source.read(index), card.image_size, card.fit).tobytes(): index for index in range(len(source))
+    }
+
+    def planted(pipeline: Pipeline, images: torch.Tensor) -> BatchMaps:
+        real = concept_maps(pipeline, images)
+        heads = [source.annotation(by_pixels[image.numpy().tobytes()]).masks["head"] for image in images]
+        cells = torch.from_numpy(np.stack(heads)).float().view(-1, 4, 8, 4, 8).mean((2, 4)).flatten(1)
+        return replace(real, maps={**real.maps, "own": cells[:, None].expand(-1, len(concepts), -1)})
+
+    monkeypatch.setattr("conceptlens.evaluation.localization.localize.concept_maps", planted)
+    result = api.localise(run, out=tmp_path / "planted.json").result
+    parts = result["targets"]["part"]["parts"]
+    head, tail = parts["head"]["maps"], parts["tail"]["maps"]
+    for key in ("energy", "pointing", "distance_patches", "iou"):
+        assert head["own"][key]["value"] == pytest.approx(head["perfect"][key]["value"], abs=1e-6)
+    assert head["own"]["pointing_cells"]["value"] == 1
+    assert tail["own"]["energy"]["value"] < tail["uniform"]["energy"]["value"]
+
+
+def test_a_reader_of_the_class_token_is_judged_by_gradcam_alone(tmp_path: Path) -> None:
+    recipe = tiny(
+        tmp_path / "run",
+        training__epochs=1,
+        method={"name": "ivq-cbm", "aggregate": "cls"},
+        regulariser={"name": "none"},
+    )
+    result = api.localise(cl.train(recipe, quiet=True).path, split="val", where="present", sigma=0.2, n=9)
+    assert result.result["maps"]["own"] is None
+    assert "own" not in result.result["targets"]["object"]["maps"]
+    assert result.result["images"] == 9
+    assert set(result.result["blob"]["sigma"].values()) == {0.2}
+    assert "judged by Grad-CAM alone" in result.text()
+    body = result.result["targets"]["part"]["parts"]["body"]
+    assert body["images"] == 9  # every creature has a body of some colour
+    one = result.result["targets"]["object"]["by_concept"]["body colour: red"]["gradcam"]["share"]
+    assert one is None or 0 < one < 1
+
+
+def test_own_images_with_masks_named_later_and_other_data(own_run: Path, tmp_path: Path) -> None:
+    other = make_own_data(tmp_path / "other")
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    for row in other.rows():
+        picture = Image.new("L", Image.open(other.table.parent / row["image"]).size)
+        picture.paste(255, (0, 0, picture.size[0] // 2, picture.size[1]))
+        picture.save(masks / f"{Path(row['image']).stem}.png")
+    section = {"regions": {"masks": str(masks)}}
+    result = api.localise(own_run, section, out=tmp_path / "own.json").result
+    assert set(result["targets"]) == {"object"}  # its concepts name no parts
+    assert result["targets"]["object"]["maps"]["uniform"]["energy"]["value"] == pytest.approx(0.5, abs=0.02)
+    named = {"source": str(other.table), "class_column": "diagnosis", **section}
+    elsewhere = api.localise(own_run, named)
+    assert elsewhere.path == own_run / "localisation-lesions.json"
+    assert elsewhere.result["split"] == "all"
+    assert elsewhere.result["images"] == len(other.rows())
+    assert elsewhere.result["blob"]["fitted_on"] == "the judged images"
+
+
+def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["localise", str(run), "--n", "8", "--faithfulness", "6", "--fill", "mean"]) == 0
+    assert "insertion" in capsys.readouterr().out
+    found = read_json(run / "faithfulness.json")
+    assert (found["images"], found["fill"]) == (6, "mean")
+    assert set(found["curves"]) == {"own", "gradcam", "centre", "random"}
+    for curves in found["curves"].values():
+        assert all(0 <= curves[key]["value"] <= 1 for key in ("insertion", "deletion"))
+    assert found["stability"]["own"]["value"] > found["randomised"]["own"]["value"]
+    assert 0 <= found["occlusion"]["wins"]["value"] <= 1
+    assert set(found["agreement"]) == {"own and gradcam"}
+    again = api.faithfulness(run, n=6, fill="mean", out=tmp_path / "again.json")
+    assert read_json(again.path) == found
+
+
+def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = shutil.copytree(own_run, tmp_path / "copy")
+    assert main(["localise", str(run), "--faithfulness", "2"]) == 0
+    assert "Where maps point was not measured" in capsys.readouterr().out
+    assert not (run / "localisation.json").exists()
+    found = read_json(run / "faithfulness.json")
+    assert set(found["curves"]) >= {"gradcam", "centre", "random"}
+    assert found["occlusion"] == {}
+
+
+def test_bad_input(run: Path, own_run: Path, own: OwnData, refuse: Refuse, tmp_path: Path) -> None:
+    assert "Did you mean 'test'" in refuse("localise", run, "--split", "tset")
+    assert "Did you mean 'present'" in refuse("localise", run, "--where", "presnt")
+    assert "--n: expected at least 1" in refuse("localise", run, "--n", 0)
+    assert "--sigma: expected a width above 0" in refuse("localise", run, "--sigma", -1)
+    assert "invalid choice: 'grey'" in refuse("localise", run, "--fill", "grey")
+    assert "knows its own regions exactly" in refuse("localise", run, "--data.regions.boxes", "x.csv")
+    assert "nothing is known of where things are" in refuse("localise", own_run)
+    assert "no such file" in refuse("localise", own_run, "--data.regions.boxes", tmp_path / "no.csv")
+    assert "add --data SOURCE" in refuse("localise", own_run, "--data.class_column", "dx")
+    assert "no such run" in refuse("localise", tmp_path / "nothing")
+    boxes = tmp_path / "boxes.csv"
+    with boxes.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("image", "x", "y", "w", "h"), (own.rows()[0]["image"], 1, 1, 2, 2)])
+    words = ("--data.regions.boxes", boxes, "--data.regions.concepts", "{border: edge}")
+    assert "Unknown part 'edge'" in refuse("localise", own_run, *words)
+
+
+def test_a_method_without_concepts_has_no_maps(tmp_path: Path) -> None:
+    recipe = tiny(tmp_path / "run", training__epochs=1, method={"name": "black-box"}, regulariser={"name": "none"})
+    with pytest.raises(UserError, match="black-box reads no concepts, so it has no maps"):
+        api.localise(cl.train(recipe, quiet=True).path)
+
+
+def test_the_documented_recipe_is_valid() -> None:
+    page = (ROOT / "docs/localisation.md").read_text("utf-8")
+    recipe = load_recipe(parse_yaml(page.split("```yaml\n")[1].split("```")[0], where="docs"))
+    concepts = ConceptSet.load(str(recipe.concepts))
+    names = ("object", *concepts.parts)
+    found = concept_parts(concepts, names, recipe.data.regions.concepts)
+    wing = concepts.group("primary colour").concepts
+    assert {names[part] for part in found[wing]} == {"wing"}
+    for name in (*MEASURES, "lift", "iou", "iou_best"):
+        assert f"`{name}`" in page or name.startswith(("iou_0", "share"))

@@ -1,0 +1,98 @@
+"""Recipes: presets beneath, overrides on top, and an answer for every misspelling."""
+
+from pathlib import Path
+
+import pytest
+
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import parse_yaml
+from conceptlens.recipes.parse import load_recipe, parse_overrides, recipe_names, recipe_yaml
+
+
+def test_a_source_is_enough() -> None:
+    recipe = load_recipe({"data": "shapes"})
+    assert recipe.data.source == "shapes"
+    assert recipe.method["name"] == "ivq-cbm"
+    assert recipe.regulariser["name"] == "ivq"
+    assert recipe.regulariser["beta"] == 0.25
+    assert recipe.regulariser["codebook_multiple"] == 1.0
+    assert recipe.training.loss.concept == "bce"
+    assert recipe.out == "runs/shapes-ivq-cbm-0"
+
+
+def test_presets_bring_a_methods_settings_and_the_recipe_wins() -> None:
+    released = load_recipe({"data": "shapes", "method": "ivq-cbm-released", "training": {"epochs": 3}})
+    assert released.training.loss.concept == "axis"
+    assert released.regulariser["beta"] == 1.0
+    assert released.regulariser["learn"] is False
+    assert released.training.epochs == 3
+    assert released.training.schedule == "polynomial"
+    other = load_recipe({"data": "shapes", "regulariser": "l2"})
+    assert other.regulariser == {"name": "l2", "weight": 0.25, "reduction": "mean"}
+
+
+def test_overrides_speak_yaml() -> None:
+    assert parse_overrides(
+        ["--training.epochs", "5", "--seed=1", "--training.loss.class_balance", "[1, 2.5]", "--flag"]
+    ) == {
+        "training": {"epochs": 5, "loss": {"class_balance": [1, 2.5]}},
+        "seed": 1,
+        "flag": True,
+    }
+
+
+def test_print_config_round_trip(tmp_path: Path) -> None:
+    recipe = load_recipe("blood-cells/ivq-cbm", ["--training.learning_rate", "3e-4", "--encoder.train", "2"])
+    file = tmp_path / "recipe.yaml"
+    file.write_text(recipe_yaml(recipe))
+    assert load_recipe(file) == recipe
+    assert recipe.training.learning_rate == 3e-4
+    assert set(parse_yaml(recipe_yaml(recipe), where="x")) == {
+        "data", "concepts", "encoder", "method", "regulariser", "training", "metrics", "seed", "out",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_ready_recipes_are_valid(name: str) -> None:
+    assert load_recipe(name).data.source
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--trainin.epochs", "3"], "'trainin' is not known at the top of a recipe. Did you mean 'training'"),
+        (["--method.tempratur", "2"], "'tempratur' is not known in `method`. Did you mean 'temperature'"),
+        (["--data.shapes.nois", "2"], "'nois' is not known in `data.shapes`. Did you mean 'noise'"),
+        (["--training.epochs", "many"], "training.epochs: expected a whole number, found 'many'"),
+        (["--training.epochs", "0"], "training.epochs: expected 1 or more, found 0"),
+        (
+            ["--training.schedule", "cosin"],
+            "expected one of 'exponential', 'polynomial', 'cosine', 'constant', found 'cosin'",
+        ),
+        (["--method.temperature", "hot"], "method.temperature: expected a number or one of 'calibrate', found 'hot'"),
+        (["--method", "ivq-cmb"], "Unknown method 'ivq-cmb'. Did you mean 'ivq-cbm'"),
+        (["--regulariser", "ivvq"], "Unknown regulariser 'ivvq'. Did you mean 'ivq'"),
+        (["--regulariser", "l2", "--regulariser.beta", "1"], "'beta' is not known in `regulariser`"),
+        (["--data.split.val", "0.9", "--data.split.test", "0.3"], "val \\+ test below 1"),
+        (["--training.batch_size", "10", "--training.accumulate", "3"], "a divisor of the batch size 10"),
+        (["--training.stages", "[{name: a, epoch: 3}]"], "epoch"),
+        (["--seed", "-1"], "seed"),
+        (["epochs"], "Expected an override"),
+        (["--seed", "1", "--seed.x", "1"], "already given a value"),
+    ],
+)
+def test_bad_settings_are_clear_errors(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load_recipe({"data": "shapes"}, words)
+
+
+def test_missing_source_and_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"`data\.source` is missing"):
+        load_recipe({})
+    with pytest.raises(UserError, match="no such file"):
+        load_recipe(tmp_path / "none.yaml")
+    with pytest.raises(UserError, match="Did you mean 'blood-cells/ivq-cbm'"):
+        load_recipe("blood-cell/ivq-cbm")
+    (tmp_path / "list.yaml").write_text("- a")
+    with pytest.raises(UserError, match="expected a mapping"):
+        load_recipe(tmp_path / "list.yaml")

@@ -1,0 +1,92 @@
+"""Contributions are exact, and the file keeps what the model said."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from conceptlens.core.files import read_json
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.sources.open import open_source
+from conceptlens.data.splits.splits import Splits
+from conceptlens.explanations.contributions import contributions, head_weight
+from conceptlens.methods.contract import ConceptModel, ConceptOutput, Pipeline
+from conceptlens.methods.ivq_cbm import IVQCBM
+from conceptlens.nn.setup import Setup
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.reports.stories import Stories
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.predict import predict
+from conceptlens.runs.saved import load_pipeline
+
+
+@pytest.fixture(scope="module")
+def parts(hostile: RunFolder) -> tuple[Pipeline, PixelReader, np.ndarray]:
+    pipeline, card, concepts = load_pipeline(hostile.path)
+    source, _ = open_source(load_recipe(hostile.path / "recipe.yaml").data, concepts)
+    splits = Splits.from_json(read_json(hostile.path / "splits.json"), source.examples.ids)
+    return pipeline, PixelReader(source, card.image_size, card.fit), splits.test
+
+
+def test_contributions_add_up_to_what_sets_an_image_apart(parts: tuple[Pipeline, PixelReader, np.ndarray]) -> None:
+    pipeline, reader, test = parts
+    predicted = predict(pipeline, reader, test)
+    found = contributions(pipeline.model, predicted.concept_logits, np.arange(3), [0, 1, 1], softmax=True)
+    assert found is not None
+    assert found.average_of == len(test)
+    logits = predicted.logits.astype(np.float64)
+    relative = logits - logits.mean(1, keepdims=True)  # against the other classes
+    expected = [relative[row, c] - relative[:, c].mean() for row, c in enumerate([0, 1, 1])]
+    np.testing.assert_allclose(found.values.sum(1), expected, atol=1e-4)
+
+
+def test_a_head_that_is_not_linear_has_no_weights(setup: Setup) -> None:
+    scores = torch.randn(4, len(setup.concepts))
+    model = IVQCBM(setup)
+    np.testing.assert_allclose(head_weight(model, scores), model.head.weight.detach().numpy())
+
+    class Squared(IVQCBM):
+        def decide(self, bottleneck: torch.Tensor) -> torch.Tensor:
+            return self.head(bottleneck**2)
+
+    class Headless(ConceptModel):
+        def forward(self, tokens: object) -> ConceptOutput:
+            raise AssertionError
+
+        def decide(self, bottleneck: torch.Tensor) -> torch.Tensor:
+            return bottleneck
+
+    assert head_weight(Squared(setup), scores) is None
+    assert head_weight(Headless(), scores) is None
+    wide = IVQCBM(setup)
+    wide.head = nn.Linear(len(setup.concepts) + 1, 2)
+    assert head_weight(wide, scores) is None
+
+
+def test_the_file_says_what_the_model_said(hostile: RunFolder, parts: tuple[Pipeline, PixelReader, np.ndarray]) -> None:
+    pipeline, reader, test = parts
+    predictions = predict(pipeline, reader, test)
+    shares = torch.from_numpy(predictions.logits).softmax(-1).numpy()
+    examples, classes = reader.source.examples, reader.source.classes
+    stories = Stories.read(hostile.path)
+    assert stories.split == "test"
+    assert 0 < len(stories.stories) <= 9
+    for story in stories.stories:
+        row = [examples.ids[index] for index in test].index(story.image)
+        assert list(story.probabilities.values()) == pytest.approx(shares[row].tolist(), abs=1e-4)
+        assert story.predicted == [classes[shares[row].argmax()]]
+        assert story.truth == [classes[examples.labels[test[row]]]]
+        assert story.right == (story.predicted == story.truth)
+        colour, marks = story.concepts
+        assert colour.exclusive
+        assert not marks.exclusive
+        assert sum(each.probability for each in colour.values) == pytest.approx(1, abs=1e-4)
+        assert [each.label for each in colour.values] == [bool(each) for each in examples.concepts[test[row], :2]]
+
+
+def test_the_file_survives_a_round_trip(hostile: RunFolder, tmp_path: Path) -> None:
+    stories = Stories.read(hostile.path)
+    stories.write(tmp_path)
+    assert (tmp_path / "stories.json").read_bytes() == (hostile.path / "stories.json").read_bytes()

@@ -1,0 +1,58 @@
+"""A codebook study of a tiny generator, as the commands write it: tokens, an edit, a search, and a bias study."""
+
+import shutil
+from pathlib import Path
+
+import torch
+
+from conceptlens.cortex.bias.study import bias_result
+from conceptlens.cortex.editing.search import SearchSettings
+from conceptlens.cortex.extractors.training import ExtractorTraining
+from conceptlens.cortex.generators.builtin.generator import SmallGenerator, save_generator
+from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
+from conceptlens.cortex.results import edit_result, search_result, tokens_result
+from conceptlens.cortex.study import new_study
+
+SETTINGS = GeneratorSettings(
+    ("round", "square", "<b>long</b>"),
+    {"size": ("small", "big")},
+    image_size=32,
+    channels=(4, 8, 8),
+    codes=24,
+    width=8,
+    transformer_width=16,
+    depth=1,
+    heads=2,
+)
+TRAINING = ExtractorTraining(epochs=2, batch=16)
+NETWORK = {"filters": 8, "hidden": 16}
+
+
+def make_studies(root: Path, *, written: bool = True) -> Path:
+    """`shapes` (classes) and `sizes` (values of an attribute, with a bias study) of one model beside them."""
+    torch.manual_seed(0)
+    generator = SmallGenerator(SETTINGS, "tiny")
+    torch.nn.init.normal_(generator.transformer.conditions, std=2.0)  # conditions that matter, without training
+    model = root / "model"
+    save_generator(generator, model, data="none")
+    shapes = root / "runs" / "shapes"
+    study = new_study(str(model), shapes, per_concept=20, training=TRAINING, options=NETWORK)
+    if written:
+        tokens_result(study, n=6, k=12, samples=3, limit=10, show=2)
+        few = SearchSettings(steps=12, record=3)
+        edit_result(study, "square", "centre 4x4", sample=0, settings=few)
+        search_result(study, "round", images=2, settings=few)
+    sizes = root / "runs" / "sizes"
+    values = ["size=small", "size=big"]
+    study = new_study(str(model), sizes, concepts=values, per_concept=20, training=TRAINING, options=NETWORK)
+    if written:
+        bias_result(study, n=(4, 6), k=5, neutral=40, limit=20, permutations=20)
+    return root / "runs"
+
+
+def without_model(root: Path, to: Path) -> Path:
+    """A copy of the study of classes whose model is gone."""
+    copy = shutil.copytree(root / "shapes", to / "alone")
+    text = (copy / "run.json").read_text("utf-8")
+    (copy / "run.json").write_text(text.replace(str(root.parent / "model"), str(root.parent / "gone")), "utf-8")
+    return copy.parent

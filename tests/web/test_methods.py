@@ -1,0 +1,66 @@
+"""What the page says of methods is complete, and true of the models themselves."""
+
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from conceptlens.core.registry import METHODS
+from conceptlens.recipes.parse import recipe_names
+from conceptlens.web.views.method_cards import method_cards
+from conceptlens.workflows.compare.supervision_blocks import TITLES
+from tests.methods.test_conformance import build
+
+PLACES = {"encoder", "reads", "gather", "slots", "score", "text", "concepts", "decide", "bypass", "beside"}
+
+
+def test_every_registered_method_has_a_card_and_no_other() -> None:
+    assert list(method_cards()) == list(METHODS.entries)
+    names = [
+        each.name for each in resources.files("conceptlens.methods.cards").iterdir() if each.name.endswith(".json")
+    ]
+    assert len(names) == len({tuple(card.family) for card in method_cards().values()})
+
+
+@pytest.mark.parametrize("name", METHODS.names())
+def test_a_card_is_three_sentences_and_a_picture(name: str) -> None:
+    card = method_cards()[name]
+    assert len(card.sentences) == 3
+    for sentence in (*card.sentences, *([card.variant] if card.variant else [])):
+        assert sentence[0].isupper()
+        assert sentence.endswith(".")
+        assert ". " not in sentence, "one sentence each"
+        assert len(sentence) < 240
+    assert card.scheme.own, "something is its own"
+    assert set(card.scheme.own) <= PLACES
+    for place in set(card.scheme.own) - {"text"}:
+        assert getattr(card.scheme, place), f"{place} is marked and empty"
+    assert (card.scheme.gather is None) == (card.scheme.slots is None)
+    assert (card.scheme.score is None) == (card.scheme.concepts is None)
+    assert card.name in card.family
+    assert card.variant or card.family[0] == name
+    assert f"blood-cells/{name}" in recipe_names()
+    assert card.supervision_title == TITLES[card.supervision]
+
+
+@pytest.mark.parametrize("name", METHODS.names())
+def test_a_card_says_what_the_model_says_of_itself(name: str) -> None:
+    card, model = method_cards()[name], build(name).model
+    assert card.supervision == model.supervision
+    assert bool(card.bypass) == bool(model.bypass)
+    assert card.attention == model.has_attention
+    assert card.scheme.text == model.uses_text if model.reads_concepts else not card.scheme.text
+    assert bool(card.scheme.concepts) == model.reads_concepts
+    assert (card.scheme.reads == "layers") == model.needs_layers
+    if model.has_attention:
+        assert card.scheme.slots
+
+
+def test_the_address(client: Any) -> None:
+    answer = client.get("/api/v1/methods")
+    assert [each["name"] for each in answer.json()["methods"]] == list(METHODS.entries)
+    assert client.get("/api/v1/methods", headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
+    single = client.get("/api/v1/methods/ivq-cbm/evidence").json()["runs"]
+    assert [card["key"] for card in single] == ["slots"]
+    error = client.get("/api/v1/methods/ivq/evidence").json()["error"]
+    assert (error["code"], "ivq-cbm" in error["message"]) == ("not-found", True)

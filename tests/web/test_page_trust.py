@@ -1,0 +1,305 @@
+"""The trust view in a real browser: what the documents say, what is missing, what a good value is."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conceptlens.core.files import read_json
+from tests.web.browser import CHROMIUM, Open, saved, serve_inside, until, visits
+from tests.web.test_page import CONTROLS, TOO_SMALL, UNNAMED
+
+pytest.importorskip("fastapi", reason="the page needs the extra `page`")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+
+SECTIONS = ("corrections", "leakage", "calibration", "groups", "doubt", "maps", "audit")
+DOCUMENTS = ("interventions", "leakage", "failures", "faithfulness")
+FIGURES = {
+    "corrections": {"Class accuracy with right corrections", "Class accuracy with wrong corrections"},
+    "leakage": {"Accuracies of leakage tests", "Nats about the class beyond the own label"},
+    "calibration": {"Calibration: class", "Calibration: all concepts"},
+    "groups": {"class accuracy by group"},
+    "doubt": {"Coverage of prediction sets", "Error against share answered"},
+    "maps": {"Share of the map on the region by map", "Insertion and deletion"},
+    "audit": set(),
+}
+DRAWN = "[...document.querySelectorAll('main svg[data-figure]')].map((each) => each.dataset.figure)"
+JUDGE = """async ([name, found]) => {
+    const verdicts = await import("/static/js/parts/trust/verdicts.js");
+    return verdicts[name](found);
+}"""
+
+
+@pytest.fixture(scope="module")
+def runs(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With two more: one whose documents are damaged or of an older version, one that a test measures."""
+    root = Path(shutil.copytree(measured, tmp_path_factory.mktemp("trusted") / "runs"))
+    old = Path(shutil.copytree(root / "measured", root / "old"))
+    failures = read_json(old / "trust" / "failures.json")
+    del failures["calibration"]["points"]
+    (old / "trust" / "failures.json").write_text(json.dumps(failures), "utf-8")
+    (old / "trust" / "leakage.json").write_text('{"schema": 1, "findings": 3}', "utf-8")
+    (old / "trust" / "interventions.json").write_text('{"schema":', "utf-8")
+    shutil.copytree(root / "bare", root / "later")
+    return root
+
+
+@pytest.fixture(scope="module")
+def base(runs: Path) -> Iterator[str]:
+    with serve_inside(runs) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(base: str, chromium: Any) -> Iterator[Open]:
+    with visits(base, chromium, shows=".view-trust .trust .card") as go:
+        yield go
+
+
+def document(runs: Path, name: str) -> Any:
+    return read_json(runs / "measured" / name)
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f}%"
+
+
+def choose(page: Any, section: str) -> None:
+    page.locator(".sections").get_by_role("button", name=section, exact=True).click()
+
+
+@pytest.mark.slow
+def test_the_summary_says_what_each_document_says(visit: Open, runs: Path) -> None:
+    page = visit("#/trust?run=measured")
+    text = page.locator(".trust").inner_text()
+    assert document(runs, "trust/leakage.json")["summary"] in text
+    assert percent(document(runs, "trust/interventions.json")["start"]["value"]) in text
+    energy = document(runs, "localisation.json")["targets"]["part"]["maps"]
+    assert percent(energy["own"]["energy"]["value"]) in text
+    assert percent(energy["blob"]["energy"]["value"]) in text
+    assert page.locator(".trust-cards .card").count() == 8
+    assert page.locator(".command").count() == 0
+    page.get_by_role("button", name="Open Leakage").click()
+    until(page, "location.hash.includes('section=leakage')")
+    assert page.locator("h1").inner_text() == "Trust: leakage"
+    assert json.loads(saved(page, "leakage (JSON)")) == document(runs, "trust/leakage.json")
+
+
+@pytest.mark.slow
+def test_every_section_opens_by_its_address(visit: Open, runs: Path) -> None:
+    page = visit("#/trust?run=measured")
+    for section in SECTIONS:
+        page.evaluate("(section) => { location.hash = `#/trust?run=measured&section=${section}`; }", section)
+        until(page, "(title) => document.querySelector('h1')?.textContent === title", f"Trust: {section}")
+        drawn = page.evaluate(DRAWN)
+        assert FIGURES[section] <= set(drawn), section
+        assert page.locator(".empty").count() == 0, section
+        assert page.locator(".view-head .about").inner_text()
+        for figure in page.locator("svg[data-figure]").all():
+            card = figure.locator("xpath=ancestor::section[1]")
+            assert "Good:" in card.inner_text(), figure.get_attribute("data-figure")
+    told = page.locator(".trust").inner_text()
+    for sentence in document(runs, "audit/audit.json")["failures"]["findings"]:
+        assert sentence in told
+
+
+@pytest.mark.slow
+def test_intervention_curves_have_their_ceiling(visit: Open, runs: Path) -> None:
+    found = document(runs, "trust/interventions.json")
+    page = visit("#/trust?run=measured&section=corrections")
+    for label, key in (("right", "points"), ("wrong", "wrong")):
+        figure = page.locator(f"svg[data-figure='Class accuracy with {label} corrections']")
+        told = figure.get_attribute("aria-label")
+        for curve in found["curves"]:
+            first, last = (percent(curve[key][place]["value"]) for place in (0, -1))
+            assert f"{curve['policy']}: from {first} to {last}" in told
+        assert f"label → class ceiling: {percent(found['ceiling']['value'])}" in told
+        assert figure.locator("line.bound:not(.faint)").count() == 1
+        assert figure.locator("path.line").count() == len(found["curves"])
+        assert figure.locator("path.band").count() == len(found["curves"])
+    page.get_by_label("Order of correction").focus()
+    page.get_by_label("Order of correction").select_option("influence")
+    until(page, "document.querySelectorAll('main svg[data-figure*=right] path.line').length === 1")
+    assert page.evaluate("document.activeElement.tagName") == "SELECT"
+    again = visit(page.url.split("/", 3)[3])
+    assert again.get_by_label("Order of correction").input_value() == "influence"
+    assert again.locator("svg[data-figure*=wrong] path.line").count() == 1
+    svg = saved(page, "Class accuracy with right corrections (SVG)").decode()
+    assert svg.startswith("<svg")
+    assert "var(--" not in svg
+
+
+@pytest.mark.slow
+def test_every_measure_of_leakage_says_what_is_good(visit: Open, runs: Path) -> None:
+    found = document(runs, "trust/leakage.json")
+    page = visit("#/trust?run=measured&section=leakage")
+    rows = page.locator(".findings li").all_inner_texts()
+    assert len(rows) == len(found["findings"])
+    for row, finding in zip(rows, found["findings"], strict=True):
+        assert finding["name"].strip() in row
+        assert finding["good"][1:] in row
+        low, high = finding["estimate"]["interval"] or (None, None)
+        assert low is None or f"({low:z.3f} to {high:z.3f})".replace("-", "−") in row
+
+
+@pytest.mark.slow
+def test_reliability_of_class_and_concepts(visit: Open, runs: Path) -> None:
+    found = document(runs, "trust/failures.json")
+    page = visit("#/trust?run=measured&section=calibration")
+    drawn = page.locator("svg[data-figure='Calibration: class'] path.marker")
+    assert drawn.count() == len(found["calibration"]["points"])
+    assert page.locator("svg[data-figure='Calibration: class'] rect.allowed").count() == drawn.count()
+    question = found["concept_calibration"][2]
+    page.locator("label", has_text="Concept").locator("select").select_option(question["question"])
+    figure = page.locator(f"svg[data-figure='Calibration: {question['question']}']")
+    figure.wait_for()
+    point = question["points"][0]
+    assert f"said {percent(point['confidence'])}, right {percent(point['right'])}" in figure.get_attribute("aria-label")
+    assert "question=" in page.evaluate("location.hash")
+
+
+@pytest.mark.slow
+def test_groups_by_another_measure_and_column(visit: Open, runs: Path) -> None:
+    found = document(runs, "trust/failures.json")
+    column = found["columns"][0]
+    page = visit(f"#/trust?run=measured&section=groups&measure=concept+accuracy&by={column}")
+    figure = page.locator("svg[data-figure='concept accuracy by group']")
+    told = figure.get_attribute("aria-label")
+    for group in found["groups"]:
+        value = next(each for each in group["measures"] if each["measure"] == "concept accuracy")["value"]["value"]
+        line = f"{group['column']}: {group['group']}: the group {percent(value)}"
+        assert (line in told) is (group["column"] == column)
+
+
+def test_what_is_missing_is_named_with_its_command(visit: Open, base: str) -> None:
+    page = visit("#/trust?run=bare")
+    commands = page.request.get(f"{base}/api/v1/runs/bare").json()["missing"]
+    shown = page.locator(".trust-cards code").all_inner_texts()
+    assert set(shown) == {commands[name] for name in (*DOCUMENTS, "localisation")}
+    together = page.locator(".trust > .card code").inner_text().split(" && ")
+    assert together == [commands[name] for name in DOCUMENTS]  # localise is done with faithfulness
+    for section, name in zip(SECTIONS[:4], (*DOCUMENTS[:3], DOCUMENTS[2]), strict=True):
+        choose(page, section.capitalize())
+        assert page.locator(".empty code").inner_text() == commands[name], section
+    choose(page, "Maps")
+    assert page.locator(".empty code").all_inner_texts() == [commands["localisation"], commands["faithfulness"]]
+    points, shows = page.locator(".empty").all_inner_texts()
+    assert "masks, boxes or points" in points
+    assert "masks, boxes or points" not in shows  # what maps show is measured without them
+
+
+@pytest.mark.slow
+def test_a_method_without_concepts_is_told_apart(visit: Open) -> None:
+    page = visit("#/trust?run=blind&section=leakage")
+    assert "reads no concepts" in page.locator(".empty").inner_text()
+    assert page.locator(".empty code").count() == 0
+    choose(page, "Calibration")
+    assert "conceptlens audit" in page.locator(".empty code").inner_text()
+
+
+@pytest.mark.slow
+def test_what_cannot_be_read_is_said_and_the_rest_is_shown(visit: Open) -> None:
+    page = visit("#/trust?run=old&section=calibration")
+    assert "older version" in page.locator(".empty").inner_text()
+    assert "conceptlens audit" in page.locator(".empty code").inner_text()
+    choose(page, "Leakage")
+    assert "another shape" in page.locator("[role=alert]").inner_text()
+    assert "conceptlens leakage" in page.locator("[role=alert] code").inner_text()
+    choose(page, "Corrections")
+    assert "expected JSON" in page.locator("[role=alert]").inner_text()
+    choose(page, "Doubt")
+    assert page.locator("svg[data-figure='Coverage of prediction sets']").count() == 1
+    choose(page, "Summary")
+    assert page.locator(".trust-cards .card").count() == 8
+
+
+@pytest.mark.slow
+def test_a_new_document_appears(visit: Open, runs: Path) -> None:
+    page = visit("#/trust?run=later&section=leakage")
+    assert page.locator(".empty").count() == 1
+    (runs / "later" / "trust").mkdir(exist_ok=True)
+    shutil.copy(runs / "measured" / "trust" / "leakage.json", runs / "later" / "trust" / "leakage.json")
+    page.get_by_role("button", name="Look again").click()
+    page.wait_for_selector(".findings li")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_it_fits_and_every_control_has_a_name(visit: Open, width: int, scheme: str) -> None:
+    page = visit("#/trust?run=measured", width=width, scheme=scheme)
+    for _ in (None, *SECTIONS):
+        title = page.locator("h1").inner_text()
+        wide, seen = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        assert wide <= seen, f"{title} is {wide} pixels wide"
+        assert page.evaluate(UNNAMED, CONTROLS) == [], title
+        assert page.evaluate(TOO_SMALL) == [], title
+        page.keyboard.press("j")
+        until(page, "(title) => document.querySelector('h1').textContent !== title", title)
+    assert page.locator("h1").inner_text() == "Trust"
+    page.keyboard.press("k")
+    until(page, "document.querySelector('h1').textContent === 'Trust: audit'")
+
+
+def _interventions(last: tuple[float, float], start: float = 0.7, headroom: float = 0.2) -> dict[str, Any]:
+    end = {"value": sum(last) / 2, "interval": last}
+    return {
+        "start": {"value": start},
+        "ceiling": {"value": start + headroom},
+        "headroom": {"value": headroom},
+        "units": ["a"],
+        "by": "groups",
+        "notes": [],
+        "curves": [{"policy": "expected gain", "points": [{"value": start}, end]}],
+    }
+
+
+def _maps(low: float, high: float) -> dict[str, Any]:
+    energy = {"energy": {"value": 0.4}}
+    maps = {"own": energy, "blob": energy, "uniform": energy}
+    against = {"own - blob": {"energy": {"value": (low + high) / 2, "interval": [low, high]}}}
+    return {"targets": {"object": {"maps": maps, "against": against}}}
+
+
+def _calibration(error: float, p: float) -> dict[str, Any]:
+    return {"calibration": {"error": error, "by_chance": 0.02, "p": p, "confidence": 0.9, "right": 0.8}}
+
+
+def _groups(difference: float, p: float) -> dict[str, Any]:
+    measure = {"measure": "class accuracy", "difference": {"value": difference}, "p": p}
+    return {
+        "groups": [{"column": "sex", "group": "f", "measures": [measure]}],
+        "columns": ["sex"],
+        "comparisons": 4,
+        "level": 0.05,
+    }
+
+
+@pytest.mark.slow
+def test_verdicts_need_certainty(visit: Open) -> None:
+    page = visit("#/trust?run=bare")
+    cases = [
+        ("ofInterventions", _interventions((0.75, 0.85)), "good"),
+        ("ofInterventions", _interventions((0.5, 0.6)), "bad"),
+        ("ofInterventions", _interventions((0.65, 0.8)), "look"),
+        ("ofInterventions", _interventions((0.65, 0.8), headroom=0.0), "plain"),
+        ("ofLeakage", {"leaks": True, "summary": "It leaks."}, "bad"),
+        ("ofLeakage", {"leaks": False, "summary": "No."}, "good"),
+        ("ofLeakage", {"leaks": None, "summary": ""}, "plain"),
+        ("ofMaps", _maps(0.1, 0.2), "good"),
+        ("ofMaps", _maps(-0.2, -0.1), "bad"),
+        ("ofMaps", _maps(-0.1, 0.2), "look"),
+        ("ofCalibration", _calibration(0.1, 0.5), "good"),
+        ("ofCalibration", _calibration(0.1, 0.01), "bad"),
+        ("ofCalibration", _calibration(0.03, 0.01), "look"),
+        ("ofGroups", _groups(-0.2, 0.01), "bad"),
+        ("ofGroups", _groups(0.2, 0.01), "good"),
+        ("ofGroups", _groups(-0.2, 0.2), "good"),
+        ("ofGroups", {**_groups(-0.2, 0.2), "groups": []}, "plain"),
+    ]
+    for name, found, expected in cases:
+        said = page.evaluate(JUDGE, [name, found])
+        assert said["verdict"] == expected, (name, said)
+        assert said["says"].endswith("."), said

@@ -1,0 +1,171 @@
+"""Cards, details and histories: from files alone, quickly, and whatever the files hold."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
+from conceptlens.runs.folder import RunFolder
+from conceptlens.web.server.folders import RunFolders
+from conceptlens.web.views.runs import RunIndex
+from tests.web.conftest import World, client_of
+
+
+def test_every_run_has_a_card_and_a_broken_one_its_reason(client: Any, world: World) -> None:
+    cards = {card["key"]: card for card in client.get("/api/v1/runs").json()["runs"]}
+    assert set(cards) == {"slots", "group--whole", "broken"}
+    assert cards["broken"]["status"] == "broken"
+    assert "expected JSON" in cards["broken"]["reason"]
+    card, metrics = cards["slots"], read_json(world.slots / "metrics.json")["splits"]
+    assert (card["status"], card["method"], card["regulariser"]) == ("done", "ivq-cbm", "ivq")
+    assert card["scores"]["class.accuracy"] == metrics["test"]["class"]["accuracy"]
+    assert card["epoch"] == card["epochs"] == 2
+    history = RunFolder(world.slots).read_history()
+    wanted = [line["rank.effective"] for line in history if "rank.effective" in line]
+    assert card["rank"]["values"] == wanted
+    assert {"history", "metrics", "model", "predictions", "report"} <= set(card["has"])
+
+
+def test_a_broken_run_is_refused_with_its_reason(client: Any) -> None:
+    for address in ("", "/history", "/images", "/head", "/images/test/0/prediction"):
+        answer = client.get(f"/api/v1/runs/broken{address}")
+        assert answer.status_code == 409 or address == "/history"
+    error = client.get("/api/v1/runs/broken").json()["error"]
+    assert error["code"] == "broken"
+    assert "run.json" in error["message"]
+
+
+def test_detail(client: Any, world: World) -> None:
+    found = client.get("/api/v1/runs/slots").json()
+    assert found["metrics"] == read_json(world.slots / "metrics.json")["splits"]
+    assert found["splits"] == {
+        side: len(names) for side, names in read_json(world.slots / "splits.json")["splits"].items()
+    }
+    assert found["recipe"]["data"]["source"] == "shapes"
+    assert found["missing"]["leakage"].startswith("conceptlens leakage ")
+    starts = [group["start"] for group in found["groups"]]
+    sizes = [len(group["values"]) for group in found["groups"]]
+    assert starts == [sum(sizes[:place]) for place in range(len(sizes))]
+
+
+def test_a_run_appears_and_goes(own_world: World) -> None:
+    index = RunIndex(RunFolders([own_world.root]))
+    assert len(index.cards()) == 3
+    shutil.copytree(own_world.slots, own_world.root / "later")
+    shutil.rmtree(own_world.whole)
+    time.sleep(1.1)
+    assert {card.key for card in index.cards()} == {"slots", "broken", "later"}
+
+
+def test_keys_are_plain_and_apart(own_world: World, tmp_path: Path) -> None:
+    for name in ("später / 1".replace("/", "-"), "spater - 1", "a b"):
+        shutil.copytree(own_world.slots, own_world.root / name)
+    other = tmp_path / "other" / "slots"
+    shutil.copytree(own_world.slots, other)
+    entries = RunFolders([own_world.root, other]).all()
+    keys = [entry.key for entry in entries]
+    assert len(set(keys)) == len(keys) == 7
+    assert all(key.replace("-", "").replace(".", "").replace("_", "").isalnum() and key.isascii() for key in keys)
+    assert keys == [entry.key for entry in RunFolders([own_world.root, other]).all()]
+
+
+def test_two_hundred_runs_at_once(own_world: World) -> None:
+    for number in range(200):
+        folder = own_world.root / f"many-{number:03}"
+        folder.mkdir()
+        for name in ("run.json", "metrics.json", "history.jsonl", "recipe.yaml"):
+            shutil.copy(own_world.slots / name, folder / name)
+    index = RunIndex(RunFolders([own_world.root]))
+    began = time.process_time()
+    assert len(index.cards()) == 203
+    assert time.process_time() - began < 1
+    began = time.process_time()
+    index.cards()
+    assert time.process_time() - began < 0.5
+
+
+def test_a_history_is_read_on_from_its_cursor(own_world: World) -> None:
+    with client_of(own_world.root) as client:
+        address = "/api/v1/runs/slots/history"
+        file = own_world.slots / "history.jsonl"
+        whole = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        first = client.get(address)
+        assert first.json()["lines"] == whole
+        cursor = first.json()["cursor"]
+        nothing = client.get(address, params={"after": cursor})
+        assert (nothing.json()["lines"], nothing.json()["reset"]) == ([], False)
+        same = client.get(address, params={"after": cursor}, headers={"If-None-Match": nothing.headers["etag"]})
+        assert (same.status_code, same.content) == (304, b"")
+        with file.open("a", encoding="utf-8") as out:
+            out.write('{"epoch": 3, "split": "val"}\n{"epoch": 4')  # the last line is not complete yet
+        more = client.get(address, params={"after": cursor}).json()
+        assert more["lines"] == [{"epoch": 3, "split": "val"}]
+        with file.open("a", encoding="utf-8") as out:
+            out.write("}\n")
+        assert client.get(address, params={"after": more["cursor"]}).json()["lines"] == [{"epoch": 4}]
+        file.write_text('{"epoch": 1}\n' * 500, "utf-8")  # resumed: other lines stand there now
+        anew = client.get(address, params={"after": more["cursor"]}).json()
+        assert (anew["reset"], len(anew["lines"])) == (True, 500)
+        assert client.get(address, params={"after": "nonsense"}).status_code == 400
+
+
+def test_a_run_that_trains_has_a_history_and_no_model(own_world: World) -> None:
+    RunFolder(own_world.slots).update(status="running")
+    shutil.rmtree(own_world.slots / "model")
+    with client_of(own_world.root) as client:
+        assert client.get("/api/v1/runs/slots/history").json()["status"] == "running"
+        detail = client.get("/api/v1/runs/slots").json()
+        assert (detail["classes"], detail["card"]["status"]) == (None, "running")
+        error = client.get("/api/v1/runs/slots/images/test/0/prediction").json()["error"]
+        assert (error["code"], error["command"].split()[:2]) == ("missing", ["conceptlens", "resume"])
+
+
+def test_links_that_lead_out_are_not_followed(own_world: World, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    shutil.copytree(own_world.slots, secret)
+    (own_world.root / "link").symlink_to(secret)
+    (own_world.slots / "metrics.json").unlink()
+    (own_world.slots / "metrics.json").symlink_to(secret / "metrics.json")
+    with client_of(own_world.root) as client:
+        cards = {card["key"]: card for card in client.get("/api/v1/runs").json()["runs"]}
+        assert cards["link"]["status"] == cards["slots"]["status"] == "broken"
+        assert "leads out" in cards["link"]["reason"]
+        assert "leads out" in cards["slots"]["reason"]
+        assert client.get("/api/v1/runs/link").status_code == 409
+        assert client.get("/api/v1/runs/slots/documents/metrics").status_code == 409
+        assert client.get("/api/v1/runs/slots/images/test/0/prediction").status_code == 409
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret", "..%2Fsecret", "%2e%2e%2fsecret", "slots%2F..%2F..%2Fsecret", "%2e", "%2e%2e"]
+)
+def test_names_do_not_climb(client: Any, name: str) -> None:
+    for address in (f"/api/v1/runs/{name}", f"/api/v1/runs/{name}/documents/metrics", f"/static/{name}"):
+        assert client.get(address).status_code in (404, 405, 422)
+
+
+def test_documents(own_world: World) -> None:
+    (own_world.slots / "trust").mkdir()
+    (own_world.slots / "trust" / "leakage.json").write_text('{"schema": 1, "leaks": null}', "utf-8")
+    with client_of(own_world.root) as client:
+        address = "/api/v1/runs/slots/documents"
+        assert client.get(f"{address}/leakage").json() == {"schema": 1, "leaks": None}
+        assert client.get(f"{address}/metrics").json() == read_json(own_world.slots / "metrics.json")
+        error = client.get(f"{address}/localisation")
+        assert error.status_code == 409
+        assert error.json()["error"]["command"] == f"conceptlens localise {own_world.slots}"
+        assert client.get(f"{address}/passwd").status_code == 422
+
+
+def test_folders_that_are_not_there_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        RunFolders([tmp_path / "nowhere"])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (entry,) = RunFolders([empty]).all()
+    assert "no run in this folder" in (entry.reason or "")
