@@ -20,6 +20,7 @@ test-all: $(STAMP) lint
 lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache > .lint-imports.log || (cat .lint-imports.log; exit 1)
 	@$(BIN)/mypy
 
 bench: $(STAMP)

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from conceptlens.concepts import ConceptSet
 from conceptlens.data.sources.shapes import Shapes
 from conceptlens.evaluation.leakage.signs import find_signs
-from conceptlens.explanations.logit_decomposition import LinearHead
+from conceptlens.methods.linear_head import LinearHead
 from conceptlens.recipes.schema import ShapesConfig
 from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap

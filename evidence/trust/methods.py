@@ -10,7 +10,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.interventions.measure import measure_interventions
 from conceptlens.evaluation.leakage.leakage import measure_leakage
-from conceptlens.explanations.logit_decomposition import LinearHead
+from conceptlens.methods.linear_head import LinearHead
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.predictions import load_predictions
 from conceptlens.runs.readout import Readout, open_readout

@@ -2,6 +2,6 @@
 
 from conceptlens.api import check_data, dry_run, evaluate, make_report, predict, resume, train
 from conceptlens.core.errors import UserError
+from conceptlens.core.version import __version__
 
-__version__ = "0.1.0"
 __all__ = ["UserError", "__version__", "check_data", "dry_run", "evaluate", "make_report", "predict", "resume", "train"]

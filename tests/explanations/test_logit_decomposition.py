@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from conceptlens.explanations.logit_decomposition import MEAN, LinearHead
+from conceptlens.explanations.logit_decomposition import MEAN, decompose_logit
 from conceptlens.methods.ivq_cbm import IVQCBM
+from conceptlens.methods.linear_head import LinearHead
 from conceptlens.nn.setup import Setup
 
 NAMES = ["a", "b", "c"]
@@ -15,18 +16,18 @@ SAID = HEAD.logits(SCORES[None])[0]  # 4.5, −1, 5
 
 
 def test_by_hand() -> None:
-    logit = HEAD.account(NAMES, 0, None, SCORES, REFERENCE, SAID)
+    logit = decompose_logit(HEAD, NAMES, 0, None, SCORES, REFERENCE, SAID)
     assert (logit.of, logit.minus, logit.total, logit.base, logit.values) == ("a", None, 4.5, 7.5, [1.0, -4.0])
-    apart = HEAD.account(NAMES, 0, 2, SCORES, REFERENCE, SAID)
+    apart = decompose_logit(HEAD, NAMES, 0, 2, SCORES, REFERENCE, SAID)
     assert (apart.minus, apart.total, apart.base, apart.values) == ("c", -0.5, 5.5, [-2.0, -4.0])
-    among = HEAD.account(NAMES, 0, MEAN, SCORES, REFERENCE, SAID)
+    among = decompose_logit(HEAD, NAMES, 0, MEAN, SCORES, REFERENCE, SAID)
     assert among.total == pytest.approx(4.5 - (4.5 - 1 + 5) / 3)
     assert among.total == pytest.approx(among.base + sum(among.values))
 
 
 def test_what_bypasses_the_concepts_is_an_entry_of_its_own() -> None:
     head = LinearHead(HEAD.weight, HEAD.bias, bypass=True)
-    account = head.account(NAMES, 1, None, SCORES, REFERENCE, SAID + np.array([0, 7.0, 0]))
+    account = decompose_logit(head, NAMES, 1, None, SCORES, REFERENCE, SAID + np.array([0, 7.0, 0]))
     assert account.bypass == pytest.approx(7)
     assert account.total == pytest.approx(account.base + sum(account.values) + account.bypass)
 

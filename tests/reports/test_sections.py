@@ -9,8 +9,9 @@ import pytest
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.files import dump_yaml
 from conceptlens.data.dataset import Task
-from conceptlens.evaluation.classification.classification import class_metrics, class_probabilities
+from conceptlens.evaluation.classification.classification import class_metrics
 from conceptlens.evaluation.concepts.concepts import concept_metrics
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.reports.classes import classes
 from conceptlens.reports.headline import result, warnings
 from conceptlens.reports.material import Material

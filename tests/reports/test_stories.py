@@ -11,9 +11,10 @@ from conceptlens.core.files import read_json
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.sources.open import open_source
 from conceptlens.data.splits.splits import Splits
-from conceptlens.explanations.contributions import contributions, head_weight
+from conceptlens.explanations.contributions import contributions
 from conceptlens.methods.contract import ConceptModel, ConceptOutput, Pipeline
 from conceptlens.methods.ivq_cbm import IVQCBM
+from conceptlens.methods.linear_head import head_weight
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.reports.stories import Stories

@@ -7,10 +7,11 @@ import pytest
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.runs.predictions import load_predictions
 from conceptlens.core.files import read_json
-from conceptlens.evaluation.classification.classification import class_metrics, class_probabilities
+from conceptlens.evaluation.classification.classification import class_metrics
 from conceptlens.evaluation.concepts.concepts import concept_metrics
+from conceptlens.nn.heads.probabilities import class_probabilities
+from conceptlens.runs.predictions import load_predictions
 
 
 def test_they_give_what_the_run_measured(own_run: Path) -> None:

@@ -12,19 +12,19 @@ from torch import Tensor, nn
 import conceptlens as cl
 from conceptlens.cli import main
 from conceptlens.core.errors import UserError
-from conceptlens.runs.predictions import StoredPredictions, load_predictions
-from conceptlens.methods.contract import ConceptModel, ConceptOutput, Pipeline
 from conceptlens.core.registry import METHODS
-from conceptlens.stats.estimates import Bootstrap
 from conceptlens.evaluation.interventions.measure import Interventions, measure_interventions
-from conceptlens.evaluation.leakage.leakage import Leakage
-from conceptlens.runs.readout import open_readout, read_out
 from conceptlens.evaluation.interventions.value_map import fit_map
 from conceptlens.evaluation.interventions.what_if import apply, one_of
+from conceptlens.evaluation.leakage.leakage import Leakage
+from conceptlens.methods.contract import ConceptModel, ConceptOutput, Pipeline
+from conceptlens.runs.predictions import StoredPredictions, load_predictions
+from conceptlens.runs.readout import open_readout, read_out
+from conceptlens.stats.estimates import Bootstrap
 from tests.conftest import Refuse
+from tests.evaluation.trust.world import CONCEPTS, clean, in_probabilities
 from tests.methods.test_conformance import build, images, source
 from tests.training.tiny import tiny
-from tests.evaluation.trust.world import CONCEPTS, clean, in_probabilities
 
 
 def stored(output: ConceptOutput, *, with_bottleneck: bool) -> StoredPredictions:

@@ -6,10 +6,11 @@ from sklearn import metrics as sk
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.evaluation.classification.classification import class_metrics, class_probabilities
+from conceptlens.evaluation.classification.classification import class_metrics
 from conceptlens.evaluation.concepts.concepts import concept_metrics
 from conceptlens.evaluation.concepts.groups import axes
 from conceptlens.evaluation.intervals import class_statistics, concept_statistics, metric_intervals
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.recipes.schema import MetricsConfig
 from conceptlens.stats import bootstrap
 from conceptlens.stats.bootstrap import bootstrap_intervals, resample_weights

@@ -6,8 +6,9 @@ from scipy.stats import rankdata
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.evaluation.classification.auc import auc_within
-from conceptlens.evaluation.classification.classification import class_metrics, class_probabilities
+from conceptlens.evaluation.classification.classification import class_metrics
 from conceptlens.evaluation.concepts.concepts import concept_metrics
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.stats.questions import Decided, Ordered, difference, exists, value
 from conceptlens.workflows.compare.measures import Answers, questions
 

@@ -7,11 +7,11 @@ import re
 import sys
 from collections.abc import Sequence
 
-from conceptlens import __version__
 from conceptlens.cli.codebook import COMMANDS as CODEBOOK
 from conceptlens.cli.commands import authoring, comparing, decomposing, looking, studying, training, trusting
 from conceptlens.cli.commands.command import Command, Parser, Words, say
 from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.core.version import __version__
 
 COMMANDS: dict[str, Command] = {
     **training.COMMANDS,

@@ -11,11 +11,12 @@ from conceptlens.core.errors import unknown_name
 from conceptlens.core.files import read_json
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.splits.splits import Splits
-from conceptlens.evaluation.classification.classification import choose_thresholds, class_metrics, class_probabilities
+from conceptlens.evaluation.classification.classification import choose_thresholds, class_metrics
 from conceptlens.evaluation.concepts.ceiling import label_to_class_ceiling
 from conceptlens.evaluation.concepts.concepts import concept_metrics
 from conceptlens.evaluation.concepts.groups import concept_priors
 from conceptlens.evaluation.intervals import metric_intervals
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.recipes import MetricsConfig
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.predict import Predictions

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
 
 from conceptlens.methods.contract import ConceptModel
+from conceptlens.methods.linear_head import head_weight
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-REFERENCE = 128  # images that stand for all
 
 
 @dataclass(frozen=True)
@@ -48,22 +47,3 @@ def contributions(
         weight = weight - weight.mean(0)
     exact = scores.astype(np.float64)
     return Contributions(weight[list(about)] * (exact[rows] - exact.mean(0)), len(scores))
-
-
-def spread(indices: Indices, most: int = REFERENCE) -> Indices:
-    """Some of the indices, evenly spread."""
-    return indices[np.linspace(0, len(indices) - 1, min(most, len(indices))).round().astype(np.int64)]
-
-
-@torch.inference_mode()
-def head_weight(model: ConceptModel, bottleneck: Tensor) -> Floats | None:
-    """The weight (C, K) with which a linear head reads the bottleneck (n, K); None if the head is another."""
-    head = getattr(model, "head", None)
-    if not isinstance(head, nn.Linear) or head.in_features != bottleneck.shape[1]:
-        return None
-    bottleneck = bottleneck.to(head.weight.device)
-    decided = model.decide(bottleneck)
-    if decided.shape[1] != head.out_features or not torch.allclose(decided, head(bottleneck), rtol=1e-3, atol=1e-4):
-        return None
-    weight: Floats = head.weight.double().cpu().numpy()
-    return weight

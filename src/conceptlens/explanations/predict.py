@@ -16,6 +16,7 @@ from conceptlens.core.files import write_json, write_text
 from conceptlens.data.images.read import SUFFIXES, open_image, resize_square
 from conceptlens.data.labels.words import printable
 from conceptlens.methods.contract import ConceptModel, Pipeline
+from conceptlens.nn.heads.probabilities import concept_probabilities_of
 from conceptlens.runs.folder import RunFolder, check_writable
 from conceptlens.runs.saved import Card, load_pipeline
 
@@ -65,16 +66,6 @@ def read_concepts(model: ConceptModel, concepts: ConceptSet) -> ConceptSet:
     return concepts if model.reads_concepts else ConceptSet("none", (), (), ())
 
 
-def probabilities(logits: np.ndarray[Any, Any], concepts: ConceptSet) -> np.ndarray[Any, Any]:
-    """Concept probabilities (N, K): softmax within an exclusive group, sigmoid otherwise."""
-    values = torch.from_numpy(np.asarray(logits, dtype=np.float64))
-    result = values.sigmoid()
-    for group in concepts.groups:
-        if group.kind == "exclusive":
-            result[:, group.concepts] = values[:, group.concepts].softmax(-1)
-    return result.numpy()
-
-
 @torch.inference_mode()
 def predict_images(
     pipeline: Pipeline, card: Card, concepts: ConceptSet, files: Iterable[Path], *, batch: int = 32
@@ -91,7 +82,7 @@ def predict_images(
         if output is not None:
             shares = output.logits.float().sigmoid() if card.task == "multilabel" else output.logits.float().softmax(-1)
             classes = iter(shares.cpu().numpy())
-            concept_rows = iter(probabilities(output.concept_logits.float().cpu().numpy(), concepts))
+            concept_rows = iter(concept_probabilities_of(output.concept_logits.float().cpu().numpy(), concepts))
         for file, entry in waiting:
             if isinstance(entry, str):
                 yield Prediction(printable(str(file)), error=entry)

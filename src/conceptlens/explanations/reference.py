@@ -18,8 +18,8 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
 from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.splits.spread import spread
 from conceptlens.explanations.codes import CoAssignment
-from conceptlens.explanations.contributions import spread
 from conceptlens.explanations.document import CodeName, Reference
 from conceptlens.methods.contract import Pipeline
 from conceptlens.runs.images import OwnImages

@@ -8,15 +8,15 @@ import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.data.dataset import Task
-from conceptlens.evaluation.classification.classification import class_probabilities
 from conceptlens.explanations.document import Account, ClassReading
-from conceptlens.explanations.logit_decomposition import MEAN, LinearHead
-from conceptlens.explanations.predict import probabilities
+from conceptlens.explanations.logit_decomposition import MEAN, decompose_logit
 from conceptlens.explanations.reasons import deciding, reasons
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.sentence import sentence
 from conceptlens.explanations.subjects import Subject
 from conceptlens.methods.contract import ConceptModel, ConceptOutput
+from conceptlens.methods.linear_head import LinearHead
+from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
 from conceptlens.runs.saved import Card
 
 Floats = npt.NDArray[np.float64]
@@ -69,7 +69,7 @@ class Judge:
         logits = output.logits.detach().float().cpu().numpy()
         shares = class_probabilities(logits, self.card.task)
         scores = output.concept_logits.detach().float().cpu().numpy()
-        read = probabilities(scores, self.concepts)
+        read = concept_probabilities_of(scores, self.concepts)
         bottleneck = output.bottleneck.detach().double().cpu().numpy()
         head = LinearHead.of(self.model, output.bottleneck.detach(), output.logits)
         return [
@@ -102,7 +102,7 @@ class Judge:
             if rival is not None:
                 sides += [(rival, None), (about, MEAN), (about, rival)]
             reference = self.background.bottleneck
-            accounts = [head.account(names, of, minus, bottleneck, reference, logits) for of, minus in sides]
+            accounts = [decompose_logit(head, names, of, minus, bottleneck, reference, logits) for of, minus in sides]
         against_all = accounts[2 if rival is not None else 0].values if accounts else None
         against_rival = accounts[3].values if accounts and rival is not None else None
         raised = bottleneck > self.background.bottleneck

@@ -17,7 +17,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptModel, ConceptOutput
 from conceptlens.nn.attention.global_token import Pool, global_token
-from conceptlens.nn.heads.concept_probabilities import concept_probabilities
+from conceptlens.nn.heads.probabilities import concept_probabilities
 from conceptlens.nn.losses.orthogonal import class_members, concept_members, orthogonal_loss
 from conceptlens.nn.setup import Setup
 

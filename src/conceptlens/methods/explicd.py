@@ -21,7 +21,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptModel, ConceptOutput
 from conceptlens.nn.attention.cross_attention import CrossAttention
-from conceptlens.nn.heads.concept_probabilities import concept_probabilities
+from conceptlens.nn.heads.probabilities import concept_probabilities
 from conceptlens.nn.heads.text_projection import text_projection
 from conceptlens.nn.setup import Setup
 

@@ -10,10 +10,10 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
 from conceptlens.data.loading.loader import PixelReader
-from conceptlens.evaluation.classification.classification import class_probabilities
 from conceptlens.explanations.contributions import contributions
-from conceptlens.explanations.predict import probabilities, read_concepts
+from conceptlens.explanations.predict import read_concepts
 from conceptlens.methods.contract import Pipeline
+from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
 from conceptlens.reports.choice import Kind, choose
 from conceptlens.runs.predict import Predictions
 
@@ -95,7 +95,7 @@ def tell(
     scores = predictions.concept_logits if predictions.bottleneck is None else predictions.bottleneck
     added = contributions(pipeline.model, scores, rows, about, softmax=source.task != "multilabel")
     concepts = read_concepts(pipeline.model, concepts)
-    read = probabilities(predictions.concept_logits[rows], concepts)
+    read = concept_probabilities_of(predictions.concept_logits[rows], concepts)
     told: list[Story] = []
     for place, each in enumerate(chosen):
         row, index = each.row, int(predictions.indices[each.row])

@@ -7,20 +7,20 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import read_json
+from conceptlens.core.processes import Processes
 from conceptlens.data.dataset import SPLITS, DataSource, Task
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.sources.open import open_source
 from conceptlens.data.splits.splits import Splits
-from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.runs.predict import predict
-from conceptlens.explanations.contributions import spread
-from conceptlens.core.files import read_json
-from conceptlens.evaluation.classification.classification import class_probabilities
+from conceptlens.data.splits.spread import spread
 from conceptlens.methods.contract import Pipeline
-from conceptlens.runs.saved import Card
-from conceptlens.core.processes import Processes
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.predict import predict
+from conceptlens.runs.saved import Card
 
 Indices = npt.NDArray[np.int64]
 Show = Literal["right", "wrong", "uncertain", "all"]

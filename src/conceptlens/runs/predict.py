@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from conceptlens.core.processes import Processes
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.loading.resident import ResidentReader
 from conceptlens.data.loading.transfer import to_device
 from conceptlens.encoders.store.reader import StoredReader
+from conceptlens.methods.contract import ConceptOutput, Pipeline
 from conceptlens.nn.quantization.usage import AssignmentUse, CodebookUse
 from conceptlens.stats.rank import rank_columns, rank_means
-from conceptlens.methods.contract import ConceptOutput, Pipeline
-from conceptlens.core.processes import Processes
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]

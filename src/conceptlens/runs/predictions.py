@@ -13,10 +13,10 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from conceptlens.data.dataset import DataSource, Task
 from conceptlens.core.errors import UserError
-from conceptlens.runs.predict import Predictions
 from conceptlens.core.files import SCHEMA, write_bytes
+from conceptlens.data.dataset import DataSource, Task
+from conceptlens.runs.predict import Predictions
 
 FOLDER = "predictions"
 

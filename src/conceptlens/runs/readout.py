@@ -16,17 +16,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from conceptlens.nn.heads.concept_probabilities import concept_probabilities
 from conceptlens.concepts import UNKNOWN, ConceptSet
-from conceptlens.data.dataset import Task
 from conceptlens.core.errors import UserError
-from conceptlens.runs.predictions import StoredPredictions, load_predictions
-from conceptlens.explanations.logit_decomposition import LinearHead
-from conceptlens.evaluation.classification.classification import class_probabilities
-from conceptlens.stats.finite import finite
+from conceptlens.data.dataset import Task
 from conceptlens.methods.contract import ConceptModel, Space
-from conceptlens.runs.saved import load_pipeline
+from conceptlens.methods.linear_head import LinearHead
+from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.predictions import StoredPredictions, load_predictions
+from conceptlens.runs.saved import load_pipeline
+from conceptlens.stats.finite import finite
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -71,7 +70,7 @@ class Readout:
     @property
     def concept_probabilities(self) -> Floats:
         """What the model says of the concepts, (N, K)."""
-        return _probabilities(self.concept_logits, self.concepts)
+        return concept_probabilities_of(self.concept_logits, self.concepts)
 
     def said(self, logits: Floats) -> Indices:
         """The decision: a class (n,), or a yes or no for each (n, C)."""
@@ -98,10 +97,6 @@ class Readout:
         return [self.labels] if self.labels.ndim == 1 else list(self.labels.T)
 
 
-def _probabilities(logits: Floats, concepts: ConceptSet) -> Floats:
-    return np.asarray(concept_probabilities(torch.from_numpy(logits), concepts.groups).numpy())
-
-
 def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSet) -> Readout:
     """What a model's head read when these predictions were made.
 
@@ -120,7 +115,7 @@ def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSe
     if stored.bottleneck is not None:
         bottleneck = finite(stored.bottleneck.astype(np.float64), "bottleneck")
     else:
-        bottleneck = _probabilities(scores, concepts) if model.space == "probability" else scores
+        bottleneck = concept_probabilities_of(scores, concepts) if model.space == "probability" else scores
     model = model.eval()
     parameter = next(iter([*model.parameters(), *model.buffers()]), torch.zeros(()))
 

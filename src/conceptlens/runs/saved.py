@@ -9,11 +9,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import file_hash, new_folder, read_json, write_json
 from conceptlens.data.dataset import Task
 from conceptlens.data.images.read import Fit
 from conceptlens.data.images.window import Window
-from conceptlens.core.errors import UserError
-from conceptlens.core.files import file_hash, new_folder, read_json, write_json
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes.parse import load_recipe
 

@@ -8,7 +8,8 @@ from scipy.special import expit, softmax
 from sklearn import metrics as sk
 
 from conceptlens.core.errors import UserError
-from conceptlens.evaluation.classification.classification import choose_thresholds, class_metrics, class_probabilities
+from conceptlens.evaluation.classification.classification import choose_thresholds, class_metrics
+from conceptlens.nn.heads.probabilities import class_probabilities
 
 
 def some_task(n: int = 200, classes: int = 7, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -7,8 +7,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.explanations.logit_decomposition import LinearHead
-from conceptlens.runs.readout import Floats, Readout, _probabilities
+from conceptlens.methods.linear_head import LinearHead
+from conceptlens.nn.heads.probabilities import concept_probabilities_of
+from conceptlens.runs.readout import Floats, Readout
 
 CONCEPTS = ConceptSet.from_yaml(
     """
@@ -95,4 +96,4 @@ def shortcut(n: int = 1200, seed: int = 0) -> Readout:
 
 def in_probabilities(made: Readout) -> Readout:
     """The same concepts, read by the head as probabilities."""
-    return replace(made, space="probability", bottleneck=_probabilities(made.concept_logits, CONCEPTS))
+    return replace(made, space="probability", bottleneck=concept_probabilities_of(made.concept_logits, CONCEPTS))

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, softmax
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
 from conceptlens.concepts import UNKNOWN
@@ -22,14 +21,6 @@ from conceptlens.stats.finite import finite
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
-
-
-def class_probabilities(logits: npt.ArrayLike, task: Task) -> Floats:
-    """Class logits (N, C) as probabilities: softmax, or a sigmoid each for a multi-label task."""
-    values = finite(np.asarray(logits, dtype=np.float64), "class scores")
-    if task == "multilabel":
-        return np.asarray(expit(values))
-    return np.asarray(softmax(values, axis=1)) if values.size else values
 
 
 def _checked(probabilities: npt.ArrayLike) -> Floats:

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.regions.regions import read_regions
+from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.codebook.stream import TokenStream
 from conceptlens.evaluation.codebook.survey import Survey
 from conceptlens.evaluation.ood.codebook_distance import Familiar
-from conceptlens.explanations.contributions import spread
 from conceptlens.methods.contract import Pipeline
 from conceptlens.nn.quantization.usage import AssignmentUse
 

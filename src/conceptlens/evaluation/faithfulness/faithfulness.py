@@ -19,6 +19,7 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_json
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.regions.regions import read_regions, region_names
+from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.faithfulness import (
     FILLS,
     insertion_deletion,
@@ -32,10 +33,9 @@ from conceptlens.evaluation.faithfulness import (
 from conceptlens.evaluation.images import Judged, judged_images
 from conceptlens.evaluation.localization import blob_maps, differences, summarise
 from conceptlens.evaluation.localization.concept_parts import concept_parts
-from conceptlens.explanations.contributions import spread
 from conceptlens.explanations.maps.concept_maps import OWN, concept_maps
 from conceptlens.methods.contract import Pipeline
-from conceptlens.nn.heads.concept_probabilities import concept_probabilities
+from conceptlens.nn.heads.probabilities import concept_probabilities
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.predictions import units_of
 from conceptlens.runs.saved import load_pipeline

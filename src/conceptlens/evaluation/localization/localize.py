@@ -20,6 +20,7 @@ from conceptlens.core.files import write_json
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.regions.regions import Regions, read_regions, region_names
 from conceptlens.data.regions.tables import OBJECT
+from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.images import Judged, judged_images
 from conceptlens.evaluation.localization import (
     blind_maps,
@@ -34,7 +35,6 @@ from conceptlens.evaluation.localization.concept_parts import concept_parts
 from conceptlens.evaluation.localization.overlap import FIXED, THRESHOLDS
 from conceptlens.evaluation.localization.summary import Columns
 from conceptlens.evaluation.localization.text import localisation_text
-from conceptlens.explanations.contributions import spread
 from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import MetricsConfig

@@ -11,12 +11,12 @@ from conceptlens.core.errors import UserError
 from conceptlens.evaluation.calibration.conformal import ALPHA, Floats, Indices, PredictionSets, prediction_sets
 from conceptlens.evaluation.calibration.reliability import Calibration, calibration, concept_calibration
 from conceptlens.evaluation.calibration.selective import RiskCoverage, risk_coverage
-from conceptlens.evaluation.classification.classification import class_probabilities
 from conceptlens.evaluation.concepts.groups import axes
 from conceptlens.evaluation.ood.codebook_distance import Unlike
 from conceptlens.evaluation.subgroups.metadata import make_columns
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY, CONCEPTS, MEASURES, outcomes
 from conceptlens.evaluation.subgroups.subgroups import LEVEL, GroupMeasure, GroupResult, judge_groups
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.stats.estimates import Bootstrap
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
-from conceptlens.evaluation.classification.classification import class_probabilities
 from conceptlens.evaluation.concepts.groups import Axis, axes
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.predictions import StoredPredictions
 
 Floats = npt.NDArray[np.float64]

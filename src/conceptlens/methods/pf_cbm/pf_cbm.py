@@ -28,8 +28,8 @@ from conceptlens.nn.grounding.object_frame import Pose
 from conceptlens.nn.grounding.part_attention import INNER, alignment_loss, attention_entropy, centroids
 from conceptlens.nn.grounding.part_grounding import PartGrounding
 from conceptlens.nn.grounding.routing import RoutedScores
-from conceptlens.nn.heads.concept_probabilities import concept_probabilities
 from conceptlens.nn.heads.concept_temperature import ConceptTemperature
+from conceptlens.nn.heads.probabilities import concept_probabilities
 from conceptlens.nn.setup import Setup
 
 WHOLE_NAME = "whole"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from conceptlens import __version__
+from conceptlens.core.version import __version__
 from conceptlens.web.schemas.concepts import Codebook, Concepts
 from conceptlens.web.schemas.runs import About, AnyDocument, DocumentName, History, RunDetail, Runs, UploadLimits
 from conceptlens.web.server.answers import as_json, tag_of, unchanged

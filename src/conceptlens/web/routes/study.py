@@ -8,8 +8,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from conceptlens import __version__
 from conceptlens.core.errors import UserError
+from conceptlens.core.version import __version__
 from conceptlens.web.schemas.study import (
     BeginRequest,
     Begun,

@@ -9,8 +9,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from conceptlens import __version__
 from conceptlens.core.errors import UserError
+from conceptlens.core.version import __version__
 from conceptlens.web.routes.comparison import comparison_routes
 from conceptlens.web.routes.graph import graph_routes
 from conceptlens.web.routes.image import image_routes

@@ -12,8 +12,8 @@ import torch
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import SPLITS, DataSource
+from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.interventions.value_map import ValueMap, fit_map
-from conceptlens.explanations.contributions import spread
 from conceptlens.explanations.document import Reference
 from conceptlens.explanations.predict import read_concepts
 from conceptlens.explanations.reference import Background, background, kept_background

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from conceptlens import __version__
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_text
+from conceptlens.core.version import __version__
 from conceptlens.reports.thumbnails import CREDITS
 from conceptlens.runs.folder import RunFolder
 from conceptlens.web.server.problems import Problem

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from html import escape
 
-from conceptlens import __version__
+from conceptlens.core.version import __version__
 from conceptlens.pages.markup import Html, h
 from conceptlens.web.server.app import STATIC
 from conceptlens.web.share.bundle import bundle

@@ -9,7 +9,7 @@ import torch
 
 from conceptlens.core.errors import UserError
 from conceptlens.data.images.read import resize_square
-from conceptlens.explanations.contributions import spread
+from conceptlens.data.splits.spread import spread
 from conceptlens.web.schemas.runs import Split
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.views.predict import similarities

@@ -18,7 +18,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_text
 from conceptlens.data.labels.corrections import COLUMNS, Correction, read_corrections
-from conceptlens.explanations.predict import probabilities as concept_probabilities
+from conceptlens.nn.heads.probabilities import concept_probabilities_of as concept_probabilities
 from conceptlens.web.schemas.what_if import Corrected, CorrectionRow, Corrections, CorrectRequest
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.server.problems import Problem, bad

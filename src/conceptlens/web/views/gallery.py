@@ -9,8 +9,8 @@ from PIL import Image
 
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.data.images.read import resize_square
-from conceptlens.evaluation.classification.classification import class_probabilities
 from conceptlens.explanations.subjects import class_names
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.images import order
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.web.schemas.image import ImageItem, Images, Show

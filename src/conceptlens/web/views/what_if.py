@@ -18,6 +18,7 @@ from conceptlens.evaluation.interventions.flip import Edit, flips
 from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.interventions.what_if import apply
 from conceptlens.explanations.document import Account
+from conceptlens.explanations.logit_decomposition import decompose_logit
 from conceptlens.explanations.verdict import class_readings
 from conceptlens.runs.readout import Floats, Readout
 from conceptlens.web.schemas.image import State
@@ -123,7 +124,7 @@ def _accounts(loaded: LoadedRun, image: Readout, bottleneck: Floats, about: str)
     if head is None:
         return []
     reference, logits = loaded.background.bottleneck, image.logits(bottleneck)[0]
-    return [head.account(image.classes, image.classes.index(about), None, bottleneck[0], reference, logits)]
+    return [decompose_logit(head, image.classes, image.classes.index(about), None, bottleneck[0], reference, logits)]
 
 
 def ask(loaded: LoadedRun, request: AskRequest) -> Asked:

@@ -16,6 +16,7 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_bytes, write_text
 from conceptlens.core.processes import Processes
 from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.calibration.conformal import ALPHA
 from conceptlens.evaluation.codebook.codebook import audit_codebook
 from conceptlens.evaluation.codebook.document import Audit, Codebook
@@ -28,7 +29,6 @@ from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.ood.codebook_distance import RATE, Unlike, familiar, judge_unlike
 from conceptlens.evaluation.subgroups.failures import measure_failures
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY
-from conceptlens.explanations.contributions import spread
 from conceptlens.explanations.pictures.sheet import png
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes.parse import load_recipe

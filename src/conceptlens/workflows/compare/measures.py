@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.data.dataset import Task
-from conceptlens.evaluation.classification.classification import class_probabilities
 from conceptlens.evaluation.concepts.groups import Axis, axes
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.stats.questions import Decided, Ordered, Question
 
 Floats = npt.NDArray[np.float64]

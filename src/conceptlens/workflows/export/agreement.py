@@ -12,10 +12,9 @@ from torch.nn import functional as F
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.loading.loader import PixelReader
-from conceptlens.evaluation.classification.classification import class_probabilities
-from conceptlens.explanations.contributions import spread
-from conceptlens.explanations.predict import probabilities
+from conceptlens.data.splits.spread import spread
 from conceptlens.methods.contract import Pipeline
+from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.images import OwnImages
 from conceptlens.runs.saved import Card
@@ -55,7 +54,7 @@ def live_outputs(pipeline: Pipeline, concepts: ConceptSet, card: Card, images: T
     said = pipeline.read(tokens)
     outputs = {CLASSES: class_probabilities(said.logits.float().numpy(), card.task)}
     if len(concepts):
-        outputs[CONCEPTS] = probabilities(said.concept_logits.float().numpy(), concepts)
+        outputs[CONCEPTS] = concept_probabilities_of(said.concept_logits.float().numpy(), concepts)
     if said.attention is not None:
         slots = pipeline.model.concept_slot
         outputs[MAPS] = said.attention[:, slots].float().reshape(len(images), len(slots), *tokens.grid).numpy()

@@ -6,10 +6,10 @@ from typing import Literal, get_args
 
 import torch
 
-from conceptlens import __version__
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import file_hash, write_bytes
+from conceptlens.core.version import __version__
 from conceptlens.explanations.predict import read_concepts
 from conceptlens.runs.folder import RunFolder, check_writable
 from conceptlens.runs.saved import Card, load_pipeline

@@ -16,7 +16,7 @@ from conceptlens.data.images.read import resize_square
 from conceptlens.encoders.text.hashed import NEGATIONS
 from conceptlens.explanations.maps.gradcam import watch
 from conceptlens.methods.contract import Pipeline
-from conceptlens.nn.heads.concept_probabilities import concept_probabilities
+from conceptlens.nn.heads.probabilities import concept_probabilities
 from conceptlens.runs.images import Indices
 from conceptlens.runs.saved import Card
 from conceptlens.workflows.study.sampling import draw_concepts

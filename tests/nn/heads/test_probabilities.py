@@ -3,14 +3,13 @@
 import torch
 
 from conceptlens.concepts import ConceptSet, Group
-from conceptlens.explanations.predict import probabilities
-from conceptlens.nn.heads.concept_probabilities import concept_probabilities
+from conceptlens.nn.heads.probabilities import concept_probabilities, concept_probabilities_of
 
 
 def test_as_predictions_report_them(concepts: ConceptSet) -> None:
     logits = 5 * torch.randn(7, len(concepts), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = concept_probabilities(logits, concepts.groups)
-    torch.testing.assert_close(found, torch.from_numpy(probabilities(logits.numpy(), concepts)))
+    torch.testing.assert_close(found, torch.from_numpy(concept_probabilities_of(logits.numpy(), concepts)))
 
 
 def test_an_axis_adds_up_and_a_yes_no_stands_alone(concepts: ConceptSet) -> None:
