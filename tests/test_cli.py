@@ -13,6 +13,7 @@ import pytest
 from safetensors.torch import load_file
 
 import conceptlens
+import conceptlens as cl
 from conceptlens import api
 from conceptlens.cli.entry import COMMANDS, main
 from conceptlens.core.files import parse_yaml, read_json, write_text
@@ -345,7 +346,7 @@ def test_names_of_built_in_things_stay_names(cli: Cli, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shapes").mkdir()
     recipe = tiny(tmp_path / "run", training__epochs=1, concepts="shapes")
-    api.train(recipe, quiet=True)
+    cl.train(recipe, quiet=True)
     kept = load_recipe(tmp_path / "run" / "recipe.yaml")
     assert (kept.data.source, kept.concepts) == ("shapes", "shapes")
 
@@ -359,7 +360,7 @@ def test_weights_are_remembered_by_their_absolute_path(
     monkeypatch.chdir(tmp_path)
     encoder = {name.removeprefix("encoder."): value for name, value in trained.items() if name.startswith("encoder.")}
     save_file(encoder, "encoder.safetensors")
-    run = api.train(own.recipe, {"out": "run", "encoder": {"weights": "encoder.safetensors"}}, quiet=True)
+    run = cl.train(own.recipe, {"out": "run", "encoder": {"weights": "encoder.safetensors"}}, quiet=True)
     assert load_recipe(run.path / "recipe.yaml").encoder.weights == str(tmp_path / "encoder.safetensors")
 
 
@@ -373,7 +374,7 @@ def test_as_a_program_from_another_directory(own: OwnData, tmp_path: Path) -> No
 
 
 def test_same_seed_same_files(own: OwnData, own_run: Path, tmp_path: Path) -> None:
-    again = api.train(own.recipe, {"out": str(tmp_path / "run")}, quiet=True).path
+    again = cl.train(own.recipe, {"out": str(tmp_path / "run")}, quiet=True).path
     for name in ("metrics.json", "splits.json", "concepts.yaml", "stories.json", "model/weights.safetensors"):
         assert (again / name).read_bytes() == (own_run / name).read_bytes(), name
     histories = [

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from conceptlens.explanations.predict import PredictionList
     from conceptlens.gig.run import Decomposed
     from conceptlens.runs.folder import RunFolder
+    from conceptlens.runs.opened import OpenedRun
     from conceptlens.training.cost import Cost
     from conceptlens.training.encode import EncodedImages
     from conceptlens.web.share.make import Shared
@@ -30,24 +31,6 @@ if TYPE_CHECKING:
     from conceptlens.workflows.study.make import Pack
 
 Overrides = Sequence[str] | Mapping[str, Any]
-
-
-def train(
-    recipe: str | Path | Mapping[str, Any], overrides: Overrides = (), *, overwrite: bool = False, quiet: bool = False
-) -> "RunFolder":
-    """Train a recipe and return its run folder.
-
-    Args:
-        recipe: A YAML file, the name of a ready recipe, or a mapping.
-        overrides: Settings laid over the recipe: a mapping, or words as on the command line.
-        overwrite: Replace a run that is in the way.
-        quiet: Show no progress.
-    """
-    from conceptlens.recipes.parse import load_recipe
-    from conceptlens.reports.page import write_report
-    from conceptlens.training.train import start_run
-
-    return start_run(load_recipe(recipe, overrides), write_report, overwrite=overwrite, quiet=quiet)
 
 
 def dry_run(recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -> "Cost":
@@ -72,18 +55,17 @@ def encode(
     return encode_recipe(load_recipe(recipe, overrides), quiet=quiet)
 
 
-def resume(run: str | Path, *, quiet: bool = False) -> "RunFolder":
-    """Go on with a run that was stopped, to the same result as if it had not been."""
+def resume(run: str | Path, *, data: Any = None, quiet: bool = False) -> "OpenedRun | RunFolder":
+    """Go on with a training or a decomposition that was stopped, to the same result as if it had not been."""
     from conceptlens.runs.folder import RunFolder
 
     if RunFolder.open(run).info.get("kind") == "decompose":
         from conceptlens.gig.run import resume_decomposition
 
         return resume_decomposition(run, _note(quiet)).run
-    from conceptlens.reports.page import write_report
-    from conceptlens.training.train import resume_run
+    from conceptlens.model import resume as resume_training
 
-    return resume_run(run, write_report, quiet=quiet)
+    return resume_training(run, data=data, quiet=quiet)
 
 
 def evaluate(

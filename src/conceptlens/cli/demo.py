@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from conceptlens import api
 from conceptlens.core.files import dump_yaml
 from conceptlens.evaluation.summary import run_text
+from conceptlens.model import resume, train
 from conceptlens.recipes.parse import load_recipe, recipe_tree
 from conceptlens.runs.folder import RunFolder
 
@@ -24,7 +24,7 @@ def demo(out: str = "runs/demo", *, again: bool = False, quiet: bool = False) ->
                 if run.info["status"] == "done"
                 else "going on with the demo that was stopped"
             )
-            return f"{run_text(api.resume(folder, quiet=quiet))}\n({note})"
+            return f"{run_text(resume(folder, quiet=quiet))}\n({note})"
     if not quiet:
         print("training an IVQ-CBM on the built-in blood cells: about four minutes on two cores", flush=True)
-    return run_text(api.train(RECIPE, {"out": out}, overwrite=(folder / "run.json").exists(), quiet=quiet))
+    return run_text(train(RECIPE, {"out": out}, overwrite=(folder / "run.json").exists(), quiet=quiet))

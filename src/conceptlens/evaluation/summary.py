@@ -19,6 +19,7 @@ from conceptlens.evaluation.intervals import metric_intervals
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.recipes import MetricsConfig
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predict import Predictions
 
 Floats = npt.NDArray[np.float64]
@@ -178,7 +179,7 @@ def text_table(metrics: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def run_text(run: RunFolder) -> str:
+def run_text(run: RunFolder | OpenedRun) -> str:
     """The result of a finished run, and where to look."""
     splits, info = read_json(run.path / "metrics.json")["splits"], run.info
     split, spoken = ("test", "test") if "test" in splits else ("val", "validation")

@@ -40,20 +40,18 @@ class OpenedRun:
     Args:
         folder: The run folder.
         device: Where the weights go; the GPU where there is one by default.
-        source: The data it was trained on, for a run whose data is in memory; opened from the recipe by default.
+        data: The data it was trained on, where that was in memory; opened as the recipe says by default.
     """
 
-    def __init__(
-        self, folder: RunFolder, *, device: str | torch.device | None = None, source: DataSource | None = None
-    ) -> None:
+    def __init__(self, folder: RunFolder, *, device: str | torch.device | None = None, data: Any = None) -> None:
         self.folder = folder
         self.device = torch.device(device) if device is not None else best_device()
-        self._given = source
+        self._data = data
         self._predictions: dict[str, StoredPredictions] = {}
         self._readouts: dict[str, Readout] = {}
 
     @classmethod
-    def open(cls, run: "str | Path | OpenedRun", *, device: str | torch.device | None = None) -> Self:
+    def open(cls, run: "str | Path | OpenedRun", *, device: str | torch.device | None = None, data: Any = None) -> Self:
         """Open a run folder; an opened run stays as it is.
 
         Raises:
@@ -72,7 +70,7 @@ class OpenedRun:
             raise UserError(
                 f"{folder.path}: this run is not done ({info['status']}). Finish it with {folder.how_to_go_on}."
             )
-        return cls(folder, device=device)
+        return cls(folder, device=device, data=data)
 
     @property
     def path(self) -> Path:
@@ -134,7 +132,7 @@ class OpenedRun:
     @cached_property
     def source(self) -> DataSource:
         """The run's own data, checked to be what it was trained on."""
-        source = self._given or open_source(self.recipe.data, self.concepts)[0]
+        source = open_source(self.recipe.data, self.concepts, data=self._data)[0]
         if source.examples.fingerprint != self.info["data"]["hash"]:
             raise UserError(
                 f"{source.name}: names or labels changed since this run was trained. Bring the same data back, or name "

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,7 @@ class Session:
     stored: StoredReader | None = None  # tokens that come in place of pixels while training
     resident: ResidentReader | None = None  # pixels that live on the device while training
     places: PlaceTargets | None = None  # of the training images, for a method that learns from places
+    data: Any = None  # data in memory, where the recipe names none
     dropped: dict[str, str] = field(default_factory=dict)  # concept → why the method left it out
 
     @property
@@ -104,7 +106,7 @@ class Session:
         self.dropped = dict(dropped)
         if concepts and concepts != self.blueprint.concepts.to_yaml():
             chosen = ConceptSet.from_yaml(concepts, where="state", name=self.blueprint.concepts.name)
-            self.source.examples = open_source(self.recipe.data, chosen)[0].examples
+            self.source.examples = open_source(self.recipe.data, chosen, data=self.data)[0].examples
             self.blueprint = replace(self.blueprint, concepts=chosen, text=None)
             fresh = build_pipeline(self.blueprint)  # its weights come with the state; the encoder keeps its cut
             self.pipeline.model, self.pipeline.regulariser = fresh.model, fresh.regulariser

@@ -4,6 +4,7 @@ import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -35,8 +36,18 @@ from conceptlens.training.records.checkpoint import StateFolder
 from conceptlens.training.records.progress import Progress
 
 
-def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, progress: Progress) -> Session:
-    """Data, splits and a fresh pipeline; a resumed run brings its own concepts and splits."""
+def open_session(
+    recipe: Recipe, run: RunFolder | None, processes: Launched, progress: Progress, data: Any = None
+) -> Session:
+    """Data, splits and a fresh pipeline; a resumed run brings its own concepts and splits.
+
+    Args:
+        recipe: What to train.
+        run: The run to go on with; None for a new one.
+        processes: Who takes part.
+        progress: Says how far it is.
+        data: Data in memory, in the place of what the recipe names (see `data.sources.memory`).
+    """
     if recipe.training.tensorboard:
         tensorboard.summary_writer()  # refuses before the work where it is not installed
     torch.set_num_threads(recipe.training.threads or torch.get_num_threads())
@@ -50,7 +61,7 @@ def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, pro
         if recipe.concepts
         else None
     )
-    source, concepts = open_source(recipe.data, concepts)
+    source, concepts = open_source(recipe.data, concepts, data=data)
     if run is not None:
         known = run.info["data"]["hash"]
         if source.examples.fingerprint != known:
@@ -76,17 +87,21 @@ def open_session(recipe: Recipe, run: RunFolder | None, processes: Launched, pro
     check_stages(stages_of(recipe), pipeline)
     size = recipe.encoder.image_size or pipeline.encoder.image_size
     reader = PixelReader(source, size, recipe.data.fit, recipe.data.cache_mb, workers=recipe.data.workers)
-    return Session(blueprint, pipeline, source, splits, reader, run or RunFolder(Path(recipe.out)), processes, progress)
+    return Session(
+        blueprint, pipeline, source, splits, reader, run or RunFolder(Path(recipe.out)), processes, progress, data=data
+    )
 
 
 Report = Callable[[RunFolder, Pipeline, PixelReader, ConceptSet, dict[str, Predictions]], object]
 
 
-def start_run(recipe: Recipe, report: Report, *, overwrite: bool = False, quiet: bool = False) -> RunFolder:
+def start_run(
+    recipe: Recipe, report: Report, *, data: Any = None, overwrite: bool = False, quiet: bool = False
+) -> RunFolder:
     """Train a recipe into a new run folder; `report` draws the page when everything is measured."""
     processes = Launched(recipe.training.precision)
     progress = Progress(quiet=quiet or not processes.main)
-    session = open_session(recipe, None, processes, progress)
+    session = open_session(recipe, None, processes, progress, data)
 
     def create() -> None:
         run = RunFolder.create(recipe.out, overwrite=overwrite)
@@ -128,7 +143,7 @@ def _describe(session: Session, run: RunFolder) -> None:
     )
 
 
-def resume_run(path: str | Path, report: Report, *, quiet: bool = False) -> RunFolder:
+def resume_run(path: str | Path, report: Report, *, data: Any = None, quiet: bool = False) -> RunFolder:
     """Go on with a run that was stopped; one that is done stays as it is."""
     run = RunFolder.open(path)
     if run.info["status"] == "done":
@@ -138,7 +153,7 @@ def resume_run(path: str | Path, report: Report, *, quiet: bool = False) -> RunF
     recipe.training.threads = read_json(run.path / "environment.json").get("threads") or recipe.training.threads
     processes = Launched(recipe.training.precision)
     progress = Progress(quiet=quiet or not processes.main)
-    return _finish(open_session(recipe, run, processes, progress), report)
+    return _finish(open_session(recipe, run, processes, progress, data), report)
 
 
 def _finish(session: Session, report: Report) -> RunFolder:

@@ -77,7 +77,9 @@ def _train(args: argparse.Namespace, overrides: Words) -> int:
     if args.dry_run:
         say(api.dry_run(args.recipe, overrides).text())
         return 0
-    _finished(api.train(args.recipe, overrides, overwrite=args.overwrite, quiet=args.quiet))
+    from conceptlens.model import train
+
+    _finished(train(args.recipe, overrides, overwrite=args.overwrite, quiet=args.quiet))
     return 0
 
 

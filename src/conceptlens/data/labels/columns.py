@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -119,6 +119,14 @@ def read_csv(file: io.BufferedIOBase | io.RawIOBase, source: str, problems: Prob
         raise UserError(f"{source}: not a table that can be read: {error}.") from None
 
 
+def columns_of(columns: Mapping[str, Sequence[Any]], count: int, *, source: str) -> Columns:
+    """Columns of values that are in memory, all of them `count` long."""
+    rows = zip(*([text_of(value) for value in values] for values in columns.values()), strict=True)
+    numbered = enumerate((list(row) for row in rows), start=2)
+    table = _encode(list(columns), numbered, source)
+    return table if columns else Columns(source, (), np.arange(2, count + 2, dtype=np.int64))
+
+
 def _delimiter(sample: str, expect: str) -> str:
     """The separator under which the expected column appears, or else the one that makes most columns."""
 
@@ -226,7 +234,7 @@ def arrow_columns(schema: Any, batches: Callable[[list[str]], Iterable[Any]], so
     def rows() -> Iterator[tuple[int, list[str]]]:
         number = 2
         for batch in batches(names):
-            cells = [[_text(value) for value in batch.column(name).to_pylist()] for name in names]
+            cells = [[text_of(value) for value in batch.column(name).to_pylist()] for name in names]
             for row in zip(*cells, strict=True):
                 yield number, list(row)
                 number += 1
@@ -245,14 +253,16 @@ def _is_plain(types: Any, kind: Any) -> bool:
     )
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A cell as a CSV would have it; whole numbers lose the `.0` that missing values give them."""
+    if hasattr(value, "tolist"):  # of numpy or torch
+        value = value.tolist()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    if isinstance(value, list):
-        return LIST_SEPARATOR.join(_text(item) for item in value)
+    if isinstance(value, list | tuple):
+        return LIST_SEPARATOR.join(text_of(item) for item in value)
     return str(value)

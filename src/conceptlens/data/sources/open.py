@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.concepts.concept_set import library
@@ -14,6 +15,7 @@ from conceptlens.data.regions.files import region_files
 from conceptlens.data.sources.blood_cells import BloodCells
 from conceptlens.data.sources.folder import Folder
 from conceptlens.data.sources.hf import HuggingFace, is_saved
+from conceptlens.data.sources.memory import MEMORY, open_memory
 from conceptlens.data.sources.npy import IMAGES, NpyPair
 from conceptlens.data.sources.table import Table
 from conceptlens.recipes.schema import DataConfig, RegionsConfig
@@ -24,7 +26,7 @@ _TABLES = {".csv", ".tsv", ".txt", ".parquet", ".pq"}
 
 
 def open_source(
-    config: DataConfig, concepts: ConceptSet | None, problems: Problems | None = None
+    config: DataConfig, concepts: ConceptSet | None, problems: Problems | None = None, data: Any = None
 ) -> tuple[DataSource, ConceptSet]:
     """The data of a recipe, and the concept set that its labels speak of.
 
@@ -33,15 +35,18 @@ def open_source(
             `./shapes` for the folder.
         concepts: The concept set; built-in data brings its own if none is given.
         problems: Gathers what is wrong instead of raising the first error, where the rest can still be read.
+        data: Data in memory, in the place of what the recipe names (see `sources.memory`).
 
     Raises:
         UserError: There is no such source, it cannot be read, or it needs a concept set and has none.
     """
     if concepts is not None and concepts.columns is not None:
         # Tables hold values that the model leaves out: labels are read with all concepts, then some are kept.
-        source, whole = open_source(config, concepts.whole, problems)
+        source, whole = open_source(config, concepts.whole, problems, data)
         source.examples = source.examples.with_concepts(concepts.columns)
         return source, whole.subset(concepts.columns)
+    if data is not None:
+        return open_memory(data, config, concepts, problems)
     source, vocabulary = _open(config, concepts, problems)
     if config.corrections is not None:
         correct_labels(config, source, vocabulary)
@@ -87,6 +92,11 @@ def _kind(config: DataConfig) -> str:
         return "builtin"
     if config.kind in ("auto", "hf") and config.source.startswith(HUB):
         return "hf"
+    if config.source == MEMORY and not Path(MEMORY).exists():
+        raise UserError(
+            "The data of this run was in memory when it was trained. Pass it again: `cl.load(run, data=...)` or "
+            "`cl.resume(run, data=...)` in Python."
+        )
     path = Path(config.source).expanduser()
     if not path.exists():
         raise _nowhere(config.source, path)
