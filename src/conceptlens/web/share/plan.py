@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlencode
 
-from conceptlens.web.schemas.runs import DocumentName
+from conceptlens.runs.results import Kind, results
 from conceptlens.web.server.app import STATIC
-from conceptlens.web.server.kinds import Kind
 
 _VIEW = re.compile(r'\{\s*name:\s*"([\w-]+)",\s*title:\s*"([^"]+)",\s*open:\s*(\w+)')
 _FROM = re.compile(r'^const (\w+) = \(\.\.\.given\) =>\s*import\("(\./views/[^"]+)"\)', re.MULTILINE)
@@ -88,7 +87,9 @@ def _addresses(value: Any) -> Iterable[str]:
 
 
 TRAINED: tuple[Kind, ...] = ("bottleneck",)
-_DOCUMENTS = tuple(f"{{}}/documents/{name}" for name in get_args(DocumentName) if name != "metrics")
+_DOCUMENTS = tuple(
+    f"{{}}/documents/{result.name}" for result in results().values() if result.served and result.view == "trust"
+)
 # In the order of the tabs. Views that are not here need a server: runs, of many folders, and study, which collects.
 SHARED = {
     "image": View(TRAINED, ("{}/head",), images=True),
