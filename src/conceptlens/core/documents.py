@@ -85,18 +85,18 @@ class Document(ResultMixin, Part):
         """Where it was written, in words; empty if it was not."""
         return f"written to {', drawn in '.join(map(str, self._files))}" if self._files else ""
 
-    def write(self, path: Path) -> None:
+    def write(self, path: str | Path) -> None:
         """The file alone."""
-        write_json(path, self.to_dict())
-        self._files = (path,)
+        write_json(Path(path), self.to_dict())
+        self._files = (Path(path),)
 
-    def save(self, path: Path) -> Self:
+    def save(self, path: str | Path) -> Self:
         """Write the file, and the figure beside it where there is one."""
         self.write(path)
         if self.has_figure:
-            picture = path.with_suffix(".png")
+            picture = Path(path).with_suffix(".png")
             write_bytes(picture, png_bytes(self.plot()))
-            self._files = (path, picture)
+            self._files = (Path(path), picture)
         return self
 
     @classmethod

@@ -34,6 +34,12 @@ class View:
     files: Follow = _nothing  # pictures and tables, most wanted first
 
 
+def _registered(run: str, told: Mapping[str, Any]) -> Iterable[str]:
+    """Documents that are there and were declared after this module was loaded."""
+    addresses = [f"{run}/documents/{name}" for name in told[run]["results"] if results()[name].view == "trust"]
+    return [address for address in addresses if address not in told]
+
+
 def _evidence(run: str, told: Mapping[str, Any]) -> Iterable[str]:
     return [f"methods/{each['name']}/evidence" for each in told["methods"]["methods"]]
 
@@ -96,7 +102,7 @@ SHARED = {
     "what-if": View(TRAINED, ("{}/head",), "{}/head", images=True),
     "training": View(TRAINED, ("{}/history",), "{}/history"),
     "concepts": View(TRAINED, ("{}/concepts", "{}/codebook"), "{}/concepts", images=True),
-    "trust": View(TRAINED, _DOCUMENTS, "any"),
+    "trust": View(TRAINED, _DOCUMENTS, "any", more=_registered),
     "graph": View(("decomposition",), ("{}/graphs/classes",), "{}/graphs/classes", more=_graphs, files=_sheets),
     "studio": View(("codebook",), ("{}/studio",), "{}/studio", more=_studio, files=_pictures),
     "compare": View(("comparison",), ("{}/comparison",), "{}/comparison", files=_tables),
