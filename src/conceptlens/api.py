@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from conceptlens.data.checks.check import DataReport
+    from conceptlens.evaluation.codebook.document import Audit
     from conceptlens.evaluation.evaluate import Evaluation
     from conceptlens.evaluation.faithfulness.faithfulness import Faithfulness
+    from conceptlens.evaluation.interventions.measure import Interventions
     from conceptlens.evaluation.interventions.what_if import WhatIf
+    from conceptlens.evaluation.leakage.leakage import Leakage
     from conceptlens.evaluation.localization.localize import Localisation
-    from conceptlens.evaluation.trust import Measured
     from conceptlens.explanations.explain import Explanations
     from conceptlens.explanations.predict import PredictionList
     from conceptlens.gig.run import Decomposed
@@ -19,16 +21,17 @@ if TYPE_CHECKING:
     from conceptlens.training.cost import Cost
     from conceptlens.training.encode import EncodedImages
     from conceptlens.web.share.make import Shared
-    from conceptlens.workflows.audit.audit import Audited
     from conceptlens.workflows.authoring.check import Checked
     from conceptlens.workflows.authoring.draft import Drafted
     from conceptlens.workflows.authoring.filters.filters import Rules
     from conceptlens.workflows.compare.compare import Compared
     from conceptlens.workflows.compare.plan import Plan
     from conceptlens.workflows.export.export import Exported
-    from conceptlens.workflows.refine.refine import Refined
+    from conceptlens.workflows.refine.document import Refinement
     from conceptlens.workflows.study.analyze import Analysed
     from conceptlens.workflows.study.make import Pack
+
+    RunLike = str | Path | OpenedRun
 
 Overrides = Sequence[str] | Mapping[str, Any]
 
@@ -69,7 +72,7 @@ def resume(run: str | Path, *, data: Any = None, quiet: bool = False) -> "Opened
 
 
 def evaluate(
-    run: str | Path,
+    run: "RunLike",
     data: Mapping[str, Any] | str | None = None,
     *,
     split: str | None = None,
@@ -83,11 +86,15 @@ def evaluate(
         split: `train`, `val`, `test` or `all`.
         out: File for the result.
     """
+    from conceptlens.core.processes import is_main
     from conceptlens.evaluation.evaluate import evaluate_run
     from conceptlens.recipes.parse import load_recipe
+    from conceptlens.runs.opened import OpenedRun
 
+    opened = OpenedRun.open(run)
     config = None if data is None else load_recipe({"data": data if isinstance(data, str) else dict(data)}).data
-    return evaluate_run(run, data=config, split=split, out=out)
+    result = evaluate_run(opened, data=config, split=split)
+    return result.save(Path(out or opened.path / result.default_file)) if is_main() else result
 
 
 def predict(run: str | Path, images: Sequence[str | Path], *, out: str | Path | None = None) -> "PredictionList":
@@ -141,7 +148,7 @@ def explain(
 
 
 def localise(
-    run: str | Path,
+    run: "RunLike",
     data: Mapping[str, Any] | str | None = None,
     *,
     split: str | None = None,
@@ -163,13 +170,16 @@ def localise(
         out: File for the result; `localisation.json` in the run folder by default.
     """
     from conceptlens.evaluation.localization.localize import localise_run
+    from conceptlens.runs.opened import OpenedRun
 
+    opened = OpenedRun.open(run)
     section = {"source": data} if isinstance(data, str) else data
-    return localise_run(run, data=section, split=split, where=where, n=n, sigma=sigma, out=out)
+    result = localise_run(opened, data=section, split=split, where=where, n=n, sigma=sigma)
+    return result.save(Path(out or opened.path / result.default_file))
 
 
 def intervene(
-    run: str | Path,
+    run: "RunLike",
     *,
     split: str = "test",
     by: str = "groups",
@@ -179,9 +189,10 @@ def intervene(
     on: Sequence[str] | None = None,
     instead: str | None = None,
     threshold: float = 0.9,
+    resamples: int = 1000,
     out: str | Path | None = None,
     quiet: bool = True,
-) -> "Measured":
+) -> "Interventions":
     """What a finished run's classes do when concepts are corrected, spoilt or taken from another class.
 
     Args:
@@ -194,14 +205,19 @@ def intervene(
         on: Groups or concepts of that test; the two most influential of each class by default.
         instead: The class whose mean scores it puts in; all others by default.
         threshold: It looks at images with a larger probability of the class.
+        resamples: Of the intervals.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
     """
     from conceptlens.evaluation.interventions.order import POLICIES
-    from conceptlens.evaluation.trust import intervene_run
+    from conceptlens.evaluation.trust import FOLDER, intervene_run
+    from conceptlens.runs.opened import OpenedRun
 
-    return intervene_run(
-        run,
+    opened = OpenedRun.open(run)
+    opened.readout(split)  # a run that cannot be measured gets no folder
+    folder = opened.out_folder(out, FOLDER)
+    result = intervene_run(
+        opened,
         split=split,
         by=by,
         to=to,
@@ -210,12 +226,13 @@ def intervene(
         on=on,
         instead=instead,
         threshold=threshold,
-        out=out,
+        resamples=resamples,
         note=_note(quiet),
     )
+    return result.save(folder / "interventions.json")
 
 
-def what_if(run: str | Path, image: str | Path, edits: Sequence[str] = (), *, split: str = "test") -> "WhatIf":
+def what_if(run: "RunLike", image: str | Path, edits: Sequence[str] = (), *, split: str = "test") -> "WhatIf":
     """One image with some concepts set by hand, before and after.
 
     Args:
@@ -225,13 +242,20 @@ def what_if(run: str | Path, image: str | Path, edits: Sequence[str] = (), *, sp
         split: Of the run's images.
     """
     from conceptlens.evaluation.trust import what_if_run
+    from conceptlens.runs.opened import OpenedRun
 
-    return what_if_run(run, image, edits, split=split)
+    return what_if_run(OpenedRun.open(run), image, edits, split=split)
 
 
 def leakage(
-    run: str | Path, *, split: str = "test", twins: int = 99, out: str | Path | None = None, quiet: bool = True
-) -> "Measured":
+    run: "RunLike",
+    *,
+    split: str = "test",
+    twins: int = 99,
+    resamples: int = 1000,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Leakage":
     """Whether a finished run's concepts carry more of the class than their names say.
 
     Args:
@@ -239,24 +263,31 @@ def leakage(
         split: Whose predictions; training keeps those of `test`.
         twins: How many times the scores are dealt anew among images with equal labels, to see what chance does; 0 for
             numbers without a verdict.
+        resamples: Of the intervals.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
     """
-    from conceptlens.evaluation.trust import leakage_run
+    from conceptlens.evaluation.trust import FOLDER, leakage_run
+    from conceptlens.runs.opened import OpenedRun
 
-    return leakage_run(run, split=split, twins=twins, out=out, note=_note(quiet))
+    opened = OpenedRun.open(run)
+    opened.readout(split)  # a run that cannot be measured gets no folder
+    folder = opened.out_folder(out, FOLDER)
+    result = leakage_run(opened, split=split, twins=twins, resamples=resamples, note=_note(quiet))
+    return result.save(folder / "leakage.json")
 
 
 def audit(
-    run: str | Path,
+    run: "RunLike",
     *,
     split: str | None = None,
     by: Sequence[str] | None = None,
     alpha: float = 0.1,
     false_alarms: float = 0.05,
+    resamples: int = 1000,
     out: str | Path | None = None,
     quiet: bool = True,
-) -> "Audited":
+) -> "Audit":
     """What a finished run's codebook and concepts have become, whom it fails, and what is strange to it.
 
     Args:
@@ -265,16 +296,30 @@ def audit(
         by: Columns of metadata to look for failures by, as `sex` or `age=40,60`; all by default.
         alpha: Share of images whose prediction set may miss the truth.
         false_alarms: Share of usual images that may be called strange.
+        resamples: Of the intervals.
         out: Folder for the files; `audit/` in the run folder by default.
         quiet: Show no progress.
     """
-    from conceptlens.workflows.audit.audit import audit_run
+    from conceptlens.runs.opened import OpenedRun
+    from conceptlens.workflows.audit.audit import FOLDER, audit_run, save_audit
 
-    return audit_run(run, split=split, by=by, alpha=alpha, false_alarms=false_alarms, out=out, note=_note(quiet))
+    opened = OpenedRun.open(run)
+    folder = opened.out_folder(out, FOLDER)
+    result = audit_run(
+        opened,
+        split=split,
+        by=by,
+        alpha=alpha,
+        false_alarms=false_alarms,
+        resamples=resamples,
+        note=_note(quiet),
+    )
+    save_audit(result, folder, failures=None if out else opened.path / "trust" / "failures.json")
+    return result
 
 
 def refine(
-    run: str | Path,
+    run: "RunLike",
     *,
     replace: Sequence[str] = (),
     drop: Sequence[str] = (),
@@ -283,7 +328,7 @@ def refine(
     control: bool = True,
     out: str | Path | None = None,
     quiet: bool = True,
-) -> "Refined":
+) -> "Refinement":
     """Change concepts of a finished run, train its recipe again with the same seeds, and compare.
 
     Args:
@@ -296,10 +341,11 @@ def refine(
         out: Folder for runs and results; below `refine/` in the run folder by default.
         quiet: Show no progress.
     """
+    from conceptlens.runs.opened import OpenedRun
     from conceptlens.workflows.refine.refine import refine_run
 
-    return refine_run(
-        run,
+    result = refine_run(
+        OpenedRun.open(run),
         replace=replace,
         drops=drop,
         rename=rename,
@@ -309,6 +355,7 @@ def refine(
         quiet=quiet,
         note=_note(quiet),
     )
+    return result.save(result.folder / "refine.json")
 
 
 def _note(quiet: bool) -> Callable[[str], object]:
@@ -319,12 +366,13 @@ def _note(quiet: bool) -> Callable[[str], object]:
 
 
 def faithfulness(
-    run: str | Path,
+    run: "RunLike",
     data: Mapping[str, Any] | str | None = None,
     *,
     split: str | None = None,
     n: int = 64,
     fill: str = "blur",
+    steps: int = 14,
     out: str | Path | None = None,
 ) -> "Faithfulness":
     """Whether a finished run's maps show what it used: insertion, deletion, occlusion of parts, noise, random weights.
@@ -335,12 +383,16 @@ def faithfulness(
         split: As for `localise`.
         n: At most so many images, evenly spread over the split.
         fill: What stands where something was taken away: `black`, `mean` or `blur`.
+        steps: In which cells are taken away and put back.
         out: File for the result; `faithfulness.json` in the run folder by default.
     """
     from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
+    from conceptlens.runs.opened import OpenedRun
 
+    opened = OpenedRun.open(run)
     section = {"source": data} if isinstance(data, str) else data
-    return faithfulness_run(run, data=section, split=split, n=n, fill=fill, out=out)
+    result = faithfulness_run(opened, data=section, split=split, n=n, fill=fill, steps=steps)
+    return result.save(Path(out or opened.path / result.default_file))
 
 
 def export(

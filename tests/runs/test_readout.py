@@ -18,8 +18,9 @@ from conceptlens.evaluation.interventions.value_map import fit_map
 from conceptlens.evaluation.interventions.what_if import apply, one_of
 from conceptlens.evaluation.leakage.leakage import Leakage
 from conceptlens.methods.contract import ConceptModel, ConceptOutput, Pipeline
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
-from conceptlens.runs.readout import open_readout, read_out
+from conceptlens.runs.readout import read_out
 from conceptlens.stats.estimates import Bootstrap
 from tests.conftest import Refuse
 from tests.evaluation.trust.world import CONCEPTS, clean, in_probabilities
@@ -88,13 +89,13 @@ def test_a_run_of_cem_keeps_what_its_corrections_need(tmp_path: Path) -> None:
     kept = load_predictions(run.path)
     assert kept.context is not None
     assert kept.context.shape == (len(kept.ids), 2 * 16 * kept.concept_logits.shape[1])
-    found = open_readout(run.path)
+    found = OpenedRun.open(run.path).readout()
     np.testing.assert_allclose(found.logits(found.bottleneck), kept.logits, atol=1e-5)
     assert np.abs(found.rest).max() < 1e-2  # nothing but rounding
 
 
 def test_runs_that_keep_no_bottleneck_follow_their_space(own_run: Path) -> None:
-    found = open_readout(own_run)
+    found = OpenedRun.open(own_run).readout()
     kept = load_predictions(own_run)
     np.testing.assert_allclose(found.logits(found.bottleneck), kept.logits, atol=1e-3)
     np.testing.assert_array_equal(found.bottleneck, kept.concept_logits)
@@ -183,7 +184,7 @@ def test_one_image_by_name_and_by_file(own_run: Path, own: object, capsys: pytes
     kept = load_predictions(own_run)
     concepts = cl.api.what_if(own_run, kept.ids[0])
     assert concepts.before == concepts.after
-    groups = open_readout(own_run).concepts.groups
+    groups = OpenedRun.open(own_run).readout().concepts.groups
     assert main(["intervene", str(own_run), kept.ids[0], "--set", f"{groups[0].name}={groups[0].values[0]}"]) == 0
     assert "most would be learnt from" in capsys.readouterr().out
 
@@ -195,7 +196,7 @@ def test_a_file_is_read_as_its_image_was(own_run: Path, tmp_path: Path) -> None:
 
     file = tmp_path / "elsewhere.png"
     Image.fromarray(np.full((40, 40, 3), 90, np.uint8)).save(file)
-    told = what_if_run(own_run, file)
+    told = what_if_run(OpenedRun.open(own_run), file)
     predicted = cl.api.predict(own_run, [file]).items[0]
     assert predicted.probabilities == pytest.approx(told.before.probabilities, abs=1e-4)
 

@@ -57,20 +57,17 @@ def blind(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def measured(world: World, blind: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs for reading only: one of which all of trust was measured, one of which nothing was, one without concepts."""
-    from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
-    from conceptlens.evaluation.localization.localize import localise_run
-    from conceptlens.evaluation.trust import intervene_run, leakage_run
-    from conceptlens.workflows.audit.audit import audit_run
+    from conceptlens import api
 
     root = tmp_path_factory.mktemp("measured") / "runs"
     run = Path(shutil.copytree(world.slots, root / "measured"))
     shutil.copytree(world.slots, root / "bare")
     shutil.copytree(blind, root / "blind")
-    intervene_run(run, resamples=20)
-    leakage_run(run, resamples=20, twins=0)
-    localise_run(run, n=8)
-    faithfulness_run(run, n=4, steps=4)
-    audit_run(run, resamples=20)
+    api.intervene(run, resamples=20)
+    api.leakage(run, resamples=20, twins=0)
+    api.localise(run, n=8)
+    api.faithfulness(run, n=4, steps=4)
+    api.audit(run, resamples=20)
     return root
 
 

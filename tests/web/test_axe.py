@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import conceptlens as cl
-from conceptlens.evaluation.trust import intervene_run
+from conceptlens import api
 from conceptlens.workflows.study.analyze import analyse_study
 from conceptlens.workflows.study.simulate import Simulated, simulate
 from tests.training.tiny import tiny
@@ -73,7 +73,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     a study that is open and one that is closed."""
     folder = tmp_path_factory.mktemp("axe") / "runs"
     first = cl.train(tiny(folder / "first", training__epochs=1), quiet=True).path
-    intervene_run(first, resamples=10)
+    api.intervene(first, resamples=10)
     shutil.copytree(first, folder / "second")
     blind = {"method": {"name": "black-box"}, "regulariser": {"name": "none"}}
     cl.train(tiny(folder / "blind", training__epochs=1, **blind), quiet=True)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conceptlens.core.files import read_json
+from conceptlens.runs.results import register_result, unregister_result
 from tests.web.browser import CHROMIUM, Open, saved, serve_inside, until, visits
 from tests.web.test_page import CONTROLS, TOO_SMALL, UNNAMED
 
@@ -189,6 +190,20 @@ def test_what_is_missing_is_named_with_its_command(visit: Open, base: str) -> No
     points, shows = page.locator(".empty").all_inner_texts()
     assert "masks, boxes or points" in points
     assert "masks, boxes or points" not in shows  # what maps show is measured without them
+
+
+def test_a_registered_result_is_shown_as_a_table(visit: Open, runs: Path) -> None:
+    register_result("sparsity", "sparsity.json", "How many concepts decide.")
+    numbers = {"schema": 1, "by_class": {"<b>cat</b>": 3.14159, "dog": None}}
+    (runs / "later" / "sparsity.json").write_text(json.dumps(numbers), "utf-8")
+    try:
+        part = visit("#/trust?run=later").locator(".other-result")
+        assert part.locator("p").inner_text() == "How many concepts decide."
+        assert part.locator("tbody th").all_inner_texts() == ["by_class.<b>cat</b>", "by_class.dog"]
+        assert part.locator("tbody td").all_inner_texts() == ["3.142", "-"]
+    finally:
+        unregister_result("sparsity")
+        (runs / "later" / "sparsity.json").unlink()
 
 
 @pytest.mark.slow

@@ -1,12 +1,14 @@
 """The documents of the trust view: served as they were written, and named with their command where they are not."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conceptlens.evaluation.subgroups.failures import Failures
+from conceptlens.runs.results import register_result, unregister_result
 from tests.web.conftest import client_of
 
 DOCUMENTS = {
@@ -34,6 +36,26 @@ def test_a_document_is_served_as_written_or_named_with_its_command(measured: Pat
         assert bare["missing"][name] == f"conceptlens {words} {measured / 'bare'}"
         assert name not in bare["card"]["has"]
         assert name in client.get("/api/v1/runs/measured").json()["card"]["has"]
+
+
+def test_a_registered_result_is_listed_and_served(measured: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "bare"
+    shutil.copytree(measured / "bare", run)
+    register_result("sparsity", "sparsity.json", "How many concepts decide.", command="sparsity {}")
+    try:
+        with client_of(tmp_path / "runs") as client:
+            address = "/api/v1/runs/bare/documents/sparsity"
+            assert client.get(address).json()["error"]["command"] == f"conceptlens sparsity {run}"
+            (run / "sparsity.json").write_text('{"concepts": 3}', "utf-8")
+            assert client.get(address).json() == {"concepts": 3}
+            detail = client.get("/api/v1/runs/bare").json()
+            assert "sparsity" in detail["card"]["has"]
+            assert detail["results"]["sparsity"] == "How many concepts decide."
+    finally:
+        unregister_result("sparsity")
+    with client_of(tmp_path / "runs") as client:
+        assert client.get("/api/v1/runs/bare/documents/sparsity").status_code == 404
+        assert client.get("/api/v1/runs/bare/documents/model").status_code == 404  # a file, but no document
 
 
 def test_calibration_has_bins_of_class_and_concepts(measured: Path) -> None:

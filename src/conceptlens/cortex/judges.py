@@ -10,8 +10,7 @@ from torch.nn.functional import interpolate
 from conceptlens.core.errors import UserError
 from conceptlens.cortex.generators.condition import parse_condition
 from conceptlens.cortex.masking import Judge
-from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.saved import load_pipeline
+from conceptlens.runs.opened import OpenedRun
 
 Judges = Sequence[str] | Mapping[str, Judge]  # run folders, or anything that looks at images, by name
 
@@ -32,9 +31,8 @@ def run_judge(path: str | Path, concepts: Sequence[str], *, device: torch.device
             columns of its answers are theirs, scaled to sum to one over them.
         device: Where it works; the CPU by default.
     """
-    run = RunFolder.open(path)
-    pipeline, card, vocabulary = load_pipeline(run.path)
-    pipeline = pipeline.to(device or torch.device("cpu")).eval()
+    run = OpenedRun.open(path, device=device or "cpu")
+    pipeline, card, vocabulary = run.pipeline, run.card, run.concepts
     groups = {group.name: group.values for group in vocabulary.groups}
     asked = [parse_condition(name, card.classes, groups) for name in concepts]
     by_class = all(each.class_name is not None and not each.attributes for each in asked)
@@ -51,9 +49,8 @@ def run_judge(path: str | Path, concepts: Sequence[str], *, device: torch.device
 
     @torch.no_grad()
     def judge(images: Tensor) -> Tensor:
-        home = next(pipeline.parameters()).device
         side = (card.image_size, card.image_size)
-        seen = images.to(home)
+        seen = images.to(run.device)
         if tuple(images.shape[-2:]) != side:
             seen = interpolate(seen, side, mode="bicubic", antialias=True, align_corners=False)
         output = pipeline(seen.clamp(0, 1))

@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.core.files import read_json
 from conceptlens.data.dataset import SPLITS, DataSource
 from conceptlens.data.sources.open import open_source
-from conceptlens.data.splits.splits import Splits
 from conceptlens.recipes import DataConfig, MetricsConfig
 from conceptlens.recipes.parse import load_recipe
-from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.saved import Card
+from conceptlens.runs.opened import OpenedRun
 
 Indices = npt.NDArray[np.int64]
 
@@ -46,15 +42,11 @@ class Judged:
         return f"{stem}-{self.source.name}.json" if self.other else f"{stem}.json"
 
 
-def judged_images(
-    run: RunFolder, card: Card, concepts: ConceptSet, data: Mapping[str, Any] | None, split: str | None
-) -> Judged:
+def judged_images(run: OpenedRun, data: Mapping[str, Any] | None, split: str | None) -> Judged:
     """Open the data.
 
     Args:
         run: The run.
-        card: Of its model.
-        concepts: Its vocabulary.
         data: None for the run's own data; keys of `data` with a `source` for others; `regions` alone for its own.
         split: `train`, `val`, `test` or `all`; None for `test` of its own data, `all` of others.
     """
@@ -66,18 +58,15 @@ def judged_images(
     split = split or ("all" if other else "test")
     if split not in (*SPLITS, "all"):
         raise unknown_name("split", split, (*SPLITS, "all"))
-    recipe = load_recipe(run.path / "recipe.yaml", {} if other or not given else {"data": given})
-    config = recipe.data
     if other:
-        config = load_recipe({"data": given}).data
-        config = replace(config, classes=list(card.classes), task=card.task, fit=card.fit, window=card.window)
-    source, _ = open_source(config, concepts)
-    if not other and source.examples.fingerprint != run.info["data"]["hash"]:
-        raise UserError(
-            f"{config.source}: names or labels changed since this run was trained. Bring the same data back, or judge "
-            f"it as other data: --data {config.source}."
-        )
-    sides = _sides(run, source, other)
+        config = as_trained(run, load_recipe({"data": given}).data)
+        source, _ = open_source(config, run.concepts)
+    elif given:
+        config = load_recipe(run.path / "recipe.yaml", {"data": given}).data
+        source = run.unchanged(open_source(config, run.concepts)[0])
+    else:
+        config, source = run.recipe.data, run.source
+    sides = given_splits(source) if other else {name: run.splits[name] for name in SPLITS}
     everything = np.arange(len(source), dtype=np.int64)
     indices = everything if split == "all" else sides[split]
     if not len(indices):
@@ -87,14 +76,17 @@ def judged_images(
     choose = "train" if split == "val" else "val"
     nothing = everything[:0]
     if split == "all" or not len(sides[fit]) or not len(sides[choose]):
-        return Judged(source, config, recipe.metrics, split, indices, "", nothing, "", nothing, other)
-    return Judged(source, config, recipe.metrics, split, indices, fit, sides[fit], choose, sides[choose], other)
+        return Judged(source, config, run.recipe.metrics, split, indices, "", nothing, "", nothing, other)
+    return Judged(source, config, run.recipe.metrics, split, indices, fit, sides[fit], choose, sides[choose], other)
 
 
-def _sides(run: RunFolder, source: DataSource, other: bool) -> dict[str, Indices]:
-    if not other:
-        where = run.path / "splits.json"
-        splits = Splits.from_json(read_json(where), source.examples.ids, where=str(where))
-        return {name: splits[name] for name in SPLITS}
-    given = source.examples.split or ("",) * len(source)
-    return {name: np.array([i for i, side in enumerate(given) if side == name], dtype=np.int64) for name in SPLITS}
+def as_trained(run: OpenedRun, config: DataConfig) -> DataConfig:
+    """Other data, read as the run's own: its classes and task, the same view of an image."""
+    card = run.card
+    return replace(config, classes=list(card.classes), task=card.task, fit=card.fit, window=card.window)
+
+
+def given_splits(source: DataSource) -> dict[str, Indices]:
+    """The images of each split that the data itself names."""
+    sides = source.examples.split or ("",) * len(source)
+    return {name: np.array([i for i, side in enumerate(sides) if side == name], dtype=np.int64) for name in SPLITS}

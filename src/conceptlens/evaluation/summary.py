@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.documents import TableRow
 from conceptlens.core.errors import unknown_name
 from conceptlens.core.files import read_json
 from conceptlens.data.dataset import DataSource
@@ -155,18 +156,26 @@ _LINES = (
 )
 
 
-def text_table(metrics: Mapping[str, Any]) -> str:
-    """The main numbers with their intervals, a line each."""
-    lines = []
+def metric_table(metrics: Mapping[str, Any]) -> list[TableRow]:
+    """The main numbers with their intervals, a row each."""
+    rows: list[TableRow] = []
     for label, path in _LINES:
         node: Any = metrics
         for step in path.split("."):
             node = node.get(step) if isinstance(node, Mapping) else None
-        if node is None:
-            continue
-        interval = metrics.get("intervals", {}).get(path)
-        spread = f"   {interval[0]:.3f} to {interval[1]:.3f}" if interval and interval[0] is not None else ""
-        lines.append(f"  {label:30}{node:8.3f}{spread}" if node < 10 else f"  {label:30}{node:8.1f}")
+        if node is not None:
+            low, high = metrics.get("intervals", {}).get(path) or (None, None)
+            rows.append({"metric": path, "name": label, "value": node, "low": low, "high": high})
+    return rows
+
+
+def text_table(metrics: Mapping[str, Any]) -> str:
+    """The main numbers with their intervals, a line each."""
+    lines = []
+    for row in metric_table(metrics):
+        label, value = row["name"], float(row["value"] or 0)
+        spread = "" if row["low"] is None else f"   {row['low']:.3f} to {row['high']:.3f}"
+        lines.append(f"  {label:30}{value:8.3f}{spread}" if value < 10 else f"  {label:30}{value:8.1f}")
     if "concept" in metrics:
         at_chance = metrics["concept"].get("axes_at_chance", {})
         names = at_chance.get("names", []) if isinstance(at_chance, Mapping) else []

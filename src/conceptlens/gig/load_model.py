@@ -242,13 +242,11 @@ class ConceptTower(nn.Module):
 
 
 def _tower(path: Path) -> Opened:
-    from conceptlens.runs.saved import load_pipeline
+    from conceptlens.runs.opened import OpenedRun
 
-    if not (path / "model").exists():
-        raise UserError(f"{path}: this run has no model; finish it first.")
-    pipeline, card, concepts = load_pipeline(path)
-    if not pipeline.model.reads_concepts:
-        raise UserError(f"{path}: its method reads no concepts, so that there is nothing named to end in.")
+    run = OpenedRun.open(path, device="cpu")
+    run.need_concepts("there is nothing named to end in")
+    pipeline, card, concepts = run.pipeline, run.card, run.concepts
     tower = ConceptTower(pipeline.encoder, pipeline.regulariser, pipeline.model, pipeline)
     return Opened(
         name=f"run {path.resolve().name}",

@@ -132,11 +132,14 @@ class OpenedRun:
     @cached_property
     def source(self) -> DataSource:
         """The run's own data, checked to be what it was trained on."""
-        source = open_source(self.recipe.data, self.concepts, data=self._data)[0]
+        return self.unchanged(open_source(self.recipe.data, self.concepts, data=self._data)[0])
+
+    def unchanged(self, source: DataSource) -> DataSource:
+        """The same source, checked to be what the run was trained on."""
         if source.examples.fingerprint != self.info["data"]["hash"]:
             raise UserError(
                 f"{source.name}: names or labels changed since this run was trained. Bring the same data back, or name "
-                "image files instead."
+                "image files or other data (--data) instead."
             )
         return source
 

@@ -19,6 +19,7 @@ from conceptlens.data.dataset import DataSource, Task
 from conceptlens.runs.predict import Predictions
 
 FOLDER = "predictions"
+ARRAYS = ("logits", "concept_logits", "labels", "concepts", "bottleneck", "context")  # one row an image
 
 
 @dataclass(frozen=True)
@@ -44,29 +45,33 @@ def units_of(source: DataSource, indices: npt.NDArray[np.int64]) -> tuple[str, .
     return tuple((group[index] if group else "") or f"image {ids[index]}" for index in indices.tolist())
 
 
+def to_stored(predictions: Predictions, source: DataSource, thresholds: list[float]) -> StoredPredictions:
+    """Predictions with the truth of their images, as they are kept."""
+    chosen = predictions.indices
+    return StoredPredictions(
+        ids=tuple(source.examples.ids[index] for index in chosen.tolist()),
+        units=tuple(units_of(source, chosen)),
+        classes=tuple(source.classes),
+        task=source.task,
+        logits=predictions.logits.astype(np.float32),
+        concept_logits=predictions.concept_logits.astype(np.float32),
+        labels=source.examples.labels[chosen].astype(np.int64),
+        concepts=source.examples.concepts[chosen].astype(np.int8),
+        thresholds=tuple(thresholds),
+        bottleneck=None if predictions.bottleneck is None else predictions.bottleneck.astype(np.float32),
+        context=predictions.context,
+    )
+
+
 def save_predictions(
     run: Path, split: str, predictions: Predictions, source: DataSource, thresholds: list[float]
 ) -> Path:
     """Write the predictions of a split into a run folder."""
-    chosen = predictions.indices
-    tensors = {
-        "logits": predictions.logits.astype(np.float32),
-        "concept_logits": predictions.concept_logits.astype(np.float32),
-        "labels": source.examples.labels[chosen].astype(np.int64),
-        "concepts": source.examples.concepts[chosen].astype(np.int8),
-    }
-    if predictions.bottleneck is not None:
-        tensors["bottleneck"] = predictions.bottleneck.astype(np.float32)
-    if predictions.context is not None:
-        tensors["context"] = predictions.context
-    words = {
-        "ids": [source.examples.ids[index] for index in chosen.tolist()],
-        "units": units_of(source, chosen),
-        "classes": source.classes,
-        "task": source.task,
-        "thresholds": thresholds,
-        "schema": SCHEMA,
-    }
+    kept = to_stored(predictions, source, thresholds)
+    arrays = {name: getattr(kept, name) for name in ARRAYS}
+    tensors = {name: values for name, values in arrays.items() if values is not None}
+    words = {name: getattr(kept, name) for name in ("ids", "units", "classes", "task", "thresholds")}
+    words["schema"] = SCHEMA
     path = run / FOLDER / f"{split}.safetensors"
     header = {key: json.dumps(value, ensure_ascii=False) for key, value in words.items()}
     write_bytes(path, save({name: np.ascontiguousarray(value) for name, value in tensors.items()}, header))

@@ -9,7 +9,6 @@ embeddings, between which a concept chooses) gets that back with whatever is put
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +21,7 @@ from conceptlens.data.dataset import Task
 from conceptlens.methods.contract import ConceptModel, Space
 from conceptlens.methods.linear_head import LinearHead
 from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
-from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.predictions import StoredPredictions, load_predictions
-from conceptlens.runs.saved import load_pipeline
+from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.stats.finite import finite
 
 Floats = npt.NDArray[np.float64]
@@ -166,16 +163,3 @@ def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSe
         stored.context,
         decide_within,
     )
-
-
-def open_readout(path: str | Path, split: str = "test") -> Readout:
-    """That of a finished run."""
-    run = RunFolder.open(path)
-    if run.info["status"] != "done":
-        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
-    stored = load_predictions(run.path, split)
-    pipeline, _, concepts = load_pipeline(run.path)
-    try:
-        return read_out(pipeline.model, stored, concepts)
-    except UserError as error:
-        raise UserError(f"{run.path}: {error}") from None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from conceptlens.core.documents import Part
+from conceptlens.core.documents import Part, TableRow
 from conceptlens.stats.bootstrap import Statistic, bootstrap_intervals
 from conceptlens.stats.weighted import weighted_accuracy
 
@@ -22,6 +22,15 @@ class Estimate(Part):
     @property
     def low(self) -> float | None:
         return None if self.interval is None else self.interval[0]
+
+    @property
+    def high(self) -> float | None:
+        return None if self.interval is None else self.interval[1]
+
+    def row(self, name: str = "") -> TableRow:
+        """Cells of a table: `value`, `low` and `high`; with a name, `NAME`, `NAME_low` and `NAME_high`."""
+        names = (name, f"{name}_low", f"{name}_high") if name else ("value", "low", "high")
+        return dict(zip(names, (self.value, self.low, self.high), strict=True))
 
     def text(self) -> str:
         if self.value is None:

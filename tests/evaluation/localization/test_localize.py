@@ -42,9 +42,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(run: Path) -> dict[str, Any]:
     result = api.localise(run)
-    assert result.path == run / "localisation.json"
+    assert result.written_to == run / "localisation.json"
     assert "every concept's map against the object" in result.text()
-    return dict(read_json(result.path))
+    return dict(read_json(result.written_to))
 
 
 def test_energy_of_the_own_map_as_a_plain_loop(run: Path, found: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ def test_a_map_that_points_at_its_part_is_found_to(run: Path, tmp_path: Path, mo
         return replace(real, maps={**real.maps, "own": cells[:, None].expand(-1, len(concepts), -1)})
 
     monkeypatch.setattr("conceptlens.evaluation.localization.localize.concept_maps", planted)
-    result = api.localise(run, out=tmp_path / "planted.json").result
+    result = api.localise(run, out=tmp_path / "planted.json").to_dict()
     parts = result["targets"]["part"]["parts"]
     head, tail = parts["head"]["maps"], parts["tail"]["maps"]
     for key in ("energy", "pointing", "distance_patches", "iou"):
@@ -125,14 +125,14 @@ def test_a_reader_of_the_class_token_is_judged_by_gradcam_alone(tmp_path: Path) 
         regulariser={"name": "none"},
     )
     result = api.localise(cl.train(recipe, quiet=True).path, split="val", where="present", sigma=0.2, n=9)
-    assert result.result["maps"]["own"] is None
-    assert "own" not in result.result["targets"]["object"]["maps"]
-    assert result.result["images"] == 9
-    assert set(result.result["blob"]["sigma"].values()) == {0.2}
+    assert result.to_dict()["maps"]["own"] is None
+    assert "own" not in result.to_dict()["targets"]["object"]["maps"]
+    assert result.to_dict()["images"] == 9
+    assert set(result.to_dict()["blob"]["sigma"].values()) == {0.2}
     assert "judged by Grad-CAM alone" in result.text()
-    body = result.result["targets"]["part"]["parts"]["body"]
+    body = result.to_dict()["targets"]["part"]["parts"]["body"]
     assert body["images"] == 9  # every creature has a body of some colour
-    one = result.result["targets"]["object"]["by_concept"]["body colour: red"]["gradcam"]["share"]
+    one = result.to_dict()["targets"]["object"]["by_concept"]["body colour: red"]["gradcam"]["share"]
     assert one is None or 0 < one < 1
 
 
@@ -145,15 +145,15 @@ def test_own_images_with_masks_named_later_and_other_data(own_run: Path, tmp_pat
         picture.paste(255, (0, 0, picture.size[0] // 2, picture.size[1]))
         picture.save(masks / f"{Path(row['image']).stem}.png")
     section = {"regions": {"masks": str(masks)}}
-    result = api.localise(own_run, section, out=tmp_path / "own.json").result
+    result = api.localise(own_run, section, out=tmp_path / "own.json").to_dict()
     assert set(result["targets"]) == {"object"}  # its concepts name no parts
     assert result["targets"]["object"]["maps"]["uniform"]["energy"]["value"] == pytest.approx(0.5, abs=0.02)
     named = {"source": str(other.table), "class_column": "diagnosis", **section}
     elsewhere = api.localise(own_run, named)
-    assert elsewhere.path == own_run / "localisation-lesions.json"
-    assert elsewhere.result["split"] == "all"
-    assert elsewhere.result["images"] == len(other.rows())
-    assert elsewhere.result["blob"]["fitted_on"] == "the judged images"
+    assert elsewhere.written_to == own_run / "localisation-lesions.json"
+    assert elsewhere.to_dict()["split"] == "all"
+    assert elsewhere.to_dict()["images"] == len(other.rows())
+    assert elsewhere.to_dict()["blob"]["fitted_on"] == "the judged images"
 
 
 def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +168,7 @@ def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert 0 <= found["occlusion"]["wins"]["value"] <= 1
     assert set(found["agreement"]) == {"own and gradcam"}
     again = api.faithfulness(run, n=6, fill="mean", out=tmp_path / "again.json")
-    assert read_json(again.path) == found
+    assert read_json(again.written_to) == found
 
 
 def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

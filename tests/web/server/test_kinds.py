@@ -2,14 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from conceptlens.cortex.study import KIND as CODEBOOK
 from conceptlens.gig.run import KIND as DECOMPOSE
+from conceptlens.runs.results import Kind
 from conceptlens.web.server.folders import RunFolders
-from conceptlens.web.server.kinds import FILES, MAKES, WORDS, WRITTEN, command_for, shown_path
+from conceptlens.web.server.kinds import WORDS, WRITTEN, command_for, files, shown_path
 from conceptlens.web.views.runs import RunIndex
 from conceptlens.workflows.study.make import KIND as STUDY
 from tests.web.conftest import World, client_of
@@ -107,9 +108,8 @@ def test_addresses_of_models_refuse_other_kinds(kinds: Path) -> None:
 
 
 def test_the_tables_of_kinds_belong_together() -> None:
-    assert set(WRITTEN.values()) == set(WORDS) == set(FILES) == set(MAKES)
-    for kind, commands in MAKES.items():
-        assert set(commands) <= set(FILES[kind]), kind
+    assert set(WRITTEN.values()) == set(WORDS) == set(get_args(Kind))
+    assert all(files(kind) for kind in WORDS)
     assert command_for("bottleneck", "leakage", "runs/a b") == "conceptlens leakage 'runs/a b'"
     assert command_for("bottleneck", "history", "runs/a") is None
 

@@ -82,10 +82,10 @@ def test_a_comparison_with_its_tables(visit: Open, tmp_path: Path) -> None:
 @browsing
 @pytest.mark.slow
 def test_trust(visit: Open, run: RunFolder, tmp_path: Path) -> None:
-    from conceptlens.evaluation.trust import intervene_run
+    from conceptlens import api
 
     folder = Path(shutil.copytree(run.path, tmp_path / "cells"))
-    intervene_run(folder, resamples=5)
+    api.intervene(folder, resamples=5)
     told = cl.api.share(folder, tmp_path / "trust.html", views=["trust"], quiet=True)
     page = visit(told.file)
     page.wait_for_selector(".trust .card")

@@ -159,7 +159,7 @@ def test_documents(own_world: World) -> None:
         error = client.get(f"{address}/localisation")
         assert error.status_code == 409
         assert error.json()["error"]["command"] == f"conceptlens localise {own_world.slots}"
-        assert client.get(f"{address}/passwd").status_code == 422
+        assert client.get(f"{address}/passwd").status_code == 404
 
 
 def test_folders_that_are_not_there_are_refused_at_once(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from conceptlens.evaluation.interventions.value_map import fit_map
 from conceptlens.evaluation.interventions.what_if import one_of
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.readout import open_readout
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.web.server.problems import Problem
 from conceptlens.web.views.corrections import as_label
 from tests.training.tiny import tiny
@@ -40,7 +40,7 @@ def post(client: Any, what: str, body: Any, run: str = RUN) -> dict[str, Any]:
 
 def kept_state(world: World, row: int = 0) -> dict[str, list[float]]:
     """The state of an image as training kept it."""
-    readout = open_readout(world.slots)
+    readout = OpenedRun.open(world.slots).readout()
     parts = ("bottleneck", "concept_logits", "rest")
     return {name: getattr(readout, name)[row].tolist() for name in parts}
 
@@ -53,7 +53,7 @@ def edits_of(world: World) -> list[str]:
         f"{group.name}={group.values[-1]}",
         f"{last}=0.3",
         f"{concepts.names[0]}=score 2.5",
-        f"{group.name}=mean of {open_readout(world.slots).classes[1]}",
+        f"{group.name}=mean of {OpenedRun.open(world.slots).readout().classes[1]}",
         f"{last}=yes",
     ]
 
@@ -61,7 +61,7 @@ def edits_of(world: World) -> list[str]:
 @pytest.mark.parametrize("count", range(6))
 def test_it_is_what_the_library_says(client: Any, world: World, count: int) -> None:
     edits = edits_of(world)[:count]
-    readout = open_readout(world.slots)
+    readout = OpenedRun.open(world.slots).readout()
     wanted = api.what_if(world.slots, readout.ids[0], edits)
     found = post(client, "intervene", {"state": kept_state(world), "edits": edits})
     for side, known in ((found["before"], wanted.before), (found["after"], wanted.after)):
@@ -78,7 +78,7 @@ def test_it_is_what_the_library_says(client: Any, world: World, count: int) -> N
 
 def test_truth_edits_correct_by_truth(client: Any, told: dict[str, Any], world: World) -> None:
     found = post(client, "intervene", {"state": kept_state(world), "edits": told["truth_edits"]})
-    readout = open_readout(world.slots)
+    readout = OpenedRun.open(world.slots).readout()
     wanted = to_truth(readout, fit_map(readout, np.arange(len(readout))))[0]
     np.testing.assert_allclose(found["bottleneck"], wanted, atol=1e-12)
 
@@ -97,7 +97,7 @@ def test_the_head_says_the_same_without_a_server(client: Any, told: dict[str, An
 
 
 def test_ask_and_flip_are_the_librarys(client: Any, world: World) -> None:
-    readout = open_readout(world.slots)
+    readout = OpenedRun.open(world.slots).readout()
     maps, one = fit_map(readout, np.arange(len(readout))), one_of(readout, readout.ids[0])
     assert one is not None
     state = kept_state(world)
@@ -198,7 +198,7 @@ def test_corrections_of_other_data_are_refused(own_world: World) -> None:
     file = own_world.root / "corrections.csv"
     concepts = ConceptSet.load(own_world.slots / "concepts.yaml")
     name = concepts.groups[0].name
-    ids = open_readout(own_world.slots).ids
+    ids = OpenedRun.open(own_world.slots).readout().ids
     for line, words in (
         (f"nobody.png,{name},{concepts.groups[0].values[0]}", "nobody.png"),
         (f"{ids[0]},{name},purple and green", "purple and green"),

@@ -19,7 +19,6 @@ from conceptlens.evaluation.leakage.leakage import Leakage
 from conceptlens.evaluation.subgroups.failures import Failures
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
 from conceptlens.stats.estimates import Estimate
-from conceptlens.workflows.audit.audit import Audited
 from conceptlens.workflows.audit.measured import read_trust
 from tests.conftest import Refuse
 from tests.training.tiny import tiny
@@ -36,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def audited(finished: Path) -> Audited:
+def audited(finished: Path) -> Audit:
     return api.audit(finished)
 
 
@@ -63,9 +62,9 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
-def test_an_audit_of_a_codebook(finished: Path, audited: Audited) -> None:
+def test_an_audit_of_a_codebook(finished: Path, audited: Audit) -> None:
     found = Audit.read(finished / "audit" / "audit.json")
-    assert found == audited.found
+    assert found == audited
     assert found.version == 1
     codebook = found.codebook
     assert codebook is not None
@@ -86,23 +85,23 @@ def test_an_audit_of_a_codebook(finished: Path, audited: Audited) -> None:
     assert Failures.read(finished / "trust" / "failures.json").images == found.images
 
 
-def test_pictures_and_page(finished: Path, audited: Audited) -> None:
+def test_pictures_and_page(finished: Path, audited: Audit) -> None:
     folder = finished / "audit"
     for picture in ("prototypes", "codes", "index-maps", "groups"):
-        assert (folder / audited.found.pictures[picture]).read_bytes()[:4] == b"\x89PNG"
+        assert (folder / audited.pictures[picture]).read_bytes()[:4] == b"\x89PNG"
     page = (folder / "audit.html").read_text("utf-8")
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
-    assert audited.found.findings[0][:40] in page
+    assert audited.findings[0][:40] in page
     assert "prototypes" in audited.text()
 
 
-def test_other_measurements_are_pulled_in(audited: Audited, tmp_path: Path) -> None:
-    trust = audited.found.trust
+def test_other_measurements_are_pulled_in(audited: Audit, tmp_path: Path) -> None:
+    trust = audited.trust
     assert [each.file for each in trust] == ["trust/leakage.json", "localisation.json"]
     assert trust[0].says == ["This bottleneck leaks."]
     assert "cannot be read" in trust[1].says[0]
-    assert any(line.startswith("trust/leakage.json") for line in audited.found.findings)
+    assert any(line.startswith("trust/leakage.json") for line in audited.findings)
     assert read_trust(tmp_path) == []
 
 
@@ -143,7 +142,7 @@ def test_what_cannot_be_audited(run: Path, refuse: Refuse, tmp_path: Path) -> No
 @pytest.mark.parametrize("method", ["cbm", "black-box"])
 def test_methods_without_a_codebook(method: str, tmp_path: Path) -> None:
     made = cl.train(tiny(tmp_path / "run", method=method, regulariser="none", training__epochs=1), quiet=True)
-    found = api.audit(made.path).found
+    found = api.audit(made.path)
     assert found.codebook is None
     assert "no codebook" in found.findings[0]
     assert len(found.concepts) == (0 if method == "black-box" else 36)
@@ -155,7 +154,7 @@ def test_methods_without_a_codebook(method: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_explicit_quantisation_is_said(tmp_path: Path) -> None:
     made = cl.train(tiny(tmp_path / "run", regulariser="explicit-vq", training__epochs=1), quiet=True)
-    codebook = api.audit(made.path).found.codebook
+    codebook = api.audit(made.path).codebook
     assert codebook is not None
     assert codebook.kind == "explicit"
 
@@ -212,10 +211,10 @@ def test_stored_tokens_are_read_in_the_images_place(tmp_path: Path) -> None:
     store = tmp_path / "store"
     recipe = tiny(tmp_path / "run", encoder__train=1, encoder__store=str(store), training__epochs=1)
     made = cl.train(recipe, quiet=True)
-    first = api.audit(made.path).found
+    first = api.audit(made.path)
     assert first.tokens == f"tokens stored in {store}"
     shutil.rmtree(store)
-    second = api.audit(made.path).found
+    second = api.audit(made.path)
     assert second.tokens == "images"
     assert first.codebook is not None
     assert second.codebook is not None

@@ -21,7 +21,7 @@ def test_planted_invisible_concepts_are_told_from_visible_ones(tmp_path: Path) -
         "out": str(tmp_path / "run"),
     }
     run = cl.train(recipe, quiet=True).path
-    concepts = api.audit(run).found.concepts
+    concepts = api.audit(run).concepts
     hidden = np.array([each.concept.startswith(HIDDEN) for each in concepts])
     assert hidden.sum() == 4
     read = np.array([each.auc for each in concepts], dtype=float)

@@ -26,7 +26,7 @@ def test_a_planted_shortcut_shows(tmp_path: Path, share: float) -> None:
         "out": str(tmp_path / "run"),
     }  # fmt: skip
     run = cl.train(recipe, quiet=True).path
-    found = api.audit(run, split="val", by=["shortcut"]).found
+    found = api.audit(run, split="val", by=["shortcut"])
     said = [line for line in found.findings if line.startswith("Class accuracy") and "shortcut" in line]
     group = next(each for each in found.failures.groups if each.group == "random")
     accuracy = next(each for each in group.measures if each.measure == "class accuracy")

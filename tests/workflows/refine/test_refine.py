@@ -59,7 +59,7 @@ def test_before_after_and_control(run: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.slow
 def test_fewer_concepts_and_several_seeds(run: Path) -> None:
-    found = api.refine(run, drop=["signs: hair"], seeds=2, control=False, out=run / "here").found
+    found = api.refine(run, drop=["signs: hair"], seeds=2, control=False, out=run / "here")
     assert found.seeds == [0, 1]
     assert list(found.runs) == ["before", "after"]
     assert "signs: hair" not in ConceptSet.load(Path(found.runs["after"][1]) / "concepts.yaml").names
@@ -75,7 +75,7 @@ def test_fewer_concepts_and_several_seeds(run: Path) -> None:
 @pytest.mark.slow
 def test_another_name_is_found_in_the_table(mine: OwnData, tmp_path: Path) -> None:
     made = cl.train(mine.recipe, {"out": str(tmp_path / "run")}, quiet=True)
-    found = api.refine(made.path, replace=["irregular=ragged"], rename=True, control=False).found
+    found = api.refine(made.path, replace=["irregular=ragged"], rename=True, control=False)
     after = Path(found.runs["after"][0])
     assert ConceptSet.load(after / "concepts.yaml").names[1] == "border: ragged"
     np.testing.assert_array_equal(load_predictions(after).concepts, load_predictions(made.path).concepts)

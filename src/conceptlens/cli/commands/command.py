@@ -3,9 +3,12 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from conceptlens.core.errors import UserError
+
+if TYPE_CHECKING:
+    from conceptlens.core.documents import Document
 
 Words = list[str]
 
@@ -31,6 +34,11 @@ class Command:
 
 def say(text: object) -> None:
     print(text, flush=True)
+
+
+def say_result(result: "Document") -> None:
+    """What a result says, and where it is written."""
+    say("\n".join(part for part in (result.text(), result.written_text()) if part))
 
 
 def quiet(parser: Parser) -> None:

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from conceptlens import api
-from conceptlens.cli.commands.command import Command, Parser, Words, data_section, say
+from conceptlens.cli.commands.command import Command, Parser, Words, data_section, say, say_result
 
 
 def _explain_arguments(parser: Parser) -> None:
@@ -79,13 +79,13 @@ def _localise(args: argparse.Namespace, words: Words) -> int:
         result = api.localise(
             args.run, section or None, split=args.split, where=args.where, n=args.n, sigma=args.sigma, out=args.out
         )
-        say(result.text())
+        say_result(result)
     except NoRegions as lacking:
         if not args.faithfulness:
             raise
         say(f"Where maps point was not measured. {lacking}")  # faithfulness needs no regions
     if args.faithfulness:
-        say(api.faithfulness(args.run, section or None, split=args.split, n=args.faithfulness, fill=args.fill).text())
+        say_result(api.faithfulness(args.run, section or None, split=args.split, n=args.faithfulness, fill=args.fill))
     return 0
 
 

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from conceptlens import api
-from conceptlens.cli.commands.command import Command, Parser, Words, data_section, quiet, say
+from conceptlens.cli.commands.command import Command, Parser, Words, data_section, quiet, say, say_result
 from conceptlens.core.errors import UserError
 
 
@@ -134,7 +134,7 @@ def _evaluate(args: argparse.Namespace, words: Words) -> int:
     from conceptlens.core.processes import is_main
 
     if is_main():
-        say(result.text())
+        say_result(result)
     return 0
 
 

@@ -3,7 +3,7 @@
 import argparse
 
 from conceptlens import api
-from conceptlens.cli.commands.command import Command, Parser, Words, quiet, say
+from conceptlens.cli.commands.command import Command, Parser, Words, quiet, say_result
 from conceptlens.core.errors import UserError
 
 
@@ -30,7 +30,7 @@ def _intervene_arguments(parser: Parser) -> None:
 
 def _intervene(args: argparse.Namespace, _: Words) -> int:
     if args.image:
-        say(api.what_if(args.run, args.image, args.set or [], split=args.split).text())
+        say_result(api.what_if(args.run, args.image, args.set or [], split=args.split))
         return 0
     if args.set:
         raise UserError("--set edits one image: name it, as `conceptlens intervene RUN IMAGE --set group=value`.")
@@ -47,7 +47,7 @@ def _intervene(args: argparse.Namespace, _: Words) -> int:
         out=args.out,
         quiet=args.quiet,
     )
-    say(result.text())
+    say_result(result)
     return 0
 
 
@@ -62,7 +62,7 @@ def _leakage_arguments(parser: Parser) -> None:
 
 
 def _leakage(args: argparse.Namespace, _: Words) -> int:
-    say(api.leakage(args.run, split=args.split, twins=args.twins, out=args.out, quiet=args.quiet).text())
+    say_result(api.leakage(args.run, split=args.split, twins=args.twins, out=args.out, quiet=args.quiet))
     return 0
 
 
@@ -90,7 +90,7 @@ def _audit(args: argparse.Namespace, _: Words) -> int:
         out=args.out,
         quiet=args.quiet,
     )
-    say(result.text())
+    say_result(result)
     return 0
 
 
@@ -122,7 +122,7 @@ def _refine(args: argparse.Namespace, _: Words) -> int:
         out=args.out,
         quiet=args.quiet,
     )
-    say(result.text())
+    say_result(result)
     return 0
 
 

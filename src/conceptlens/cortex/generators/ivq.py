@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
 from conceptlens.cortex.generators.contract import VQModel
-from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.saved import load_pipeline
+from conceptlens.runs.opened import OpenedRun
 
 
 class IVQCodebook(VQModel):
@@ -22,8 +21,8 @@ class IVQCodebook(VQModel):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__()
-        run = RunFolder.open(path)
-        self.pipeline, self.card, self.vocabulary = load_pipeline(run.path)
+        run = OpenedRun.open(path, device="cpu")
+        self.pipeline, self.card, self.vocabulary = run.pipeline, run.card, run.concepts
         codes = getattr(self.pipeline.regulariser, "codebook", None)
         if not isinstance(codes, Tensor):
             raise UserError(

@@ -1,10 +1,16 @@
 """`audit/audit.json`: what the audit of a run found. Pictures and page are made from it and the images alone."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from conceptlens.core.documents import Document, Part
+from pydantic import PrivateAttr
+
+from conceptlens.core.documents import Document, Part, TableRow
+from conceptlens.core.errors import UserError
 from conceptlens.evaluation.subgroups.failures import Failures
 from conceptlens.stats.estimates import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 VERSION = 1
 Kind = Literal["dormant", "duplicate", "background"]
@@ -133,6 +139,26 @@ class Audit(Document):
     trust: list[TrustFile]
     findings: list[str]
     pictures: dict[str, str]
+    _drawn: dict[str, bytes] = PrivateAttr(default_factory=dict)  # PNG, by the name of the picture
 
     def text(self) -> str:
         return "\n".join([f"{self.run}: {self.images} {self.split} images", *(f"- {line}" for line in self.findings)])
+
+    @property
+    def drawn(self) -> dict[str, bytes]:
+        """Its pictures as PNG, by name; empty for one that was read from a file."""
+        return self._drawn
+
+    def table(self) -> list[TableRow]:
+        """The concepts."""
+        return [{**row.model_dump(exclude={"kinds"}), "kinds": ", ".join(row.kinds)} for row in self.concepts]
+
+    def plot(self) -> "Figure":
+        """The codes among tokens; without a codebook, the groups that metadata makes."""
+        from conceptlens.evaluation.codebook.pictures import codes_figure, groups_figure
+        from conceptlens.evaluation.subgroups.outcomes import ACCURACY
+
+        figure = codes_figure(self.codebook) if self.codebook else groups_figure(self.failures.groups, ACCURACY)
+        if figure is None:
+            raise UserError("This audit has no figure: the run has no codebook, and its data no groups.")
+        return figure

@@ -1,14 +1,14 @@
 """The pictures of an audit: nearest patches, codes among tokens (Figure 9), index maps (Figures 8 and 10)."""
 
-import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image, ImageDraw
 
+from conceptlens.core.figures import new_figure
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import Fit, resize_square
 from conceptlens.evaluation.codebook.document import Codebook, Projection, Prototype
@@ -19,6 +19,9 @@ from conceptlens.explanations.pictures.colors import code_colour, rgb
 from conceptlens.explanations.pictures.overlay import index_overlay
 from conceptlens.explanations.pictures.sheet import Key, Tile, sheet
 from conceptlens.explanations.reference import Background
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ACROSS = 3  # patches in a row and in a column of a prototype's tile
 PIECE = 60
@@ -124,16 +127,12 @@ def colour_of(code: int, named: bool) -> str:
     return code_colour(code, named)
 
 
-def codes_figure(codebook: Codebook) -> bytes:
+def codes_figure(codebook: Codebook) -> "Figure":
     """Codes among a sample of tokens: a row for each method, in two and in three dimensions."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     by_method: dict[str, list[Projection]] = {}
     for each in codebook.projections:
         by_method.setdefault(each.method, []).append(each)
-    figure = Figure(figsize=(11, 5 * len(by_method)), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(11, 5 * len(by_method), dpi=100)
     for row, (method, found) in enumerate(by_method.items()):
         for column, dimensions in enumerate((2, 3)):
             best = next((each for each in found if each.dimensions == dimensions), found[-1])
@@ -144,9 +143,7 @@ def codes_figure(codebook: Codebook) -> bytes:
             )
             _scatter(axes, codebook, best, dimensions)
             axes.set_title(f"{method}, {dimensions} dimensions", fontsize=10)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
+    return figure
 
 
 def _scatter(axes: Any, codebook: Codebook, found: Projection, dimensions: int) -> None:
@@ -165,17 +162,13 @@ def _scatter(axes: Any, codebook: Codebook, found: Projection, dimensions: int) 
             getattr(axes, setter)(name, fontsize=8)
 
 
-def groups_figure(groups: Sequence[Any], measure: str) -> bytes | None:
+def groups_figure(groups: Sequence[Any], measure: str) -> "Figure | None":
     """One measure of every group with its interval; None without groups."""
     rows = [(each, each.measure(measure)) for each in groups if each.measure(measure) is not None]
     rows = [(each, found) for each, found in rows if found.value.value is not None]
     if not rows:
         return None
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 0.8 + 0.28 * len(rows)), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(8, 0.8 + 0.28 * len(rows), dpi=100)
     axes = figure.subplots()
     for place, (_, found) in enumerate(rows):
         bad = found.p is not None and found.p < 0.05
@@ -186,6 +179,4 @@ def groups_figure(groups: Sequence[Any], measure: str) -> bytes | None:
     axes.set_yticks(range(len(rows)), [f"{each.column}: {each.group} ({each.images})" for each, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"{measure} (orange: differs from the rest beyond chance, corrected)")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
+    return figure

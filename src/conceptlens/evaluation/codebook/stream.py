@@ -18,10 +18,7 @@ from conceptlens.encoders.store.encode import blocks_behind, pixels_key
 from conceptlens.encoders.store.reader import StoredReader
 from conceptlens.encoders.store.store import Key, TokenStore
 from conceptlens.methods.contract import ConceptOutput, Pipeline
-from conceptlens.recipes import Recipe
-from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.images import OwnImages
-from conceptlens.runs.saved import Card
+from conceptlens.runs.opened import OpenedRun
 
 Indices = npt.NDArray[np.int64]
 BATCH = 64
@@ -54,22 +51,22 @@ class TokenStream:
                 yield batch, tokens.patches, tokens.grid, self.pipeline.read(tokens)
 
 
-def open_stream(
-    run: RunFolder, recipe: Recipe, pipeline: Pipeline, card: Card, own: OwnImages, stack: ExitStack
-) -> TokenStream:
-    """The run's token store if it has a complete one, else its images."""
-    config = recipe.data
-    reader = PixelReader(own.source, card.image_size, card.fit, cache_mb=0, workers=config.workers)
+def open_stream(run: OpenedRun, stack: ExitStack) -> TokenStream:
+    """The run's token store if it has a complete one, else its images; the stack closes it."""
+    pipeline, card = run.pipeline, run.card
+    reader = PixelReader(run.source, card.image_size, card.fit, cache_mb=0, workers=run.recipe.data.workers)
     stack.enter_context(reader)
-    store = _store(run, recipe, pipeline, reader)
+    store = _store(run, reader)
     if store is None:
         return TokenStream(pipeline, reader, reader, "images")
     pipeline.encoder.cut = store.cut
+    stack.callback(setattr, pipeline.encoder, "cut", None)  # afterwards the run takes images again
     return TokenStream(pipeline, StoredReader(store), reader, f"tokens stored in {store.path}")
 
 
-def _store(run: RunFolder, recipe: Recipe, pipeline: Pipeline, reader: PixelReader) -> TokenStore | None:
+def _store(run: OpenedRun, reader: PixelReader) -> TokenStore | None:
     """What training read, where it was kept; the encoder's learnt blocks lie behind it."""
+    recipe, pipeline = run.recipe, run.pipeline
     place = recipe.encoder.store
     if place in (None, "run") or not Path(str(place)).is_dir() or pipeline.encoder.layers:
         return None
@@ -87,7 +84,7 @@ def _store(run: RunFolder, recipe: Recipe, pipeline: Pipeline, reader: PixelRead
             recipe.training.precision,
             "float16",
         )
-        probe = torch.zeros(1, 3, reader.size, reader.size, device=next(pipeline.parameters()).device)
+        probe = torch.zeros(1, 3, reader.size, reader.size, device=run.device)
         with torch.inference_mode():
             shape = pipeline.encoder.before(pipeline.encoder.normalise(probe), blocks).shape
         grid = pipeline.encoder.grid(reader.size, reader.size)

@@ -6,17 +6,17 @@ that group. Everything else looks at all concepts. Scores are probabilities.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from pydantic import PrivateAttr
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.core.files import write_json
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.regions.regions import read_regions, region_names
 from conceptlens.data.splits.spread import spread
@@ -33,35 +33,70 @@ from conceptlens.evaluation.faithfulness import (
 from conceptlens.evaluation.images import Judged, judged_images
 from conceptlens.evaluation.localization import blob_maps, differences, summarise
 from conceptlens.evaluation.localization.concept_parts import concept_parts
+from conceptlens.evaluation.localization.summary import estimate_cells
 from conceptlens.explanations.maps.concept_maps import OWN, concept_maps
 from conceptlens.methods.contract import Pipeline
 from conceptlens.nn.heads.probabilities import concept_probabilities
-from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import units_of
-from conceptlens.runs.saved import load_pipeline
 
 Floats = npt.NDArray[np.float64]
 BATCH = 16
 BLOB = 0.25  # σ of the centred order, in sides of the image
 RANDOM, CENTRE = "random", "centre"
+TOPICS = ("occlusion", "stability", "other_image", "randomised", "agreement")
 
 
-@dataclass(frozen=True)
-class Faithfulness:
-    """What was measured, and where it is written."""
+class Faithfulness(Document):
+    """Whether maps show what was used; numbers are estimates with their intervals."""
 
-    result: dict[str, Any]
-    path: Path
+    remedy = "Measure it again with `conceptlens localise RUN --faithfulness N`."
+
+    run: str
+    method: str
+    data: str
+    split: str
+    images: int
+    fill: str
+    steps: int
+    noise: float
+    seed: int
+    centre_sigma: float
+    curves: dict[str, dict[str, Any]]  # deletion and insertion of each map
+    against_random: dict[str, dict[str, Any]]
+    occlusion: dict[str, dict[str, Any]]
+    stability: dict[str, dict[str, Any]]
+    other_image: dict[str, dict[str, Any]]
+    randomised: dict[str, dict[str, Any]]
+    agreement: dict[str, dict[str, Any]]
+    _file: str = PrivateAttr(default="faithfulness.json")
+
+    @property
+    def default_file(self) -> str:
+        """Its place in the run folder; other data is named in it."""
+        return self._file
 
     def text(self) -> str:
-        lines = [f"faithfulness of {self.result['images']} images, fill {self.result['fill']}"]
-        for name, found in self.result["curves"].items():
-            lines.append(f"  {name:8} " + ", ".join(f"{key} {_shown(value)}" for key, value in found.items()))
-        for key in ("occlusion", "stability", "other_image", "randomised", "agreement"):
-            if self.result[key]:
-                words = ", ".join(f"{name} {_shown(value)}" for name, value in self.result[key].items())
-                lines.append(f"  {key}: {words}")
-        return "\n".join([*lines, f"written to {self.path}"])
+        lines = [f"faithfulness of {self.images} images, fill {self.fill}"]
+        for name, areas in self.curves.items():
+            lines.append(f"  {name:8} " + ", ".join(f"{key} {_shown(value)}" for key, value in areas.items()))
+        for topic in TOPICS:
+            if numbers := getattr(self, topic):
+                lines.append(f"  {topic}: " + ", ".join(f"{name} {_shown(value)}" for name, value in numbers.items()))
+        return "\n".join(lines)
+
+    def table(self) -> list[TableRow]:
+        """Every number: its measure, and the map or the side that it is of."""
+        areas: list[TableRow] = [
+            {"measure": measure, "of": name, **estimate_cells(estimate)}
+            for name, measures in self.curves.items()
+            for measure, estimate in measures.items()
+        ]
+        return areas + [
+            {"measure": topic, "of": name, **estimate_cells(estimate)}
+            for topic in TOPICS
+            for name, estimate in getattr(self, topic).items()
+        ]
 
 
 def _shown(estimate: Mapping[str, Any]) -> str:
@@ -106,7 +141,7 @@ class _Plan:
 
 
 def faithfulness_run(
-    path: str | Path,
+    run: OpenedRun,
     *,
     split: str | None = None,
     data: Mapping[str, Any] | None = None,
@@ -115,12 +150,11 @@ def faithfulness_run(
     steps: int = 14,
     noise: float = 0.02,
     seed: int = 0,
-    out: str | Path | None = None,
 ) -> Faithfulness:
-    """Measure how faithful the maps of a finished run are.
+    """Measure how faithful the maps of a finished run are; nothing is written.
 
     Args:
-        path: The run folder.
+        run: The run.
         split: As for `localise_run`.
         data: As for `localise_run`; without regions, parts are not occluded.
         n: At most so many images, evenly spread over the split.
@@ -128,7 +162,6 @@ def faithfulness_run(
         steps: In which cells are taken away and put back.
         noise: Deviation of the noise of the stability check, in parts of the full range.
         seed: Of noise, random orders and shuffled weights.
-        out: File for the result; `faithfulness.json` in the run folder by default.
     """
     if fill not in FILLS:
         raise unknown_name("fill", fill, FILLS)
@@ -136,16 +169,10 @@ def faithfulness_run(
         raise UserError(
             f"Faithfulness needs at least one image and one step, and noise above 0; found {n}, {steps}, {noise}."
         )
-    run = RunFolder.open(path)
-    if run.info["status"] != "done":
-        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
-    pipeline, card, concepts = load_pipeline(run.path)
-    if not pipeline.model.reads_concepts:
-        raise UserError(f"{run.path}: {run.info['method']} reads no concepts, so it has no maps of them.")
-    judged = judged_images(run, card, concepts, data, split)
+    run.need_concepts("it has no maps of them")
+    pipeline, card, concepts, device = run.pipeline, run.card, run.concepts, run.device
+    judged = judged_images(run, data, split)
     indices = spread(judged.indices, n)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    pipeline.to(device).requires_grad_(False)
     part_of = None
     if judged.source.region_names:
         parts = concept_parts(concepts, region_names(judged.source), judged.config.regions.concepts)
@@ -172,32 +199,31 @@ def faithfulness_run(
         return {kind: means(found)["value"] for kind, found in columns.joined(name).items()}
 
     curves = columns.joined("curves")
-    result = {
-        "run": run.path.name,
-        "method": run.info["method"],
-        "data": judged.source.name,
-        "split": judged.split,
-        "images": len(indices),
-        "fill": fill,
-        "steps": steps,
-        "noise": noise,
-        "seed": seed,
-        "centre_sigma": BLOB,
-        "curves": {name: means(found) for name, found in curves.items()},
-        "against_random": {
+    faithfulness = Faithfulness(
+        run=run.name,
+        method=run.info["method"],
+        data=judged.source.name,
+        split=judged.split,
+        images=len(indices),
+        fill=fill,
+        steps=steps,
+        noise=noise,
+        seed=seed,
+        centre_sigma=BLOB,
+        curves={name: means(found) for name, found in curves.items()},
+        against_random={
             name: differences(found, curves[RANDOM], [0], units, judged.metrics)
             for name, found in curves.items()
             if name != RANDOM
         },
-        "occlusion": {key: means(found)["value"] for key, found in columns.joined("occlusion").items()},
-        "stability": topic("stability"),
-        "other_image": topic("other_image"),
-        "randomised": topic("randomised"),
-        "agreement": topic("agreement"),
-    }
-    file = Path(out) if out else run.path / judged.file("faithfulness")
-    write_json(file, result)
-    return Faithfulness(result, file)
+        occlusion=topic("occlusion"),
+        stability=topic("stability"),
+        other_image=topic("other_image"),
+        randomised=topic("randomised"),
+        agreement=topic("agreement"),
+    )
+    faithfulness._file = judged.file("faithfulness")
+    return faithfulness
 
 
 def _maps(plan: _Plan, columns: _Columns, images: Tensor, start: int) -> None:

@@ -1,9 +1,10 @@
 """Interventions on a whole split: `trust/interventions.json` of a run."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from conceptlens.concepts import UNKNOWN
-from conceptlens.core.documents import Document
+from conceptlens.core.documents import Document, TableRow
 from conceptlens.evaluation.interventions.ask_next import NextQuestion, ask_next, least_sure
 from conceptlens.evaluation.interventions.counterfactual import THRESHOLD, Counterfactual, counterfactual
 from conceptlens.evaluation.interventions.curve import Alone, Curve, each_alone, follow_policy, summarise
@@ -15,6 +16,9 @@ from conceptlens.evaluation.leakage import probe
 from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.folds import deal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ASKED = 20  # images for which the next question is written out
 
@@ -69,6 +73,25 @@ class Interventions(Document):
         if self.flips and self.flips.median is not None:
             lines.append(f"  edits to flip a decision         {self.flips.median:g} (median, {self.flips.kind})")
         return "\n".join([*lines, *self.notes])
+
+    def table(self) -> list[TableRow]:
+        """Accuracy by policy and number of corrected units, to the truth and to a wrong answer."""
+        return [
+            {
+                "policy": curve.policy,
+                "corrected": count,
+                **right.row("accuracy"),
+                **wrong.row("wrong"),
+            }
+            for curve in self.curves
+            for count, (right, wrong) in enumerate(zip(curve.points, curve.wrong, strict=True))
+        ]
+
+    def plot(self) -> "Figure":
+        """Accuracy against corrected units, and what each unit does alone."""
+        from conceptlens.evaluation.figures import intervention_figure
+
+        return intervention_figure(self)
 
 
 def measure_interventions(

@@ -13,16 +13,16 @@ import numpy as np
 import torch
 
 from conceptlens.concepts import UNKNOWN
-from conceptlens.core.documents import Document, Part
+from conceptlens.core.documents import Document, Part, TableRow
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.evaluation.interventions.ask_next import NextQuestion, ask_next, spoken
 from conceptlens.evaluation.interventions.edits import class_mean, set_probability, set_value
 from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.interventions.value_map import ValueMap, fit_map
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.runs.readout import Floats, Readout, read_out
-from conceptlens.runs.saved import load_pipeline
 
 
 class Side(Part):
@@ -57,6 +57,13 @@ class WhatIf(Document):
         if self.bypass:
             lines.append(f"  the class is also reached by {self.bypass}, which no edit touches")
         return "\n".join(lines)
+
+    def table(self) -> list[TableRow]:
+        """The probability of each class before and after."""
+        return [
+            {"class": name, "before": before, "after": self.after.probabilities[name]}
+            for name, before in self.before.probabilities.items()
+        ]
 
 
 def what_if(readout: Readout, image: Readout, edits: Sequence[str]) -> WhatIf:
@@ -149,25 +156,25 @@ def one_of(readout: Readout, name: str) -> Readout | None:
 
 
 @torch.inference_mode()
-def read_file(run: Path, file: Path) -> Readout:
+def read_file(run: OpenedRun, file: Path) -> Readout:
     """An image file, through the run's encoder."""
-    pipeline, card, concepts = load_pipeline(run)
+    card, concepts = run.card, run.concepts
     image = resize_square(
         open_image(file, name=str(file), at_least=card.image_size, window=card.window), card.image_size, card.fit
     )
-    output = pipeline(torch.from_numpy(np.asarray(image)[None]))
+    output = run.pipeline(torch.from_numpy(np.asarray(image)[None]).to(run.device))
     unknown = -1 if card.task != "multilabel" else [-1] * len(card.classes)
     stored = StoredPredictions(
         ids=(str(file),),
         units=(str(file),),
         classes=tuple(card.classes),
         task=card.task,
-        logits=output.logits.float().numpy(),
-        concept_logits=output.concept_logits.float().numpy(),
+        logits=output.logits.float().cpu().numpy(),
+        concept_logits=output.concept_logits.float().cpu().numpy(),
         labels=np.array([unknown], dtype=np.int64),
         concepts=np.full((1, len(concepts)), UNKNOWN, dtype=np.int8),
         thresholds=tuple(card.thresholds),
-        bottleneck=output.bottleneck.float().numpy(),
-        context=None if output.context is None else output.context.half().numpy(),
+        bottleneck=output.bottleneck.float().cpu().numpy(),
+        context=None if output.context is None else output.context.half().cpu().numpy(),
     )
-    return read_out(pipeline.model, stored, concepts)
+    return read_out(run.pipeline.model, stored, concepts)

@@ -7,11 +7,12 @@ of the run whose scores say their labels and nothing else, so that a clean one i
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from conceptlens.concepts import UNKNOWN
-from conceptlens.core.documents import Document
+from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.findings import Finding, judge
 from conceptlens.evaluation.interventions.units import make_units
@@ -25,6 +26,9 @@ from conceptlens.runs.readout import Floats, Readout
 from conceptlens.stats.bootstrap import Statistic
 from conceptlens.stats.estimates import Bootstrap, Estimate, mean_of_column
 from conceptlens.stats.folds import FOLDS, deal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ACCURACY = "class from soft scores, less from labels"
 NATS = "class in the scores beyond all labels (nats)"
@@ -62,6 +66,19 @@ class Leakage(Document):
     def text(self) -> str:
         lines = [f"{self.run}: {self.images} {self.split} images", *(finding.text() for finding in self.findings)]
         return "\n".join([*lines, self.summary])
+
+    def table(self) -> list[TableRow]:
+        """The findings."""
+        return [
+            {"finding": row.name.strip(), **row.estimate.row(), "verdict": row.verdict, "good": row.good}
+            for row in self.findings
+        ]
+
+    def plot(self) -> "Figure":
+        """Accuracies beside the ceiling, and the concepts that say most beyond their label."""
+        from conceptlens.evaluation.figures import leakage_figure
+
+        return leakage_figure(self)
 
 
 def measure_leakage(

@@ -6,17 +6,17 @@ beside maps that look at no image (see `metrics.localisation.baselines`).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from pydantic import PrivateAttr
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.core.files import write_json
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.regions.regions import Regions, read_regions, region_names
 from conceptlens.data.regions.tables import OBJECT
@@ -33,14 +33,14 @@ from conceptlens.evaluation.localization import (
 )
 from conceptlens.evaluation.localization.concept_parts import concept_parts
 from conceptlens.evaluation.localization.overlap import FIXED, THRESHOLDS
-from conceptlens.evaluation.localization.summary import Columns
+from conceptlens.evaluation.localization.summary import Columns, estimate_cells
 from conceptlens.evaluation.localization.text import localisation_text
 from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import MetricsConfig
-from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import units_of
-from conceptlens.runs.saved import Card, load_pipeline
+from conceptlens.runs.saved import Card
 
 Indices = npt.NDArray[np.int64]
 Where = Literal["visible", "present"]
@@ -51,15 +51,43 @@ BLIND = ("uniform", "blob", "blind")
 PERFECT, PRIOR = "perfect", "prior"
 
 
-@dataclass(frozen=True)
-class Localisation:
-    """What was measured, and where it is written."""
+class Localisation(Document):
+    """Where the maps point."""
 
-    result: dict[str, Any]
-    path: Path
+    remedy = "Measure it again with `conceptlens localise RUN`."
+
+    run: str
+    method: str
+    data: str
+    data_hash: str
+    split: str
+    images: int
+    grid: list[int]
+    fit: str
+    where: str
+    maps: dict[str, str | None]  # what each map is, in words
+    blob: dict[str, Any]
+    iou_threshold_from: str
+    targets: dict[str, dict[str, Any]]  # object and part: numbers of every map
+    concept_part: dict[str, str | None]
+    _file: str = PrivateAttr(default="localisation.json")
+
+    @property
+    def default_file(self) -> str:
+        """Its place in the run folder; other data is named in it."""
+        return self._file
 
     def text(self) -> str:
-        return f"{localisation_text(self.result)}\nwritten to {self.path}"
+        return localisation_text(self.to_dict())
+
+    def table(self) -> list[TableRow]:
+        """Every measure of every map."""
+        return [
+            {"target": target, "map": name, "measure": measure, **estimate_cells(estimate)}
+            for target, numbers in self.targets.items()
+            for name, measures in numbers["maps"].items()
+            for measure, estimate in measures.items()
+        ]
 
 
 @dataclass(frozen=True)
@@ -77,25 +105,23 @@ class _Bench:
 
 
 def localise_run(
-    path: str | Path,
+    run: OpenedRun,
     *,
     split: str | None = None,
     data: Mapping[str, Any] | None = None,
     where: str = "visible",
     n: int | None = None,
     sigma: float | None = None,
-    out: str | Path | None = None,
 ) -> Localisation:
-    """Judge the maps of a finished run by known regions.
+    """Judge the maps of a finished run by known regions; nothing is written.
 
     Args:
-        path: The run folder.
+        run: The run.
         split: `train`, `val`, `test` or `all`; by default `test` of the run's own data, `all` of other data.
         data: Keys of a recipe's `data` section: other data if they name a `source`; else `regions` of the run's own.
         where: Judge a concept's map in images in which its region is `visible`, or only where the concept is `present`.
         n: At most so many images, evenly spread over the split.
         sigma: Width of the centred blob in sides of the image, instead of that of the regions of other images.
-        out: File for the result; `localisation.json` in the run folder by default.
     """
     if where not in get_args(Where):
         raise unknown_name("choice of images", where, get_args(Where))
@@ -103,22 +129,13 @@ def localise_run(
         raise UserError(f"--n: expected at least 1, found {n}.")
     if sigma is not None and not 0 < sigma < 10:
         raise UserError(f"--sigma: expected a width above 0 in sides of the image, found {sigma}.")
-    run = RunFolder.open(path)
-    if run.info["status"] != "done":
-        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
-    pipeline, card, concepts = load_pipeline(run.path)
-    if not pipeline.model.reads_concepts:
-        raise UserError(
-            f"{run.path}: {run.info['method']} reads no concepts, so it has no maps of them. "
-            "Judge a run of a method that does, such as ivq-cbm."
-        )
-    judged = judged_images(run, card, concepts, data, split)
+    run.need_concepts("it has no maps of them")
+    pipeline, card, concepts, device = run.pipeline, run.card, run.concepts, run.device
+    judged = judged_images(run, data, split)
     if n is not None:
         judged = replace(judged, indices=spread(judged.indices, n))
     names = region_names(judged.source)
     parts = concept_parts(concepts, names, judged.config.regions.concepts)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    pipeline.to(device).requires_grad_(False)
     grid = pipeline.encoder.grid(card.image_size, card.image_size)
 
     def regions_of(indices: Indices) -> Regions:
@@ -149,17 +166,17 @@ def localise_run(
         )
         for target in part_of
     }
-    result = {
-        "run": run.path.name,
-        "method": run.info["method"],
-        "data": judged.source.name,
-        "data_hash": judged.source.examples.fingerprint,
-        "split": judged.split,
-        "images": len(kept),
-        "grid": list(grid),
-        "fit": card.fit,
-        "where": where,
-        "maps": {
+    localisation = Localisation(
+        run=run.name,
+        method=run.info["method"],
+        data=judged.source.name,
+        data_hash=judged.source.examples.fingerprint,
+        split=judged.split,
+        images=len(kept),
+        grid=list(grid),
+        fit=card.fit,
+        where=where,
+        maps={
             OWN: "attention of the concept's slot" if OWN in found["object"] else None,
             GRADCAM: f"Grad-CAM on tokens, {place}",
             "uniform": "the same everywhere",
@@ -168,18 +185,15 @@ def localise_run(
             **({} if expected is None else {PRIOR: "where the method expects the part before it sees the image"}),
             PERFECT: "the region itself, cell by cell",
         },
-        "blob": {"sigma": widths, "fitted_on": fitted_on if sigma is None else "given", "images": len(fit)},
-        "iou_threshold_from": "the judged images"
-        if judged.same
-        else f"{len(chosen_on)} images of {judged.choose_name}",
-        "targets": targets,
-        "concept_part": {
+        blob={"sigma": widths, "fitted_on": fitted_on if sigma is None else "given", "images": len(fit)},
+        iou_threshold_from="the judged images" if judged.same else f"{len(chosen_on)} images of {judged.choose_name}",
+        targets={str(target): numbers for target, numbers in targets.items()},
+        concept_part={
             name: names[part] if part >= 0 else None for name, part in zip(concepts.names, parts, strict=True)
         },
-    }
-    file = Path(out) if out else run.path / judged.file("localisation")
-    write_json(file, result)
-    return Localisation(result, file)
+    )
+    localisation._file = judged.file("localisation")
+    return localisation
 
 
 def _seen(judged: Judged, regions_of: Callable[[Indices], Regions]) -> tuple[str, Regions]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from conceptlens.core.documents import TableRow
 from conceptlens.recipes.schema import MetricsConfig
 from conceptlens.stats.bootstrap import Statistic, bootstrap_intervals
 from conceptlens.stats.weighted import mean_known
@@ -51,6 +52,13 @@ def differences(
 
     shared = [name for name in both[0] if name in both[1]]
     return _estimates({name: minus(name) for name in shared}, _length(ours), units, config, seed)
+
+
+def estimate_cells(estimate: Estimate) -> TableRow:
+    """Cells of a table: value, low and high."""
+    value, interval = estimate["value"], estimate.get("interval")
+    low, high = interval if isinstance(interval, list | tuple) else (None, None)
+    return {"value": None if isinstance(value, list) else value, "low": low, "high": high}
 
 
 def _length(columns: Columns) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.core.documents import Document
+from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.calibration.conformal import ALPHA, Floats, Indices, PredictionSets, prediction_sets
 from conceptlens.evaluation.calibration.reliability import Calibration, calibration, concept_calibration
@@ -43,6 +43,25 @@ class Failures(Document):
     unlike: Unlike | None
     notes: list[str]
     findings: list[str]
+
+    def text(self) -> str:
+        lines = [f"{self.run}: {self.images} {self.split} images", *(f"- {line}" for line in self.findings)]
+        return "\n".join([*lines, *self.notes])
+
+    def table(self) -> list[TableRow]:
+        """Every measure of every group."""
+        return [
+            {
+                "column": group.column,
+                "group": group.group,
+                "images": group.images,
+                "measure": measure.measure,
+                **measure.value.row(),
+                "p": measure.p,
+            }
+            for group in self.groups
+            for measure in group.measures
+        ]
 
 
 def measure_failures(

@@ -6,17 +6,22 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from conceptlens.core.version import __version__
+from conceptlens.runs.results import results
 from conceptlens.web.schemas.concepts import Codebook, Concepts
-from conceptlens.web.schemas.runs import About, AnyDocument, DocumentName, History, RunDetail, Runs, UploadLimits
+from conceptlens.web.schemas.runs import About, AnyDocument, History, RunDetail, Runs, UploadLimits
 from conceptlens.web.server.answers import as_json, tag_of, unchanged
-from conceptlens.web.server.kinds import FILES, command_for
-from conceptlens.web.server.problems import Problem, missing
+from conceptlens.web.server.kinds import command_for
+from conceptlens.web.server.problems import Problem, missing, not_found
 from conceptlens.web.server.state import ERRORS, Site
 from conceptlens.web.server.uploads import NAMES
 from conceptlens.web.views.codebook import codebook_of
 from conceptlens.web.views.concepts import concepts_of
 
 RunKey = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9._-]+$", description="The `key` of a run's card")]
+
+DocumentName = Annotated[
+    str, Path(max_length=60, pattern=r"^[a-z][a-z0-9-]*$", description="The name of a result of the run")
+]
 
 Look = Annotated[bool, Query(description="Look at a sample of images if nobody has yet, which takes seconds")]
 
@@ -58,15 +63,18 @@ def run_routes(site: Site) -> APIRouter:
     @router.get("/runs/{run}/documents/{name}", response_model=AnyDocument)
     async def document(request: Request, run: RunKey, name: DocumentName) -> Response:
         def read() -> bytes:
-            entry, file = index.of_kind(run, "bottleneck"), FILES["bottleneck"][name]
-            path = entry.file(file)
+            entry, result = index.of_kind(run, "bottleneck"), results().get(name)
+            if result is None or not result.served:
+                names = ", ".join(known.name for known in results().values() if known.served)
+                raise not_found(f"{name}: no such document; there are {names}.")
+            path = entry.file(result.file)
             if path is None:
                 raise missing(f"{entry.shown}: no {name} yet.", command_for("bottleneck", name, entry.shown))
             content = path.read_bytes()
             try:
                 json.loads(content)
             except ValueError:
-                raise Problem(409, "broken", f"{entry.shown}/{file}: expected JSON; it is damaged.") from None
+                raise Problem(409, "broken", f"{entry.shown}/{result.file}: expected JSON; it is damaged.") from None
             return content
 
         content = await lanes.files.run(read)

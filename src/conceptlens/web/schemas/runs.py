@@ -5,12 +5,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from conceptlens.core.documents import Part
-from conceptlens.web.server.kinds import Kind
+from conceptlens.runs.results import Kind
 from conceptlens.web.server.problems import Code
 
 Status = Literal["running", "done", "failed", "broken"]
 Split = Literal["train", "val", "test"]
-DocumentName = Literal["interventions", "leakage", "localisation", "faithfulness", "failures", "audit", "metrics"]
 
 
 class Answer(Part):
@@ -116,6 +115,7 @@ class RunDetail(Answer):
     metrics: dict[str, Any] | None
     environment: dict[str, Any] | None
     missing: dict[str, str]
+    results: dict[str, str]  # documents that are there: what each is about
 
 
 class History(Answer):

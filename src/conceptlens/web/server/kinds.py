@@ -1,13 +1,13 @@
-"""The kinds of result folders that are served: what each is, what it may hold, and what makes that."""
+"""The kinds of result folders that are served; what they may hold, and what makes it, is in `runs.results`."""
 
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from conceptlens.core.errors import UserError
+from conceptlens.runs.results import Kind, results
 
-Kind = Literal["bottleneck", "decomposition", "codebook", "comparison", "study"]
 WRITTEN: dict[str, Kind] = {  # by the `kind` of their run.json
     "bottleneck": "bottleneck",
     "decompose": "decomposition",
@@ -22,59 +22,11 @@ WORDS: dict[Kind, str] = {
     "comparison": "a comparison of methods",
     "study": "a study with people",
 }
-FILES: dict[Kind, dict[str, str]] = {  # what a folder may have, by the name the API gives it
-    "bottleneck": {
-        "history": "history.jsonl",
-        "metrics": "metrics.json",
-        "model": "model/model.json",
-        "predictions": "predictions/test.safetensors",
-        "report": "report.html",
-        "interventions": "trust/interventions.json",
-        "leakage": "trust/leakage.json",
-        "localisation": "localisation.json",
-        "faithfulness": "faithfulness.json",
-        "failures": "trust/failures.json",
-        "audit": "audit/audit.json",
-        "corrections": "corrections.csv",
-    },
-    "decomposition": {"graph": "graph.json", "validation": "validation.json", "report": "report.html"},
-    "codebook": {
-        "history": "history.jsonl",
-        "extractor": "extractor/extractor.json",
-        "tokens": "codebook/tokens.json",
-        "search": "codebook/search.json",
-        "edit": "codebook/edit.json",
-        "masking": "codebook/masking.json",
-        "pairs": "codebook/pairs.json",
-        "bias": "codebook/bias.json",
-    },
-    "comparison": {"results": "results.json"},
-    "study": {"page": "study.html", "key": "key.json", "analysis": "analysis.json"},
-}
-MAKES: dict[Kind, dict[str, str]] = {  # the command that makes it; {} is the folder
-    "bottleneck": {
-        "metrics": "resume {}",
-        "model": "resume {}",
-        "report": "report {}",
-        "interventions": "intervene {}",
-        "leakage": "leakage {}",
-        "localisation": "localise {}",
-        "faithfulness": "localise --faithfulness 64 {}",
-        "failures": "audit {}",
-        "audit": "audit {}",
-    },
-    "decomposition": {"graph": "resume {}"},
-    "codebook": {
-        "tokens": "codebook tokens {}",
-        "search": "codebook search {} CONCEPT",
-        "edit": 'codebook edit {} --sample 0 --to CONCEPT --region "centre 4x4"',
-        "masking": "codebook mask {} --judge RUN",
-        "pairs": "codebook pairs {} --judge RUN",
-        "bias": "codebook bias {}",
-    },
-    "comparison": {"results": "compare FILE --out {}"},
-    "study": {"analysis": "study analyse {}"},
-}
+
+
+def files(kind: Kind) -> dict[str, str]:
+    """What a folder may have, by the name the API gives it; what comes in many files is not listed."""
+    return {name: result.file for name, result in results(kind).items() if result.single}
 
 
 def kind_of(info: Mapping[str, Any], shown: str) -> Kind:
@@ -90,7 +42,8 @@ def kind_of(info: Mapping[str, Any], shown: str) -> Kind:
 
 def command_for(kind: Kind, name: str, shown: str) -> str | None:
     """The command that makes what is missing, ready to be pasted; None where there is none."""
-    words = MAKES[kind].get(name)
+    result = results(kind).get(name)
+    words = result.command if result else None
     return f"conceptlens {words.replace('{}', shlex.quote(shown))}" if words else None
 
 

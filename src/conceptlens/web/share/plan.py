@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlencode
 
-from conceptlens.web.schemas.runs import DocumentName
+from conceptlens.runs.results import Kind, results
 from conceptlens.web.server.app import STATIC
-from conceptlens.web.server.kinds import Kind
 
 _VIEW = re.compile(r'\{\s*name:\s*"([\w-]+)",\s*title:\s*"([^"]+)",\s*open:\s*(\w+)')
 _FROM = re.compile(r'^const (\w+) = \(\.\.\.given\) =>\s*import\("(\./views/[^"]+)"\)', re.MULTILINE)
@@ -33,6 +32,12 @@ class View:
     images: bool = False  # shows images of the run's data, with their predictions
     more: Follow = _nothing  # what is asked besides, once those are answered
     files: Follow = _nothing  # pictures and tables, most wanted first
+
+
+def _registered(run: str, told: Mapping[str, Any]) -> Iterable[str]:
+    """Documents that are there and were declared after this module was loaded."""
+    addresses = [f"{run}/documents/{name}" for name in told[run]["results"] if results()[name].view == "trust"]
+    return [address for address in addresses if address not in told]
 
 
 def _evidence(run: str, told: Mapping[str, Any]) -> Iterable[str]:
@@ -88,14 +93,16 @@ def _addresses(value: Any) -> Iterable[str]:
 
 
 TRAINED: tuple[Kind, ...] = ("bottleneck",)
-_DOCUMENTS = tuple(f"{{}}/documents/{name}" for name in get_args(DocumentName) if name != "metrics")
+_DOCUMENTS = tuple(
+    f"{{}}/documents/{result.name}" for result in results().values() if result.served and result.view == "trust"
+)
 # In the order of the tabs. Views that are not here need a server: runs, of many folders, and study, which collects.
 SHARED = {
     "image": View(TRAINED, ("{}/head",), images=True),
     "what-if": View(TRAINED, ("{}/head",), "{}/head", images=True),
     "training": View(TRAINED, ("{}/history",), "{}/history"),
     "concepts": View(TRAINED, ("{}/concepts", "{}/codebook"), "{}/concepts", images=True),
-    "trust": View(TRAINED, _DOCUMENTS, "any"),
+    "trust": View(TRAINED, _DOCUMENTS, "any", more=_registered),
     "graph": View(("decomposition",), ("{}/graphs/classes",), "{}/graphs/classes", more=_graphs, files=_sheets),
     "studio": View(("codebook",), ("{}/studio",), "{}/studio", more=_studio, files=_pictures),
     "compare": View(("comparison",), ("{}/comparison",), "{}/comparison", files=_tables),

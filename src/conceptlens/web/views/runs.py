@@ -14,10 +14,11 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, read_yaml
 from conceptlens.reports.material import shown_split, value_of
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.results import Kind, results
 from conceptlens.runs.saved import load_card
 from conceptlens.web.schemas.runs import GroupPart, History, RankCurve, RunCard, RunDetail, Split
 from conceptlens.web.server.folders import RunEntry, RunFolders
-from conceptlens.web.server.kinds import FILES, MAKES, WORDS, Kind, about, command_for, kind_of
+from conceptlens.web.server.kinds import WORDS, about, command_for, files, kind_of
 from conceptlens.web.server.problems import Problem, bad, missing
 
 SCORES = (
@@ -108,6 +109,7 @@ class RunIndex:
             metrics=metrics.get("splits") if isinstance(metrics, dict) else None,
             environment=read_json(path) if (path := entry.file("environment.json")) else None,
             missing=_missing(entry, card),
+            results=_results(card),
         )
 
     def history(self, entry: RunEntry, after: str | None) -> History:
@@ -165,15 +167,21 @@ def _missing(entry: RunEntry, card: RunCard) -> dict[str, str]:
     """The command for everything that is not there and can be made."""
     if card.kind is None:
         return {}
-    lacks = [name for name in MAKES[card.kind] if name not in card.has]
+    lacks = [name for name in files(card.kind) if name not in card.has]
     commands = {name: command_for(card.kind, name, entry.shown) for name in lacks}
     return {name: words for name, words in commands.items() if words}
+
+
+def _results(card: RunCard) -> dict[str, str]:
+    """What the documents that are there are about."""
+    known = results(card.kind) if card.kind else {}
+    return {name: known[name].about for name in card.has if known[name].served}
 
 
 def _stamp(entry: RunEntry, kind: Kind | None) -> tuple[float, ...]:
     """Changes when a file does that a card is made from."""
     marks: list[float] = []
-    for name in ("run.json", *(FILES[kind].values() if kind else ())):
+    for name in ("run.json", *(files(kind).values() if kind else ())):
         path = entry.file(name)
         status = path.stat() if path else None
         marks += (status.st_mtime_ns, status.st_size) if status else (0, 0)
@@ -206,7 +214,7 @@ def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
         concepts=concepts.get("name"),
         seed=info.get("seed"),
         changed=_changed(entry, kind),
-        has=[name for name, file in FILES[kind].items() if entry.file(file)],
+        has=[name for name, file in files(kind).items() if entry.file(file)],
         **_training(entry, kind),
     )
 
@@ -227,7 +235,7 @@ def _training(entry: RunEntry, kind: Kind) -> dict[str, Any]:
 
 def _changed(entry: RunEntry, kind: Kind) -> str:
     """When something was last found out here: of a model, when it was trained."""
-    names = ("history.jsonl",) if kind == "bottleneck" else FILES[kind].values()
+    names = ("history.jsonl",) if kind == "bottleneck" else files(kind).values()
     last = max(path.stat().st_mtime for name in ("run.json", *names) if (path := entry.file(name)))
     return datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

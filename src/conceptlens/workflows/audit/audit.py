@@ -1,11 +1,11 @@
-"""`conceptlens audit`: from a run folder to `audit/` in it."""
+"""The audit of a run, and its files: `audit/` in the run folder."""
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,14 @@ import torch
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.figures import png_bytes
 from conceptlens.core.files import write_bytes, write_text
 from conceptlens.core.processes import Processes
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.calibration.conformal import ALPHA
 from conceptlens.evaluation.codebook.codebook import audit_codebook
-from conceptlens.evaluation.codebook.document import Audit, Codebook
+from conceptlens.evaluation.codebook.document import Audit
 from conceptlens.evaluation.codebook.passes import Judgement, Pass, run_pass
 from conceptlens.evaluation.codebook.pictures import codes_figure, groups_figure, index_sheet, patch_sheet
 from conceptlens.evaluation.codebook.stream import TokenStream, open_stream
@@ -31,14 +32,11 @@ from conceptlens.evaluation.subgroups.failures import measure_failures
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY
 from conceptlens.explanations.pictures.sheet import png
 from conceptlens.methods.contract import Pipeline
-from conceptlens.recipes.parse import load_recipe
-from conceptlens.runs.folder import RunFolder, check_writable
-from conceptlens.runs.images import OwnImages
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predict import predict
+from conceptlens.runs.predictions import ARRAYS, StoredPredictions, to_stored
 from conceptlens.runs.predictions import FOLDER as PREDICTIONS
-from conceptlens.runs.predictions import StoredPredictions, load_predictions, save_predictions
 from conceptlens.runs.readout import read_out
-from conceptlens.runs.saved import Card, load_pipeline
 from conceptlens.stats.folds import deal
 from conceptlens.workflows.audit.measured import read_trust
 from conceptlens.workflows.audit.page import audit_page
@@ -53,17 +51,6 @@ Split = Literal["test", "val"]
 
 
 @dataclass(frozen=True)
-class Audited:
-    """What was found, and where it is written."""
-
-    found: Audit
-    folder: Path
-
-    def text(self) -> str:
-        return f"{self.found.text()}\nwritten to {self.folder / 'audit.json'}, drawn in {self.folder / 'audit.html'}"
-
-
-@dataclass(frozen=True)
 class _Sides:
     """Predictions to judge and predictions to calibrate on, with their positions in the data."""
 
@@ -75,60 +62,45 @@ class _Sides:
 
 
 def audit_run(
-    path: str | Path,
+    run: OpenedRun,
     *,
     split: str | None = None,
     by: Sequence[str] | None = None,
     alpha: float = ALPHA,
     false_alarms: float = RATE,
     resamples: int = 1000,
-    out: str | Path | None = None,
     note: Callable[[str], object] = lambda text: None,
-) -> Audited:
-    """Audit a finished run.
+) -> Audit:
+    """Audit a finished run; nothing is written.
 
     Args:
-        path: The run folder.
+        run: The run.
         split: `test` or `val`; the one that the run's numbers speak of by default.
         by: Columns of metadata to look for failures by, as `sex` or `age=40,60`; all by default.
         alpha: Share of images whose prediction set may miss the truth.
         false_alarms: Share of usual images that may be called strange.
         resamples: Of the intervals.
-        out: Folder for the files; `audit/` in the run folder by default.
         note: Says something to the person who waits.
     """
     started = time.perf_counter()
-    run = RunFolder.open(path)
-    if run.info["status"] != "done":
-        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
     if not 0 < false_alarms < 1:
         raise UserError(f"--false-alarms: expected a share between 0 and 1, such as 0.05, found {false_alarms:g}.")
-    folder = Path(out) if out else run.path / FOLDER
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: expected a folder, found a file. Choose another one with --out.")
-    pipeline, card, concepts = load_pipeline(run.path)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    pipeline.to(device).eval()
-    own = OwnImages(run, concepts)
-    chosen = split or own.shown()[0]
+    pipeline, concepts = run.pipeline, run.concepts
+    chosen = split or run.reported_images()[0]
     if chosen not in ("test", "val"):
         raise unknown_name("split to audit", chosen, ("test", "val"))
-    folder.mkdir(parents=True, exist_ok=True)
-    check_writable(folder)
-    recipe = load_recipe(run.path / "recipe.yaml")
     with ExitStack() as stack:
-        stream = open_stream(run, recipe, pipeline, card, own, stack)
-        sides = _sides(run, pipeline, card, own, chosen, note)
-        found, unlike = _look(stream, own, concepts, sides, chosen, false_alarms, resamples, note)
-    pipeline.encoder.cut = None
+        stream = open_stream(run, stack)
+        sides = _sides(run, chosen, note)
+        found, unlike = _look(stream, run, sides, chosen, false_alarms, resamples, note)
     note("who it fails")
-    metadata = {name: [words[row] for row in sides.rows] for name, words in own.source.examples.metadata.items()}
+    metadata = {name: [words[row] for row in sides.rows] for name, words in run.source.examples.metadata.items()}
     failures = measure_failures(
         sides.judged,
         sides.calibration,
         concepts,
         metadata,
-        run=run.path.name,
+        run=run.name,
         split=chosen,
         by=by,
         alpha=alpha,
@@ -145,9 +117,9 @@ def audit_run(
         influence=_influence(pipeline, sides.judged, concepts),
         slot_mass=found.slot_mass(pipeline),
     )
-    codebook = audit_codebook(found, pipeline, concepts, own.source, audited, resamples=resamples)
-    made = Audit(
-        run=run.path.name,
+    codebook = audit_codebook(found, pipeline, concepts, run.source, audited, resamples=resamples)
+    audit = Audit(
+        run=run.name,
         method=str(run.info["method"]),
         regulariser=str(run.info.get("regulariser")),
         data=str(run.info["data"]["name"]),
@@ -163,20 +135,31 @@ def audit_run(
         findings=[],
         pictures={},
     )
-    made.findings = findings(codebook, made.no_codebook, audited, failures, made.trust)
-    note("pictures and page")
-    pictures = _pictures(made, found, own, card)
-    for name, picture in pictures.items():
-        made.pictures[name] = f"{name}.png"
-        write_bytes(folder / f"{name}.png", picture)
-    made.seconds = round(time.perf_counter() - started, 1)
-    made.write(folder / "audit.json")
-    failures.write(run.path / "trust" / "failures.json" if out is None else folder / "failures.json")
-    write_text(folder / "audit.html", audit_page(made, pictures))
-    return Audited(made, folder)
+    audit.findings = findings(codebook, audit.no_codebook, audited, failures, audit.trust)
+    note("pictures")
+    audit._drawn = _pictures(audit, found, run)
+    audit.pictures = {name: f"{name}.png" for name in audit.drawn}
+    audit.seconds = round(time.perf_counter() - started, 1)
+    return audit
 
 
-def _why_none(run: RunFolder) -> str:
+def save_audit(audit: Audit, folder: Path, *, failures: Path | None = None) -> None:
+    """Write `audit.json`, its pictures and its page.
+
+    Args:
+        audit: What `audit_run` returned.
+        folder: For the files.
+        failures: File for what is said of failures alone; `failures.json` in the folder by default.
+    """
+    for name, picture in audit.drawn.items():
+        write_bytes(folder / audit.pictures[name], picture)
+    audit.failures.write(failures or folder / "failures.json")
+    audit.write(folder / "audit.json")
+    write_text(folder / "audit.html", audit_page(audit, audit.drawn))
+    audit._files = (folder / "audit.json", folder / "audit.html")
+
+
+def _why_none(run: OpenedRun) -> str:
     return (
         f"This run has no codebook (regulariser {run.info.get('regulariser')}), so there are no prototypes to audit; "
         "its concepts are, and images are compared with centres of training patches."
@@ -185,8 +168,7 @@ def _why_none(run: RunFolder) -> str:
 
 def _look(
     stream: TokenStream,
-    own: OwnImages,
-    concepts: ConceptSet,
+    run: OpenedRun,
     sides: _Sides,
     split: str,
     rate: float,
@@ -196,16 +178,16 @@ def _look(
     """The passes: some training images, the calibration images, the judged ones."""
     codebook = getattr(stream.pipeline.regulariser, "codebook", None)
     note("training images: what is usual")
-    training = spread(own.splits["train"], TRAINING)
-    usual = familiar(lambda: (tokens.patches for _, tokens in stream.tokens(training)), codebook, len(concepts))
+    training = spread(run.splits["train"], TRAINING)
+    usual = familiar(lambda: (tokens.patches for _, tokens in stream.tokens(training)), codebook, len(run.concepts))
     usual = usual.to(stream.device)
     if split == "test":
         note(f"{len(sides.calibration_rows)} validation images")
         strange = [usual.scores(tokens.patches).double().cpu() for _, tokens in stream.tokens(sides.calibration_rows)]
         before: Floats = torch.cat(strange).numpy() if strange else np.zeros((0, 3))
-    indices = own.splits[split]
+    indices = run.splits[split]
     note(f"{len(indices)} {split} images")
-    judgement = Judgement(usual, own.source, split, spread(indices, MAPS))
+    judgement = Judgement(usual, run.source, split, spread(indices, MAPS))
     found = run_pass(stream, indices, codebook, judgement)
     place = {int(index): row for row, index in enumerate(found.indices)}
     scores = found.strangeness[[place[int(index)] for index in sides.rows]]
@@ -215,51 +197,42 @@ def _look(
     return found, unlike
 
 
-def _sides(
-    run: RunFolder, pipeline: Pipeline, card: Card, own: OwnImages, split: str, note: Callable[[str], object]
-) -> _Sides:
+def _sides(run: OpenedRun, split: str, note: Callable[[str], object]) -> _Sides:
     """What is judged and what it is calibrated on. Validation images alone are halved, patients kept together."""
-    place = {name: index for index, name in enumerate(own.source.examples.ids)}
+    place = {name: index for index, name in enumerate(run.source.examples.ids)}
 
     def rows(stored: StoredPredictions) -> Indices:
         return np.array([place[name] for name in stored.ids], dtype=np.int64)
 
-    validation = _stored(run, pipeline, card, own, "val", note)
+    validation = _stored(run, "val", note)
     if split == "test":
-        test = _stored(run, pipeline, card, own, "test", note)
+        test = _stored(run, "test", note)
         return _Sides(test, rows(test), validation, rows(validation))
     half = deal(validation.units, 2)
     parts = [_some(validation, np.flatnonzero(half == side)) for side in (0, 1)]
-    told = "There is no test: half of the validation images calibrate, the other half is judged."
-    return _Sides(parts[1], rows(parts[1]), parts[0], rows(parts[0]), told)
+    halved = "There is no test: half of the validation images calibrate, the other half is judged."
+    return _Sides(parts[1], rows(parts[1]), parts[0], rows(parts[0]), halved)
 
 
 def _some(stored: StoredPredictions, rows: Indices) -> StoredPredictions:
+    arrays: dict[str, Any] = {name: getattr(stored, name) for name in ARRAYS}
+    kept: dict[str, Any] = {name: values if values is None else values[rows] for name, values in arrays.items()}
     return replace(
-        stored,
-        ids=tuple(stored.ids[row] for row in rows),
-        units=tuple(stored.units[row] for row in rows),
-        logits=stored.logits[rows],
-        concept_logits=stored.concept_logits[rows],
-        labels=stored.labels[rows],
-        concepts=stored.concepts[rows],
-        bottleneck=None if stored.bottleneck is None else stored.bottleneck[rows],
-        context=None if stored.context is None else stored.context[rows],
+        stored, ids=tuple(stored.ids[row] for row in rows), units=tuple(stored.units[row] for row in rows), **kept
     )
 
 
-def _stored(
-    run: RunFolder, pipeline: Pipeline, card: Card, own: OwnImages, split: str, note: Callable[[str], object]
-) -> StoredPredictions:
+def _stored(run: OpenedRun, split: str, note: Callable[[str], object]) -> StoredPredictions:
     """Predictions that the run keeps; a run of an older version kept none of validation, and they are made now."""
-    if not (run.path / PREDICTIONS / f"{split}.safetensors").exists():
-        note(f"predicting {split} images, of which this run keeps no predictions")
-        cut, pipeline.encoder.cut = pipeline.encoder.cut, None
-        with PixelReader(own.source, card.image_size, card.fit, cache_mb=0) as reader:
-            made = predict(pipeline, reader, own.splits[split], processes=Processes(next(pipeline.parameters()).device))
-        pipeline.encoder.cut = cut
-        save_predictions(run.path, split, made, own.source, card.thresholds)
-    return load_predictions(run.path, split)
+    if (run.path / PREDICTIONS / f"{split}.safetensors").exists():
+        return run.predictions(split)
+    note(f"predicting {split} images, of which this run keeps no predictions")
+    card, encoder = run.card, run.pipeline.encoder
+    cut, encoder.cut = encoder.cut, None
+    with PixelReader(run.source, card.image_size, card.fit, cache_mb=0) as reader:
+        predictions = predict(run.pipeline, reader, run.splits[split], processes=Processes(run.device))
+    encoder.cut = cut
+    return to_stored(predictions, run.source, card.thresholds)
 
 
 def _influence(pipeline: Pipeline, stored: StoredPredictions, concepts: ConceptSet) -> Floats | None:
@@ -271,15 +244,15 @@ def _influence(pipeline: Pipeline, stored: StoredPredictions, concepts: ConceptS
     return np.asarray(influence(readout, make_units(concepts, "concepts"), readout.bottleneck).mean(0))
 
 
-def _pictures(made: Audit, found: Pass, own: OwnImages, card: Card) -> dict[str, bytes]:
+def _pictures(audit: Audit, found: Pass, run: OpenedRun) -> dict[str, bytes]:
     drawn: dict[str, bytes] = {}
-    codebook: Codebook | None = made.codebook
+    codebook, fit = audit.codebook, run.card.fit
     if codebook is not None:
-        drawn["prototypes"] = png(patch_sheet(codebook, own.source, card.fit, found.grid))
-        drawn["codes"] = codes_figure(codebook)
+        drawn["prototypes"] = png(patch_sheet(codebook, run.source, fit, found.grid))
+        drawn["codes"] = png_bytes(codes_figure(codebook))
         if found.maps:
-            drawn["index-maps"] = png(index_sheet(codebook, found.maps, own.source, card.fit, found.grid))
-    groups = groups_figure(made.failures.groups, ACCURACY)
+            drawn["index-maps"] = png(index_sheet(codebook, found.maps, run.source, fit, found.grid))
+    groups = groups_figure(audit.failures.groups, ACCURACY)
     if groups is not None:
-        drawn["groups"] = groups
+        drawn["groups"] = png_bytes(groups)
     return drawn

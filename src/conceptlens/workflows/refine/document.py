@@ -1,7 +1,15 @@
 """`refine.json`: before and after a change of concepts."""
 
-from conceptlens.core.documents import Document, Part
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import PrivateAttr
+
+from conceptlens.core.documents import Document, Part, TableRow
 from conceptlens.stats.estimates import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Contrast(Part):
@@ -38,6 +46,12 @@ class Refinement(Document):
     rows: list[Row]
     runs: dict[str, list[str]]
     notes: list[str]
+    _folder: Path = PrivateAttr(default=Path())
+
+    @property
+    def folder(self) -> Path:
+        """Where its trainings are."""
+        return self._folder
 
     def text(self) -> str:
         what = "; ".join([*(f"{each}" for each in self.replaced), *(f"without {each}" for each in self.dropped)])
@@ -47,6 +61,25 @@ class Refinement(Document):
             lines.append(f"  {row.name:28}{told}")
             lines += [f"    {each.name:26}{each.estimate.text()}, p = {each.p:.3f}" for each in row.contrasts]
         return "\n".join([*lines, self.verdict(), *self.notes])
+
+    def table(self) -> list[TableRow]:
+        """Every measure of every side, and their differences."""
+        sides: list[TableRow] = [
+            {"measure": row.measure, "of": side, **estimate.row(), "p": None}
+            for row in self.rows
+            for side, estimate in row.values.items()
+        ]
+        return sides + [
+            {"measure": row.measure, "of": contrast.name, **contrast.estimate.row(), "p": contrast.p}
+            for row in self.rows
+            for contrast in row.contrasts
+        ]
+
+    def plot(self) -> "Figure":
+        """Each measure on each side."""
+        from conceptlens.workflows.refine.figure import refinement_figure
+
+        return refinement_figure(self)
 
     def verdict(self) -> str:
         """The table in one sentence."""

@@ -14,12 +14,13 @@ import numpy as np
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import fingerprint, write_bytes, write_text
+from conceptlens.core.files import fingerprint, write_text
 from conceptlens.core.registry import METHODS
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.reports.page import write_report
-from conceptlens.runs.folder import RunFolder, check_writable
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
 from conceptlens.stats.crossed_bootstrap import Spread, spreads
 from conceptlens.stats.estimates import Estimate
@@ -28,7 +29,6 @@ from conceptlens.training.train import resume_run, start_run
 from conceptlens.workflows.compare.measures import Answers, questions
 from conceptlens.workflows.refine.document import Contrast, Refinement, Row
 from conceptlens.workflows.refine.edit import Edited, Replacement, drop, find, parse_replacement, replace_words
-from conceptlens.workflows.refine.figure import refinement_figure
 
 FOLDER = "refine"
 SIDES = ("before", "after", "control")
@@ -39,17 +39,6 @@ SHOWN = {
     "concept.balanced_accuracy": "concept balanced accuracy",
     "concept.auc": "concept AUC",
 }
-
-
-@dataclass(frozen=True)
-class Refined:
-    """What was found, and where it is written."""
-
-    found: Refinement
-    path: Path
-
-    def text(self) -> str:
-        return f"{self.found.text()}\nwritten to {self.path}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +54,7 @@ class _Plan:
 
 
 def refine_run(
-    path: str | Path,
+    run: OpenedRun,
     *,
     replace: Sequence[str] = (),
     drops: Sequence[str] = (),
@@ -76,31 +65,26 @@ def refine_run(
     out: str | Path | None = None,
     quiet: bool = True,
     note: Callable[[str], object] = lambda text: None,
-) -> Refined:
-    """Change concepts of a finished run and train its recipe again.
+) -> Refinement:
+    """Change concepts of a finished run and train its recipe again; the trainings are written, the result is not.
 
     Args:
-        path: The run folder.
+        run: The run.
         replace: `old=new`: other words for a concept, whose labels it keeps.
         drops: Concepts to leave out.
         rename: New words become the concept's name as well.
         seeds: Trainings of each side; the first has the run's own seed.
         control: Also change concepts chosen at random.
         resamples: Of the intervals.
-        out: Folder for the runs and results; `refine/` in the run folder, in a folder for this change, by default.
+        out: Folder for the runs; `refine/` in the run folder, in a folder for this change, by default.
         quiet: Show no progress of the trainings.
         note: Says something to the person who waits.
     """
-    run = RunFolder.open(path)
-    if run.info["status"] != "done":
-        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
     if seeds < 1:
         raise UserError(f"--seeds: expected 1 or more, found {seeds}.")
     plan = _plan(run, replace, drops, rename=rename, seeds=seeds, control=control)
     name = fingerprint(*replace, "drop", *drops, str(rename))[:8]
-    folder = Path(out) if out else run.path / FOLDER / name
-    folder.mkdir(parents=True, exist_ok=True)
-    check_writable(folder)
+    folder = run.out_folder(out, f"{FOLDER}/{name}")
     runs: dict[str, list[RunFolder]] = {side: [] for side in SIDES if side != "control" or plan.control}
     first = plan.recipe.seed
     for seed in range(first, first + seeds):
@@ -108,18 +92,17 @@ def refine_run(
             note(f"{side}, seed {seed}")
             edited = {"before": Edited(plan.base), "after": plan.after}.get(side) or plan.control[seed]
             own = side == "before" and seed == first
-            runs[side].append(run if own else _train(plan, edited, folder, side, seed, quiet=quiet))
-    found = compare(run, plan, runs, list(replace), list(drops), resamples=resamples)
-    found.write(folder / "refine.json")
-    write_bytes(folder / "refine.png", refinement_figure(found))
-    return Refined(found, folder / "refine.json")
+            runs[side].append(run.folder if own else _train(plan, edited, folder, side, seed, quiet=quiet))
+    refinement = compare(run, plan, runs, list(replace), list(drops), resamples=resamples)
+    refinement._folder = folder
+    return refinement
 
 
 def _plan(
-    run: RunFolder, replace: Sequence[str], drops: Sequence[str], *, rename: bool, seeds: int, control: bool
+    run: OpenedRun, replace: Sequence[str], drops: Sequence[str], *, rename: bool, seeds: int, control: bool
 ) -> _Plan:
     """Check what is asked for and choose the control, before anything is trained."""
-    recipe = load_recipe(run.path / "recipe.yaml")
+    recipe = run.recipe
     base = ConceptSet.load(recipe.concepts) if recipe.concepts else ConceptSet.load(run.path / "concepts.yaml").whole
     if not replace and not drops:
         raise UserError("Nothing to change: name it with --replace 'OLD=NEW' or --drop CONCEPT.")
@@ -174,7 +157,7 @@ def _merged(recipe: Recipe, renamed: dict[str, dict[str, str]]) -> dict[str, dic
 
 
 def compare(
-    run: RunFolder,
+    run: OpenedRun,
     plan: _Plan,
     runs: dict[str, list[RunFolder]],
     replaced: list[str],
@@ -207,7 +190,7 @@ def compare(
         for side, members in asked.items()
     }
     return Refinement(
-        run=run.path.name,
+        run=run.name,
         method=str(run.info["method"]),
         data=str(run.info["data"]["name"]),
         split=split,

@@ -12,6 +12,7 @@ import { faithfulness } from "../parts/trust/faithfulness.js";
 import { groups } from "../parts/trust/groups.js";
 import { leakage } from "../parts/trust/leakage.js";
 import { localisation } from "../parts/trust/localisation.js";
+import { others } from "../parts/trust/others.js";
 import { summary } from "../parts/trust/summary.js";
 import * as verdicts from "../parts/trust/verdicts.js";
 import { shortcut } from "../shortcuts.js";
@@ -132,7 +133,10 @@ export async function trustView(host, params) {
 
   function draw() {
     const chosen = SECTIONS.find((each) => each.name === section);
-    put(body, chosen ? chosen.parts.map((part) => drawn(chosen, part)) : summary(parts(), open));
+    put(
+      body,
+      chosen ? chosen.parts.map((part) => drawn(chosen, part)) : [summary(parts(), open), others(found.others)],
+    );
     const figures = [...body.querySelectorAll("svg[data-figure]")];
     const used = chosen ? chosen.parts.map((part) => part.document) : DOCUMENTS;
     put(
@@ -220,7 +224,7 @@ const ABOUT =
 /** The documents that the run has, and the commands that make the others. */
 async function read(run) {
   const whole = await api.runNow(run);
-  const found = { documents: {}, errors: {}, commands: {}, concepts: readsConcepts(whole) };
+  const found = { documents: {}, errors: {}, commands: {}, concepts: readsConcepts(whole), others: {} };
   await Promise.all(
     DOCUMENTS.filter((name) => whole.card.has.includes(name)).map((name) =>
       api.document(run, name).then(
@@ -229,6 +233,13 @@ async function read(run) {
       ),
     ),
   );
+  const more = Object.entries(whole.results).filter(([name]) => !DOCUMENTS.includes(name) && name !== "metrics");
+  for (const [name, about] of more) {
+    found.others[name] = await api.document(run, name).then(
+      (document) => ({ about, document }),
+      (error) => ({ about, error }),
+    );
+  }
   found.commands = { ...remade(whole.card.folder), ...whole.missing };
   return found;
 }

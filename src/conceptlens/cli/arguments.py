@@ -1,0 +1,173 @@
+"""A command's words from its function: names, types, defaults and help come from the signature and the docstring.
+
+| parameter | on the command line |
+| --- | --- |
+| without a default, before `*` | a positional word; of a `Sequence` any number of them |
+| with a default | `--name`; a `Literal` has choices, a `Sequence` may be given again |
+| `flag: bool = False` | `--flag`; one that is True by default has `--no-flag` |
+| `overrides` | settings of a recipe, as `--training.epochs 5` |
+| `data` | `--data SOURCE`, and settings of the data, as `--data.class_column dx` |
+"""
+
+import argparse
+import inspect
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn, Union, get_args, get_origin
+
+from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.recipes.parse import parse_overrides
+
+Words = list[str]
+SETTINGS = {"overrides": "--", "data": "--data."}  # parameters that take dotted settings, and how these begin
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are ours."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}. See `{self.prog} --help`.")
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """A Google-style docstring: its first paragraph, and the help of each parameter."""
+
+    about: str
+    more: str
+    args: Mapping[str, str]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> "Docstring":
+        text = inspect.getdoc(function) or ""
+        body, _, rest = text.partition("\nArgs:\n")
+        about, _, more = body.partition("\n\n")
+        entries: dict[str, str] = {}
+        for entry in re.split(r"\n(?= {4}\w)", "\n" + re.split(r"\n(?=\S)", rest)[0]):
+            name, _, words = entry.strip().partition(":")
+            entries[name] = " ".join(words.split())
+        return cls(" ".join(about.split()), " ".join(more.split()), entries)
+
+
+def plain(annotation: Any) -> Any:
+    """The type without None, and the first of what else a union offers; paths and objects are words."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        parts = [part for part in get_args(annotation) if part is not type(None)]
+        preferred = [part for part in parts if part in (int, float) or get_origin(part) in (Literal, Sequence, list)]
+        return plain((preferred or parts)[0])
+    return annotation
+
+
+def _kind(annotation: Any) -> dict[str, Any]:
+    """What argparse needs to know of a type."""
+    kind = plain(annotation)
+    origin = get_origin(kind)
+    if origin is Literal:
+        return {"choices": get_args(kind)}
+    if origin in (list, Sequence) or origin is getattr(types, "GenericAlias", None):
+        return _kind(get_args(kind)[0])
+    return {"type": kind} if kind in (int, float) else {}
+
+
+def _several(annotation: Any) -> bool:
+    return get_origin(plain(annotation)) in (list, tuple, Sequence) or (
+        inspect.isclass(get_origin(plain(annotation))) and issubclass(get_origin(plain(annotation)), Sequence)
+    )
+
+
+def make_parser(name: str, function: Callable[..., Any], flags: Mapping[str, str] = {}) -> Parser:
+    """The parser of a command.
+
+    Args:
+        name: Of the command.
+        function: What it calls.
+        flags: Names and help of the flags that every command has.
+    """
+    doc = Docstring.of(function)
+    parser = Parser(prog=f"conceptlens {name}", description=f"{doc.about} {doc.more}".strip(), allow_abbrev=False)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD or parameter.name == "overrides":
+            continue
+        _add(parser, parameter, doc.args.get(parameter.name, ""))
+    known = {action.dest for action in parser._actions}
+    for flag, text in flags.items():
+        if flag not in known:
+            parser.add_argument(f"--{flag.replace('_', '-')}", action="store_true", help=text)
+    return parser
+
+
+def _add(parser: Parser, parameter: inspect.Parameter, text: str) -> None:
+    required = parameter.default is inspect.Parameter.empty
+    option = f"--{parameter.name.rstrip('_').replace('_', '-')}"
+    text = text.replace("%", "%%")
+    kind = _kind(parameter.annotation)
+    if required and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+        many: dict[str, Any] = {"nargs": "+"} if _several(parameter.annotation) else {}
+        parser.add_argument(parameter.name, help=text, **many, **kind)
+    elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY and parameter.name not in SETTINGS:
+        many = {"nargs": "*"} if _several(parameter.annotation) else {"nargs": "?"}
+        parser.add_argument(parameter.name, help=text, default=parameter.default, **many, **kind)
+    elif parameter.annotation is bool:
+        words = f"--no{option[1:]}" if parameter.default else option
+        parser.add_argument(words, dest=parameter.name, action=f"store_{str(not parameter.default).lower()}", help=text)
+    elif _several(parameter.annotation):
+        text += " May be given again." + (f" (default: {', '.join(map(str, parameter.default))})" if parameter.default else "")
+        parser.add_argument(option, dest=parameter.name, action="append", required=required, help=text, **kind)
+    else:
+        shown = "" if required or parameter.default in (None, "") else f" (default: {parameter.default})"
+        default = None if required else parameter.default
+        parser.add_argument(option, dest=parameter.name, default=default, required=required, help=text + shown, **kind)
+
+
+def arguments(parser: Parser, function: Callable[..., Any], words: Words) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """What was typed: all of it, and the function's own arguments."""
+    own, settings = split_settings(words, parser)
+    parameters = inspect.signature(function).parameters
+    takes = next((name for name in SETTINGS if name in parameters), None)
+    for word in (word for word in settings if word.startswith("--")):
+        if takes is None or not word.startswith(SETTINGS[takes]):
+            raise _unknown(word, parser, takes)
+    args = parser.parse_args(own)
+    values = {
+        name: getattr(args, name) for name in parameters if hasattr(args, name) and getattr(args, name) is not None
+    }
+    if takes == "overrides":
+        values["overrides"] = parse_overrides(settings)
+    elif settings:
+        section = parse_overrides(settings)["data"]
+        source = {"source": values["data"]} if values.get("data") else {}
+        values["data"] = {**source, **section}
+    return args, values
+
+
+def split_settings(words: Words, parser: Parser) -> tuple[Words, Words]:
+    """The command's own words, and settings such as `--training.epochs 5`, wherever they stand."""
+    options = {word: action for action in parser._actions for word in action.option_strings}
+    own: Words = []
+    settings: Words = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, _ = word.partition("=")
+        if not word.startswith("--") or name in options:
+            own.append(word)
+            if name in options and not equals and options[name].nargs != 0 and rest:
+                own.append(rest.pop(0))
+            continue
+        settings.append(word)
+        if not equals and rest and not rest[0].startswith("--"):
+            settings.append(rest.pop(0))
+    return own, settings
+
+
+def _unknown(word: str, parser: Parser, takes: str | None) -> UserError:
+    known = [option for action in parser._actions for option in action.option_strings]
+    hint = " Settings of the data are --data.KEY, as --data.class_column dx." if takes == "data" else ""
+    return UserError(f"{word.partition('=')[0]} is not an option of `{parser.prog}`. {did_you_mean(word, known)}{hint}")
+
+
+def as_path(value: str) -> Path:
+    return Path(value).expanduser()
