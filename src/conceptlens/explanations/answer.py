@@ -145,7 +145,7 @@ class Answer:
 
     @cached_property
     def _ranked(self) -> list[int]:
-        return np.argsort(-self.probabilities, kind="stable").tolist()
+        return [int(place) for place in np.argsort(-self.probabilities, kind="stable")]
 
     @property
     def about(self) -> int:
@@ -277,8 +277,9 @@ class Answerer:
         self._reference = reference
 
     @classmethod
-    def of(cls, run: OpenedRun) -> "Answerer":
-        return cls(run.pipeline, run.card, run.concepts, lambda: background(run))
+    def of(cls, run: OpenedRun, *, keep: bool = False) -> "Answerer":
+        """For an opened run; `keep` writes its reference to the run folder, for later calls."""
+        return cls(run.pipeline, run.card, run.concepts, lambda: background(run, keep=keep))
 
     @cached_property
     def background(self) -> Background:

@@ -49,7 +49,7 @@ def explain(
     show: str = "all",
     opacity: float = OPACITY,
 ) -> ExplanationList:
-    """Explain images in memory; nothing is written but the run's reference, which later calls read.
+    """Explain images in memory; nothing is written.
 
     Args:
         run: The run.
@@ -68,7 +68,7 @@ def explain(
     subjects = choose_subjects(run, images, split=split, n=n, show=show)
     items: list[Explanation] = []
     errors: dict[str, str] = {}
-    for subject, explanation in explain_each(run, subjects, kinds, wanted, opacity):
+    for subject, explanation in explain_each(Answerer.of(run), run.name, subjects, kinds, wanted, opacity):
         if explanation is None:
             errors[subject.image] = subject.error or ""
         else:
@@ -77,12 +77,17 @@ def explain(
 
 
 def explain_each(
-    run: OpenedRun, subjects: Iterable[Subject], kinds: Sequence[AnyMap], wanted: Sequence[int] | None, opacity: float
+    answerer: Answerer,
+    run: str,
+    subjects: Iterable[Subject],
+    kinds: Sequence[AnyMap],
+    wanted: Sequence[int] | None,
+    opacity: float,
 ) -> Iterator[tuple[Subject, Explanation | None]]:
     """Image by image, a batch in memory at a time; None for one that could not be read."""
-    answerer, how = Answerer.of(run), drawing(opacity)
+    how = drawing(opacity)
     for answer in answerer.stream(subjects, maps=kinds, concepts=wanted):
-        explanation = None if answer.error else explanation_of(answer, run.name, wanted, how)
+        explanation = None if answer.error else explanation_of(answer, run, wanted, how)
         yield answer.subject, explanation
 
 

@@ -8,6 +8,7 @@ from typing import get_args
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_bytes
 from conceptlens.data.dataset import SPLITS
+from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.document import Explanation
 from conceptlens.explanations.explain import MAPS, check_maps, choose_concepts, explain_each
 from conceptlens.explanations.file_names import Names
@@ -108,8 +109,9 @@ def explain_run(
     subjects = choose_subjects(run, files, split=split, n=n, show=show)
     names, sheets = Names(folder), ConceptSheets(opacity)
     parts = PartPanels.of(run.pipeline, folder, opacity)
+    answerer = Answerer.of(run, keep=True)
     items: list[Explained] = []
-    for subject, explanation in explain_each(run, subjects, kinds, wanted, opacity):
+    for subject, explanation in explain_each(answerer, run.name, subjects, kinds, wanted, opacity):
         if explanation is None:
             items.append(Explained(subject.image, error=subject.error))
             continue

@@ -8,6 +8,7 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -51,19 +52,29 @@ class Background:
         return cls(Reference(what="zero scores", images=0, split=None, why=why), np.zeros(concepts), None)
 
 
-def background(run: OpenedRun) -> Background:
-    """Read what was kept, or look at a sample of the run's own images."""
+_SAMPLED: WeakKeyDictionary[OpenedRun, _File] = WeakKeyDictionary()
+
+
+def background(run: OpenedRun, *, keep: bool = True) -> Background:
+    """Read what was kept, or look at a sample of the run's own images.
+
+    Args:
+        run: The run.
+        keep: Write the sample to the run folder; otherwise it is kept in memory with the run alone.
+    """
     if not run.read_concepts.concepts:
         return Background.zero(0, "this method reads no concepts")
     kept = kept_background(run.path, run.card, run.concepts)
     if kept is not None:
         return kept
     try:
-        sampled = _sample(run)
+        sampled = _SAMPLED.get(run) or _sample(run)
     except (UserError, OSError) as error:
         return Background.zero(len(run.concepts), str(error).splitlines()[0])
-    with contextlib.suppress(OSError):  # a run that cannot be written to is sampled each time
-        write_json(run.path / "explain" / FILE, sampled.model_dump(mode="json"))
+    _SAMPLED[run] = sampled
+    if keep:
+        with contextlib.suppress(OSError):  # a run that cannot be written to is sampled each time
+            write_json(run.path / "explain" / FILE, sampled.model_dump(mode="json"))
     return _as_background(sampled)
 
 

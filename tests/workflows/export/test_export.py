@@ -240,7 +240,11 @@ def remove_model(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"), [(edit_status, ("not done (running)", "conceptlens resume")), (remove_model, ("model.json",))]
+    ("damage", "says"),
+    [
+        (edit_status, ("not done (running)", "conceptlens resume")),
+        (remove_model, ("no such folder", "Copy the whole run folder")),
+    ],
 )
 def test_runs_that_cannot_be_exported(
     refuse: Refuse, own_run: Path, tmp_path: Path, damage: Callable[[Path], None], says: tuple[str, ...]

@@ -184,7 +184,7 @@ def _maps(maps: AnswerMaps) -> Maps:
         assignment=None if assignment is None else byte_maps(range(assignment.shape[1]), assignment.T),
         gradcam=byte_maps(list(gradcam), np.stack(list(gradcam.values()))) if gradcam else None,
         gradcam_at=maps.gradcam_at if gradcam else None,
-        without=maps.without,
+        without={str(kind): why for kind, why in maps.without.items()},
     )
 
 

@@ -60,7 +60,8 @@ def _concept_maps(answer: Answer) -> npt.NDArray[np.float32]:
     assert answer.maps is not None
     assert answer.maps.attention is not None
     slots = answer.answerer.pipeline.model.concept_slot.cpu().numpy()
-    return answer.maps.attention[slots].reshape(len(slots), *answer.maps.grid)
+    maps: npt.NDArray[np.float32] = answer.maps.attention[slots]
+    return maps.reshape(len(slots), *answer.maps.grid)
 
 
 def compare(
