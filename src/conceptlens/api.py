@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from conceptlens.evaluation.interventions.what_if import WhatIf
     from conceptlens.evaluation.leakage.leakage import Leakage
     from conceptlens.evaluation.localization.localize import Localisation
-    from conceptlens.explanations.explain import Explanations
-    from conceptlens.explanations.predict import PredictionList
+    from conceptlens.explanations.explain_files import Explanations
+    from conceptlens.explanations.predict import Predictions
     from conceptlens.gig.run import Decomposed
     from conceptlens.runs.folder import RunFolder
     from conceptlens.runs.opened import OpenedRun
@@ -97,7 +97,7 @@ def evaluate(
     return result.save(Path(out or opened.path / result.default_file)) if is_main() else result
 
 
-def predict(run: str | Path, images: Sequence[str | Path], *, out: str | Path | None = None) -> "PredictionList":
+def predict(run: str | Path, images: Sequence[str | Path], *, out: str | Path | None = None) -> "Predictions":
     """Class and concepts of image files or folders."""
     from conceptlens.explanations.predict import predict_run
 
@@ -131,7 +131,7 @@ def explain(
         show: Which: `right`, `wrong`, `uncertain` or `all`.
         opacity: Of a map where it is largest, 0 to 1.
     """
-    from conceptlens.explanations.explain import explain_run
+    from conceptlens.explanations.explain_files import explain_run
 
     return explain_run(
         run,

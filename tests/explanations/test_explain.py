@@ -115,8 +115,8 @@ def test_own_images_by_kind(slots_run: Path, tmp_path: Path, show: str) -> None:
 def test_images_may_be_decided_by_more_or_fewer_concepts(
     slots_run: Path, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = iter([[0, 3], [], [5]])
-    monkeypatch.setattr("conceptlens.explanations.verdict.deciding", lambda *_: next(plan))
+    plan = iter([[0, 3], [], [5], []])  # the last for the image that is explained again
+    monkeypatch.setattr("conceptlens.explanations.argument.deciding", lambda *_: next(plan))
     ragged = [item.load() for item in api.explain(slots_run, files, out=tmp_path / "ragged").items]
     assert [len(each.maps) for each in ragged] == [2, 0, 1]
     names = ConceptSet.load(slots_run / "concepts.yaml").names

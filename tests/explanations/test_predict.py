@@ -12,7 +12,8 @@ import conceptlens as cl
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.data.images.read import open_image, resize_square
-from conceptlens.explanations.predict import Prediction, PredictionList, find_images
+from conceptlens.explanations.predict import Prediction, Predictions
+from conceptlens.explanations.subjects import find_images
 from conceptlens.runs.saved import load_pipeline
 from tests.own_data import OwnData
 
@@ -132,7 +133,7 @@ def test_lines_for_people() -> None:
     both = Prediction("c.png", ["cyst", "scar"], {"cyst": 0.6, "scar": 0.7}, {"signs": {"hair": 0.6, "gel": 0.5}})
     assert both.line({"signs"}) == "c.png: cyst (60%), scar (70%)\n    signs: hair (60%), gel (50%)"
     bad = Prediction("d.png", error="d.png: it is empty")
-    text = PredictionList([one, bad], Path("said.csv"), frozenset({"signs"})).text()
+    text = Predictions([one, bad], Path("said.csv"), frozenset({"signs"})).text()
     assert text.endswith("\n1 predictions written to said.csv")
     assert "d.png" not in text  # told on the error stream
 

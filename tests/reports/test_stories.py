@@ -7,17 +7,17 @@ import pytest
 import torch
 from torch import nn
 
+from conceptlens.concepts import ConceptSet
 from conceptlens.core.files import read_json
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.sources.open import open_source
 from conceptlens.data.splits.splits import Splits
-from conceptlens.explanations.contributions import contributions
 from conceptlens.methods.contract import ConceptModel, ConceptOutput, Pipeline
 from conceptlens.methods.ivq_cbm import IVQCBM
 from conceptlens.methods.linear_head import head_weight
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes.parse import load_recipe
-from conceptlens.reports.stories import Stories
+from conceptlens.reports.stories import Stories, tell
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.predict import predict
 from conceptlens.runs.saved import load_pipeline
@@ -31,16 +31,25 @@ def parts(hostile: RunFolder) -> tuple[Pipeline, PixelReader, np.ndarray]:
     return pipeline, PixelReader(source, card.image_size, card.fit), splits.test
 
 
-def test_contributions_add_up_to_what_sets_an_image_apart(parts: tuple[Pipeline, PixelReader, np.ndarray]) -> None:
+def test_contributions_add_up_to_what_sets_an_image_apart(
+    hostile: RunFolder, parts: tuple[Pipeline, PixelReader, np.ndarray]
+) -> None:
     pipeline, reader, test = parts
     predicted = predict(pipeline, reader, test)
-    found = contributions(pipeline.model, predicted.concept_logits, np.arange(3), [0, 1, 1], softmax=True)
-    assert found is not None
+    concepts = ConceptSet.load(hostile.path / "concepts.yaml")
+    found = tell(predicted, pipeline, reader, concepts, split="test", thresholds=[])
     assert found.average_of == len(test)
     logits = predicted.logits.astype(np.float64)
     relative = logits - logits.mean(1, keepdims=True)  # against the other classes
-    expected = [relative[row, c] - relative[:, c].mean() for row, c in enumerate([0, 1, 1])]
-    np.testing.assert_allclose(found.values.sum(1), expected, atol=1e-4)
+    ids, classes = [reader.source.examples.ids[index] for index in test], list(reader.source.classes)
+    assert found.stories
+    for story in found.stories:
+        row, c = ids.index(story.image), classes.index(story.explained)
+        added = [
+            each.contribution for group in story.concepts for each in group.values if each.contribution is not None
+        ]
+        assert len(added) == len(concepts)
+        assert sum(added) == pytest.approx(relative[row, c] - relative[:, c].mean(), abs=1e-4)
 
 
 def test_a_head_that_is_not_linear_has_no_weights(setup: Setup) -> None:

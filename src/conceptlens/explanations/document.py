@@ -1,8 +1,17 @@
 """`explain/NAME.json`: all that is said and drawn of one image. Pictures are made from it and the image alone."""
 
-from typing import Literal
+import base64
+from typing import TYPE_CHECKING, Literal
+
+from PIL import Image
+from pydantic import PrivateAttr
 
 from conceptlens.core.documents import Document, Part
+from conceptlens.core.errors import UserError
+from conceptlens.pages.markup import h
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MapKind = Literal["attention", "gradcam"]
 AnyMap = Literal["attention", "gradcam", "index"]
@@ -138,6 +147,48 @@ class Explanation(Document):
     gradcam_at: str | None  # where Grad-CAM was taken
     drawing: Drawing
     picture: str | None  # file beside this one
+    _seen: Image.Image | None = PrivateAttr(default=None)
+
+    @property
+    def seen(self) -> Image.Image | None:
+        """The image as people see it; not in the file, so that one that was read back has none."""
+        return self._seen
+
+    @seen.setter
+    def seen(self, picture: Image.Image | None) -> None:
+        self._seen = picture
+
+    def panel(self, picture: Image.Image | None = None) -> Image.Image:
+        """The image, its codes and the maps of its concepts, drawn.
+
+        Args:
+            picture: The image; only an explanation that was read from a file needs it.
+        """
+        from conceptlens.explanations.pictures.panel import panel
+
+        picture = picture or self.seen
+        if picture is None:
+            raise UserError(f"{self.image}: a file holds no pixels; give the picture to draw the maps over.")
+        return panel(self, picture)
+
+    def plot(self, picture: Image.Image | None = None) -> "Figure":
+        """The panel as a figure."""
+        from matplotlib.figure import Figure
+
+        page = self.panel(picture)
+        figure = Figure(figsize=(page.width / 100, page.height / 100), dpi=100)
+        axis = figure.add_axes((0, 0, 1, 1))
+        axis.imshow(page)
+        axis.set_axis_off()
+        return figure
+
+    def _repr_html_(self) -> str:
+        from conceptlens.explanations.pictures.sheet import png
+
+        if self.seen is None:
+            return str(h("p", f"{self.image}: {self.sentence}"))
+        data = base64.b64encode(png(self.panel())).decode("ascii")
+        return str(h("img", src=f"data:image/png;base64,{data}", alt=f"{self.image}: {self.sentence}"))
 
     def account(self, minus: str | None) -> Account | None:
         """That of the explained class against `minus`."""

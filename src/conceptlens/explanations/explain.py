@@ -1,180 +1,139 @@
-"""Explain images with a finished run: files first, pictures from them; a file that cannot be read stops no other."""
+"""Why a run says what it says of images: explanations in memory. `explain_files` writes them and their pictures."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
 from typing import get_args
 
 import torch
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.core.files import write_bytes
-from conceptlens.data.dataset import SPLITS
-from conceptlens.explanations.document import AnyMap, Explanation
-from conceptlens.explanations.explainer import Teller
-from conceptlens.explanations.file_names import Names
-from conceptlens.explanations.pictures.concept_sheet import ConceptSheets
+from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.document import AnyMap, ConceptMaps, Drawing, Explanation
+from conceptlens.explanations.maps.patch_maps import index_map, patch_map
 from conceptlens.explanations.pictures.overlay import OPACITY, drawing
-from conceptlens.explanations.pictures.panel import panel
-from conceptlens.explanations.pictures.part_panels import PartPanels
-from conceptlens.explanations.pictures.sheet import png
-from conceptlens.explanations.predict import find_images
-from conceptlens.explanations.reference import background
-from conceptlens.explanations.subjects import Subject, from_files, from_own
-from conceptlens.runs.folder import RunFolder, check_writable
-from conceptlens.runs.images import OwnImages, Show
-from conceptlens.runs.saved import load_pipeline
+from conceptlens.explanations.subjects import Images, Subject, choose_subjects
+from conceptlens.runs.opened import OpenedRun
 
-BATCH = 32
 MAPS: tuple[AnyMap, ...] = get_args(AnyMap)
 
 
 @dataclass(frozen=True)
-class Explained:
-    """One image: where its explanation is, or why there is none."""
+class ExplanationList(Sequence[Explanation]):
+    """Explanations of the images that could be read, in their order."""
 
-    image: str
-    sentence: str = ""
-    path: Path | None = None
-    error: str | None = None
+    items: list[Explanation]
+    errors: dict[str, str] = field(default_factory=dict)  # by image: why it could not be read
 
-    def load(self) -> Explanation:
-        """Everything that was found out."""
-        if self.path is None:
-            raise UserError(f"{self.image}: there is no explanation: {self.error}")
-        return Explanation.read(self.path)
+    def __len__(self) -> int:
+        return len(self.items)
 
-    def line(self) -> str:
-        return f"{self.image}: {self.error or self.sentence}"
+    def __getitem__(self, place):  # type: ignore[no-untyped-def]
+        return self.items[place]
 
+    def __iter__(self) -> Iterator[Explanation]:
+        return iter(self.items)
 
-@dataclass(frozen=True)
-class Explanations:
-    """All of them, in the order asked for."""
-
-    items: list[Explained]
-    folder: Path
-    sheets: list[Path] = field(default_factory=list)
-    pages: list[Path] = field(default_factory=list)  # of parts, for methods whose slots are parts
-
-    @property
-    def failed(self) -> list[Explained]:
-        return [item for item in self.items if item.error]
-
-    def text(self) -> str:
-        lines = [item.line() for item in self.items if not item.error]
-        made = len(lines)
-        lines.append(f"{made} explanation{'' if made == 1 else 's'} written to {self.folder}")
-        if self.sheets:
-            lines.append(f"{len(self.sheets)} sheets of one concept each beside them, {self.sheets[0].name} the first")
-        if self.pages:
-            lines.append(f"parts: {', '.join(page.name for page in self.pages)}, and NAME-parts.png of each image")
-        return "\n".join(lines)
+    def _repr_html_(self) -> str:
+        return "".join(item._repr_html_() for item in self.items)
 
 
-def explain_run(
-    path: str | Path,
-    images: Sequence[str | Path] = (),
+def explain(
+    run: OpenedRun,
+    images: Images = (),
     *,
-    out: str | Path | None = None,
     concepts: Sequence[str] | None = None,
     maps: Sequence[str] = MAPS,
-    sheet: bool = False,
     split: str = "test",
     n: int = 12,
     show: str = "all",
     opacity: float = OPACITY,
-) -> Explanations:
-    """Explain image files, or images of the run's own data.
+) -> ExplanationList:
+    """Explain images in memory; nothing is written.
 
     Args:
-        path: A finished run.
-        images: Files and folders; none for images of the run's own data.
-        out: Folder for the files; `explain/` in the run folder by default.
+        run: The run.
+        images: Files, folders, PIL images, arrays, tensors, a `Dataset`, a `DataLoader`, or a list of them; none for
+            images of the run's own data.
         concepts: Whose maps are wanted: concepts, groups, or `all`; by default those that decided each image.
         maps: Of `attention`, `gradcam` and `index`.
-        sheet: Also draw, for each concept, the maps of all images on one sheet.
         split: Of the run's own data.
         n: At most so many of its images.
         show: Which: `right` and `wrong`, the surest first; `uncertain`, the least sure first; `all`, evenly spread.
         opacity: Of a map where it is largest, 0 to 1.
     """
-    kinds = _check(maps, opacity)
-    for kind, given, known in (("split", split, SPLITS), ("choice of images", show, get_args(Show))):
-        if given not in known:
-            raise unknown_name(kind, given, known)
-    if n < 1:
-        raise UserError(f"--n: expected at least 1, found {n}.")
-    run = RunFolder.open(path)
-    if run.info["status"] != "done":
-        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
-    files = find_images(images)
-    folder = Path(out) if out else run.path / "explain"
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: expected a folder, found a file. Choose another one with --out.")
-    pipeline, card, vocabulary = load_pipeline(run.path)
-    if not pipeline.model.reads_concepts:
-        raise UserError(
-            f"{run.path}: {run.info['method']} reads no concepts, so there is nothing to explain its classes by. "
-            "Explain a run of a method that does, such as ivq-cbm."
-        )
-    wanted = None if concepts is None else choose_concepts(vocabulary, concepts)
-    folder.mkdir(parents=True, exist_ok=True)
-    check_writable(folder)  # before the work, not after it
-    pipeline.to("cuda" if torch.cuda.is_available() else "cpu").requires_grad_(False)
-    own = OwnImages(run, vocabulary)
-    if files:
-        subjects = from_files(files, card)
-    else:
-        subjects = from_own(own, own.choose(pipeline, card, split=split, show=show, n=n), split, card)
-    teller = Teller(
-        pipeline,
-        card,
-        vocabulary,
-        background(run.path, pipeline, card, vocabulary, own),
-        run.path.name,
-        wanted,
-        kinds,
-        drawing(opacity),
+    kinds = check_maps(maps, opacity)
+    run.need_concepts("there is nothing to explain its classes by")
+    wanted = None if concepts is None else choose_concepts(run.concepts, concepts)
+    subjects = choose_subjects(run, images, split=split, n=n, show=show)
+    items: list[Explanation] = []
+    errors: dict[str, str] = {}
+    for subject, explanation in explain_each(Answerer.of(run), run.name, subjects, kinds, wanted, opacity):
+        if explanation is None:
+            errors[subject.image] = subject.error or ""
+        else:
+            items.append(explanation)
+    return ExplanationList(items, errors)
+
+
+def explain_each(
+    answerer: Answerer,
+    run: str,
+    subjects: Iterable[Subject],
+    kinds: Sequence[AnyMap],
+    wanted: Sequence[int] | None,
+    opacity: float,
+) -> Iterator[tuple[Subject, Explanation | None]]:
+    """Image by image, a batch in memory at a time; None for one that could not be read."""
+    how = drawing(opacity)
+    for answer in answerer.stream(subjects, maps=kinds, concepts=wanted):
+        explanation = None if answer.error else explanation_of(answer, run, wanted, how)
+        yield answer.subject, explanation
+
+
+def explanation_of(answer: Answer, run: str, wanted: Sequence[int] | None, how: Drawing) -> Explanation:
+    """The part of an answer that `explain` tells; its maps are of the wanted concepts, or of those that decided."""
+    maps, answerer = answer.maps, answer.answerer
+    shown = []
+    for k in answer.deciding if wanted is None else wanted:
+        entry = ConceptMaps(concept=answerer.concepts.names[k])
+        slot = answer.slot(k)
+        if maps and maps.attention is not None and slot is not None:
+            entry.attention = patch_map(maps.attention[slot], maps.grid, slot)
+        if maps and k in maps.gradcam:
+            entry.gradcam = patch_map(maps.gradcam[k], maps.grid)
+        shown.append(entry)
+    index = None
+    if maps and maps.codes is not None:
+        index = index_map(torch.from_numpy(maps.codes), maps.grid, answerer.background)
+    explanation = Explanation(
+        image=answer.image,
+        run=run,
+        weights=answerer.card.weights_hash,
+        split=answer.subject.split,
+        truth=answer.truth,
+        predicted=answer.predicted,
+        about=answer.about_class,
+        rival=answer.rival_class,
+        sentence=answer.sentence,
+        classes=answer.classes,
+        concepts=answer.concepts,
+        reference=answerer.background.reference,
+        accounts=answer.accounts,
+        bypass=answer.bypass,
+        maps=shown,
+        index=index,
+        without=maps.without if maps else {},
+        gradcam_at=maps.gradcam_at if maps else None,
+        drawing=how,
+        picture=None,
     )
-    names, sheets = Names(folder), ConceptSheets(opacity)
-    parts = PartPanels.of(pipeline, folder, opacity)
-    items: list[Explained] = []
-    for batch in _batches(subjects):
-        told = iter(teller.tell(readable) if (readable := [each for each in batch if not each.error]) else [])
-        for subject in batch:
-            if subject.error:
-                items.append(Explained(subject.image, error=subject.error))
-                continue
-            items.append(_write(next(told), subject, folder, names, sheets if sheet else None))
-            if parts and items[-1].path:
-                parts.add(items[-1].path.stem, subject)
-    pages = parts.write() if parts else []
-    return Explanations(items, folder, sheets.write(folder), pages)
+    explanation.seen = answer.subject.picture
+    return explanation
 
 
-def _write(told: Explanation, subject: Subject, folder: Path, names: Names, sheets: ConceptSheets | None) -> Explained:
-    """The file, then its picture."""
-    assert subject.picture is not None
-    name = names.of(subject.image)
-    told.picture = f"{name}.png"
-    path = folder / f"{name}.json"
-    told.write(path)
-    write_bytes(folder / told.picture, png(panel(told, subject.picture)))
-    if sheets:
-        sheets.add(told, path.name, subject.picture)
-    return Explained(subject.image, told.sentence, path)
-
-
-def _batches(subjects: Iterable[Subject]) -> Iterator[list[Subject]]:
-    rest = iter(subjects)
-    while batch := list(islice(rest, BATCH)):
-        yield batch
-
-
-def _check(maps: Sequence[str], opacity: float) -> list[AnyMap]:
+def check_maps(maps: Sequence[str], opacity: float) -> list[AnyMap]:
+    """The kinds of maps in their usual order."""
     for name in maps:
         if name not in MAPS:
             raise unknown_name("map", name, MAPS)
@@ -187,10 +146,10 @@ def choose_concepts(concepts: ConceptSet, wanted: Sequence[str]) -> list[int]:
     """Positions of concepts by name ("group: value"), of all of a group, or of all; each may list several by commas."""
     groups = {group.name: list(range(group.concepts.start, group.concepts.stop)) for group in concepts.groups}
     known = {"all": list(range(len(concepts))), **groups, **{name: [k] for k, name in enumerate(concepts.names)}}
-    found: list[int] = []
+    columns: list[int] = []
     for word in wanted:
         for name in [word] if word.strip() in known else word.split(","):
             if name.strip() not in known:
                 raise unknown_name("concept", name.strip(), known)
-            found += known[name.strip()]
-    return list(dict.fromkeys(found))
+            columns += known[name.strip()]
+    return list(dict.fromkeys(columns))

@@ -1,24 +1,28 @@
-"""Class and concepts of any image files, image by image; a file that cannot be read does not stop the others."""
+"""Class and concepts of any images, image by image; one that cannot be read does not stop the others."""
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_json, write_text
-from conceptlens.data.images.read import SUFFIXES, open_image, resize_square
-from conceptlens.data.labels.words import printable
-from conceptlens.methods.contract import ConceptModel, Pipeline
-from conceptlens.nn.heads.probabilities import concept_probabilities_of
+from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.subjects import Images, find_images, subjects
+from conceptlens.pages.markup import h
 from conceptlens.runs.folder import RunFolder, check_writable
-from conceptlens.runs.saved import Card, load_pipeline
+from conceptlens.runs.opened import OpenedRun
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+DRAWN = 16  # images in a figure
 
 
 @dataclass(frozen=True)
@@ -31,96 +35,62 @@ class Prediction:
     concepts: dict[str, dict[str, float]] | None = None  # group → value → probability
     error: str | None = None
 
+    @classmethod
+    def of(cls, answer: Answer) -> "Prediction":
+        """The part of an answer that `predict` tells."""
+        if answer.error is not None:
+            return cls(answer.image, error=answer.error)
+        card, vocabulary = answer.answerer.card, answer.answerer.concepts
+        # In single precision, as the files of earlier versions have them.
+        logits = torch.from_numpy(answer.logits)
+        shares = (logits.sigmoid() if card.task == "multilabel" else logits.softmax(-1)).tolist()
+        concepts = {
+            group.name: dict(zip(group.values, answer.concept_probabilities[group.concepts].tolist(), strict=True))
+            for group in vocabulary.groups
+        }
+        predicted = answer.predicted if card.task == "multilabel" else answer.predicted[0]
+        return cls(answer.image, predicted, dict(zip(card.classes, shares, strict=True)), concepts)
+
+    @property
+    def names(self) -> list[str]:
+        """The predicted class, or classes."""
+        return [self.predicted] if isinstance(self.predicted, str) else list(self.predicted or [])
+
     def line(self, independent: Collection[str] = ()) -> str:
         """For people; of the groups called `independent`, all values that hold are told."""
         if self.error or self.probabilities is None or self.concepts is None:
             return f"{self.image}: {self.error}"
-        names = [self.predicted] if isinstance(self.predicted, str) else list(self.predicted or ["no class"])
         head = ", ".join(
-            f"{name} ({self.probabilities[name]:.0%})" if name in self.probabilities else name for name in names
+            f"{name} ({self.probabilities[name]:.0%})" if name in self.probabilities else name
+            for name in self.names or ["no class"]
         )
-        told = []
+        parts = []
         for group, values in self.concepts.items():
             best = max(values, key=lambda name: values[name])
             held = [name for name in values if values[name] >= 0.5] if group in independent else [best]
-            told.append(f"{group}: {', '.join(f'{name} ({values[name]:.0%})' for name in held) or 'none'}")
-        return f"{self.image}: {head}" + ("\n    " + "; ".join(told) if told else "")
-
-
-def find_images(paths: Sequence[str | Path]) -> list[Path]:
-    """Files as named, and all images below folders as named, sorted."""
-    found: list[Path] = []
-    for entry in map(Path, paths):
-        if entry.is_dir():
-            inside = sorted(file for file in entry.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-            if not inside:
-                raise UserError(f"{entry}: no image in this folder.")
-            found += inside
-        else:
-            found.append(entry)
-    return found
-
-
-def read_concepts(model: ConceptModel, concepts: ConceptSet) -> ConceptSet:
-    """The concepts that a model speaks of: none, for a method that reads none."""
-    return concepts if model.reads_concepts else ConceptSet("none", (), (), ())
-
-
-@torch.inference_mode()
-def predict_images(
-    pipeline: Pipeline, card: Card, concepts: ConceptSet, files: Iterable[Path], *, batch: int = 32
-) -> Iterator[Prediction]:
-    """Predictions in the order of the files."""
-    device = next(pipeline.parameters()).device
-    concepts = read_concepts(pipeline.model, concepts)
-    waiting: list[tuple[Path, np.ndarray[Any, np.dtype[np.uint8]] | str]] = []
-
-    def flush() -> Iterator[Prediction]:
-        pixels = [entry for _, entry in waiting if not isinstance(entry, str)]
-        output = pipeline(torch.from_numpy(np.stack(pixels)).to(device)) if pixels else None
-        classes = concept_rows = iter(())
-        if output is not None:
-            shares = output.logits.float().sigmoid() if card.task == "multilabel" else output.logits.float().softmax(-1)
-            classes = iter(shares.cpu().numpy())
-            concept_rows = iter(concept_probabilities_of(output.concept_logits.float().cpu().numpy(), concepts))
-        for file, entry in waiting:
-            if isinstance(entry, str):
-                yield Prediction(printable(str(file)), error=entry)
-            else:
-                yield _prediction(printable(str(file)), next(classes), next(concept_rows), card, concepts)
-        waiting.clear()
-
-    for file in files:
-        try:
-            image = open_image(file, name=printable(str(file)), at_least=card.image_size, window=card.window)
-            waiting.append((file, resize_square(image, card.image_size, card.fit)))
-        except UserError as error:
-            waiting.append((file, str(error)))
-        if len(waiting) == batch:
-            yield from flush()
-    yield from flush()
-
-
-def _prediction(
-    name: str, row: np.ndarray[Any, Any], concept_row: np.ndarray[Any, Any], card: Card, concepts: ConceptSet
-) -> Prediction:
-    chosen: str | list[str] = card.classes[int(row.argmax())]
-    if card.task == "multilabel":
-        chosen = [label for label, share, cut in zip(card.classes, row, card.thresholds, strict=True) if share >= cut]
-    values = {
-        group.name: dict(zip(group.values, map(float, concept_row[group.concepts]), strict=True))
-        for group in concepts.groups
-    }
-    return Prediction(name, chosen, dict(zip(card.classes, map(float, row), strict=True)), values)
+            parts.append(f"{group}: {', '.join(f'{name} ({values[name]:.0%})' for name in held) or 'none'}")
+        return f"{self.image}: {head}" + ("\n    " + "; ".join(parts) if parts else "")
 
 
 @dataclass(frozen=True)
-class PredictionList:
-    """Predictions of several files."""
+class Predictions(Sequence[Prediction]):
+    """Predictions of several images, in their order."""
 
     items: list[Prediction]
-    path: Path | None
+    path: Path | None = None  # where they were written
     independent: frozenset[str] = frozenset()  # groups of which several values may hold
+    run: str = ""
+    classes: list[str] = field(default_factory=list)
+    concepts: ConceptSet | None = None
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.items[place]
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return iter(self.items)
 
     @property
     def failed(self) -> list[Prediction]:
@@ -132,50 +102,111 @@ class PredictionList:
             lines.append(f"{len(self.items) - len(self.failed)} predictions written to {self.path}")
         return "\n".join(lines)
 
+    def to_dict(self) -> dict[str, Any]:
+        """What the JSON file holds."""
+        return {"run": self.run, "predictions": [item.__dict__ for item in self.items]}
 
-def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Path | None = None) -> PredictionList:
-    """Predict image files with a finished run; `out` may be a .csv or a .json file."""
+    def rows(self) -> list[list[Any]]:
+        """A header, and a row for each image: class, probabilities of classes and concepts, error."""
+        concepts = () if self.concepts is None else self.concepts.concepts
+        shares = [f"p({name})" for name in self.classes]
+        rows: list[list[Any]] = [["image", "class", *shares, *[concept.name for concept in concepts], "error"]]
+        for item in self.items:
+            if item.probabilities is None or item.concepts is None:
+                rows.append([item.image, None, *[None] * (len(self.classes) + len(concepts)), item.error])
+                continue
+            values = [item.probabilities[name] for name in self.classes]
+            values += [item.concepts[concept.group][concept.value] for concept in concepts]
+            rows.append([item.image, ";".join(item.names), *values, None])
+        return rows
+
+    def to_csv(self) -> str:
+        """The rows, with six digits."""
+        buffer = io.StringIO()
+        csv.writer(buffer).writerows(
+            [f"{cell:.6f}" if isinstance(cell, float) else "" if cell is None else cell for cell in row]
+            for row in self.rows()
+        )
+        return buffer.getvalue()
+
+    def to_pandas(self) -> "DataFrame":
+        """The rows as a data frame."""
+        try:
+            import pandas
+        except ImportError:
+            raise UserError("to_pandas needs pandas, which is not installed: pip install pandas.") from None
+        header, *rows = self.rows()
+        return pandas.DataFrame(rows, columns=header)
+
+    def plot(self) -> "Figure":
+        """Bars of the class probabilities, an image a panel; of the first few images that could be read."""
+        from matplotlib.figure import Figure
+
+        drawn = [item for item in self.items if item.probabilities is not None][:DRAWN]
+        if not drawn:
+            raise UserError("There is no prediction to draw: no image could be read.")
+        columns = min(4, len(drawn))
+        rows = -(-len(drawn) // columns)
+        figure = Figure(figsize=(3.2 * columns, (0.9 + 0.25 * len(self.classes)) * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axis, item in zip(axes, drawn, strict=False):
+            shares = item.probabilities or {}
+            colors = ["tab:blue" if name in item.names else "lightgrey" for name in shares]
+            axis.barh(list(shares), list(shares.values()), color=colors)
+            axis.set(xlim=(0, 1), title=Path(item.image).name)
+            axis.invert_yaxis()
+        for axis in axes[len(drawn) :]:
+            axis.set_axis_off()
+        return figure
+
+    def _repr_html_(self) -> str:
+        head = h("tr", [h("th", word) for word in ("image", "class", "probability", "concepts")])
+        body = [h("tr", [h("td", cell) for cell in self._cells(item)]) for item in self.items]
+        return str(h("table", h("thead", head), h("tbody", body)))
+
+    def _cells(self, item: Prediction) -> list[str]:
+        if item.probabilities is None:
+            return [item.image, "", "", item.error or ""]
+        _, _, concepts = item.line(self.independent).partition("\n    ")
+        shares = ", ".join(f"{item.probabilities[name]:.0%}" for name in item.names)
+        return [item.image, ", ".join(item.names) or "no class", shares, concepts]
+
+
+def predict(run: OpenedRun, images: Images) -> Predictions:
+    """Class and concepts of images, in memory; nothing is written.
+
+    Args:
+        run: The run.
+        images: Files, folders, PIL images, arrays, tensors, a `Dataset`, a `DataLoader`, or a list of them.
+    """
+    answers = Answerer.of(run).stream(subjects(images, run.card, pictures=False))
+    return Predictions(
+        [Prediction.of(answer) for answer in answers],
+        independent=frozenset(group.name for group in run.concepts.groups if group.kind == "independent"),
+        run=run.name,
+        classes=run.card.classes,
+        concepts=run.read_concepts,
+    )
+
+
+def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Path | None = None) -> Predictions:
+    """Predict image files with a run; `out` may be a .csv or a .json file."""
     if out is not None and Path(out).suffix not in (".csv", ".json"):
         raise UserError(f"--out {out}: expected a file that ends in .csv or .json.")
     if not images:
         raise UserError("No image was named: conceptlens predict RUN cell.png folder/ …")
     if out is not None and Path(out).parent.is_dir():
         check_writable(Path(out).parent)  # before the work, not after it
-    run = RunFolder.open(path)
-    if not (run.path / "model").exists():
-        if run.info["status"] == "done":
-            raise UserError(f"{run.path / 'model'}: no such folder. Copy the whole run folder.")
-        raise UserError(f"{run.path}: no model yet ({run.info['status']}). Finish the run with {run.how_to_go_on}.")
-    pipeline, card, concepts = load_pipeline(run.path)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    items = list(predict_images(pipeline.to(device), card, concepts, find_images(images)))
-    file = Path(out) if out else None
-    if file and file.suffix == ".json":
-        write_json(file, {"run": run.path.name, "predictions": [item.__dict__ for item in items]})
-    elif file:
-        write_text(file, _csv(items, card, read_concepts(pipeline.model, concepts)))
-    independent = frozenset(group.name for group in concepts.groups if group.kind == "independent")
-    return PredictionList(items, file, independent)
-
-
-def _csv(items: list[Prediction], card: Card, concepts: ConceptSet) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(
-        [
-            "image",
-            "class",
-            *[f"p({name})" for name in card.classes],
-            *[concept.name for concept in concepts.concepts],
-            "error",
-        ]
-    )
-    for item in items:
-        if item.probabilities is None or item.concepts is None:
-            writer.writerow([item.image, *[""] * (1 + len(card.classes) + len(concepts)), item.error])
-            continue
-        named = item.predicted if isinstance(item.predicted, str) else ";".join(item.predicted or [])
-        shares = [f"{item.probabilities[name]:.6f}" for name in card.classes]
-        values = [f"{item.concepts[concept.group][concept.value]:.6f}" for concept in concepts.concepts]
-        writer.writerow([item.image, named, *shares, *values, ""])
-    return buffer.getvalue()
+    folder = RunFolder.open(path)
+    if not (folder.path / "model").exists() and folder.info["status"] != "done":
+        raise UserError(
+            f"{folder.path}: no model yet ({folder.info['status']}). Finish the run with {folder.how_to_go_on}."
+        )
+    predictions = predict(OpenedRun(folder), find_images(images))  # a run that still trains may have a model
+    if out is None:
+        return predictions
+    if Path(out).suffix == ".json":
+        write_json(Path(out), predictions.to_dict())
+    else:
+        write_text(Path(out), predictions.to_csv())
+    return Predictions(**{**predictions.__dict__, "path": Path(out)})

@@ -8,6 +8,7 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,7 @@ from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
 from conceptlens.explanations.codes import CoAssignment
 from conceptlens.explanations.document import CodeName, Reference
-from conceptlens.methods.contract import Pipeline
-from conceptlens.runs.images import OwnImages
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.saved import Card
 
 FILE = "reference.json"
@@ -46,20 +46,35 @@ class Background:
     bottleneck: Floats  # (K,)
     codes: list[CodeName] | None  # by number; None without a codebook, slots or a sample
 
+    @classmethod
+    def zero(cls, concepts: int, why: str) -> "Background":
+        """Scores of zero, where there is no average image."""
+        return cls(Reference(what="zero scores", images=0, split=None, why=why), np.zeros(concepts), None)
 
-def background(run: Path, pipeline: Pipeline, card: Card, concepts: ConceptSet, own: OwnImages) -> Background:
-    """Read what was kept, or look at a sample of the run's own images."""
-    found = kept_background(run, card, concepts)
-    if found is not None:
-        return found
+
+_SAMPLED: WeakKeyDictionary[OpenedRun, _File] = WeakKeyDictionary()
+
+
+def background(run: OpenedRun, *, keep: bool = True) -> Background:
+    """Read what was kept, or look at a sample of the run's own images.
+
+    Args:
+        run: The run.
+        keep: Write the sample to the run folder; otherwise it is kept in memory with the run alone.
+    """
+    if not run.read_concepts.concepts:
+        return Background.zero(0, "this method reads no concepts")
+    kept = kept_background(run.path, run.card, run.concepts)
+    if kept is not None:
+        return kept
     try:
-        sampled = _sample(pipeline, card, concepts, own)
+        sampled = _SAMPLED.get(run) or _sample(run)
     except (UserError, OSError) as error:
-        why = str(error).splitlines()[0]
-        nothing = Reference(what="zero scores", images=0, split=None, why=why)
-        return Background(nothing, np.zeros(len(concepts)), None)
-    with contextlib.suppress(OSError):  # a run that cannot be written to is sampled each time
-        write_json(run / "explain" / FILE, sampled.model_dump(mode="json"))
+        return Background.zero(len(run.concepts), str(error).splitlines()[0])
+    _SAMPLED[run] = sampled
+    if keep:
+        with contextlib.suppress(OSError):  # a run that cannot be written to is sampled each time
+            write_json(run.path / "explain" / FILE, sampled.model_dump(mode="json"))
     return _as_background(sampled)
 
 
@@ -85,15 +100,16 @@ def _kept(path: Path, card: Card, concepts: ConceptSet) -> _File | None:
 
 
 @torch.inference_mode()
-def _sample(pipeline: Pipeline, card: Card, concepts: ConceptSet, own: OwnImages, batch: int = 32) -> _File:
+def _sample(run: OpenedRun, batch: int = 32) -> _File:
     """Images of the split that the run's numbers speak of, evenly spread: the same as in its stories."""
-    split, indices = own.shown()
+    split, indices = run.reported_images()
     chosen = spread(indices)
+    pipeline, card = run.pipeline, run.card
     device = next(pipeline.parameters()).device
     codebook = getattr(pipeline.regulariser, "codebook", None)
     together: CoAssignment | None = None
     scores: list[Any] = []
-    with PixelReader(own.source, card.image_size, card.fit, cache_mb=0) as reader:
+    with PixelReader(run.source, card.image_size, card.fit, cache_mb=0) as reader:
         pieces = (chosen[start : start + batch] for start in range(0, len(chosen), batch))
         for _, pixels in reader.prefetch(pieces):
             output = pipeline(pixels.to(device))
@@ -106,5 +122,5 @@ def _sample(pipeline: Pipeline, card: Card, concepts: ConceptSet, own: OwnImages
         split=split,
         images=len(chosen),
         bottleneck=np.concatenate(scores).mean(0).tolist(),
-        codes=together.names(concepts, pipeline.model.concept_slot) if together else None,
+        codes=together.names(run.concepts, pipeline.model.concept_slot) if together else None,
     )

@@ -70,7 +70,7 @@ class Gallery:
 
 def from_folder(folder: str | Path, model: Opened, *, most: int | None = None) -> Gallery:
     """All images below a folder, or an even choice of them."""
-    from conceptlens.explanations.predict import find_images
+    from conceptlens.explanations.subjects import find_images
 
     place = Path(folder)
     if not place.is_dir():

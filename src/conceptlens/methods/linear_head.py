@@ -36,14 +36,19 @@ class LinearHead:
     bypass: bool  # something besides the concepts may reach the class
 
     @classmethod
-    def of(cls, model: ConceptModel, bottleneck: Tensor, logits: Tensor) -> "LinearHead | None":
-        """The head of a model that was seen to read (n, K) and say (n, C); None if it is not such a sum."""
+    def of(cls, model: ConceptModel, bottleneck: Tensor, logits: Tensor | None) -> "LinearHead | None":
+        """The head of a model that was seen to read (n, K) and say (n, C); None if it is not such a sum.
+
+        Without logits, as of scores kept in half precision, only the head itself is looked at.
+        """
         weight = head_weight(model, bottleneck)
         if weight is None:
             return None
         given = model.head.bias  # type: ignore[union-attr]
         bias = np.zeros(len(weight)) if given is None else given.detach().double().cpu().numpy()  # type: ignore[operator]
         head = cls(weight, bias, model.bypass is not None)
+        if logits is None:
+            return head
         said = logits.detach().double().cpu().numpy()
         rest = np.abs(said - head.logits(bottleneck.detach().double().cpu().numpy()))
         if not head.bypass and (rest > TOLERANCE * np.maximum(np.abs(said), 1)).any():

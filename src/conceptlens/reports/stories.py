@@ -4,18 +4,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
+from conceptlens.data.dataset import DataSource
 from conceptlens.data.loading.loader import PixelReader
-from conceptlens.explanations.contributions import contributions
-from conceptlens.explanations.predict import read_concepts
+from conceptlens.explanations.answer import Answer, Answerer, Head
+from conceptlens.explanations.document import Account, Reference
+from conceptlens.explanations.logit_decomposition import MEAN
+from conceptlens.explanations.reference import Background
+from conceptlens.explanations.subjects import Subject, class_names
 from conceptlens.methods.contract import Pipeline
-from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
-from conceptlens.reports.choice import Kind, choose
+from conceptlens.nn.heads.probabilities import class_probabilities
+from conceptlens.reports.choice import Choice, Kind, choose
 from conceptlens.runs.predict import Predictions
+from conceptlens.runs.saved import Card
 
 FILE = "stories.json"
 
@@ -83,61 +89,66 @@ def tell(
     split: str,
     thresholds: Sequence[float],
 ) -> Stories:
-    """Choose images among the predicted ones of a split and gather what each story needs."""
+    """Choose images among the predicted ones of a split and tell what the model says of each."""
     source = reader.source
     labels = source.examples.labels[predictions.indices]
-    shares = class_probabilities(predictions.logits, source.task)
-    chosen = choose(shares, labels, source.task, thresholds)
+    chosen = choose(class_probabilities(predictions.logits, source.task), labels, source.task, thresholds)
     if not chosen:
         return Stories(split=split, average_of=0, stories=[])
-    rows = np.array([each.row for each in chosen], dtype=np.int64)
-    about = [each.about for each in chosen]
     scores = predictions.concept_logits if predictions.bottleneck is None else predictions.bottleneck
-    added = contributions(pipeline.model, scores, rows, about, softmax=source.task != "multilabel")
-    concepts = read_concepts(pipeline.model, concepts)
-    read = concept_probabilities_of(predictions.concept_logits[rows], concepts)
-    told: list[Story] = []
-    for place, each in enumerate(chosen):
-        row, index = each.row, int(predictions.indices[each.row])
-        if source.task == "multilabel":
-            truth = [name for name, mark in zip(source.classes, labels[row], strict=True) if mark == 1]
-            said = [name for c, name in enumerate(source.classes) if shares[row, c] >= thresholds[c]]
-        else:
-            truth, said = [source.classes[labels[row]]], [source.classes[each.about]]
-        marks = source.examples.concepts[index].tolist()
-        values = None if added is None else added.values[place].tolist()
-        told.append(
-            Story(
-                image=source.examples.ids[index],
-                kind=each.kind,
-                right=each.right,
-                truth=truth,
-                predicted=said,
-                explained=source.classes[each.about],
-                probabilities=dict(zip(source.classes, shares[row].round(6).tolist(), strict=True)),
-                concepts=_readings(concepts, read[place].tolist(), marks, values),
-            )
+    bottleneck = scores.astype(np.float64)
+    average = Reference(what="average image", images=len(scores), split=split)
+    card = Card(list(source.classes), source.task, reader.size, reader.fit, {}, list(thresholds))
+    answerer = Answerer(pipeline, card, concepts, Background(average, bottleneck.mean(0), None))
+    rows = [choice.row for choice in chosen]
+    answers = answerer.from_scores(
+        [_subject(source, int(predictions.indices[row]), split) for row in rows],
+        logits=predictions.logits[rows],
+        concept_logits=predictions.concept_logits[rows],
+        bottleneck=bottleneck[rows],
+        head=Head(pipeline, torch.as_tensor(scores), None),
+    )
+    # Under a softmax only differences between classes count: a concept that lifts all classes alike speaks for none.
+    minus = None if source.task == "multilabel" else MEAN
+    stories = [_story(answer, choice, minus) for answer, choice in zip(answers, chosen, strict=True)]
+    weighed = answers[0].account(chosen[0].about, minus) is not None
+    return Stories(split=split, average_of=len(scores) if weighed else 0, stories=stories)
+
+
+def _subject(source: DataSource, index: int, split: str) -> Subject:
+    examples = source.examples
+    truth = class_names(examples.labels[index], source.classes)
+    return Subject(examples.ids[index], split=split, truth=truth, labels=examples.concepts[index].tolist())
+
+
+def _story(answer: Answer, choice: Choice, minus: str | None) -> Story:
+    """The part of an answer that the page tells."""
+    classes = answer.answerer.card.classes
+    account = answer.account(choice.about, minus)
+    return Story(
+        image=answer.image,
+        kind=choice.kind,
+        right=choice.right,
+        truth=answer.truth or [],
+        predicted=answer.predicted,
+        explained=classes[choice.about],
+        probabilities=dict(zip(classes, answer.probabilities.round(6).tolist(), strict=True)),
+        concepts=_readings(answer, account),
+    )
+
+
+def _readings(answer: Answer, account: Account | None) -> list[GroupReading]:
+    """One image's concepts by group."""
+    readings = [
+        ConceptReading(
+            value=reading.value,
+            probability=round(reading.probability, 6),
+            label=reading.label,
+            contribution=None if account is None else round(account.values[k], 6),
         )
-    return Stories(split=split, average_of=0 if added is None else added.average_of, stories=told)
-
-
-def _readings(
-    concepts: ConceptSet, read: list[float], marks: list[int], values: list[float] | None
-) -> list[GroupReading]:
-    """One image's concepts by group, from K numbers each."""
+        for k, reading in enumerate(answer.concepts)
+    ]
     return [
-        GroupReading(
-            group=group.name,
-            exclusive=group.kind == "exclusive",
-            values=[
-                ConceptReading(
-                    value=concepts.concepts[k].value,
-                    probability=round(read[k], 6),
-                    label=None if marks[k] < 0 else marks[k] == 1,
-                    contribution=None if values is None else round(values[k], 6),
-                )
-                for k in range(group.concepts.start, group.concepts.stop)
-            ],
-        )
-        for group in concepts.groups
+        GroupReading(group=group.name, exclusive=group.kind == "exclusive", values=readings[group.concepts])
+        for group in answer.answerer.concepts.groups
     ]

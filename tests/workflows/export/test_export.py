@@ -19,6 +19,7 @@ from conceptlens.cli import main
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import file_hash, read_json, write_json
 from conceptlens.data.images.read import open_image, resize_square
+from conceptlens.explanations.answer import Answerer
 from conceptlens.runs.saved import load_pipeline
 from conceptlens.workflows.export import agreement
 from conceptlens.workflows.export import export as command
@@ -157,7 +158,7 @@ def test_other_encoders_tasks_and_methods(encoder: dict[str, Any], method: dict[
     card = Card(["a", "b", "c"], "multilabel", 64, "squash", {})
     for count in (1, 3):
         images = agreement.draw(64)[:count]
-        found, live = file(images), agreement.live_outputs(pipeline, concepts, card, images)
+        found, live = file(images), agreement.live_outputs(Answerer(pipeline, card, concepts), images)
         assert ("maps" in found) == pipeline.model.has_attention
         assert list(found) == readout.outputs == list(live)
         for name, value in live.items():
@@ -239,7 +240,11 @@ def remove_model(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"), [(edit_status, ("not done (running)", "conceptlens resume")), (remove_model, ("model.json",))]
+    ("damage", "says"),
+    [
+        (edit_status, ("not done (running)", "conceptlens resume")),
+        (remove_model, ("no such folder", "Copy the whole run folder")),
+    ],
 )
 def test_runs_that_cannot_be_exported(
     refuse: Refuse, own_run: Path, tmp_path: Path, damage: Callable[[Path], None], says: tuple[str, ...]

@@ -79,6 +79,17 @@ def open_image(source: Encoded, *, name: str, at_least: int | None = None, windo
     return examine_image(source, name=name, at_least=at_least, window=window)[0]
 
 
+def upright_rgb(image: Image.Image, *, name: str, window: Window = "file") -> Image.Image:
+    """An image that is in memory as `open_image` would give it: upright, RGB, grey of many bits windowed."""
+    try:
+        image.load()
+        turn = _orientation(image)
+        rgb = _rgb(image, name, window)
+    except OSError as error:
+        raise UserError(f"{name}: damaged or cut short ({error}).") from None
+    return rgb.transpose(_TURN[turn]) if turn in _TURN else rgb
+
+
 def describe_image(source: Encoded, *, name: str) -> ImageFacts:
     """What is unusual about an image file; raises `UserError` as `open_image` does."""
     return examine_image(source, name=name)[1]

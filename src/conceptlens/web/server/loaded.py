@@ -15,13 +15,11 @@ from conceptlens.data.dataset import SPLITS, DataSource
 from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.interventions.value_map import ValueMap, fit_map
 from conceptlens.explanations.document import Reference
-from conceptlens.explanations.predict import read_concepts
 from conceptlens.explanations.reference import Background, background, kept_background
 from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.images import OwnImages
-from conceptlens.runs.predictions import StoredPredictions, load_predictions
+from conceptlens.runs.opened import OpenedRun
+from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.runs.readout import Readout, read_out
-from conceptlens.runs.saved import load_pipeline
 from conceptlens.web.schemas.runs import Split
 from conceptlens.web.server.folders import RunEntry
 from conceptlens.web.server.problems import Problem, missing, not_found
@@ -36,7 +34,7 @@ JUDGED: tuple[Split, ...] = ("test", "val")
 
 
 class LoadedRun:
-    """A model and what belongs to it; everything but the model is opened when it is first asked for.
+    """An opened run for many who ask at once; everything but the model is opened when it is first asked for.
 
     A prediction holds `passing`: two at once would only be in each other's way. The class head alone may be asked at
     any time.
@@ -46,13 +44,11 @@ class LoadedRun:
         if entry.file("model/model.json") is None:
             raise missing(f"{entry.shown}: this run has no model yet.", entry.command("resume"))
         entry.check_links()
-        self.entry, self.run = entry, RunFolder(entry.path)
-        self.pipeline, self.card, whole = load_pipeline(entry.path)
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.pipeline.to(self.device).requires_grad_(False)
-        self.vocabulary = whole
-        self.concepts: ConceptSet = read_concepts(self.pipeline.model, whole)
-        self.own = OwnImages(self.run, whole)
+        self.entry = entry
+        self.opened = OpenedRun(RunFolder(entry.path))  # a run that still trains may have a model
+        self.pipeline, self.card, self.device = self.opened.pipeline, self.opened.card, self.opened.device
+        self.vocabulary: ConceptSet = self.opened.concepts
+        self.concepts: ConceptSet = self.opened.read_concepts
         self.passing = threading.Lock()
         self.looking = self.named = False
         self.mapping = threading.Lock()  # one look at a sample of images at a time
@@ -72,8 +68,8 @@ class LoadedRun:
         """The run's data; a 409 that says why where it is gone or another by now."""
 
         def make() -> DataSource:
-            self.own.splits  # noqa: B018 - opens the source and checks both
-            return self.own.source
+            self.opened.splits  # noqa: B018 - opens the source and checks both
+            return self.opened.source
 
         try:
             return self._once("source", make)
@@ -83,7 +79,7 @@ class LoadedRun:
     def index(self, split: str, row: int) -> int:
         """The position in the source of an image of a split."""
         source = self.source
-        rows = self.own.splits[split]
+        rows = self.opened.splits[split]
         if row >= len(rows):
             raise not_found(f"{split} has {len(rows)} images, counted from 0; {row} is not one of them.")
         index = int(rows[row])
@@ -99,8 +95,7 @@ class LoadedRun:
 
         def make() -> Background:
             if not self.concepts.concepts:
-                why = "this method reads no concepts"
-                return Background(Reference(what="zero scores", images=0, split=None, why=why), np.zeros(0), None)
+                return background(self.opened)
             kept = kept_background(self.entry.path, self.card, self.concepts)
             if kept is not None:
                 return kept
@@ -109,7 +104,7 @@ class LoadedRun:
             except Problem:
                 readout = None
             if readout is None:
-                return background(self.entry.path, self.pipeline, self.card, self.concepts, self.own)
+                return background(self.opened)
             rows = spread(np.arange(len(readout)))
             average = Reference(what="average image", images=len(rows), split=self.judged_split)
             return Background(average, readout.bottleneck[rows].mean(0), None)
@@ -127,7 +122,7 @@ class LoadedRun:
         with self.mapping:
             if self.lacks_names:
                 self.named = True  # or cannot be: it is not tried again
-                found = background(self.entry.path, self.pipeline, self.card, self.concepts, self.own)
+                found = background(self.opened)
                 if found.codes is not None:
                     self._made["background"] = found
 
@@ -135,7 +130,7 @@ class LoadedRun:
         """What training kept of the images of a split; None if nothing."""
         if self.entry.file(f"predictions/{split}.safetensors") is None:
             return None
-        return self._once(split, lambda: load_predictions(self.entry.path, split))
+        return self._once(split, lambda: self.opened.predictions(split))
 
     @property
     def judged_split(self) -> Split:

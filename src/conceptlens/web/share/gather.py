@@ -146,7 +146,7 @@ def _history(inside: Inside) -> Told:
 def _images(inside: Inside, found: Gathered, most: int, say: Say) -> None:
     """Choose images and ask what the model says of them."""
     loaded = inside.loaded()
-    found.split = "val" if loaded.own.shown()[0] == "val" else "test"
+    found.split = "val" if loaded.opened.reported_images()[0] == "val" else "test"
     found.listed = _list(loaded, found.split)
     found.of = len(found.listed["items"])
     shown = [found.answers.get(f"{inside.run}/{name}") for name in ("concepts", "codebook")]

@@ -10,9 +10,9 @@ import torch
 from conceptlens.core.errors import UserError
 from conceptlens.data.images.read import resize_square
 from conceptlens.data.splits.spread import spread
+from conceptlens.explanations.answer import similarities
 from conceptlens.web.schemas.runs import Split
 from conceptlens.web.server.loaded import LoadedRun
-from conceptlens.web.views.predict import similarities
 
 BATCH = 8
 Floats = npt.NDArray[np.float32]
@@ -36,7 +36,7 @@ class Atlas:
 @torch.inference_mode()
 def _look(loaded: LoadedRun) -> Atlas:
     source = loaded.source
-    split, indices = loaded.own.shown()
+    split, indices = loaded.opened.reported_images()
     rows = spread(np.arange(len(indices)))
     kept: dict[str, list[npt.NDArray[Any]]] = {}
     read: list[int] = []

@@ -11,7 +11,7 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.data.images.read import resize_square
 from conceptlens.explanations.subjects import class_names
 from conceptlens.nn.heads.probabilities import class_probabilities
-from conceptlens.runs.images import order
+from conceptlens.runs.image_choice import order
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.web.schemas.image import ImageItem, Images, Show
 from conceptlens.web.schemas.runs import Split
@@ -63,7 +63,7 @@ def list_images(
         )
         said: Said | None = _said(loaded, shares, labels, stored)
     else:
-        indices, examples = loaded.own.splits[split], loaded.source.examples
+        indices, examples = loaded.opened.splits[split], loaded.source.examples
         ids, labels = tuple(examples.ids[index] for index in indices.tolist()), examples.labels[indices]
         rows, said = np.arange(len(ids)), None
     truth = [class_names(label, loaded.card.classes) for label in labels]

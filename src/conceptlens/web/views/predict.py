@@ -3,25 +3,21 @@
 import base64
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
-from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.images.read import resize_square
 from conceptlens.evaluation.interventions.units import questions
-from conceptlens.explanations.maps.gradcam import Watched, watch
+from conceptlens.explanations.answer import Answer, Answerer, AnswerMaps, MapName
 from conceptlens.explanations.maps.patch_maps import index_map
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.subjects import Subject, class_names
-from conceptlens.explanations.verdict import Judge, Verdict, class_readings
-from conceptlens.methods.contract import ConceptOutput
 from conceptlens.web.schemas.image import ByteMaps, ConceptPart, IndexPart, Maps, Prediction, SeenImage, State
 from conceptlens.web.schemas.runs import Split
 from conceptlens.web.server.loaded import LoadedRun
@@ -30,18 +26,7 @@ from conceptlens.web.views.gallery import PICTURE, picture_address, read_image, 
 
 ALL_UP_TO = 64  # concepts whose Grad-CAM is made without being asked for
 UPLOAD = "upload"
-
-
-@dataclass(frozen=True)
-class Passed:
-    """One image, seen by the model: everything already on the CPU but the graph of Grad-CAM."""
-
-    output: ConceptOutput
-    grid: tuple[int, int]
-    verdict: Verdict
-    gradcam: tuple[list[int], npt.NDArray[np.float32]] | None  # columns, and maps (n, L)
-    place: str | None
-    why: str | None  # there is no Grad-CAM
+MAPS: tuple[MapName, ...] = ("attention", "gradcam", "index", "assignment")
 
 
 def predict_own(loaded: LoadedRun, split: Split, row: int, gradcam: str) -> Prediction:
@@ -72,32 +57,37 @@ def predict_upload(loaded: LoadedRun, image: Image.Image, gradcam: str) -> Predi
 def _predict(
     loaded: LoadedRun, subject: Subject, seen: SeenImage, picture: str, gradcam: str, began: float
 ) -> Prediction:
-    background = loaded.background
+    """The part of an answer that the page tells."""
+    answerer = Answerer(loaded.pipeline, loaded.card, loaded.vocabulary, loaded.background)
     columns = wanted_columns(gradcam, len(loaded.concepts))
+    # A method without concepts is asked all the same: the answer says why there is no Grad-CAM.
+    kinds = MAPS if columns != [] or not loaded.concepts.concepts else tuple(k for k in MAPS if k != "gradcam")
     with loaded.passing:
-        passed = _pass(loaded, subject, background, columns)
-    output, verdict, card = passed.output, passed.verdict, loaded.card
-    bottleneck = output.bottleneck[0].detach().double().cpu().numpy()
+        [answer] = answerer.batch([subject], maps=kinds, concepts=columns, strict=False)
+    assert answer.maps is not None
     return Prediction(
         run=loaded.entry.key,
-        weights=card.weights_hash,
+        weights=loaded.card.weights_hash,
         image=seen,
         picture=picture,
-        truth=subject.truth,
-        predicted=verdict.predicted,
-        about=card.classes[verdict.about],
-        rival=None if verdict.rival is None else card.classes[verdict.rival],
-        sentence=verdict.sentence,
-        classes=class_readings(card.task, card.classes, card.thresholds, verdict.shares, verdict.logits),
-        concepts=_concepts(loaded, verdict, bottleneck),
-        accounts=verdict.accounts,
-        reference=background.reference,
-        deciding=verdict.concepts,
-        bypass=loaded.pipeline.model.bypass,
-        state=_state(loaded, output, verdict),
+        truth=answer.truth,
+        predicted=answer.predicted,
+        about=answer.about_class,
+        rival=answer.rival_class,
+        sentence=answer.sentence,
+        classes=answer.classes,
+        concepts=[
+            ConceptPart(**reading.model_dump(), index=k, bottleneck=float(answer.bottleneck[k]), slot=answer.slot(k))
+            for k, reading in enumerate(answer.concepts)
+        ],
+        accounts=answer.accounts,
+        reference=answerer.background.reference,
+        deciding=answer.deciding,
+        bypass=answer.bypass,
+        state=_state(loaded, answer),
         truth_edits=truth_edits(loaded.concepts, subject.labels or []),
-        maps=_maps(passed),
-        index=_index(loaded, passed, background),
+        maps=_maps(answer.maps),
+        index=_index(answer.maps, answerer.background),
         took_ms=round(1000 * (time.perf_counter() - began), 2),
     )
 
@@ -125,83 +115,37 @@ def wanted_columns(word: str, count: int) -> list[int] | None:
     return columns
 
 
-def _pass(loaded: LoadedRun, subject: Subject, background: Background, columns: list[int] | None) -> Passed:
-    """One image through the model."""
-    assert subject.pixels is not None
-    pipeline, concepts = loaded.pipeline, loaded.concepts
-    pixels = torch.from_numpy(subject.pixels[None]).to(loaded.device)
-    watched: Watched | None = None
-    why: str | None = "this method reads no concepts" if not concepts.concepts else None
-    if why is None and columns != []:
-        try:
-            watched = watch(pipeline, pixels)
-        except UserError as error:
-            why = str(error)
-    if watched:
-        output, grid = watched.output, watched.grid
-    else:
-        with torch.inference_mode():
-            tokens = pipeline.encoder(pixels)
-            output, grid = pipeline.read(tokens), tokens.grid
-    verdict = Judge(pipeline.model, loaded.card, concepts, background, None).of([subject], output)[0]
-    if watched is None:
-        return Passed(output, grid, verdict, None, None, why)
-    columns = verdict.concepts if columns is None else columns
-    if not columns:
-        return Passed(output, grid, verdict, None, watched.place, "no concept decided this image")
-    found = watched.maps(torch.tensor([columns], device=loaded.device))[0].float().cpu().numpy()
-    return Passed(output, grid, verdict, (columns, found), watched.place, None)
-
-
-def _concepts(loaded: LoadedRun, verdict: Verdict, bottleneck: npt.NDArray[np.float64]) -> list[ConceptPart]:
-    labels = verdict.subject.labels or [-1] * len(loaded.concepts)
-    rows = zip(loaded.concepts.concepts, verdict.scores.tolist(), verdict.read.tolist(), labels, strict=True)
-    return [
-        ConceptPart(
-            index=k,
-            name=concept.name,
-            group=concept.group,
-            value=concept.value,
-            text=concept.text,
-            part=concept.part,
-            score=score,
-            probability=share,
-            label=None if label < 0 else label == 1,
-            bottleneck=float(bottleneck[k]),
-            slot=loaded.slot(k),
-        )
-        for k, (concept, score, share, label) in enumerate(rows)
-    ]
-
-
-def _context(loaded: LoadedRun, output: ConceptOutput) -> Tensor | None:
-    """What the head reads of the image besides (1, E); a run of an older version keeps none, and none is then used."""
-    if output.context is None:
+def _context(loaded: LoadedRun, answer: Answer) -> npt.NDArray[np.float16] | None:
+    """What the head reads of the image besides (E,); a run of an older version keeps none, and none is then used."""
+    if answer.context is None:
         return None
     try:
         kept = loaded.readout.context
     except UserError:
         return None
-    return None if kept is None else output.context[:1].detach().half()
+    return None if kept is None else answer.context
 
 
-def _state(loaded: LoadedRun, output: ConceptOutput, verdict: Verdict) -> State:
+@torch.inference_mode()
+def _state(loaded: LoadedRun, answer: Answer) -> State:
     """What a what-if starts from; a method without concepts has none to set."""
     model = loaded.pipeline.model
     if not loaded.concepts.concepts:
         return State(bottleneck=[], concept_logits=[], rest=[])
     rest = np.zeros(len(loaded.card.classes))
-    context = _context(loaded, output)
+    context = _context(loaded, answer)
     if model.bypass is not None:
-        with torch.inference_mode():
-            read = output.bottleneck.detach()
-            decided = model.decide(read) if context is None else model.decide_within(read, context.to(read.dtype))
-            rest = verdict.logits - decided[0].double().cpu().numpy()
+        read = torch.from_numpy(answer.bottleneck[None]).to(loaded.device, torch.float32)
+        if context is None:
+            decided = model.decide(read)
+        else:
+            decided = model.decide_within(read, torch.from_numpy(context[None]).to(loaded.device, torch.float32))
+        rest = answer.logits.astype(np.float64) - decided[0].double().cpu().numpy()
     return State(
-        bottleneck=output.bottleneck[0].detach().double().cpu().tolist(),
-        concept_logits=output.concept_logits[0].detach().double().cpu().tolist(),
+        bottleneck=answer.bottleneck.tolist(),
+        concept_logits=answer.concept_logits.tolist(),
         rest=rest.tolist(),
-        context=[] if context is None else context[0].tolist(),
+        context=[] if context is None else context.tolist(),
     )
 
 
@@ -232,48 +176,27 @@ def byte_maps(of: Sequence[int], maps: npt.NDArray[Any]) -> ByteMaps:
     )
 
 
-def _maps(passed: Passed) -> Maps:
-    output, without = passed.output, {}
-    attention, assignment = _rows(output.attention), _rows(output.assignment)
-    if attention is None:
-        without["attention"] = "this method reads the image as a whole and has no attention over patches"
-    if output.codes is None:
-        without["index"] = "this run has no codebook"
-    if passed.why:
-        without["gradcam"] = passed.why
+def _maps(maps: AnswerMaps) -> Maps:
+    attention, assignment, gradcam = maps.attention, maps.assignment, maps.gradcam
     return Maps(
-        grid=passed.grid,
+        grid=maps.grid,
         attention=None if attention is None else byte_maps(range(len(attention)), attention),
         assignment=None if assignment is None else byte_maps(range(assignment.shape[1]), assignment.T),
-        gradcam=byte_maps(*passed.gradcam) if passed.gradcam else None,
-        gradcam_at=passed.place if passed.gradcam else None,
-        without=without,
+        gradcam=byte_maps(list(gradcam), np.stack(list(gradcam.values()))) if gradcam else None,
+        gradcam_at=maps.gradcam_at if gradcam else None,
+        without={str(kind): why for kind, why in maps.without.items()},
     )
 
 
-def _rows(tensor: Tensor | None) -> npt.NDArray[np.float32] | None:
-    return None if tensor is None else tensor[0].detach().float().cpu().numpy()
-
-
-def _index(loaded: LoadedRun, passed: Passed, background: Background) -> IndexPart | None:
-    output = passed.output
-    if output.codes is None:
+def _index(maps: AnswerMaps, background: Background) -> IndexPart | None:
+    if maps.codes is None:
         return None
-    found = index_map(output.codes[0].detach(), passed.grid, background)
-    close = similarities(output, getattr(loaded.pipeline.regulariser, "codebook", None))
+    index = index_map(torch.from_numpy(maps.codes), maps.grid, background)
+    close = maps.code_similarity
     return IndexPart(
-        grid=found.grid,
-        codes=[code for row in found.codes for code in row],
-        similarity=None if close is None else [round(value, 4) for value in close[0].tolist()],
-        legend=found.legend,
-        sample=found.sample,
+        grid=index.grid,
+        codes=[code for row in index.codes for code in row],
+        similarity=None if close is None else [round(value, 4) for value in close.tolist()],
+        legend=index.legend,
+        sample=index.sample,
     )
-
-
-def similarities(output: ConceptOutput, codebook: Tensor | None) -> Tensor | None:
-    """The cosine of each patch with its nearest prototype, (B, L); None where both are not in one space."""
-    patches, codes = output.patches, output.codes
-    if codes is None or patches is None or codebook is None or codebook.shape[-1] != patches.shape[-1]:
-        return None
-    nearest = codebook.detach()[codes].to(patches.dtype)
-    return torch.nn.functional.cosine_similarity(patches.detach(), nearest, dim=-1).float().cpu()

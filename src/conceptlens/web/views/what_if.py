@@ -17,9 +17,9 @@ from conceptlens.evaluation.interventions.edits import class_mean
 from conceptlens.evaluation.interventions.flip import Edit, flips
 from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.interventions.what_if import apply
+from conceptlens.explanations.answer import class_readings
 from conceptlens.explanations.document import Account
 from conceptlens.explanations.logit_decomposition import decompose_logit
-from conceptlens.explanations.verdict import class_readings
 from conceptlens.runs.readout import Floats, Readout
 from conceptlens.web.schemas.image import State
 from conceptlens.web.schemas.what_if import (

@@ -9,15 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
-from conceptlens.methods.contract import Pipeline
-from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
-from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.images import OwnImages
-from conceptlens.runs.saved import Card
+from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.subjects import Subject
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.export.card import Check
 from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, MAPS
 from conceptlens.workflows.export.torch_file import Outputs
@@ -26,12 +23,11 @@ IMAGES = 5
 TOLERANCE = 1e-4  # largest difference of any probability or map value at which a file is written
 
 
-def some_images(run: RunFolder, card: Card, concepts: ConceptSet, size: int) -> tuple[Tensor, str]:
+def some_images(run: OpenedRun, size: int) -> tuple[Tensor, str]:
     """Bytes (n, 3, S, S) of the run's own images, or drawn ones where its data is not here; and which they are."""
-    own = OwnImages(run, concepts)
     try:
-        split, indices = own.shown()
-        with PixelReader(own.source, size, card.fit, cache_mb=0) as reader:
+        split, indices = run.reported_images()
+        with PixelReader(run.source, size, run.card.fit, cache_mb=0) as reader:
             return reader.batch(spread(indices, IMAGES)), split
     except (UserError, OSError):
         return draw(size), "drawn"
@@ -47,18 +43,25 @@ def draw(size: int) -> Tensor:
     return torch.cat(images).mul(255).round().to(torch.uint8)
 
 
-@torch.inference_mode()
-def live_outputs(pipeline: Pipeline, concepts: ConceptSet, card: Card, images: Tensor) -> dict[str, npt.NDArray[Any]]:
-    """What `predict` and `explain` say of bytes (B, 3, S, S), computed as they do."""
-    tokens = pipeline.encoder(images)
-    said = pipeline.read(tokens)
-    outputs = {CLASSES: class_probabilities(said.logits.float().numpy(), card.task)}
-    if len(concepts):
-        outputs[CONCEPTS] = concept_probabilities_of(said.concept_logits.float().numpy(), concepts)
-    if said.attention is not None:
-        slots = pipeline.model.concept_slot
-        outputs[MAPS] = said.attention[:, slots].float().reshape(len(images), len(slots), *tokens.grid).numpy()
+def live_outputs(answerer: Answerer, images: Tensor) -> dict[str, npt.NDArray[Any]]:
+    """What `predict` and `explain` say of bytes (B, 3, S, S)."""
+    subjects = [Subject(f"image {row}", pixels) for row, pixels in enumerate(images.numpy())]
+    answers = answerer.batch(subjects, maps=("attention",))
+    outputs = {CLASSES: np.stack([answer.probabilities for answer in answers])}
+    if len(answerer.concepts):
+        outputs[CONCEPTS] = np.stack([answer.concept_probabilities for answer in answers])
+    if answerer.pipeline.model.has_attention:
+        outputs[MAPS] = np.stack([_concept_maps(answer) for answer in answers])
     return outputs
+
+
+def _concept_maps(answer: Answer) -> npt.NDArray[np.float32]:
+    """The attention of each concept's slot, (K, h, w)."""
+    assert answer.maps is not None
+    assert answer.maps.attention is not None
+    slots = answer.answerer.pipeline.model.concept_slot.cpu().numpy()
+    maps: npt.NDArray[np.float32] = answer.maps.attention[slots]
+    return maps.reshape(len(slots), *answer.maps.grid)
 
 
 def compare(

@@ -10,9 +10,10 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import file_hash, write_bytes
 from conceptlens.core.version import __version__
-from conceptlens.explanations.predict import read_concepts
-from conceptlens.runs.folder import RunFolder, check_writable
-from conceptlens.runs.saved import Card, load_pipeline
+from conceptlens.explanations.answer import Answerer
+from conceptlens.runs.folder import check_writable
+from conceptlens.runs.opened import OpenedRun
+from conceptlens.runs.saved import Card
 from conceptlens.workflows.export.agreement import checked, compare, live_outputs, some_images
 from conceptlens.workflows.export.card import (
     Check,
@@ -49,7 +50,7 @@ class Exported:
 
 
 def export_run(
-    path: str | Path, *, format: str = "torch", out: str | Path | None = None, size: int | None = None
+    path: str | Path | OpenedRun, *, format: str = "torch", out: str | Path | None = None, size: int | None = None
 ) -> Exported:
     """Export a finished run to a file and a card beside it.
 
@@ -63,9 +64,7 @@ def export_run(
         raise unknown_name("format", format, get_args(Format))
     if size is not None and size not in SIZES:
         raise UserError(f"--size: expected {SIZES[0]} to {SIZES[-1]} pixels, found {size}.")
-    run = RunFolder.open(path)
-    if run.info["status"] != "done":
-        raise UserError(f"{run.path}: this run is not done ({run.info['status']}). Finish it with {run.how_to_go_on}.")
+    run = OpenedRun.open(path if isinstance(path, str | Path) else path.path, device="cpu")  # where it is traced
     file = Path(out) if out else run.path / "export" / f"model{SUFFIX[format]}"
     if file.suffix != SUFFIX[format]:
         raise UserError(f"--out {file}: expected a file that ends in {SUFFIX[format]}, as --format is {format}.")
@@ -73,24 +72,23 @@ def export_run(
     check_writable(next(folder for folder in file.parents if folder.is_dir()))  # before the work, not after it
     if format == "onnx":
         need_onnx()
-    pipeline, card, concepts = load_pipeline(run.path)
+    card, answerer = run.card, Answerer.of(run)
     side = size or card.image_size
-    read = read_concepts(pipeline.model, concepts)
-    readout = Readout(pipeline, read, card.task, side)
+    readout = Readout(run.pipeline, answerer.concepts, card.task, side)
     program = trace(readout, side)
     data = to_onnx(program, readout.outputs) if format == "onnx" else to_torch(program)
-    images, of = some_images(run, card, concepts, side)
+    images, of = some_images(run, side)
     exported = OnnxFile(data) if format == "onnx" else TorchFile(data)
-    largest = compare(exported, lambda batch: live_outputs(pipeline, read, card, batch), images)
+    largest = compare(exported, lambda batch: live_outputs(answerer, batch), images)
     check = checked(largest, len(images), of)
     write_bytes(file, data)
-    about = _card(run, file, format, readout, card, read, side, check)
+    about = _card(run, file, format, readout, card, answerer.concepts, side, check)
     about.write(card_path(file))  # last: until then the hash in an older card tells that the file is another
     return Exported(file, about)
 
 
 def _card(
-    run: RunFolder, file: Path, format: str, readout: Readout, card: Card, concepts: ConceptSet, side: int, check: Check
+    run: OpenedRun, file: Path, format: str, readout: Readout, card: Card, concepts: ConceptSet, side: int, check: Check
 ) -> ExportCard:
     info, k, model = run.info, len(concepts), readout.pipeline.model
     each = "a sigmoid each" if card.task == "multilabel" else "a softmax over the classes"
@@ -111,7 +109,7 @@ def _card(
         file=file.name,
         format=format,
         hash=file_hash(file),
-        run=str(info.get("id", run.path.name)),
+        run=str(info.get("id", run.name)),
         weights=card.weights_hash,
         method=str(info.get("method")),
         bypass=model.bypass,

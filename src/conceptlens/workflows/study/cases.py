@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from PIL import Image
 
 from conceptlens.concepts import ConceptSet
@@ -14,11 +13,10 @@ from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import resize_square
 from conceptlens.encoders.text.hashed import NEGATIONS
-from conceptlens.explanations.maps.gradcam import watch
-from conceptlens.methods.contract import Pipeline
-from conceptlens.nn.heads.probabilities import concept_probabilities
-from conceptlens.runs.images import Indices
-from conceptlens.runs.saved import Card
+from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.subjects import Subject
+from conceptlens.runs.image_choice import Indices
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.study.sampling import draw_concepts
 
 BATCH = 16
@@ -50,33 +48,31 @@ def has_a_place(concepts: ConceptSet) -> list[int]:
 
 
 def find_cases(
-    pipeline: Pipeline,
-    card: Card,
-    concepts: ConceptSet,
-    source: DataSource,
+    run: OpenedRun,
     indices: Indices,
     n: int,
     *,
     wanted: Sequence[int],
-    kind: str,
+    kind: Literal["attention", "gradcam"],
     side: int,
     generator: np.random.Generator,
 ) -> list[Case]:
     """The first n images, in the order given, of which the model asserts a wanted concept that their labels allow."""
-    found: list[tuple[int, Image.Image, list[int], npt.NDArray[np.bool_], Floats]] = []
+    answerer, source, concepts = Answerer.of(run), run.source, run.concepts
+    shown: list[_Shown] = []
     for start in range(0, len(indices), BATCH):
-        if len(found) >= n:
+        if len(shown) >= n:
             break
-        found += _batch(pipeline, card, concepts, source, indices[start : start + BATCH], wanted, kind, side)
-    found = found[:n]
-    chosen = _two_questions([allowed for _, _, allowed, _, _ in found], concepts, generator)
+        shown += _batch(answerer, source, indices[start : start + BATCH], wanted, kind, side)
+    shown = shown[:n]
+    chosen = _two_questions([image.allowed for image in shown], concepts, generator)
     cases: list[Case] = []
-    for (index, picture, _, present, maps), asked in zip(found, chosen, strict=True):
-        label = source.examples.labels[index]
+    for image, asked in zip(shown, chosen, strict=True):
+        label = source.examples.labels[image.index]
         known = np.ndim(label) == 0 and label >= 0
         name = source.classes[int(label)] if known else None
-        grids = {question: maps[list(wanted).index(k)] for question, k in asked.items()}
-        cases.append(Case(source.examples.ids[index], name, picture, present, asked, grids))
+        grids = {question: image.maps[k] for question, k in asked.items()}
+        cases.append(Case(image.answer.image, name, image.picture, image.present, asked, grids))
     return cases
 
 
@@ -100,49 +96,66 @@ def _two_questions(
     return found
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """An image of which the model asserts something."""
+
+    index: int
+    answer: Answer
+    picture: Image.Image
+    allowed: list[int]  # concepts that may be asked about
+    present: npt.NDArray[np.bool_]  # (K,)
+    maps: dict[int, Floats]  # (h, w) of the wanted concepts
+
+
 def _batch(
-    pipeline: Pipeline,
-    card: Card,
-    concepts: ConceptSet,
+    answerer: Answerer,
     source: DataSource,
     indices: Indices,
     wanted: Sequence[int],
-    kind: str,
+    kind: Literal["attention", "gradcam"],
     side: int,
-) -> Iterator[tuple[int, Image.Image, list[int], npt.NDArray[np.bool_], Floats]]:
-    images = [source.read(int(index)) for index in indices]
-    device = next(pipeline.parameters()).device
-    pixels = torch.from_numpy(np.stack([resize_square(image, card.image_size, card.fit) for image in images]))
-    columns = torch.tensor(list(wanted), device=device)
-    if kind == "attention":
-        with torch.inference_mode():
-            tokens = pipeline.encoder(pixels.to(device))
-            output, grid = pipeline.read(tokens), tokens.grid
-        if output.attention is None:
-            raise UserError("This method has no attention over patches. Use --map gradcam.")
-        maps = output.attention[:, pipeline.model.concept_slot.to(device)[columns]]
-    else:
-        watched = watch(pipeline, pixels.to(device))
-        output, grid = watched.output, watched.grid
-        maps = watched.maps(columns.expand(len(images), -1))
-    shares = concept_probabilities(output.concept_logits.detach().float(), concepts.groups).cpu().numpy()
-    said = _asserted(shares, concepts)
-    numbers = maps.detach().double().cpu().numpy()
-    for row, (index, image) in enumerate(zip(indices.tolist(), images, strict=True)):
+) -> Iterator[_Shown]:
+    card, images = answerer.card, [source.read(int(index)) for index in indices]
+    subjects = [
+        Subject(
+            source.examples.ids[index],
+            resize_square(image, card.image_size, card.fit),
+            labels=source.examples.concepts[index].tolist(),
+        )
+        for index, image in zip(indices.tolist(), images, strict=True)
+    ]
+    answers = answerer.batch(subjects, maps=(kind,), concepts=wanted)
+    for index, image, answer in zip(indices.tolist(), images, answers, strict=True):
+        maps = _maps(answer, wanted)
         labels = source.examples.concepts[index]
-        allowed = [k for k in wanted if said[row, k] and labels[k] != 0]
-        allowed = [k for k in allowed if numbers[row, list(wanted).index(k)].max() > 0]  # an empty map shows nothing
+        asserted = _asserted(answer.concept_probabilities, answerer.concepts)
+        # An empty map shows nothing.
+        allowed = [k for k in wanted if asserted[k] and labels[k] != 0 and maps[k].max() > 0]
         if allowed:
-            shown = resize_square(image, min(side, max(image.size)), card.fit).transpose(1, 2, 0)
-            present = np.where(labels >= 0, labels == 1, said[row])
-            yield index, Image.fromarray(np.ascontiguousarray(shown)), allowed, present, numbers[row].reshape(-1, *grid)
+            square = resize_square(image, min(side, max(image.size)), card.fit).transpose(1, 2, 0)
+            present = np.where(labels >= 0, labels == 1, asserted)
+            yield _Shown(index, answer, Image.fromarray(np.ascontiguousarray(square)), allowed, present, maps)
 
 
-def _asserted(shares: npt.NDArray[np.float32], concepts: ConceptSet) -> npt.NDArray[np.bool_]:
-    """What the model says holds, (B, K): the likeliest value of an exclusive group, and others from one half."""
-    said = shares >= 0.5
+def _maps(answer: Answer, wanted: Sequence[int]) -> dict[int, Floats]:
+    """The maps (h, w) of the wanted concepts, of the one kind that was asked for."""
+    maps = answer.maps
+    assert maps is not None
+    if "attention" in maps.without:
+        raise UserError("This method has no attention over patches. Use --map gradcam.")
+    rows = maps.gradcam
+    if maps.attention is not None:
+        slots = {k: answer.slot(k) for k in wanted}
+        rows = {k: maps.attention[slot] for k, slot in slots.items() if slot is not None}
+    return {k: row.astype(np.float64).reshape(maps.grid) for k, row in rows.items()}
+
+
+def _asserted(shares: Floats, concepts: ConceptSet) -> npt.NDArray[np.bool_]:
+    """What the model says holds, (K,): the likeliest value of an exclusive group, and others from one half."""
+    asserted = shares >= 0.5
     for group in concepts.groups:
         if group.kind == "exclusive":
-            part = shares[:, group.concepts]
-            said[:, group.concepts] = part == part.max(1, keepdims=True)
-    return said
+            part = shares[group.concepts]
+            asserted[group.concepts] = part == part.max()
+    return asserted

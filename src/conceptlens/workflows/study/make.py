@@ -8,18 +8,17 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-import torch
 
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import fingerprint, write_text
 from conceptlens.data.dataset import SPLITS
 from conceptlens.encoders import TEXT, make_text_encoder
 from conceptlens.explanations.explain import choose_concepts
-from conceptlens.runs.folder import RunFolder, check_writable
-from conceptlens.runs.images import OwnImages
-from conceptlens.runs.saved import load_pipeline
+from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.study.cases import find_cases, has_a_place
 from conceptlens.workflows.study.key import Key
 from conceptlens.workflows.study.power import Plan, images_needed, power_of
@@ -55,7 +54,7 @@ class Pack:
 
 
 def make_study(
-    run: str | Path,
+    run: str | Path | OpenedRun,
     out: str | Path | None = None,
     *,
     n: int | None = None,
@@ -100,47 +99,29 @@ def make_study(
     total = power.images + power.catch if n is None else n
     if total < 10:
         raise UserError(f"--n: expected at least 10 images, found {total}.")
-    folder = RunFolder.open(run)
-    if folder.info["status"] != "done":
-        raise UserError(f"{folder.path}: this run is not done ({folder.info['status']}).")
-    pipeline, card, vocabulary = load_pipeline(folder.path)
-    if not pipeline.model.reads_concepts:
-        raise UserError(f"{folder.path}: {folder.info['method']} reads no concepts, so it has no maps of them.")
+    opened = OpenedRun.open(run)
+    opened.need_concepts("it has no maps of them")
+    vocabulary = opened.concepts
     wanted = has_a_place(vocabulary) if concepts is None else choose_concepts(vocabulary, concepts)
     if not wanted:
         raise UserError("No concept can be pointed at. Name some with --concepts.")
-    target = Path(out) if out else folder.path / "study"
-    if target.exists() and not target.is_dir():
-        raise UserError(f"{target}: expected a folder for the pack, found a file. Choose another one with --out.")
+    target = Path(out) if out else opened.path / "study"
     if (target / "run.json").exists() and RunFolder(target).info.get("kind") != KIND:
         raise UserError(f"{target}: this folder holds another result; choose another one with --out.")
-    target.mkdir(parents=True, exist_ok=True)
-    check_writable(target)
-    pipeline.to("cuda" if torch.cuda.is_available() else "cpu").requires_grad_(False)
-    own = OwnImages(folder, vocabulary)
+    target = opened.out_folder(out, "study")
     generator = np.random.default_rng(seed)
-    labels = own.source.examples.labels
+    labels = opened.source.examples.labels
     strata = labels if labels.ndim == 1 else np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
-    pool = own.splits[split]
+    pool = opened.splits[split]
     # More than are needed: an image of which the model asserts nothing that can be pointed at is passed over.
     order = pool[draw_images(strata[pool], len(pool), generator)]
-    used = map if map != "auto" else "attention" if pipeline.model.has_attention else "gradcam"
+    attends = opened.pipeline.model.has_attention if map == "auto" else map == "attention"
+    used: Literal["attention", "gradcam"] = "attention" if attends else "gradcam"
     note(f"looking for {total} images among {len(pool)}")
-    cases = find_cases(
-        pipeline,
-        card,
-        vocabulary,
-        own.source,
-        order,
-        total,
-        wanted=wanted,
-        kind=used,
-        side=side,
-        generator=generator,
-    )
+    cases = find_cases(opened, order, total, wanted=wanted, kind=used, side=side, generator=generator)
     if len(cases) < total:
         raise UserError(
-            f"{folder.path}: {len(cases)} images of {split} show a concept that can be pointed at, {total} were asked "
+            f"{opened.path}: {len(cases)} images of {split} show a concept that can be pointed at, {total} were asked "
             f"for. Ask for fewer with --n, or for another --split."
         )
     catch = max(1, round(catch_share * total))
@@ -157,13 +138,13 @@ def make_study(
         generator=generator,
         wanted=has_a_place(vocabulary),
     )
-    study = fingerprint(card.weights_hash, str(seed), json.dumps(page["trials"]), json.dumps(page["maps"]))
+    study = fingerprint(opened.card.weights_hash, str(seed), json.dumps(page["trials"]), json.dumps(page["maps"]))
     key = Key(
         study=study,
-        run=folder.path.name,
-        data=folder.info["data"]["name"],
-        method=folder.info["method"],
-        weights=card.weights_hash,
+        run=opened.name,
+        data=opened.info["data"]["name"],
+        method=opened.info["method"],
+        weights=opened.card.weights_hash,
         split=split,
         map=used,
         control=chosen,
