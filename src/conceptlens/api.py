@@ -47,7 +47,7 @@ def train(
     from conceptlens.reports.page import write_report
     from conceptlens.training.train import start_run
 
-    return start_run(load_recipe(recipe, overrides), write_report, overwrite=overwrite, quiet=quiet)
+    return start_run(load_recipe(recipe, overrides, trusted=True), write_report, overwrite=overwrite, quiet=quiet)
 
 
 def dry_run(recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -> "Cost":
@@ -58,7 +58,7 @@ def dry_run(recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -
     from conceptlens.training.records.progress import Progress
     from conceptlens.training.train import open_session
 
-    loaded = load_recipe(recipe, overrides)
+    loaded = load_recipe(recipe, overrides, trusted=True)
     return estimate(open_session(loaded, None, Launched(loaded.training.precision), Progress(quiet=True)))
 
 
@@ -69,7 +69,7 @@ def encode(
     from conceptlens.recipes.parse import load_recipe
     from conceptlens.training.encode import encode_recipe
 
-    return encode_recipe(load_recipe(recipe, overrides), quiet=quiet)
+    return encode_recipe(load_recipe(recipe, overrides, trusted=True), quiet=quiet)
 
 
 def resume(run: str | Path, *, quiet: bool = False) -> "RunFolder":
@@ -104,7 +104,8 @@ def evaluate(
     from conceptlens.evaluation.evaluate import evaluate_run
     from conceptlens.recipes.parse import load_recipe
 
-    config = None if data is None else load_recipe({"data": data if isinstance(data, str) else dict(data)}).data
+    asked = data if data is None or isinstance(data, str) else dict(data)
+    config = None if asked is None else load_recipe({"data": asked}, trusted=True).data
     return evaluate_run(run, data=config, split=split, out=out)
 
 
@@ -419,7 +420,7 @@ def check_data(data: Mapping[str, Any] | str, concepts: str | None = None, *, qu
     from conceptlens.data.checks.check import check_data as check
     from conceptlens.recipes.parse import load_recipe
 
-    recipe = load_recipe({"data": data if isinstance(data, str) else dict(data)})
+    recipe = load_recipe({"data": data if isinstance(data, str) else dict(data)}, trusted=True)
     return check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
 
 
@@ -675,7 +676,7 @@ def decompose(
         layers=None if layers is None else list(layers),
         **settings,
     )
-    return decompose_run(asked, out, overwrite=overwrite, note=_note(quiet))
+    return decompose_run(asked, out, overwrite=overwrite, note=_note(quiet), trusted=True)
 
 
 def share(

@@ -72,7 +72,7 @@ def _train(args: argparse.Namespace, overrides: Words) -> int:
     if args.print_config:
         from conceptlens.recipes.parse import load_recipe, recipe_yaml
 
-        say(recipe_yaml(load_recipe(args.recipe, overrides)).rstrip())
+        say(recipe_yaml(load_recipe(args.recipe, overrides, trusted=True)).rstrip())
         return 0
     if args.dry_run:
         say(api.dry_run(args.recipe, overrides).text())
