@@ -21,9 +21,9 @@ from conceptlens.methods.contract import ConceptModel, ConceptOutput, Pipeline
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
 from conceptlens.runs.readout import open_readout, read_out
 from conceptlens.stats.estimates import Bootstrap
+from conceptlens.testing import build, images, source
 from tests.conftest import Refuse
 from tests.evaluation.trust.world import CONCEPTS, clean, in_probabilities
-from tests.methods.test_conformance import build, images, source
 from tests.training.tiny import tiny
 
 

@@ -10,9 +10,9 @@ import conceptlens as cl
 from conceptlens.core import registry
 from conceptlens.core.registry import METHODS
 from conceptlens.methods import cards
+from conceptlens.testing import build
 from conceptlens.web.views.method_cards import method_cards
 from conceptlens.workflows.compare.supervision_blocks import TITLES
-from tests.methods.test_conformance import build
 
 PLACES = {"encoder", "reads", "gather", "slots", "score", "text", "concepts", "decide", "bypass", "beside"}
 
