@@ -234,7 +234,7 @@ def check_gradients(method: Method) -> None:
     if not any(name.startswith("model.") for name in learning):
         assert is_fitted(method), "nothing of the model learns; give its preset a stage of the kind `fit`"
         return
-    batch_loss(pipeline, method).backward()
+    batch_loss(pipeline, method).backward()  # type: ignore[no-untyped-call]
     for name, parameter in learning.items():
         assert parameter.grad is not None, f"{name} has no gradient"
         assert parameter.grad.isfinite().all(), f"{name}: its gradient is not finite"
