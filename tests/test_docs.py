@@ -14,7 +14,8 @@ from conceptlens.core.registry import METHODS, REGULARISERS
 from conceptlens.recipes.parse import load_recipe
 from tests import ROOT
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("evidence/**/*.md")]
+CARDS = sorted((ROOT / "src/conceptlens/methods/cards").glob("*.md"))
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("evidence/**/*.md"), *CARDS]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -54,7 +55,20 @@ def test_documented_concept_file_and_recipe_are_valid() -> None:
 
 def test_everything_registered_is_documented() -> None:
     recipes, concepts = (ROOT / "docs/recipes.md").read_text("utf-8"), (ROOT / "docs/concepts.md").read_text("utf-8")
-    for name in (*METHODS.names(), *REGULARISERS.names()):
+    for name in REGULARISERS.names():
         assert f"`{name}`" in recipes
+    bodies = [page.read_text("utf-8").split("---\n", 2)[2] for page in CARDS]
+    for name in METHODS.names():
+        assert any(f"`{name}`" in body for body in bodies)
     for name in library():
         assert f"`{name}`" in concepts
+
+
+def test_the_table_of_methods_is_of_methods_that_exist() -> None:
+    rows = [line for line in (ROOT / "docs/methods.md").read_text("utf-8").splitlines() if line.startswith("| `")]
+    for row in rows:
+        page = ROOT / "docs" / row.split("](")[1].split(")")[0]
+        for name in re.findall(r"`([^`]+)`", row.split("|")[1]):
+            assert name in METHODS.entries
+            assert f"`{name}`" in page.read_text("utf-8").split("---\n", 2)[2]
+    assert len(rows) >= 15

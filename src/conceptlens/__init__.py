@@ -11,16 +11,40 @@ if TYPE_CHECKING:
     from conceptlens.api import check_data, dry_run, evaluate, make_report, predict
     from conceptlens.classifier import ConceptClassifier
     from conceptlens.concepts import ConceptSet
+    from conceptlens.core.plugins import allow_code
+    from conceptlens.core.registry import (
+        list_data_sources,
+        list_methods,
+        list_regularizers,
+        register_data_source,
+        register_encoder,
+        register_method,
+        register_regularizer,
+    )
     from conceptlens.data.sources.memory import ImageData
+    from conceptlens.encoders import list_encoders
     from conceptlens.model import TrainedModel, load, resume, train
+    from conceptlens.runs.results import register_result
 
 # Imported when first used, so that `import conceptlens` is instant.
 _LAZY = {
     "conceptlens.api": ("check_data", "dry_run", "evaluate", "make_report", "predict"),
     "conceptlens.classifier": ("ConceptClassifier",),
     "conceptlens.concepts": ("ConceptSet",),
+    "conceptlens.core.plugins": ("allow_code",),
+    "conceptlens.core.registry": (
+        "list_data_sources",
+        "list_methods",
+        "list_regularizers",
+        "register_data_source",
+        "register_encoder",
+        "register_method",
+        "register_regularizer",
+    ),
     "conceptlens.data.sources.memory": ("ImageData",),
+    "conceptlens.encoders": ("list_encoders",),
     "conceptlens.model": ("TrainedModel", "load", "resume", "train"),
+    "conceptlens.runs.results": ("register_result",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 
@@ -31,14 +55,24 @@ __all__ = [
     "TrainedModel",
     "UserError",
     "__version__",
+    "allow_code",
     "check_data",
     "cortex",
     "dry_run",
     "evaluate",
     "gig",
+    "list_data_sources",
+    "list_encoders",
+    "list_methods",
+    "list_regularizers",
     "load",
     "make_report",
     "predict",
+    "register_data_source",
+    "register_encoder",
+    "register_method",
+    "register_regularizer",
+    "register_result",
     "resume",
     "train",
 ]

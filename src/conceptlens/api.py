@@ -44,7 +44,7 @@ def dry_run(recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -
     from conceptlens.training.records.progress import Progress
     from conceptlens.training.train import open_session
 
-    loaded = load_recipe(recipe, overrides)
+    loaded = load_recipe(recipe, overrides, trusted=True)
     return estimate(open_session(loaded, None, Launched(loaded.training.precision), Progress(quiet=True)))
 
 
@@ -55,7 +55,7 @@ def encode(
     from conceptlens.recipes.parse import load_recipe
     from conceptlens.training.encode import encode_recipe
 
-    return encode_recipe(load_recipe(recipe, overrides), quiet=quiet)
+    return encode_recipe(load_recipe(recipe, overrides, trusted=True), quiet=quiet)
 
 
 def resume(run: str | Path, *, data: Any = None, quiet: bool = False) -> "OpenedRun | RunFolder":
@@ -92,7 +92,8 @@ def evaluate(
     from conceptlens.runs.opened import OpenedRun
 
     opened = OpenedRun.open(run)
-    config = None if data is None else load_recipe({"data": data if isinstance(data, str) else dict(data)}).data
+    asked = data if data is None or isinstance(data, str) else dict(data)
+    config = None if asked is None else load_recipe({"data": asked}, trusted=True).data
     result = evaluate_run(opened, data=config, split=split)
     return result.save(Path(out or opened.path / result.default_file)) if is_main() else result
 
@@ -453,7 +454,7 @@ def check_data(data: Mapping[str, Any] | str, concepts: str | None = None, *, qu
     from conceptlens.data.checks.check import check_data as check
     from conceptlens.recipes.parse import load_recipe
 
-    recipe = load_recipe({"data": data if isinstance(data, str) else dict(data)})
+    recipe = load_recipe({"data": data if isinstance(data, str) else dict(data)}, trusted=True)
     return check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
 
 
@@ -709,7 +710,7 @@ def decompose(
         layers=None if layers is None else list(layers),
         **settings,
     )
-    return decompose_run(asked, out, overwrite=overwrite, note=_note(quiet))
+    return decompose_run(asked, out, overwrite=overwrite, note=_note(quiet), trusted=True)
 
 
 def share(

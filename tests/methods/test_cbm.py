@@ -8,13 +8,13 @@ import torch
 from torch.nn import functional as F
 
 import conceptlens as cl
+from conceptlens import testing as conformance
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.cbm import CBM
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.training.optimization.step import Step
-from tests.methods import test_conformance as conformance
 from tests.training.tiny import tiny
 
 

@@ -1,219 +1,84 @@
 """What every registered method keeps to, with a two-block encoder: a new method is tested by being registered."""
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import nn
 
 import conceptlens as cl
-from conceptlens.core.files import read_json, write_text
+from conceptlens.core.files import read_json
 from conceptlens.core.registry import METHODS
-from conceptlens.data.loading.loader import PixelReader
-from conceptlens.data.sources.shapes import Shapes
-from conceptlens.encoders.contract import Cut
-from conceptlens.methods.build import Blueprint, build_pipeline, rest_idle_parameters, sample_tokens
-from conceptlens.methods.contract import ConceptOutput, Pipeline, Supervision
-from conceptlens.recipes import Recipe, ShapesConfig
-from conceptlens.recipes.parse import load_recipe, recipe_names, recipe_yaml
-from conceptlens.runs.saved import Card, load_pipeline, save_model
-from conceptlens.training.optimization.losses import SupervisedLoss, Targets
-from conceptlens.training.optimization.step import Step
+from conceptlens.encoders.contract import Tokens
+from conceptlens.methods.cbm import CBM
+from conceptlens.methods.contract import ConceptOutput, Supervision
+from conceptlens.nn.setup import Setup
+from conceptlens.recipes.parse import load_recipe, recipe_names
+from conceptlens.testing import CHECKS, build, check_method, images, is_fitted, supervised
 from conceptlens.workflows.compare.file import SUPERVISIONS
-from tests import ROOT
 from tests.training.tiny import tiny
 
-ENCODER = {
-    "name": "builtin/vit-mini",
-    "image_size": 32,
-    "text": "builtin/random-text/16",
-    "options": {"width": 32, "depth": 2, "heads": 2, "text_width": 16},
-}
-IMAGES = 6
 every = pytest.mark.parametrize("name", METHODS.names())
 
 
-@cache
-def source() -> Shapes:
-    return Shapes(ShapesConfig(n=10, size=32))
-
-
-@cache
-def images() -> Tensor:
-    with PixelReader(source(), 32, cache_mb=0) as reader:
-        return reader.batch(np.arange(IMAGES))
-
-
-def recipe(name: str) -> Recipe:
-    return load_recipe({"data": {"source": "shapes"}, "encoder": ENCODER, "method": name})
-
-
-def build(name: str, seed: int = 0) -> Pipeline:
-    """A pipeline as training begins with it."""
-    torch.manual_seed(seed)
-    pipeline = build_pipeline(Blueprint(recipe(name), source().concepts, source().classes))
-    pieces = sample_tokens(pipeline, images())
-    pipeline.regulariser.prepare(pieces)
-    pipeline.model.prepare(pieces, source().concepts)
-    return pipeline.eval()
-
-
-def tensors(output: ConceptOutput) -> Iterator[tuple[str, Tensor]]:
-    for name in ("logits", "concept_logits", "bottleneck", "slots", "attention", "assignment"):
-        if (value := getattr(output, name)) is not None:
-            yield name, value
-
-
-def same(first: ConceptOutput, second: ConceptOutput, **tolerance: float) -> None:
-    found, expected = dict(tensors(first)), dict(tensors(second))
-    assert found.keys() == expected.keys()
-    for name, value in found.items():
-        torch.testing.assert_close(value, expected[name], **(tolerance or {"rtol": 0, "atol": 0}), msg=name)
-
-
-def fitted(name: str) -> bool:
-    """Whether no stage trains by gradients."""
-    stages = recipe(name).training.stages
-    return bool(stages) and all(stage.kind == "fit" for stage in stages)
-
-
-def supervised(name: str) -> tuple[SupervisedLoss, Targets]:
-    loss = SupervisedLoss(recipe(name).training.loss, source().concepts, "single", torch.ones(len(source().classes)))
-    return loss, Targets.of(source().examples, np.arange(IMAGES))
-
-
-def batch_loss(pipeline: Pipeline, name: str) -> Tensor:
-    """The loss of one training step."""
-    loss, targets = supervised(name)
-    step = Step(pipeline, loss, lambda: torch.autocast("cpu", enabled=False), 0)
-    return step.plain(images().float() / 255, (), targets, loss.count(targets))[0]
-
-
 @every
-def test_shapes_and_declarations(name: str) -> None:
-    pipeline = build(name)
-    model, output = pipeline.model, pipeline(images())
-    count = len(source().concepts) if model.reads_concepts else 0
-    assert output.logits.shape == (IMAGES, len(source().classes))
-    assert output.concept_logits.shape == output.bottleneck.shape == (IMAGES, count)
-    assert model.reads_concepts or model.bypass
-    assert all(value.shape == (IMAGES,) for value in output.losses.values())
-    assert model.has_attention is (output.attention is not None)
-    if output.attention is not None:
-        assert output.slots is not None
-        assert output.attention.shape == (IMAGES, output.slots.shape[1], 16)
-        assert model.concept_slot.shape == (count,)
-        assert int(model.concept_slot.max()) < output.slots.shape[1]
-        assert bool((output.attention >= 0).all())
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+def test_it_conforms(name: str, check: Callable[[str], None]) -> None:
+    check(name)
 
 
-@every
-def test_supervision_is_one_that_comparisons_know(name: str) -> None:
-    assert METHODS.get(name).supervision in SUPERVISIONS
+def test_supervisions_are_those_that_comparisons_know() -> None:
     assert get_args(Supervision) == SUPERVISIONS
 
 
-@every
-def test_dtype(name: str) -> None:
-    pipeline = build(name)
-    with torch.no_grad():
-        full = pipeline(images())
-        assert all(value.dtype == torch.float32 for _, value in tensors(full))
-        with torch.autocast("cpu", torch.bfloat16):
-            half = pipeline(images())
-    for (key, value), (_, expected) in zip(tensors(half), tensors(full), strict=True):
-        assert value.isfinite().all(), key
-        if key in ("logits", "concept_logits") and value.numel():
-            assert float((value - expected).abs().max()) <= 0.05 * float(expected.abs().max()) + 0.05, key
+class Wrong(CBM):
+    """Breaks the contract as an option says."""
+
+    def __init__(self, setup: Setup, *, breaks: str = "nothing") -> None:
+        super().__init__(setup)
+        self.breaks = breaks
+        if breaks == "gradient":
+            self.idle = nn.Parameter(torch.ones(1))
+
+    def forward(self, tokens: Tokens) -> ConceptOutput:
+        output = super().forward(tokens)
+        if self.breaks == "batch":
+            output.logits = output.logits + output.logits.sum()
+        if self.breaks == "decision":
+            output.logits = output.logits + 1
+        if self.breaks == "gradient":
+            output.logits = output.logits + 0 * self.idle
+        if self.breaks == "declaration":
+            output.attention = torch.ones(len(output.logits), 1, 16)
+        return output
+
+
+@pytest.mark.parametrize(
+    ("breaks", "message"),
+    [
+        ("declaration", "has_attention"),
+        ("batch", "not close"),
+        ("decision", "not close"),
+        ("gradient", r"model\.idle: its gradient is zero"),
+    ],
+)
+def test_a_third_partys_method_that_does_not_conform_is_told(breaks: str, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_method(Wrong, breaks=breaks)
+
+
+def test_a_third_partys_method_that_conforms_passes() -> None:
+    check_method(Wrong)
+    check_method("conceptlens.methods.cbm:CBM", kind="sequential")
+    assert "checked-wrong" not in METHODS.entries
 
 
 @every
-def test_a_seed_makes_the_weights(name: str) -> None:
-    first, second = build(name).state_dict(), build(name).state_dict()
-    assert first.keys() == second.keys()
-    assert all(torch.equal(value, second[key]) for key, value in first.items())
-
-
-@every
-def test_saved_and_loaded_it_says_the_same(name: str, tmp_path: Path) -> None:
-    pipeline = build(name)
-    made = source()
-    write_text(tmp_path / "recipe.yaml", recipe_yaml(recipe(name)))
-    write_text(tmp_path / "concepts.yaml", made.concepts.to_yaml())
-    save_model(tmp_path / "model", pipeline.state_dict(), Card(list(made.classes), "single", 32, "pad", {}))
-    loaded, _, _ = load_pipeline(tmp_path)
-    with torch.no_grad():
-        same(loaded(images()), pipeline(images()))
-
-
-@every
-def test_no_image_and_one(name: str) -> None:
-    pipeline = build(name)
-    with torch.no_grad():
-        whole, none, one = pipeline(images()), pipeline(images()[:0]), pipeline(images()[2:3])
-    assert none.logits.shape == (0, whole.logits.shape[1])
-    assert none.concept_logits.shape == (0, whole.concept_logits.shape[1])
-    torch.testing.assert_close(one.logits, whole.logits[2:3], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(one.concept_logits, whole.concept_logits[2:3], rtol=1e-4, atol=1e-4)
-
-
-@every
-def test_tokens_and_images_agree(name: str) -> None:
-    """Live images, their tokens, and tokens stored before the last block."""
-    pipeline = build(name)
-    encoder = pipeline.encoder
-    with torch.no_grad():
-        live = pipeline(images())
-        same(pipeline.read(encoder(images())), live)
-        stored = encoder.before(encoder.normalise(images()), 1)
-        encoder.cut = Cut(1, encoder.grid(32, 32))
-        same(pipeline(stored), live, rtol=1e-5, atol=1e-5)
-
-
-@every
-def test_the_class_reads_exactly_the_bottleneck(name: str) -> None:
-    """Whatever else the model has seen meanwhile, the same bottleneck gives the same class, or a bypass is declared."""
-    pipeline = build(name)
-    model = pipeline.model
-    with torch.no_grad():
-        output, decided = pipeline(images()), model.decide(pipeline(images()).bottleneck)
-        assert decided.shape == output.logits.shape
-        pipeline(255 - images())
-        assert torch.equal(model.decide(output.bottleneck), decided)
-        for row in range(IMAGES):  # an image's class depends on its own bottleneck only
-            torch.testing.assert_close(
-                model.decide(output.bottleneck[row : row + 1]), decided[row : row + 1], rtol=1e-4, atol=1e-4
-            )
-        if model.bypass is None:
-            torch.testing.assert_close(decided, output.logits)
-
-
-@every
-def test_gradients_reach_everything_that_learns(name: str) -> None:
-    pipeline = build(name)
-    rest_idle_parameters(pipeline, images())
-    learning = {key: value for key, value in pipeline.named_parameters() if value.requires_grad}
-    if not any(key.startswith("model.") for key in learning):
-        assert fitted(name)
-        pytest.skip("nothing is trained by gradients")
-    batch_loss(pipeline, name).backward()
-    for key, parameter in learning.items():
-        assert parameter.grad is not None, key
-        assert parameter.grad.isfinite().all(), key
-        assert float(parameter.grad.abs().sum()) > 0, key
-
-
-@every
-def test_it_has_a_recipe_and_a_card(name: str) -> None:
-    assert f"blood-cells/{name}" in recipe_names()
-    assert load_recipe(f"blood-cells/{name}").method["name"] == name
-    row = next(line for line in (ROOT / "docs/methods.md").read_text("utf-8").splitlines() if f"`{name}`" in line)
-    card = row.split("](")[1].split(")")[0]
-    assert f"`{name}`" in (ROOT / "docs" / card).read_text("utf-8")
+def test_its_ready_recipe_is_its_own(name: str) -> None:
+    if f"blood-cells/{name}" in recipe_names():
+        assert load_recipe(f"blood-cells/{name}").method["name"] == name
 
 
 ENCODER_ONLY = {"mvp-cbm-released": "its published code trains encoder and class head, not the twelve maps between"}
@@ -227,7 +92,7 @@ def test_a_few_drawings_are_learnt_by_heart(name: str) -> None:
     pipeline = build(name)
     pipeline.encoder.requires_grad_(False)
     learning = [value for value in pipeline.parameters() if value.requires_grad]
-    if not learning or fitted(name):
+    if not learning or is_fitted(name):
         pytest.skip("nothing is trained by gradients")
     loss, targets = supervised(name)
     with torch.no_grad():

@@ -17,8 +17,8 @@ from conceptlens.methods.contract import IMAGE_VECTOR
 from conceptlens.methods.zero_shot import ZeroShot
 from conceptlens.nn.setup import Setup
 from conceptlens.runs.folder import RunFolder
+from conceptlens.testing import ENCODER
 from tests.conftest import CONCEPTS
-from tests.methods.test_conformance import ENCODER
 from tests.training.tiny import tiny
 
 WORDS = {"left": (1.0, 0.0), "a left": (0.0, 1.0), "right": (-1.0, 0.0), "a right": (-1.0, 0.0), "west": (0.6, 0.8)}

@@ -22,9 +22,9 @@ from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
 from conceptlens.runs.readout import read_out
 from conceptlens.stats.estimates import Bootstrap
+from conceptlens.testing import build, images, source
 from tests.conftest import Refuse
 from tests.evaluation.trust.world import CONCEPTS, clean, in_probabilities
-from tests.methods.test_conformance import build, images, source
 from tests.training.tiny import tiny
 
 

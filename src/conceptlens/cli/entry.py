@@ -11,6 +11,7 @@ from conceptlens.cli.codebook import COMMANDS as CODEBOOK
 from conceptlens.cli.commands import authoring, comparing, decomposing, looking, studying, training, trusting
 from conceptlens.cli.commands.command import Command, Parser, Words, say
 from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.core.plugins import allow_code
 from conceptlens.core.version import __version__
 
 COMMANDS: dict[str, Command] = {
@@ -30,11 +31,27 @@ def _usage() -> str:
     lines = [f"  {name:{width}}{command.about}" for name, command in COMMANDS.items()]
     return (
         "conceptlens: vision models that explain themselves in concepts people can name\n\n"
-        "usage: conceptlens COMMAND … [--debug]\n\n"
+        "usage: conceptlens COMMAND … [--debug] [--allow-code PATH]\n\n"
         + "\n".join(lines)
         + "\n\n`conceptlens COMMAND --help` says more; --debug shows "
-        "the traceback of an error."
+        "the traceback of an error; --allow-code lets a run folder have that Python file run, if you trust it."
     )
+
+
+def _allow_code(words: Words) -> Words:
+    """The words without `--allow-code PATH`, which any command takes, as often as needed."""
+    rest: Words = []
+    given = iter(words)
+    for word in given:
+        name, equals, value = word.partition("=")
+        if name != "--allow-code":
+            rest.append(word)
+            continue
+        place = value if equals else next(given, "")
+        if not place or place.startswith("--"):
+            raise UserError("--allow-code: name the Python file or the module that may run.")
+        allow_code(place)
+    return rest
 
 
 def _run(words: Words) -> int:
@@ -126,6 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
+        words = _allow_code(words)
         return _run(words)
     except KeyboardInterrupt:
         print("interrupted; `conceptlens resume RUN` goes on from the last state", file=sys.stderr)

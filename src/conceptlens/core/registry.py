@@ -1,63 +1,112 @@
-"""Names for things that are imported only when asked for, so that `--help` stays instant."""
+"""Methods, regularizers, encoders and data sources by name; each is imported only when asked for.
 
-from collections.abc import Mapping
+A name comes from the package, from `register_…`, or from an installed package's entry points (`conceptlens.methods`,
+`conceptlens.regularizers`, `conceptlens.encoders`, `conceptlens.data_sources`).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatch
+from functools import cached_property
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from conceptlens.core.errors import unknown_name
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.plugins import is_code, load_object
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+BUILTIN_DATA = ("blood-cells", "shapes")
+METHOD_PRESETS = Path(__file__).parents[1] / "methods" / "presets"
 
 
 class Registry:
-    """Name → `module:attribute`. A new entry is one line; what it names is one file."""
+    """Name → object. An entry is `module:attribute`, which is imported when asked for, or the object itself.
 
-    def __init__(self, kind: str, entries: Mapping[str, str]) -> None:
-        self.kind, self.entries = kind, dict(entries)
+    Args:
+        kind: What it holds, for errors.
+        group: The group of entry points.
+        entries: What comes with the package; called when the first name is asked for.
+        reserved: Names that are resolved elsewhere and cannot be taken.
+    """
 
-    def names(self) -> list[str]:
-        return sorted(self.entries)
+    def __init__(
+        self,
+        kind: str,
+        group: str,
+        entries: Callable[[], Mapping[str, str]] = dict,
+        reserved: Iterable[str] = (),
+    ) -> None:
+        self.kind, self.group, self._packaged, self.reserved = kind, group, entries, tuple(reserved)
+
+    @cached_property
+    def entries(self) -> dict[str, Any]:
+        """What comes with the package and what was registered, without entry points."""
+        return dict(self._packaged())
+
+    @cached_property
+    def installed(self) -> "dict[str, EntryPoint]":
+        """Entry points of installed packages; they are found without importing them."""
+        from importlib.metadata import entry_points  # here and below: `import conceptlens` stays instant
+
+        return {point.name: point for point in entry_points(group=self.group)}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries or name in self.installed
+
+    def names(self, pattern: str = "*") -> list[str]:
+        """Names that match a pattern such as `*cbm*`."""
+        return sorted(name for name in {*self.entries, *self.installed} if fnmatch(name, pattern))
+
+    def register(self, name: str, value: Any, *, replace: bool = False) -> None:
+        """Add an object, or `module:attribute`, under a name."""
+        taken = any(name == word or (word.endswith(("/", ":")) and name.startswith(word)) for word in self.reserved)
+        if taken or is_code(name) or not name.strip():
+            raise UserError(f"{name!r} cannot be the name of a {self.kind}. Choose a plain word, such as peak-cbm.")
+        if name in self and not replace:
+            raise UserError(f"A {self.kind} {name!r} exists already. Choose another name, or pass replace=True.")
+        self.entries[name] = value
 
     def get(self, name: str) -> Any:
-        if name not in self.entries:
-            raise unknown_name(self.kind, name, self.entries)
-        module, attribute = self.entries[name].split(":")
-        return getattr(import_module(module), attribute)
+        """The object; `file.py:Class` and `package.module:Class` are loaded where the user named or allowed them."""
+        if name in self.entries:
+            entry = self.entries[name]
+            if not isinstance(entry, str):
+                return entry
+            module, attribute = entry.split(":")
+            return getattr(import_module(module), attribute)
+        if is_code(name):
+            return load_object(name)
+        if name not in self.installed:
+            raise unknown_name(self.kind, name, self.names())
+        point = self.installed[name]
+        try:
+            return point.load()
+        except Exception as error:  # anything may happen in another package; it must not break the rest
+            package = point.dist.name if point.dist else "an installed package"
+            raise UserError(
+                f"The {self.kind} {name!r} of the package {package!r} ({point.value}) cannot be loaded: "
+                f"{type(error).__name__}: {error}. Update or uninstall the package."
+            ) from error
 
 
-METHODS = Registry(
-    "method",
-    {
-        "ivq-cbm": "conceptlens.methods.ivq_cbm:IVQCBM",
-        "ivq-cbm-released": "conceptlens.methods.ivq_cbm:IVQCBM",
-        "magnet-cbm": "conceptlens.methods.ivq_cbm:IVQCBM",
-        "cbm": "conceptlens.methods.cbm:CBM",
-        "cbm-sequential": "conceptlens.methods.cbm:CBM",
-        "cbm-independent": "conceptlens.methods.cbm:CBM",
-        "explicd": "conceptlens.methods.explicd:Explicd",
-        "explicd-released": "conceptlens.methods.explicd:Explicd",
-        "zero-shot": "conceptlens.methods.zero_shot:ZeroShot",
-        "black-box": "conceptlens.methods.black_box:BlackBox",
-        "pcbm": "conceptlens.methods.pcbm:PCBM",
-        "pcbm-h": "conceptlens.methods.pcbm:PCBM",
-        "pcbm-text": "conceptlens.methods.pcbm:PCBMText",
-        "pcbm-text-h": "conceptlens.methods.pcbm:PCBMText",
-        "lf-cbm": "conceptlens.methods.lf_cbm:LFCBM",
-        "dot-cbm": "conceptlens.methods.dot_cbm:DOTCBM",
-        "labo": "conceptlens.methods.labo:LaBo",
-        "labo-released": "conceptlens.methods.labo:LaBo",
-        "cem": "conceptlens.methods.cem:CEM",
-        "coop-cbm": "conceptlens.methods.coop_cbm:CoopCBM",
-        "coop-cbm-released": "conceptlens.methods.coop_cbm:CoopCBM",
-        "mvp-cbm": "conceptlens.methods.mvp_cbm:MVPCBM",
-        "mvp-cbm-released": "conceptlens.methods.mvp_cbm:MVPCBM",
-        "clear": "conceptlens.methods.clear:CLEAR",
-        "pf-cbm": "conceptlens.methods.pf_cbm.pf_cbm:PFCBM",
-        "pf-cbm-sequential": "conceptlens.methods.pf_cbm.pf_cbm:PFCBM",
-    },
-)
+def _scan_presets() -> dict[str, str]:
+    """The package's methods: a preset names its class in a line `class: module:Class`."""
+    classes = {}
+    for path in sorted(METHOD_PRESETS.glob("*.yaml")):
+        line = re.search(r"^class: *(\S+)", path.read_text("utf-8"), re.MULTILINE)
+        if line is not None:
+            classes[path.stem] = line[1]
+    return classes
 
+
+METHODS = Registry("method", "conceptlens.methods", _scan_presets)
 REGULARISERS = Registry(
     "regulariser",
-    {
+    "conceptlens.regularizers",
+    lambda: {
         "none": "conceptlens.nn.regularizers.regularizer:NoRegulariser",
         "ivq": "conceptlens.nn.quantization.quantization:ImplicitVQ",
         "explicit-vq": "conceptlens.nn.quantization.quantization:ExplicitVQ",
@@ -69,3 +118,79 @@ REGULARISERS = Registry(
         "l2": "conceptlens.nn.quantization.quantization:PlainL2",
     },
 )
+ENCODERS = Registry("encoder", "conceptlens.encoders", reserved=("builtin/", "timm/", "open_clip/"))
+DATA_SOURCES = Registry("data source", "conceptlens.data_sources", reserved=("hf:", *BUILTIN_DATA))
+PRESETS: dict[str, Mapping[str, Any]] = {}  # of registered methods, as the files in methods/presets
+CARDS: dict[str, str] = {}  # of registered methods, as the files in methods/cards
+
+
+def register_method(
+    name: str,
+    cls: type,
+    preset: Mapping[str, Any] | str | Path | None = None,
+    card: str | Path | None = None,
+    *,
+    replace: bool = False,
+) -> None:
+    """Add a method, which recipes then know by its name.
+
+    Args:
+        name: As in `method: NAME`.
+        cls: A `ConceptModel`.
+        preset: What a recipe starts from, as a mapping or a YAML file; the class's `preset` if not given.
+        card: A Markdown file with front matter, as those in `methods/cards`, for the web page.
+        replace: Take the place of a method of this name.
+    """
+    from conceptlens.core.files import read_yaml
+
+    settings = preset if preset is None or isinstance(preset, Mapping) else read_yaml(Path(preset))
+    text = None if card is None else Path(card).read_text("utf-8")
+    METHODS.register(name, cls, replace=replace)
+    PRESETS[name] = dict(settings if settings is not None else getattr(cls, "preset", {}))
+    CARDS.pop(name, None)
+    if text is not None:
+        CARDS[name] = text
+
+
+def register_regularizer(name: str, cls: type, *, replace: bool = False) -> None:
+    """Add a regularizer of tokens, as in `regulariser: NAME`."""
+    REGULARISERS.register(name, cls, replace=replace)
+
+
+def register_encoder(name: str, factory: Callable[..., Any], *, replace: bool = False) -> None:
+    """Add an image encoder, as in `encoder: {name: NAME}`.
+
+    Args:
+        name: Not one that starts with `builtin/`, `timm/` or `open_clip/`.
+        factory: Returns an `Encoder`; takes `layers`, `final_norm`, `pretrained`, where a recipe sets them `image_size`
+            and `weights`, and the recipe's `encoder.options`, all by keyword. With `pretrained` false it must not
+            download anything: the weights of a trained run come with the run.
+        replace: Take the place of an encoder of this name.
+    """
+    ENCODERS.register(name, factory, replace=replace)
+
+
+def register_data_source(name: str, opener: Callable[..., Any], *, replace: bool = False) -> None:
+    """Add a data source, as in `data: NAME`.
+
+    Args:
+        name: Not one of the built-in data.
+        opener: Takes the recipe's `DataConfig` and its `ConceptSet` or None; returns a `DataSource` and a `ConceptSet`.
+        replace: Take the place of a source of this name.
+    """
+    DATA_SOURCES.register(name, opener, replace=replace)
+
+
+def list_methods(pattern: str = "*") -> list[str]:
+    """Names of methods that match a pattern such as `*cbm*`."""
+    return METHODS.names(pattern)
+
+
+def list_regularizers(pattern: str = "*") -> list[str]:
+    """Names of regularizers that match a pattern such as `explicit-*`."""
+    return REGULARISERS.names(pattern)
+
+
+def list_data_sources(pattern: str = "*") -> list[str]:
+    """Names of data sources, built-in and registered, that match a pattern; files and folders are named by path."""
+    return sorted(name for name in (*BUILTIN_DATA, *DATA_SOURCES.names()) if fnmatch(name, pattern))

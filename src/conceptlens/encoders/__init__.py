@@ -5,6 +5,8 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.core.plugins import is_code
+from conceptlens.core.registry import ENCODERS
 from conceptlens.recipes.schema import EncoderConfig
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ def list_encoders(pattern: str = "*") -> list[str]:
     from conceptlens.encoders.open_clip.files import open_clip_names
     from conceptlens.encoders.timm.encoder import timm_names
 
-    names = [BUILTIN, MINI, *(TIMM + short for short in timm_names())]
+    names = [BUILTIN, MINI, *ENCODERS.names(), *(TIMM + short for short in timm_names())]
     if not pattern.startswith((TIMM, BUILTIN[:8])):  # importing open_clip takes seconds
         names += open_clip_names()
     return [name for name in names if fnmatch(name, pattern)]
@@ -65,7 +67,15 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
                 f"encoder.options: {config.name} has no option {unknown[0]!r}; leave encoder.options empty."
             )
         return make_open_clip(config.name, **settings, **config.options)  # type: ignore[arg-type]
-    names = [*list_encoders("builtin/*"), *list_encoders("timm/*")]
+    if is_code(config.name) or config.name in ENCODERS:
+        from conceptlens.encoders.contract import Encoder
+
+        encoder = ENCODERS.get(config.name)(**settings, **config.options)
+        if not isinstance(encoder, Encoder):
+            raise UserError(f"encoder.name: {config.name} returned {type(encoder).__name__}; expected an Encoder.")
+        encoder.name = config.name
+        return encoder
+    names = [*list_encoders("builtin/*"), *ENCODERS.names(), *list_encoders("timm/*")]
     if TIMM + config.name in names:
         raise UserError(f"Unknown encoder {config.name!r}. Did you mean '{TIMM}{config.name}'?")
     raise unknown_name("encoder", config.name, names)

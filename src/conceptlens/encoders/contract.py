@@ -108,10 +108,21 @@ class Encoder(nn.Module, ABC):
         raise UserError(f"encoder.store: {self.name} cannot be cut between its blocks. Leave encoder.store empty.")
 
     def forward(self, images: Tensor) -> Tokens:
-        """Images (B, 3, H, W) of bytes or in [0, 1]; or stored tokens (B, N, D), where a `cut` is set."""
-        if images.ndim == 3 and self.cut is not None:
-            return self.after(images.float(), self.cut)
+        """Images (B, 3, H, W) of bytes or in [0, 1] → tokens."""
         return self.tokens(self.normalise(images))
+
+    def from_stored(self, entering: Tensor) -> Tokens:
+        """What a token store keeps of images, (B, N, D), → tokens; a `cut` says where it enters."""
+        if self.cut is None:
+            raise UserError(f"{self.name}: stored tokens came, but the encoder was not cut for them: a bug.")
+        return self.after(entering.float(), self.cut)
+
+    def encode(self, inputs: Tensor) -> Tokens:
+        """Images or, while the encoder is cut, what a store keeps of them: whatever a reader of the session hands out.
+
+        This is the only place that tells them apart.
+        """
+        return self.from_stored(inputs) if self.cut is not None and inputs.ndim == 3 else self(inputs)
 
     def train(self, mode: bool = True) -> Self:
         """Training mode for what learns; frozen parts stay as they are tested, their batch norms and dropouts still."""

@@ -82,13 +82,13 @@ def from_folder(folder: str | Path, model: Opened, *, most: int | None = None) -
     return Gallery(names, tuple(files), None, model)
 
 
-def from_recipe(recipe: str, model: Opened, *, most: int | None = None) -> Gallery:
-    """The images of a recipe, or of built-in data by its name."""
+def from_recipe(recipe: str, model: Opened, *, most: int | None = None, trusted: bool = False) -> Gallery:
+    """The images of a recipe, or of built-in data by its name; own code runs if the user passed the recipe."""
     from conceptlens.concepts import ConceptSet
     from conceptlens.data.sources.open import BUILTIN, open_source
     from conceptlens.recipes.parse import load_recipe
 
-    loaded = load_recipe({"data": recipe}) if recipe in BUILTIN else load_recipe(recipe)
+    loaded = load_recipe({"data": recipe} if recipe in BUILTIN else recipe, trusted=trusted)
     source, _ = open_source(loaded.data, ConceptSet.load(loaded.concepts) if loaded.concepts else None)
     chosen = _some(list(range(len(source))), most)
     names = tuple(source.examples.ids[index] for index in chosen)

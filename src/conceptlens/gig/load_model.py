@@ -1,7 +1,5 @@
 """From a word to a model: a timm name, a function in the user's own file, or the image tower of a conceptlens run."""
 
-import hashlib
-import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.plugins import load_object
 from conceptlens.data.images.read import Fit
 from conceptlens.data.images.window import Window
 from conceptlens.gig.attribution.targets import TargetKind
@@ -161,19 +160,16 @@ def _load_timm(model: nn.Module, short: str, weights: str | None) -> None:
 
 
 def _own(word: str, names: list[str] | None, image_size: int | None) -> Opened:
-    """Run the user's function; attributes of the module it returns say what images it takes."""
+    """Run a function that the user named or allowed; attributes of the module it returns say what images it takes."""
     file, _, function = word.rpartition(":") if ".py:" in word else (word, "", "")
     path = Path(file)
     if not path.is_file():
         raise UserError(f"{path}: no such file. Your own model is named as path/to/file.py:function.")
     if not function:
         raise UserError(f"{word}: which function makes the model? Name it, as {word}:build.")
-    found = _load_file(path)
-    if not hasattr(found, function):
-        known = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
-        raise UserError(f"{path} has no {function!r}. {did_you_mean(function, known)}")
+    build = load_object(word)
     try:
-        module = getattr(found, function)()
+        module = build()
     except UserError:
         raise
     except Exception as error:  # anything may happen in a stranger's code; it is theirs to mend
@@ -203,23 +199,6 @@ def _own(word: str, names: list[str] | None, image_size: int | None) -> Opened:
         mean=tuple(getattr(module, "mean", ZEROS)),
         std=tuple(getattr(module, "std", ONES)),
     )
-
-
-def _load_file(path: Path) -> Any:
-    name = f"conceptlens_own_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UserError(f"{path}: this is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))  # what it imports from beside itself
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise UserError(f"{path} cannot be run: {type(error).__name__}: {error}.") from error
-    finally:
-        sys.path.remove(str(path.resolve().parent))
-    return module
 
 
 class ConceptTower(nn.Module):

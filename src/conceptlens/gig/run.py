@@ -16,6 +16,7 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_bytes, write_text
+from conceptlens.core.plugins import check_code, code_records, is_code, trust
 from conceptlens.gig.dictionaries.clusters import nearest
 from conceptlens.gig.dictionaries.concept_vectors import concept_vectors
 from conceptlens.gig.dictionaries.lasso import lambda_for
@@ -60,9 +61,22 @@ class Decomposed:
 
 
 def decompose_run(
-    settings: Settings, out: str | Path, *, overwrite: bool = False, note: Note = lambda text: None
+    settings: Settings,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    note: Note = lambda text: None,
+    trusted: bool = False,
 ) -> Decomposed:
-    """Take a model apart; called again with the same settings, it goes on where it was stopped."""
+    """Take a model apart; called again with the same settings, it goes on where it was stopped.
+
+    Args:
+        settings: What to take apart, and how.
+        out: The run folder.
+        overwrite: Replace a run that is in the way.
+        note: Is told of progress.
+        trusted: The user passed these settings: own code that they name may run.
+    """
     if (settings.images is None) == (settings.data is None):
         raise UserError("Say which images: --images FOLDER, or --data RECIPE (one of the two).")
     path = Path(out)
@@ -72,8 +86,12 @@ def decompose_run(
             f"{path}: another decomposition is here, with other settings. Choose another folder with --out, or replace "
             "it with --overwrite."
         )
+    own_code = [settings.model] if is_code(settings.model) else []
+    if trusted:
+        for word in own_code:
+            trust(word)
     # Everything that can be wrong with a model or its layers is said before a folder is made.
-    work = _Work.open(settings, note)
+    work = _Work.open(settings, note, trusted)
     run = RunFolder.open(path) if again else RunFolder.create(path, overwrite=overwrite)
     with run.lock():
         run.clean()
@@ -84,6 +102,7 @@ def decompose_run(
                 method="gig",
                 status="running",
                 model={"name": work.model.name, "hash": work.model.weights_hash},
+                **({"code": code_records(own_code)} if own_code else {}),
                 data={"name": settings.images or settings.data, "hash": work.gallery.fingerprint},
             )
             run.write_environment()
@@ -109,9 +128,12 @@ def decompose_run(
 
 
 def resume_decomposition(path: str | Path, note: Note = lambda text: None) -> Decomposed:
-    """Go on with a run by its own settings."""
+    """Go on with a run by its own settings; code that they name runs only if the user has allowed it."""
     run = RunFolder.open(path)
-    return decompose_run(Settings.read(run.path / "settings.json"), run.path, note=note)
+    settings = Settings.read(run.path / "settings.json")
+    if is_code(settings.model):
+        check_code([settings.model], run.path)
+    return decompose_run(settings, run.path, note=note)
 
 
 def make_settings(**values: object) -> Settings:
@@ -135,7 +157,7 @@ class _Work:
     note: Note
 
     @classmethod
-    def open(cls, settings: Settings, note: Note) -> "_Work":
+    def open(cls, settings: Settings, note: Note, trusted: bool) -> "_Work":
         model = open_model(
             settings.model, weights=settings.weights, classes=settings.classes, image_size=settings.image_size
         )
@@ -145,7 +167,7 @@ class _Work:
         if settings.images is not None:
             gallery = from_folder(settings.images, model, most=settings.n)
         else:
-            gallery = from_recipe(str(settings.data), model, most=settings.n)
+            gallery = from_recipe(str(settings.data), model, most=settings.n, trusted=trusted)
         if settings.image is not None and settings.image not in gallery.names:
             raise unknown_name("image", settings.image, gallery.names)
         device = "cuda" if torch.cuda.is_available() else "cpu"

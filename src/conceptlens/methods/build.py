@@ -93,7 +93,7 @@ def sample_tokens(pipeline: Pipeline, images: Tensor, *, batch: int = 16) -> lis
     """Tokens of a few images, in evaluation mode."""
     was_training = pipeline.training
     pipeline.eval()
-    pieces = [pipeline.encoder(images[start : start + batch]) for start in range(0, len(images), batch)]
+    pieces = [pipeline.encoder.encode(images[start : start + batch]) for start in range(0, len(images), batch)]
     pipeline.train(was_training)
     return pieces
 

@@ -133,8 +133,11 @@ class Pipeline(nn.Module):
         self.model = model
 
     def forward(self, images: Tensor, second: Tensor | None = None) -> ConceptOutput:
-        """Images of bytes or in [0, 1], (B, 3, H, W), and a second view of them, if the regulariser asks for one."""
-        tokens = self.encoder(images)
+        """Images of bytes or in [0, 1], (B, 3, H, W), and a second view of them, if the regulariser asks for one.
+
+        While the encoder is cut, what a token store keeps of the images may come in their place.
+        """
+        tokens = self.encoder.encode(images)
         return self.read(tokens, Context(images, None if second is None else self.encoder(second)))
 
     def read(self, tokens: Tokens, context: Context = NOTHING) -> ConceptOutput:

@@ -16,7 +16,8 @@ from jsonargparse import ArgumentParser, Namespace
 
 from conceptlens.core.errors import UserError, did_you_mean, unknown_name
 from conceptlens.core.files import SCHEMA, dump_yaml, parse_yaml, read_yaml
-from conceptlens.core.registry import METHODS, REGULARISERS
+from conceptlens.core.plugins import check_code, is_code, parse_code, trust
+from conceptlens.core.registry import METHOD_PRESETS, METHODS, PRESETS, REGULARISERS
 from conceptlens.recipes.check import check_recipe
 from conceptlens.recipes.schema import (
     DataConfig,
@@ -44,6 +45,8 @@ LITERAL = {
     "data.source",
     "data.images",
     "data.corrections",
+    "method.name",
+    "regulariser.name",
     *(f"data.regions.{name}" for name in ("boxes", "points", "masks", "mask_column", "sizes")),
 } | {f"data.{name}" for name in DataConfig.__dataclass_fields__ if name.endswith("_column")}
 Tree = dict[str, Any]
@@ -62,7 +65,11 @@ def recipe_names() -> list[str]:
 
 
 def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
-    """The raw recipe and where it came from: a mapping, a file, or the name of a ready one."""
+    """The raw recipe and where it came from: a mapping, a file, or the name of a ready one.
+
+    Paths of own code start from the recipe's folder. The recipe of a run folder may not name code that the user has not
+    allowed.
+    """
     if isinstance(recipe, Mapping):
         return dict(recipe), "recipe"
     if str(recipe) in recipe_names():
@@ -76,7 +83,45 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
         raise UserError(
             f"{where}: expected a mapping with keys such as `data` and `method`, found {type(raw).__name__}."
         )
+    if not where.startswith("recipe "):
+        folder = Path(recipe).parent
+        raw = _with_code_paths(raw, folder)
+        if (folder / "run.json").exists():
+            check_code(recipe_code(raw), folder)
     return raw, where
+
+
+_CODE_KEYS = {"method": "name", "regulariser": "name", "encoder": "name", "data": "source"}
+
+
+def _code_word(section: str, value: Any) -> str | None:
+    """A name that stands for own code; data may also be a file with a colon in its name, or on a hub."""
+    if not isinstance(value, str) or not is_code(value):
+        return None
+    is_path = section == "data" and (value.startswith("hf:") or Path(value).expanduser().exists())
+    return None if is_path else value
+
+
+def recipe_code(tree: Mapping[str, Any]) -> list[str]:
+    """The own code that a recipe names, as `file.py:Class` each."""
+    values = [
+        _code_word(section, value.get(key) if isinstance(value, Mapping) else value)
+        for section, key in _CODE_KEYS.items()
+        if (value := tree.get(section)) is not None
+    ]
+    return [word for word in values if word is not None]
+
+
+def _with_code_paths(tree: Mapping[str, Any], folder: str | Path = ".") -> Tree:
+    """The same recipe with the absolute paths of files with own code."""
+    resolved = dict(tree)
+    for section, key in _CODE_KEYS.items():
+        value = tree.get(section)
+        word = _code_word(section, value.get(key) if isinstance(value, Mapping) else value)
+        if word is not None:
+            full = str(parse_code(word, folder))
+            resolved[section] = {**value, key: full} if isinstance(value, Mapping) else full
+    return resolved
 
 
 def parse_overrides(words: Sequence[str]) -> Tree:
@@ -112,9 +157,17 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
 
 
 def _preset(method: str) -> Tree:
-    METHODS.get(method)  # a clear error for an unknown name
-    text = resources.files("conceptlens.methods").joinpath("presets", f"{method}.yaml").read_text("utf-8")
-    preset: Tree = parse_yaml(text, where=f"preset {method}")
+    """What a recipe of this method starts from."""
+    cls = METHODS.get(method)  # a clear error for an unknown name
+    if method in PRESETS:
+        preset = deepcopy(dict(PRESETS[method]))
+    elif method in METHODS.entries:
+        preset = read_yaml(METHOD_PRESETS / f"{method}.yaml")
+        del preset["class"]
+    else:
+        preset = deepcopy(dict(getattr(cls, "preset", {})))
+    preset = merge({"method": {}, "regulariser": {"name": "none"}}, _expand(preset))
+    preset["method"]["name"] = method  # whatever it was registered as
     return preset
 
 
@@ -133,20 +186,30 @@ def _name(tree: Tree, key: str, default: str) -> str:
     return default if name is None else str(name)
 
 
-@cache
 def make_parser(method: str | None = None, regulariser: str | None = None) -> ArgumentParser:
     """All keys of a recipe. Without names, `method` and `regulariser` show only their `name`, and torch stays out."""
+    classes = METHODS.get(method) if method else None, REGULARISERS.get(regulariser) if regulariser else None
+    return _make_parser(method, classes[0], regulariser, classes[1])
+
+
+@cache
+def _make_parser(
+    method: str | None, method_class: Any, regulariser: str | None, regulariser_class: Any
+) -> ArgumentParser:
     parser = ArgumentParser(prog="conceptlens train RECIPE", exit_on_error=False, add_help=False)
     parser.add_argument("--data", type=DataConfig, help="Where images and labels come from.")
     parser.add_argument("--concepts", type=str | None, default=None, help="A concept file, or the name of a ready one.")
     parser.add_argument(
         "--encoder", type=EncoderConfig, default=EncoderConfig(), help="Images → tokens, texts → vectors."
     )
-    for key, name, registry in (("method", method, METHODS), ("regulariser", regulariser, REGULARISERS)):
+    for key, name, cls, registry in (
+        ("method", method, method_class, METHODS),
+        ("regulariser", regulariser, regulariser_class, REGULARISERS),
+    ):
         names = ", ".join(registry.names())
         parser.add_argument(f"--{key}.name", type=str, default=name, help=f"One of: {names}.")
         if name is not None:
-            parser.add_class_arguments(registry.get(name), key, skip={"setup"}, instantiate=False)
+            parser.add_class_arguments(cls, key, skip={"setup"}, instantiate=False)
     parser.add_argument("--training", type=TrainingConfig, default=TrainingConfig(), help="The loop.")
     parser.add_argument("--metrics", type=MetricsConfig, default=MetricsConfig(), help="What is measured at the end.")
     parser.add_argument("--seed", type=int, default=0, help="Of initialisation, order and augmentation.")
@@ -288,18 +351,33 @@ def _home(path: str | None) -> str | None:
     return str(Path(path).expanduser()) if path and path.startswith("~") else path
 
 
+def _short(name: str) -> str:
+    """A name for a folder: of own code the class or function, of a path its last part."""
+    return parse_code(name).name if _code_word("data", name) else Path(name).stem
+
+
 def load_recipe(
-    recipe: str | Path | Mapping[str, Any] | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()
+    recipe: str | Path | Mapping[str, Any] | None = None,
+    overrides: Sequence[str] | Mapping[str, Any] = (),
+    *,
+    trusted: bool = False,
 ) -> Recipe:
     """A complete, checked recipe.
 
     Args:
         recipe: A file, the name of a ready recipe, a mapping, or None for defaults.
         overrides: Words of a command line, or a tree, laid over it.
+        trusted: The user passed it: own code that it names may run. A run folder's recipe is never trusted by this.
     """
     raw, where = read_recipe(recipe) if recipe is not None else ({}, "recipe")
     given = parse_overrides(overrides) if not isinstance(overrides, Mapping) else overrides
-    tree = deepcopy(merge(_expand(raw), _expand(given)))  # jsonargparse writes into what it parses
+    tree = _with_code_paths(merge(_expand(raw), _expand(given)))
+    tree = deepcopy(tree)  # jsonargparse writes into what it parses
+    for word in recipe_code(tree):
+        if trusted:
+            trust(word)
+        else:
+            check_code([word], Path(where).parent if Path(where).name == "recipe.yaml" else where)
     if tree.pop("schema", SCHEMA) != SCHEMA:
         raise UserError(f"{where}: written with another schema; this version reads recipes of schema {SCHEMA}.")
     method = _name(tree, "method", DEFAULT_METHOD)
@@ -332,7 +410,7 @@ def load_recipe(
         training=values.training,
         metrics=values.metrics,
         seed=values.seed,
-        out=_home(values.out) or f"runs/{Path(values.data.source).stem}-{method}-{values.seed}",
+        out=_home(values.out) or f"runs/{_short(values.data.source)}-{_short(method)}-{values.seed}",
     )
     check_recipe(made, where)
     return made

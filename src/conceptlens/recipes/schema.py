@@ -111,7 +111,8 @@ class DataConfig:
 
     Args:
         source: `blood-cells`, `shapes`, a folder with a folder per class, a CSV or Parquet table, a folder with
-            dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk` wrote, or `hf:OWNER/NAME`.
+            dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk` wrote, `hf:OWNER/NAME`, the name
+            of a registered source, or own code as `file.py:function`.
         kind: Format of the source; `auto` looks.
         images: Folder that a table's image paths start from; the table's own folder if not given.
         image_column: Column with the image's path.
@@ -169,7 +170,8 @@ class EncoderConfig:
     """What turns images into tokens and texts into vectors.
 
     Args:
-        name: `builtin/vit`, `timm/NAME` for any timm model, or `open_clip/NAME/TAG` for a CLIP's image tower.
+        name: `builtin/vit`, `timm/NAME` for any timm model, or `open_clip/NAME/TAG` for a CLIP's image tower, the name
+            of a registered encoder, or own code as `file.py:function`.
         weights: A local .safetensors file to load instead of the published weights.
         pretrained: Start from published weights (downloaded by name) or, if false, from scratch.
         image_size: Side in pixels the images are resized to; the encoder's own if not given.

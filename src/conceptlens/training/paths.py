@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conceptlens.concepts import library
+from conceptlens.core.registry import DATA_SOURCES
 from conceptlens.data.sources.open import BUILTIN
 from conceptlens.recipes import Recipe
 
@@ -24,7 +25,7 @@ def _absolute_tower(name: str) -> str:
 def with_absolute_paths(recipe: Recipe) -> Recipe:
     """The recipe as a run keeps it: data, images, concept file, encoder and token store by their absolute paths."""
     data, encoder, concepts = recipe.data, recipe.encoder, recipe.concepts
-    builtin = BUILTIN if data.kind in ("auto", "builtin") else ()
+    builtin = (*BUILTIN, *DATA_SOURCES.names()) if data.kind in ("auto", "builtin") else ()
     return replace(
         recipe,
         data=replace(

@@ -11,6 +11,7 @@ import torch
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
+from conceptlens.core.plugins import code_records
 from conceptlens.core.processes import Launched
 from conceptlens.data.checks.learnable import check_learnable
 from conceptlens.data.loading.loader import PixelReader
@@ -22,7 +23,7 @@ from conceptlens.evaluation.summary import full_summary, thresholds_from
 from conceptlens.methods.build import Blueprint, build_pipeline
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import Recipe
-from conceptlens.recipes.parse import load_recipe, recipe_yaml
+from conceptlens.recipes.parse import load_recipe, recipe_code, recipe_tree, recipe_yaml
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.predict import Predictions, predict
 from conceptlens.runs.predictions import save_predictions
@@ -140,6 +141,7 @@ def _describe(session: Session, run: RunFolder) -> None:
         encoder={"name": recipe.encoder.name, "hash": weights_hash(session.pipeline.encoder)},
         concepts={"name": session.blueprint.concepts.name, "hash": session.blueprint.concepts.fingerprint},
         seed=recipe.seed,
+        **({"code": code_records(own_code)} if (own_code := recipe_code(recipe_tree(recipe))) else {}),
     )
 
 

@@ -89,5 +89,5 @@ def test_stored_tokens_pass_through_the_anchor_too(setup: Setup) -> None:
     entering = encoder.before(encoder.normalise(images), 1).detach()
     encoder.cut = Cut(1, encoder.grid(16, 16))
     regulariser.attach(encoder)
-    loss = regulariser(encoder(entering), Context(entering)).losses["gram"]
+    loss = regulariser(encoder.from_stored(entering), Context(entering)).losses["gram"]
     assert loss.tolist() == pytest.approx([0, 0], abs=1e-9)

@@ -72,7 +72,7 @@ def _train(args: argparse.Namespace, overrides: Words) -> int:
     if args.print_config:
         from conceptlens.recipes.parse import load_recipe, recipe_yaml
 
-        say(recipe_yaml(load_recipe(args.recipe, overrides)).rstrip())
+        say(recipe_yaml(load_recipe(args.recipe, overrides, trusted=True)).rstrip())
         return 0
     if args.dry_run:
         say(api.dry_run(args.recipe, overrides).text())
@@ -196,7 +196,7 @@ def _export(args: argparse.Namespace, _: Words) -> int:
 
 def _list(args: argparse.Namespace, _: Words) -> int:
     from conceptlens.concepts import library
-    from conceptlens.core.registry import METHODS, REGULARISERS
+    from conceptlens.core.registry import ENCODERS, METHODS, REGULARISERS, list_data_sources
     from conceptlens.recipes.parse import recipe_names
 
     for title, names in (
@@ -204,8 +204,8 @@ def _list(args: argparse.Namespace, _: Words) -> int:
         ("methods", METHODS.names()),
         ("regularisers", REGULARISERS.names()),
         ("concept sets", library()),
-        ("built-in data", ["blood-cells", "shapes"]),
-        ("encoders", ["builtin/vit", "builtin/vit-mini", "timm/NAME", "open_clip/NAME"]),
+        ("data by name", list_data_sources()),
+        ("encoders", ["builtin/vit", "builtin/vit-mini", *ENCODERS.names(), "timm/NAME", "open_clip/NAME"]),
         ("text encoders", ["builtin/text", "builtin/hashed-text", "builtin/random-text", "open_clip/NAME"]),
     ):
         say(f"{title + ':':15}{', '.join(names)}")

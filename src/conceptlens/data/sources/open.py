@@ -7,6 +7,8 @@ from typing import Any
 from conceptlens.concepts import ConceptSet
 from conceptlens.concepts.concept_set import library
 from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.core.plugins import is_code
+from conceptlens.core.registry import BUILTIN_DATA, DATA_SOURCES
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.box_crop import BoxCropped
@@ -20,7 +22,7 @@ from conceptlens.data.sources.npy import IMAGES, NpyPair
 from conceptlens.data.sources.table import Table
 from conceptlens.recipes.schema import DataConfig, RegionsConfig
 
-BUILTIN = ("blood-cells", "shapes")
+BUILTIN = BUILTIN_DATA
 HUB = "hf:"
 _TABLES = {".csv", ".tsv", ".txt", ".parquet", ".pq"}
 
@@ -60,6 +62,14 @@ def _open(config: DataConfig, concepts: ConceptSet | None, problems: Problems | 
     rename = config.rename
     if kind in ("builtin", "npy") and (rename.classes or rename.columns or rename.values):
         raise UserError("data.rename: other names are read in tables and folders; this source has none of its own.")
+    if kind == "plugin":
+        source, own = DATA_SOURCES.get(config.source)(config, concepts)
+        if not isinstance(source, DataSource) or not isinstance(own, ConceptSet):
+            raise UserError(
+                f"data.source: {config.source} returned {type(source).__name__} and {type(own).__name__}; expected a "
+                "DataSource and a ConceptSet."
+            )
+        return source, own
     if kind == "builtin":
         if config.source == "shapes":
             from conceptlens.data.sources.shapes import Shapes
@@ -98,6 +108,8 @@ def _kind(config: DataConfig) -> str:
             "`cl.resume(run, data=...)` in Python."
         )
     path = Path(config.source).expanduser()
+    if config.kind == "auto" and (config.source in DATA_SOURCES or (is_code(config.source) and not path.exists())):
+        return "plugin"
     if not path.exists():
         raise _nowhere(config.source, path)
     if config.kind != "auto":
@@ -124,8 +136,9 @@ def _nowhere(source: str, path: Path) -> UserError:
     """Nothing of that name: what was meant?"""
     if not path.suffix and len(path.parts) == 1:
         beside = [name for name in os.listdir() if not name.startswith(".")]
-        close = did_you_mean(source, (*BUILTIN, *beside))
-        hint = close if close.startswith("Did") else did_you_mean(source, BUILTIN)
+        known = (*BUILTIN, *DATA_SOURCES.names())
+        close = did_you_mean(source, (*known, *beside))
+        hint = close if close.startswith("Did") else did_you_mean(source, known)
         return UserError(f"Unknown data source {source!r}: neither built-in nor a file or folder here. {hint}")
     folder = path.parent
     if not folder.is_dir():

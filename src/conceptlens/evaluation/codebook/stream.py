@@ -42,7 +42,7 @@ class TokenStream:
         """Positions and what the encoder says."""
         pieces = (indices[start : start + BATCH] for start in range(0, len(indices), BATCH))
         for batch, values in to_device(self.reader.prefetch(pieces), self.device):
-            yield batch, self.pipeline.encoder(values)
+            yield batch, self.pipeline.encoder.encode(values)
 
     def outputs(self, indices: Indices) -> Iterator[tuple[Indices, Tensor, tuple[int, int], ConceptOutput]]:
         """Positions, patches (B, L, D), their grid and what the model says."""

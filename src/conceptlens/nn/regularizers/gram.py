@@ -72,7 +72,7 @@ class Gram(Regulariser):
         if not self._anchor or context.images is None or not torch.is_grad_enabled():
             return Regularised(tokens)  # nothing learns, so there is nothing to hold
         with torch.no_grad():
-            anchor = self._anchor[0](context.images).patches
+            anchor = self._anchor[0].encode(context.images).patches
         with torch.autocast(tokens.patches.device.type, enabled=False):
             loss = gram_loss(tokens.patches, anchor, drop_negative=self.drop_negative, reduction=self.reduction)
         return Regularised(tokens, {"gram": self.weight * loss})

@@ -53,7 +53,7 @@ def _encode_all(session: Session, folder: Path, second: Encoder | None) -> tuple
     own = pipeline.model.fit_targets == OWN
 
     def read(inputs: Tensor) -> Sequence[Tensor]:
-        tokens = pipeline.encoder(inputs)
+        tokens = pipeline.encoder.encode(inputs)
         vectors = pipeline.model.summarise(pipeline.with_image_vector(tokens))
         return (vectors, pipeline.encoder.embed(tokens)) if own else (vectors,)
 

@@ -42,7 +42,7 @@ def find_places(session: Session) -> PlaceTargets | None:
         with session.progress.counting("looking for places", len(train)) as count, torch.inference_mode():
             for inputs in session.stream(batches):
                 with session.processes.autocast():
-                    found = pipeline.encoder(inputs)
+                    found = pipeline.encoder.encode(inputs)
                 yield found
                 count(len(inputs))
 

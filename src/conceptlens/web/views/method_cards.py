@@ -1,14 +1,16 @@
-"""What each registered method is: from the files in `methods/`, which come with the package and are read once."""
+"""What each registered method is: from the front matter of the files in `methods/cards`, and of registered cards."""
 
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from conceptlens.core.documents import Part
-from conceptlens.core.errors import did_you_mean
-from conceptlens.core.registry import METHODS
+from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.core.files import parse_yaml
+from conceptlens.core.registry import CARDS, METHODS
+from conceptlens.recipes.parse import recipe_names
 from conceptlens.web.schemas.comparison import Supervision
 from conceptlens.web.schemas.methods import Evidence, MethodCard, MethodEvidence, MethodScheme
 from conceptlens.web.server.problems import Problem, not_found
@@ -30,9 +32,9 @@ class _Name(Part):
 class _Family(Part):
     """A file: methods that share a paper."""
 
-    schema_: int = Field(alias="schema")
     title: str
-    paper: str | None
+    order: int = 1000  # where it stands among the others
+    paper: str | None = None
     sentences: list[str] = Field(min_length=3, max_length=3)
     supervision: Supervision
     attention: bool
@@ -40,21 +42,38 @@ class _Family(Part):
     names: dict[str, _Name]
 
 
-@cache
 def method_cards() -> dict[str, MethodCard]:
-    """A card for each method, in the order of the registry."""
-    made: dict[str, MethodCard] = {}
-    for file in resources.files("conceptlens.methods.cards").iterdir():
-        if file.name.endswith(".json"):
-            family = _Family.model_validate_json(file.read_text("utf-8"))
-            made |= {name: _card(family, name) for name in family.names}
-    return {name: made[name] for name in METHODS.entries if name in made}
+    """A card for each method that has one, families in their order."""
+    registered = [(_read_family(text, where=f"the card of {name}"), name) for name, text in CARDS.items()]
+    own = {name: _card(family, name) for family, name in registered if name in family.names}
+    return {name: card for name, card in _packaged_cards().items() if name in METHODS.entries} | own
+
+
+@cache
+def _packaged_cards() -> dict[str, MethodCard]:
+    files = resources.files("conceptlens.methods.cards").iterdir()
+    families = [_read_family(file.read_text("utf-8"), file.name) for file in files if file.name.endswith(".md")]
+    families.sort(key=lambda family: (family.order, family.title))
+    return {name: _card(family, name) for family in families for name in family.names}
+
+
+def _read_family(text: str, where: str) -> _Family:
+    """The front matter of a card, between two lines of three dashes."""
+    start, *rest = text.split("---\n", 2)
+    if start or len(rest) != 2:
+        raise UserError(f"{where}: expected front matter between two lines of `---` at the top.")
+    try:
+        return _Family.model_validate(parse_yaml(rest[0], where=where))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
 
 
 def _card(family: _Family, name: str) -> MethodCard:
     mine = family.names[name]
     scheme = MethodScheme.model_validate(family.scheme | mine.scheme)
     supervision = mine.supervision or family.supervision
+    ready = f"blood-cells/{name}"
     return MethodCard(
         name=name,
         title=family.title,
@@ -67,14 +86,14 @@ def _card(family: _Family, name: str) -> MethodCard:
         supervision_title=TITLES[supervision],
         bypass=scheme.bypass,
         attention=family.attention,
-        command=f"conceptlens train blood-cells/{name}",
+        command=f"conceptlens train {ready if ready in recipe_names() else f'RECIPE --method {name}'}",
     )
 
 
 def evidence_of(name: str, index: RunIndex) -> MethodEvidence:
     """What the served folders say of a method: rows of comparisons, and models that are in none."""
-    if name not in METHODS.entries:
-        raise not_found(f"No method is called {name!r}. {did_you_mean(name, METHODS.entries)}")
+    if name not in METHODS:
+        raise not_found(f"No method is called {name!r}. {did_you_mean(name, METHODS.names())}")
     cards = index.cards()
     comparisons = [card for card in cards if card.kind == "comparison" and "results" in card.has]
     rows = [row for card in comparisons for row in _rows(name, card.key, index)]

@@ -1,0 +1,158 @@
+"""Names that are registered, installed or come with the package."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import conceptlens as cl
+from conceptlens.core import registry
+from conceptlens.core.registry import DATA_SOURCES, ENCODERS, METHOD_PRESETS, METHODS, REGULARISERS, Registry
+from conceptlens.data.sources.open import open_source
+from conceptlens.data.sources.shapes import Shapes
+from conceptlens.encoders import make_encoder
+from conceptlens.encoders.builtin.vit import MINI, BuiltinViT
+from conceptlens.methods.cbm import CBM
+from conceptlens.nn.regularizers.regularizer import NoRegulariser
+from conceptlens.recipes import DataConfig, EncoderConfig
+from conceptlens.recipes.parse import load_recipe
+
+
+@pytest.fixture(autouse=True)
+def unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    for known in (METHODS, REGULARISERS, ENCODERS, DATA_SOURCES):
+        monkeypatch.setattr(known, "entries", dict(known.entries))
+    monkeypatch.setattr(registry, "PRESETS", {})
+    monkeypatch.setattr("conceptlens.recipes.parse.PRESETS", registry.PRESETS)
+
+
+class Wide(CBM):
+    """A method of somebody else."""
+
+    preset: ClassVar[dict[str, Any]] = {"training": {"batch_size": 48}}
+
+
+def test_the_packages_methods_are_its_presets() -> None:
+    assert METHODS.names() == sorted(path.stem for path in METHOD_PRESETS.glob("*.yaml"))
+    assert "class" not in load_recipe({"data": "shapes", "method": "ivq-cbm"}).method
+
+
+def test_names_are_listed_by_pattern() -> None:
+    assert {"cbm", "pcbm-h", "magnet-cbm"} <= set(cl.list_methods("*cbm*"))
+    assert cl.list_methods("labo*") == ["labo", "labo-released"]
+    assert cl.list_regularizers("explicit-*")[0] == "explicit-vq"
+    assert cl.list_data_sources() == ["blood-cells", "shapes"]
+    cl.register_encoder("mine", BuiltinViT)
+    assert cl.list_encoders("m*") == ["mine"]
+
+
+def test_a_registered_method_has_its_preset(tmp_path: Path) -> None:
+    cl.register_method("wide", Wide)
+    assert load_recipe({"data": "shapes", "method": "wide"}).training.batch_size == 48
+    (tmp_path / "preset.yaml").write_text("training: {batch_size: 24}\n")
+    cl.register_method("wide-2", Wide, preset=tmp_path / "preset.yaml")
+    recipe = load_recipe({"data": "shapes", "method": {"name": "wide-2", "kind": "sequential"}})
+    assert (recipe.training.batch_size, recipe.regulariser["name"]) == (24, "none")
+    assert recipe.method == {**recipe.method, "name": "wide-2", "kind": "sequential"}
+    with pytest.raises(cl.UserError, match=r"key 'knid' is not known in `method`. Did you mean 'kind'"):
+        load_recipe({"data": "shapes", "method": {"name": "wide", "knid": 1}})
+
+
+def test_a_name_is_given_once() -> None:
+    with pytest.raises(cl.UserError, match=r"method 'cbm' exists already.*replace=True"):
+        cl.register_method("cbm", Wide)
+    cl.register_method("cbm", Wide, replace=True)
+    assert METHODS.get("cbm") is Wide
+    assert load_recipe({"data": "shapes", "method": "cbm"}).training.batch_size == 48
+    with pytest.raises(cl.UserError, match="cannot be the name of a encoder"):
+        cl.register_encoder("timm/mine", BuiltinViT)
+    with pytest.raises(cl.UserError, match="cannot be the name"):
+        cl.register_method("file.py:Class", Wide)
+    with pytest.raises(cl.UserError, match="cannot be the name"):
+        cl.register_data_source("shapes", Shapes, replace=True)
+
+
+def test_unknown_names_get_the_closest() -> None:
+    cl.register_method("wide-bottleneck", Wide)
+    with pytest.raises(cl.UserError, match="Did you mean 'wide-bottleneck'"):
+        load_recipe({"data": "shapes", "method": "wide-botleneck"})
+    cl.register_data_source("ponds", Shapes)
+    with pytest.raises(cl.UserError, match="Did you mean 'ponds'"):
+        open_source(DataConfig("pond"), None)
+
+
+def test_a_registered_regularizer() -> None:
+    class Quiet(NoRegulariser):
+        """Does nothing, under another name."""
+
+    cl.register_regularizer("quiet", Quiet)
+    assert load_recipe({"data": "shapes", "regulariser": "quiet"}).regulariser["name"] == "quiet"
+
+
+def test_a_registered_encoder_gets_the_recipes_settings() -> None:
+    asked: dict[str, Any] = {}
+
+    def build(**settings: Any) -> BuiltinViT:
+        asked.update(settings)
+        return BuiltinViT(**{**MINI, **settings, "pretrained": False})
+
+    cl.register_encoder("pond-net", build)
+    encoder = make_encoder(EncoderConfig("pond-net", image_size=32, options={"depth": 1}))
+    assert (encoder.name, asked["image_size"], asked["depth"], "weights" in asked) == ("pond-net", 32, 1, False)
+    cl.register_encoder("no-net", lambda **settings: 3)
+    with pytest.raises(cl.UserError, match="returned int; expected an Encoder"):
+        make_encoder(EncoderConfig("no-net"))
+
+
+def test_a_registered_data_source() -> None:
+    def opened(config: DataConfig, concepts: Any) -> Any:
+        source = Shapes(config.shapes, concepts)
+        return source, source.concepts
+
+    cl.register_data_source("ponds", opened)
+    source, concepts = open_source(load_recipe({"data": {"source": "ponds", "shapes": {"n": 12}}}).data, None)
+    assert (len(source), len(concepts)) == (12, source.examples.concepts.shape[1])
+    cl.register_data_source("nothing", lambda config, concepts: (1, 2))
+    with pytest.raises(cl.UserError, match="returned int and int"):
+        open_source(DataConfig("nothing"), None)
+
+
+def test_a_broken_entry_point_names_its_package_and_breaks_nothing_else(tmp_path: Path) -> None:
+    """An installed package is a folder with its .dist-info on the path; entry points are loaded when they are used."""
+    info = tmp_path / "broken_pond-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-pond\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[conceptlens.methods]\nbroken = broken_pond:Pond\n")
+    (tmp_path / "broken_pond.py").write_text("raise RuntimeError('dry')\n")
+    code = (
+        "import json, sys, conceptlens as cl\n"
+        "from conceptlens.core.registry import METHODS\n"
+        "listed = 'broken' in cl.list_methods(); loaded = 'broken_pond' in sys.modules\n"
+        "METHODS.get('cbm')\n"
+        "try: METHODS.get('broken')\n"
+        "except cl.UserError as error: print(json.dumps([listed, loaded, str(error)]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": f"{tmp_path}:{Path(cl.__file__).parents[1]}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    listed, loaded, error = json.loads(done.stdout)
+    assert (listed, loaded) == (True, False)
+    assert "'broken-pond'" in error
+    assert "RuntimeError: dry" in error
+
+
+def test_the_package_wins_over_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Registry("thing", "nowhere", lambda: {"a": "conceptlens.methods.cbm:CBM"})
+    own.installed = {"a": EntryPoint("a", "json:loads", "nowhere"), "b": EntryPoint("b", "json:loads", "nowhere")}
+    assert own.get("a") is CBM
+    assert own.get("b") is json.loads
+    assert own.names() == ["a", "b"]
