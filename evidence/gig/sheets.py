@@ -15,7 +15,7 @@ from conceptlens.gig.receptive_field_crops import face
 from conceptlens.gig.samples import Samples
 
 CONCEPTS, NEAR = 10, 10
-SIDE = 72
+SIDE = 53
 
 
 def draw_sheets(subject: Subject, layer: str, samples: Samples, coder: Coder, out: Path) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def draw_sheets(subject: Subject, layer: str, samples: Samples, coder: Coder, ou
         for column, (number, field) in enumerate(zip(numbers, fields, strict=True)):
             picture = Image.fromarray(subject.learn.pixels[number].permute(1, 2, 0).numpy())
             page.paste(face(picture, field, SIDE), (column * (SIDE + 3), line * (SIDE + 3)))
-    page.save(out, "WEBP", quality=80)
+    page.save(out, "WEBP", quality=70, method=6)
     chance = torch.bincount(classes).double() / len(classes)
     return {
         "layer": layer,

@@ -98,7 +98,9 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("runs", type=Path)
     parser.add_argument("--maps", type=Path)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="README.md and magnet.json lie there")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent, help="README.md and magnet.json.gz lie there"
+    )
     given = parser.parse_args()
     said = by_run(given.file, given.runs)
     maps = read_json(given.maps) if given.maps and given.maps.exists() else {}
@@ -109,7 +111,7 @@ def main() -> None:
     write_text(given.out / "README.md", put(page, "magnet", text))
     runs_told = {f"{data} | {row}": each for (data, row), each in said.items()}
     found = {"results": [kept(data) for data in results["data"]], "runs": runs_told, "maps": maps}
-    write_json(given.out / "magnet.json", found)
+    write_json(given.out / "magnet.json.gz", found)
     print(text)
 
 

@@ -4,8 +4,8 @@
 
 RUNS: folders that `conceptlens compare` wrote; of one whose predictions are not at hand, and which has no results.json
 therefore, what each run measured is told (mean and spread over seeds, no tests). Rows of a folder replace those of the
-folders before it. Writes results.json (all that is shown, without the runs), figure.png and the marked parts of
-README.md. With `--keep`, what results.json has already stays where no folder brings it anew.
+folders before it. Writes results.json.gz (all that is shown, without the runs), figure.webp and the marked parts of
+README.md. With `--keep`, what results.json.gz has already stays where no folder brings it anew.
 """
 
 import argparse
@@ -243,7 +243,7 @@ def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
     axes[1, 0].set_ylabel("lift: ▲ own map, ● Grad-CAM; grey line: uniform, red: a blob in the middle")
     fig.tight_layout()
     buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=100)
+    fig.savefig(buffer, format="webp", dpi=100, pil_kwargs={"quality": 80, "method": 6})
     pyplot.close(fig)
     return buffer.getvalue()
 
@@ -260,19 +260,19 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, nargs="+", required=True)
     parser.add_argument("--maps", type=Path, nargs="*", default=[])
     parser.add_argument("--out", type=Path, default=HERE)
-    parser.add_argument("--keep", action="store_true", help="add to results.json instead of writing it anew")
+    parser.add_argument("--keep", action="store_true", help="add to results.json.gz instead of writing it anew")
     given = parser.parse_args()
-    kept = read_json(given.out / "results.json") if given.keep else {"data": {}, "replaced": {}, "maps": {}}
+    kept = read_json(given.out / "results.json.gz") if given.keep else {"data": {}, "replaced": {}, "maps": {}}
     found, replaced = gather(given.runs, kept["data"], kept["replaced"])
     brought = {key: value for file in given.maps for key, value in read_json(file).items() if key != "schema"}
     maps = kept["maps"] | brought
     text = "\n\n".join(f"### {data}\n\n{table(data, rows, maps)}" for data, rows in found.items())
     given.out.mkdir(parents=True, exist_ok=True)
-    write_json(given.out / "results.json", {"data": found, "replaced": replaced, "maps": maps})
-    write_bytes(given.out / "figure.png", figure(found, maps))
+    write_json(given.out / "results.json.gz", {"data": found, "replaced": replaced, "maps": maps})
+    write_bytes(given.out / "figure.webp", figure(found, maps))
     readme = given.out / "README.md"
     if readme.exists():
-        picture = "\n\n![concept AUC against accuracy, and against lift](figure.png)"
+        picture = "\n\n![concept AUC against accuracy, and against lift](figure.webp)"
         page = put(readme.read_text("utf-8"), "ours", text + picture)
         write_text(readme, put(page, "paper", beside_the_paper(found)))
     print(text)
