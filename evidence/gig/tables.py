@@ -49,7 +49,9 @@ class Report:
     """Tables of one subject."""
 
     def __init__(self, name: str, rows: list[Row]) -> None:
-        self.name, self.rows, self.parts, self.verdicts = name, rows, [], {}
+        self.name, self.rows = name, rows
+        self.parts: list[str] = []
+        self.verdicts: dict[str, Any] = {}
 
     def of(self, section: str) -> list[Row]:
         return [row for row in self.rows if row["key"].split("/")[1] == section]

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tables import NOTHING, lift, mean, percent, put
+from table1 import NOTHING, lift, mean, percent, put
 
 from conceptlens.core.files import read_json, write_json, write_text
 from conceptlens.workflows.compare.compare import open_comparison
@@ -37,7 +37,8 @@ HEAD = (
 def by_run(file: Path, runs: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """(data, row) → what each training's metrics say of slots and axes."""
     comparison, folder = open_comparison(file, runs)
-    places, found = Places(folder), {}
+    places = Places(folder)
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for job in all_jobs(comparison, folder):
         if isinstance(job, Job) and job.trial is None and places.state(job) == "done":
             splits = read_json(places.run(job) / "metrics.json")["splits"]

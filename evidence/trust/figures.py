@@ -147,7 +147,7 @@ def where_maps_lie() -> None:
     )
     made, axes = figure(2.9 * len(panels), 3.6, len(panels))
     for place, (data, target) in enumerate(panels):
-        names = []
+        names: list[str] = []
         for name, row in found.items():
             if name.split(" ")[0] != data or target not in row["targets"]:
                 continue

@@ -71,7 +71,7 @@ def headroom() -> str:
 def codes() -> str:
     lines = []
     for name, row in rows("codes.json.gz").items():
-        aucs = {True: [], False: []}
+        aucs: dict[bool, list[float]] = {True: [], False: []}
         for concept, each in row["concepts"].items():
             if each["auc"] is not None:
                 aucs[concept.startswith(HIDDEN)].append(each["auc"])

@@ -1,6 +1,6 @@
 """One page from comparisons and maps: tables by data set, the paper's numbers beside ours, and a figure.
 
-    python evidence/ivq-table1/tables.py --runs RUNS [RUNS …] --maps maps.json [maps.json …] --out evidence/ivq-table1
+    python evidence/ivq-table1/table1.py --runs RUNS [RUNS …] --maps maps.json [maps.json …] --out evidence/ivq-table1
 
 RUNS: folders that `conceptlens compare` wrote; of one whose predictions are not at hand, and which has no results.json
 therefore, what each run measured is told (mean and spread over seeds, no tests). Rows of a folder replace those of the
@@ -39,7 +39,9 @@ def from_metrics(folder: Path) -> dict[str, Rows]:
     names = {re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"): name for name in row_names()}
     gathered: dict[tuple[str, str], list[Path]] = {}
     for run in sorted(path.parent for path in (folder / "runs").glob("*/metrics.json")):
-        data, name = re.match(r"([^-]+)-(.+)-s\d+-[0-9a-f]+$", run.name).groups()
+        match = re.match(r"([^-]+)-(.+)-s\d+-[0-9a-f]+$", run.name)
+        assert match, run.name
+        data, name = match.groups()
         gathered.setdefault((data, names[name]), []).append(run)
     found: dict[str, Rows] = {}
     for (data, name), runs in gathered.items():
@@ -66,13 +68,13 @@ def row_names() -> list[str]:
     return re.findall(r"^  ([^:\n]+): \{set:", text, re.MULTILINE)
 
 
-def _at(values: dict[str, Any], path: str) -> float | None:
+def _at(values: Any, path: str) -> float | None:
     for step in path.split("."):
         values = values.get(step) if isinstance(values, dict) else None
     return values
 
 
-def _spread(values: list[float]) -> dict[str, Any]:
+def _spread(values: list[Any]) -> dict[str, Any]:
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return {"mean": float(np.mean(values)), "sd": spread, "by_training": values}
 
@@ -214,7 +216,7 @@ def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
     for column, data in enumerate(found):
         above, below = axes[:, column]
         for place, name in enumerate(methods):
-            values = told[name].get(data, {})
+            values = dict(told[name].get(data, {}))
             for key, mark, colour in (
                 ("concept.auc", "o", "tab:blue"),
                 ("class.balanced_accuracy", "s", "tab:grey"),
