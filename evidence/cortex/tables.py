@@ -15,6 +15,7 @@ from typing import Any
 
 from conceptlens.core.files import read_json, write_bytes, write_json, write_text
 from conceptlens.cortex.bias.bias import holm
+from conceptlens.pages.webp import webp
 from pretraining.command import command
 
 Rows = dict[str, dict[str, Any]]
@@ -270,7 +271,7 @@ def curves(rows: Rows) -> bytes:
             axes.legend(fontsize=7)
     for axes in grid[-1]:
         axes.set_xlabel("tokens hidden")
-    return drawn(figure)
+    return webp(figure)
 
 
 def skew_figure(rows: Rows) -> bytes:
@@ -302,13 +303,7 @@ def skew_figure(rows: Rows) -> bytes:
     for axes in (left, right):
         axes.set_xlabel(f"share of {twins[0]['concepts'][0]!r} in training")
         axes.legend(fontsize=7)
-    return drawn(figure)
-
-
-def drawn(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="webp", pil_kwargs={"quality": 80, "method": 6})
-    return buffer.getvalue()
+    return webp(figure)
 
 
 def unfinished(work: Path) -> Rows:

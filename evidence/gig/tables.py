@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from conceptlens.core.files import read_text, stored
+from conceptlens.core.files import read_text, stored, write_bytes
+from conceptlens.pages.webp import webp
 
-WEBP: dict[str, Any] = {"dpi": 90, "pil_kwargs": {"quality": 75, "method": 6}}
 MAKERS = ("clusters", "dictionary learning", "sparse autoencoder")
 COLOURS = {"clusters": "#0072b2", "dictionary learning": "#d55e00", "sparse autoencoder": "#009e73"}
 Row = dict[str, Any]
@@ -251,7 +251,7 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
 
     def keep(figure: Any, file: str, top: float = 1.0) -> None:
         figure.tight_layout(rect=(0, 0, 1, top))
-        figure.savefig(to / file, **WEBP)
+        write_bytes(to / file, webp(figure))
         plt.close(figure)
         made.append(file)
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from conceptlens.core.files import read_json, write_text
+from conceptlens.core.files import read_json, write_bytes, write_text
+from conceptlens.pages.webp import webp
 
 HERE = Path(__file__).parent
-WEBP: dict[str, Any] = {"dpi": 90, "pil_kwargs": {"quality": 75, "method": 6}}
 DATA = {"blood-cells": "blood cells", "ham10000": "HAM10000", "idrid": "IDRiD"}
 MEASURES = ("class.balanced_accuracy", "concept.balanced_accuracy", "concept.auc")
 PAPER = {  # balanced accuracy on ISIC 2018 (the images of HAM10000) and IDRiD; of Table 4 also that of concepts
@@ -146,7 +146,7 @@ def panels(height: float) -> tuple[Figure, Any]:
 
 
 def save(made: Figure, name: str) -> None:
-    made.savefig(HERE / name, **WEBP)
+    write_bytes(HERE / name, webp(made))
 
 
 def figure3() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from conceptlens.core.files import read_json, write_json
+from conceptlens.core.files import read_json, write_bytes, write_json
+from conceptlens.pages.webp import webp
 from conceptlens.reports.material import value_of
 
 HERE = Path(__file__).parent
-WEBP: dict[str, Any] = {"dpi": 90, "pil_kwargs": {"quality": 75, "method": 6}}
 TOLD = {
     "class.balanced_accuracy": "class.balanced_accuracy",
     "concept.balanced_accuracy": "concept.balanced_accuracy",
@@ -66,7 +66,7 @@ def draw(runs: list[dict[str, Any]]) -> None:
         panel.grid(alpha=0.25)
     panels[0].set(ylabel="effective rank of an image's patch tokens", ylim=(0, None))
     made.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(ROWS), fontsize=9)
-    made.savefig(HERE / "rank.webp", **WEBP)
+    write_bytes(HERE / "rank.webp", webp(made))
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ README.md. With `--keep`, what results.json.gz has already stays where no folder
 """
 
 import argparse
-import io
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from conceptlens.core.files import read_json, write_bytes, write_json, write_text
+from conceptlens.pages.webp import webp
 from conceptlens.workflows.compare.supervision_blocks import TITLES
 
 HERE = Path(__file__).parent
@@ -244,10 +244,8 @@ def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
             axis.grid(axis="y", lw=0.3)
     axes[1, 0].set_ylabel("lift: ▲ own map, ● Grad-CAM; grey line: uniform, red: a blob in the middle")
     fig.tight_layout()
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="webp", dpi=100, pil_kwargs={"quality": 80, "method": 6})
     pyplot.close(fig)
-    return buffer.getvalue()
+    return webp(fig)
 
 
 def put(page: str, name: str, text: str) -> str:

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from results import HERE
 from scipy.stats import binomtest
 
-from conceptlens.core.files import read_json
+from conceptlens.core.files import read_json, write_bytes
 from conceptlens.data.sources.shapes import HIDDEN
+from conceptlens.pages.webp import webp
 
-WEBP: dict[str, Any] = {"dpi": 90, "pil_kwargs": {"quality": 75, "method": 6}}
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")  # Okabe and Ito
 GAINED = "gained by the head from the class in scores beyond labels"
 BEYOND = "of a score beyond its own label"
@@ -32,7 +32,7 @@ def figure(width: float, height: float, columns: int) -> tuple[Figure, Any]:
 
 
 def save(made: Figure, name: str) -> None:
-    made.savefig(HERE / name, **WEBP)
+    write_bytes(HERE / name, webp(made))
     print(name)
 
 
