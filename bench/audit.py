@@ -12,6 +12,7 @@ import platform
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -130,7 +131,7 @@ def main() -> None:
         sample = torch.cat([tokens.patches for _, tokens in stream.tokens(few)]).flatten(0, 1)
         with torch.no_grad():
             pipeline.regulariser.prepare([Tokens(sample[None], (1, len(sample)))])
-        codebook = pipeline.regulariser.codebook
+        codebook: Any = pipeline.regulariser.codebook
         usual = familiar(lambda: (tokens.patches for _, tokens in stream.tokens(few)), codebook, len(concepts))
         judgement = Judgement(usual, source, "test", few[:9])
 

@@ -48,6 +48,8 @@ def extractor(name: str, width: int, grid: int, device: str) -> nn.Module:
     network = make_network(name, width, (grid, grid), CLASSES)
     for module in network.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            assert module.running_mean is not None
+            assert module.running_var is not None
             nn.init.uniform_(module.running_mean, -0.1, 0.1)
             nn.init.uniform_(module.running_var, 0.5, 1.5)
     return network.eval().to(device)
@@ -153,7 +155,7 @@ def fast(
     for name, way in (("bf16", network), ("bf16, compiled", compiled)):
         for batch in (options.batch, 4 * options.batch):
 
-            def run(way: nn.Module = way, batch: int = batch) -> Tensor:
+            def run(way: Any = way, batch: int = batch) -> Tensor:
                 return token_importance(way, embeddings, concepts, settings, batch=batch, precision=torch.bfloat16)
 
             try:

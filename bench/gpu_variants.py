@@ -1,7 +1,7 @@
 """What `bench/gpu.py` lets take turns: our training as the loop drives it, a bare classifier, the published step."""
 
 import statistics
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import timm
@@ -84,12 +84,13 @@ class Bare:
         sizes, (source, self.reader) = bench.sizes, bench.images(bench.sizes.pixels)
         self.bench, self.graphs = bench, graphs
         torch.manual_seed(0)
-        self.model = timm.create_model(
+        network = timm.create_model(
             sizes.encoder, pretrained=False, num_classes=len(source.classes), img_size=sizes.pixels
-        ).to(bench.device)
+        )
+        self.model = cast(Any, network.to(bench.device))
         self.optimiser = AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
         self.labels = torch.from_numpy(source.examples.labels).to(bench.device)
-        mode = {"mode": "reduce-overhead"} if graphs and compiled.BACKEND == "inductor" else {}
+        mode: dict[str, Any] = {"mode": "reduce-overhead"} if graphs and compiled.BACKEND == "inductor" else {}
         self.loss = torch.compile(self.plain, dynamic=False, backend=compiled.BACKEND, **mode)
         patches = self.model.patch_embed.num_patches
         self.flops = vit_flops(

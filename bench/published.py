@@ -5,6 +5,8 @@ the distances of all pairs and a one-hot product; Magnet as a weighted sum; FFN,
 texts of each axis. No part of the package but the vocabulary is used.
 """
 
+from typing import Any, cast
+
 import timm
 import torch
 from torch import Tensor, nn
@@ -16,9 +18,13 @@ from conceptlens.concepts import ConceptSet
 class Published(nn.Module):
     """Images (B, 3, H, W), normalised, and labels → the loss."""
 
+    codebook: Tensor
+    queries: Tensor
+    text: Tensor
+
     def __init__(self, trunk: str, size: int, concepts: ConceptSet, classes: int, text_width: int = 512) -> None:
         super().__init__()
-        self.trunk = timm.create_model(trunk, pretrained=False, num_classes=0, img_size=size)
+        self.trunk = cast(Any, timm.create_model(trunk, pretrained=False, num_classes=0, img_size=size))
         width, axes = self.trunk.num_features, len(concepts.groups)
         self.groups = [group.concepts for group in concepts.groups]
         self.register_buffer("codebook", torch.empty(axes, width).uniform_(-1 / axes, 1 / axes))

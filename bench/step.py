@@ -50,8 +50,8 @@ def published_tracking(pipeline: Pipeline) -> None:
     """Make every forward pass measure rank as the published code does."""
     real = pipeline.forward
 
-    def forward(images: torch.Tensor) -> ConceptOutput:
-        output = real(images)
+    def forward(images: torch.Tensor, second: torch.Tensor | None = None) -> ConceptOutput:
+        output = real(images, second)
         assert output.patches is not None
         for matrix in output.patches.detach():
             _, sigma, _ = torch.linalg.svd(matrix, full_matrices=False)

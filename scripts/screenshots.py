@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.web.browser import CHROMIUM, FLAGS, serve  # noqa: E402
 
-LIMIT = 125_000  # bytes of a picture
+LIMIT = 80_000  # bytes of a picture
 DESKTOP, PHONE = (1280, 860), (390, 844)
 COMPARED = ("cbm", "cem", "explicd")  # of a comparison's trainings, beside the first model
 RATERS = (Simulated("simulated-1", knows=0.8), Simulated("simulated-2", knows=0.6, true=3.8, noise=0.9))
@@ -213,7 +213,7 @@ def take(browser: Any, base: str, shot: Shot) -> Image.Image:
     context = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme=shot.scheme,
-        device_scale_factor=1.25 if width > 600 else 1.5,
+        device_scale_factor=0.875 if width > 600 else 1,
         reduced_motion="reduce",
         locale="en-GB",
     )
@@ -237,7 +237,7 @@ def take(browser: Any, base: str, shot: Shot) -> Image.Image:
 
 def write(picture: Image.Image, file: Path) -> None:
     """As WebP, as good as fits."""
-    for quality in (85, 75, 65, 50, 35):
+    for quality in (50, 35):
         picture.save(file, "WEBP", quality=quality, method=6)
         if file.stat().st_size <= LIMIT:
             print(f"{file.name}: {file.stat().st_size:,} bytes, quality {quality}", flush=True)

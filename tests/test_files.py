@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.core.files import new_folder, parse_yaml, read_json, remove_leftovers, write_bytes, write_json
+from conceptlens.core.files import (
+    new_folder,
+    parse_yaml,
+    read_json,
+    read_text,
+    remove_leftovers,
+    stored,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,6 +70,23 @@ def test_json_has_a_schema_and_no_nan(tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text("{")
     with pytest.raises(UserError, match="expected JSON"):
         read_json(tmp_path / "d.json")
+
+
+def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
+    plain, packed, again = tmp_path / "rows.json", tmp_path / "rows.json.gz", tmp_path / "again.json.gz"
+    rows = {"schema": 1, "rows": [0.1, "µ", None]}
+    write_json(packed, rows)
+    write_json(again, rows)
+    assert packed.read_bytes()[:2] == b"\x1f\x8b"
+    assert packed.read_bytes() == again.read_bytes()
+    assert read_json(packed) == rows
+    assert stored(plain) == packed
+    write_text(plain, "[1]")
+    assert stored(plain) == plain
+    assert read_text(plain) == "[1]"
+    packed.write_text("[1]", "utf-8")
+    with pytest.raises(UserError, match="expected JSON"):
+        read_json(packed)
 
 
 def test_yaml_keeps_words_and_understands_exponents() -> None:

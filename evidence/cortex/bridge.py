@@ -1,6 +1,6 @@
 """Prototypes of an IVQ-CBM explained twice: by CORTEX, and by the audit's counts of who was assigned to what.
 
-    python evidence/cortex/bridge.py runs/demo --out evidence/cortex/bridge.json
+    python evidence/cortex/bridge.py runs/demo --out evidence/cortex/bridge.json.gz
 
 The codes of each patch are the tokens. For every group of concepts an extractor is trained on the training images'
 tokens; importance names the tokens of each value. The audit matches codes and values by correlation of a code's share

@@ -22,7 +22,7 @@ EPOCHS = {"resnet18": 20, "resnet50": 20, "vit_small_patch16_224": 40, "vit_smal
 
 
 def _network(name: str, columns: int, size: int) -> nn.Module:
-    options = {"img_size": size} if "vit" in name else {}
+    options: dict[str, Any] = {"img_size": size} if "vit" in name else {}
     return timm.create_model(name, pretrained=False, num_classes=columns, **options)
 
 

@@ -1,6 +1,6 @@
 """Cliff's δ in mixtures of real images at known shares: does it move with the share, and do other token sets help?
 
-    PYTHONPATH=. python evidence/cortex/mixtures.py --out evidence/cortex/mixtures.json
+    PYTHONPATH=. python evidence/cortex/mixtures.py --out evidence/cortex/mixtures.json.gz
 
 Blood cells as tokens of the built-in generator, with the labels that people gave. A third of each value's images trains
 an extractor and gives token sets, by frequency (the paper) and by lift; a third is mixed at shares from 1:1 to 8:1; an

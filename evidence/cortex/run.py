@@ -303,9 +303,9 @@ def bias(plan: Plan) -> None:
                 out=plan.out / "results" / f"bias-{attribute}".replace(" ", "-"),
             )
             given = plan.training_images.conditions[:, 1 + list(plan.generator.attributes).index(attribute)]
-            share = torch.bincount(given[given >= 0], minlength=len(concepts)).double()
-            share = (share / share.sum()).tolist()
-            return {**result.data, "accuracy": dict(study.extractor.card.accuracy), "training_share": share}
+            counts = torch.bincount(given[given >= 0], minlength=len(concepts)).double()
+            shares = (counts / counts.sum()).tolist()
+            return {**result.data, "accuracy": dict(study.extractor.card.accuracy), "training_share": shares}
 
         plan.row(f"bias-{attribute}".replace(" ", "-"), make)
 

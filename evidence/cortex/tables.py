@@ -2,8 +2,8 @@
 
     python evidence/cortex/tables.py work/cortex [--out evidence/cortex]
 
-Writes `results.json` (all rows: those of the folder, and those that it held before), `tables.md`, and pictures. Tables
-of what is not there yet are left out.
+Writes `results.json.gz` (all rows: those of the folder, and those that it held before), `tables.md`, and pictures.
+Tables of what is not there yet are left out.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from typing import Any
 
 from conceptlens.core.files import read_json, write_bytes, write_json, write_text
 from conceptlens.cortex.bias.bias import holm
+from conceptlens.pages.webp import webp
 from pretraining.command import command
 
 Rows = dict[str, dict[str, Any]]
@@ -270,7 +271,7 @@ def curves(rows: Rows) -> bytes:
             axes.legend(fontsize=7)
     for axes in grid[-1]:
         axes.set_xlabel("tokens hidden")
-    return drawn(figure)
+    return webp(figure)
 
 
 def skew_figure(rows: Rows) -> bytes:
@@ -302,13 +303,7 @@ def skew_figure(rows: Rows) -> bytes:
     for axes in (left, right):
         axes.set_xlabel(f"share of {twins[0]['concepts'][0]!r} in training")
         axes.legend(fontsize=7)
-    return drawn(figure)
-
-
-def drawn(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
+    return webp(figure)
 
 
 def unfinished(work: Path) -> Rows:
@@ -323,11 +318,11 @@ def unfinished(work: Path) -> Rows:
 
 
 def smaller(source: Path, to: Path) -> None:
-    """A sheet of photographs as WebP: a tenth of the bytes, and the eye sees no difference."""
+    """A sheet of photographs as WebP: a tenth of the bytes, and the eye sees hardly a difference."""
     from PIL import Image
 
     buffer = io.BytesIO()
-    Image.open(source).convert("RGB").save(buffer, "WEBP", quality=88, method=6)
+    Image.open(source).convert("RGB").save(buffer, "WEBP", quality=70, method=6)
     write_bytes(to, buffer.getvalue())
 
 
@@ -360,26 +355,26 @@ def main(arguments: Sequence[str] | None) -> None:
     parser.add_argument("work", type=Path, help="the folder of run.py")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     options = parser.parse_args(arguments)
-    before = options.out / "results.json"
+    before = options.out / "results.json.gz"
     found: Rows = read_json(before)["rows"] if before.exists() else {}
     made = {path.stem: read_json(path) for path in sorted((options.work / "rows").glob("*.json"))}
     found = dict(sorted((found | unfinished(options.work) | made).items()))
     parts = []
     if found:
-        write_json(options.out / "results.json", {"rows": found})
+        write_json(options.out / "results.json.gz", {"rows": found})
     for title, prefix, table in TABLES:
         if any(name.startswith(prefix) for name in found):
             parts.append(f"## {title}\n\n{table(found)}")
     if any(name.startswith("masking-") for name in found):
-        write_bytes(options.out / "figure-4.png", curves(found))
-        parts.append("## Figure 4\n\n![probability against hidden tokens](figure-4.png)")
+        write_bytes(options.out / "figure-4.webp", curves(found))
+        parts.append("## Figure 4\n\n![probability against hidden tokens](figure-4.webp)")
     if any(name.startswith("skew-") for name in found):
-        write_bytes(options.out / "skew.png", skew_figure(found))
-        parts.append("## Biases of known size, drawn\n\n![shares and δ against the skew](skew.png)")
-    mixed = options.out / "mixtures.json"
+        write_bytes(options.out / "skew.webp", skew_figure(found))
+        parts.append("## Biases of known size, drawn\n\n![shares and δ against the skew](skew.webp)")
+    mixed = options.out / "mixtures.json.gz"
     if mixed.exists():
         parts.append(f"## Mixtures of known shares\n\n{mixtures(read_json(mixed))}")
-    told = options.out / "bridge.json"
+    told = options.out / "bridge.json.gz"
     if told.exists():
         parts.append(f"## Prototypes of an IVQ-CBM, explained twice\n\n{bridge(read_json(told))}")
     for source, name in PICTURES.items():

@@ -316,13 +316,12 @@ def orders(lab: Lab) -> None:
     for layer in _named(lab, PAIRS):
         coder = lab.coder(layer, MAKERS[0])
         if coder is not None:
-            way = coder.by("matched")
-            lab.row(
-                f"orders/{layer}",
-                lambda layer=layer, way=way: class_curves(
-                    lab.subject.network, layer, way, images, orders=ORDERS
-                ).model_dump(),
-            )
+
+            def make(layer: str = layer, coder: Coder = coder) -> dict[str, Any]:
+                way = coder.by("matched")
+                return class_curves(lab.subject.network, layer, way, images, orders=ORDERS).model_dump()
+
+            lab.row(f"orders/{layer}", make)
 
 
 def layers_between(lab: Lab) -> None:
@@ -331,10 +330,12 @@ def layers_between(lab: Lab) -> None:
         low, high = lab.coder(below, MAKERS[0]), lab.coder(above, MAKERS[0])
         if low is not None and high is not None:
             pair = ((below, low.by("matched")), (above, high.by("matched")))
-            lab.row(
-                f"between/{below}/{above}",
-                lambda pair=pair: layer_curves(lab.subject.network, *pair, images, orders=ORDERS[:4]).model_dump(),
-            )
+
+            def make(pair: Any = pair) -> dict[str, Any]:
+                lower, upper = pair
+                return layer_curves(lab.subject.network, lower, upper, images, orders=ORDERS[:4]).model_dump()
+
+            lab.row(f"between/{below}/{above}", make)
 
 
 def sizes(lab: Lab) -> None:
@@ -365,12 +366,11 @@ def sheets(lab: Lab) -> None:
             coder = lab.coder(layer, maker)
             if coder is not None:
                 out = lab.given.out / f"sheet-{lab.subject.name}-{layer}-{maker.replace(' ', '-')}.webp"
-                lab.row(
-                    f"sheets/{layer}/{maker}",
-                    lambda layer=layer, coder=coder, out=out: draw_sheets(
-                        lab.subject, layer, lab.samples[layer], coder, out
-                    ),
-                )
+
+                def make(layer: str = layer, coder: Coder = coder, out: Path = out) -> dict[str, Any]:
+                    return draw_sheets(lab.subject, layer, lab.samples[layer], coder, out)
+
+                lab.row(f"sheets/{layer}/{maker}", make)
 
 
 def main() -> None:

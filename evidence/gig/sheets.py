@@ -15,7 +15,7 @@ from conceptlens.gig.receptive_field_crops import face
 from conceptlens.gig.samples import Samples
 
 CONCEPTS, NEAR = 10, 10
-SIDE = 72
+SIDE = 53
 
 
 def draw_sheets(subject: Subject, layer: str, samples: Samples, coder: Coder, out: Path) -> dict[str, Any]:
@@ -39,15 +39,15 @@ def draw_sheets(subject: Subject, layer: str, samples: Samples, coder: Coder, ou
         if concept in spread:
             chosen[concept] = own.tolist()
     page = Image.new("RGB", (NEAR * (SIDE + 3), max(1, len(chosen)) * (SIDE + 3)), (255, 255, 255))
-    for line, (_, own) in enumerate(chosen.items()):
-        numbers = samples.image[own].tolist()
+    for line, members in enumerate(chosen.values()):
+        numbers = samples.image[members].tolist()
         pixels = subject.learn.pixels[numbers].float() / 255
         graph = Graph(subject.network, pixels.to(device), [layer])
-        fields = graph.receptive_field(layer, samples.position[own]).detach().double().cpu().numpy()
+        fields = graph.receptive_field(layer, samples.position[members]).detach().double().cpu().numpy()
         for column, (number, field) in enumerate(zip(numbers, fields, strict=True)):
             picture = Image.fromarray(subject.learn.pixels[number].permute(1, 2, 0).numpy())
             page.paste(face(picture, field, SIDE), (column * (SIDE + 3), line * (SIDE + 3)))
-    page.save(out, "WEBP", quality=80)
+    page.save(out, "WEBP", quality=70, method=6)
     chance = torch.bincount(classes).double() / len(classes)
     return {
         "layer": layer,

@@ -78,6 +78,8 @@ class Block(nn.Module):
 class ResNet50(nn.Module):
     """He et al., 2016, with the authors' weights; images (B, 3, S, S) in [0, 1]."""
 
+    mean: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("mean", torch.tensor(MEAN).view(1, 3, 1, 1))

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from conceptlens.core.files import read_text, stored, write_bytes
+from conceptlens.pages.webp import webp
+
 MAKERS = ("clusters", "dictionary learning", "sparse autoencoder")
 COLOURS = {"clusters": "#0072b2", "dictionary learning": "#d55e00", "sparse autoencoder": "#009e73"}
 Row = dict[str, Any]
@@ -46,7 +49,9 @@ class Report:
     """Tables of one subject."""
 
     def __init__(self, name: str, rows: list[Row]) -> None:
-        self.name, self.rows, self.parts, self.verdicts = name, rows, [], {}
+        self.name, self.rows = name, rows
+        self.parts: list[str] = []
+        self.verdicts: dict[str, Any] = {}
 
     def of(self, section: str) -> list[Row]:
         return [row for row in self.rows if row["key"].split("/")[1] == section]
@@ -240,15 +245,13 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import NullFormatter
 
-    matplotlib.rcParams.update(
-        {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "gig"}
-    )
+    matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     report = Report(name, rows)
     made = []
 
     def keep(figure: Any, file: str, top: float = 1.0) -> None:
         figure.tight_layout(rect=(0, 0, 1, top))
-        figure.savefig(to / file, metadata={"Date": None})
+        write_bytes(to / file, webp(figure))
         plt.close(figure)
         made.append(file)
 
@@ -280,7 +283,7 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
         axes[0, 0].legend(fontsize=6)
         figure.supxlabel("concepts a vector (× : by its own means)")
         figure.supylabel("relative l2")
-        keep(figure, f"trade-off-{name}.svg")
+        keep(figure, f"trade-off-{name}.webp")
     found = [row for row in report.of("curves") if row["coding"] == "matched"]
     if found:
         layers = report.layers(found)
@@ -307,7 +310,7 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
         right.set(title="insertion − deletion", xticks=range(len(layers)))
         right.set_xticklabels(layers, rotation=60, fontsize=7)
         right.legend(fontsize=7)
-        keep(figure, f"figure4-{name}.svg")
+        keep(figure, f"figure4-{name}.webp")
     found = report.of("between")
     if found:
         figure, axes = plt.subplots(1, len(found) + 1, figsize=(2.2 * (len(found) + 1), 3.2), squeeze=False)
@@ -332,7 +335,7 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
             range(len(found)), [row["to"].removeprefix("encoder.") for row in found], rotation=60, fontsize=7
         )
         last.legend(fontsize=6)
-        keep(figure, f"figure5-{name}.svg", top=0.93)
+        keep(figure, f"figure5-{name}.webp", top=0.93)
     return made
 
 
@@ -343,7 +346,7 @@ def main() -> None:
     given = parser.parse_args()
     to = given.to or given.rows
     to.mkdir(parents=True, exist_ok=True)
-    rows = [json.loads(line) for line in (given.rows / "rows.jsonl").read_text("utf-8").splitlines() if line]
+    rows = [json.loads(line) for line in read_text(stored(given.rows / "rows.jsonl")).splitlines() if line]
     parts, verdicts = ["# GIG: tables\n\nMade by tables.py from rows.jsonl. Bold: best of its row.\n"], {}
     for name in dict.fromkeys(row["key"].split("/")[0] for row in rows):
         report = Report(name, [row for row in rows if row["key"].startswith(f"{name}/")])

@@ -1,4 +1,4 @@
-"""`rows.json`: every training of the comparison, a line each, with its settings, scores and rank by epoch.
+"""`rows.json.gz`: every training of the comparison, a line each, with its settings, scores and rank by epoch.
 
 python evidence/ivq-ablations/collect.py --runs runs/ivq-ablations
 
@@ -13,7 +13,7 @@ from typing import Any
 from conceptlens.core.files import read_json, read_yaml, write_text
 from conceptlens.reports.material import value_of
 
-FILE = Path(__file__).parent / "rows.json"
+FILE = Path(__file__).parent / "rows.json.gz"
 SCORES = (
     "class.accuracy",
     "class.balanced_accuracy",

@@ -1,4 +1,4 @@
-"""The tables of README.md and its two figures, from DATA.json and rows.json alone.
+"""The tables of README.md and its two figures, from DATA.json.gz and rows.json.gz alone.
 
 python evidence/ivq-ablations/pages.py
 """
@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import rcParams
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from conceptlens.core.files import read_json, write_text
+from conceptlens.core.files import read_json, write_bytes, write_text
+from conceptlens.pages.webp import webp
 
 HERE = Path(__file__).parent
-rcParams["svg.hashsalt"] = "ivq-ablations"  # the same picture is the same file
 DATA = {"blood-cells": "blood cells", "ham10000": "HAM10000", "idrid": "IDRiD"}
 MEASURES = ("class.balanced_accuracy", "concept.balanced_accuracy", "concept.auc")
 PAPER = {  # balanced accuracy on ISIC 2018 (the images of HAM10000) and IDRiD; of Table 4 also that of concepts
@@ -46,7 +44,7 @@ LOOKS = {  # Okabe and Ito's colours
 
 def block(data: str, table: str) -> dict[str, Any]:
     """One table of one data set; all rows are of one kind of supervision."""
-    found: dict[str, Any] = read_json(HERE / f"{data}.json")["tables"][table]["data"][0]
+    found: dict[str, Any] = read_json(HERE / f"{data}.json.gz")["tables"][table]["data"][0]
     (only,) = found["blocks"]
     return dict(only)
 
@@ -84,7 +82,7 @@ def table(name: str) -> str:
 def trials() -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Row → data set → its eight trials, seed 0, judged on validation."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for row in read_json(HERE / "rows.json")["rows"]:
+    for row in read_json(HERE / "rows.json.gz")["rows"]:
         named = re.match(rf"({'|'.join(DATA)})-(.+)-s0-t\d$", row["run"])
         if named:
             found.setdefault(named[2], {}).setdefault(named[1], []).append(row)
@@ -144,12 +142,11 @@ def chosen() -> str:
 
 def panels(height: float) -> tuple[Figure, Any]:
     made = Figure(figsize=(11, height), layout="constrained")
-    FigureCanvasSVG(made)
     return made, made.subplots(1, len(DATA))
 
 
 def save(made: Figure, name: str) -> None:
-    made.savefig(HERE / name, metadata={"Date": None})
+    write_bytes(HERE / name, webp(made))
 
 
 def figure3() -> None:
@@ -172,7 +169,7 @@ def figure3() -> None:
         place.grid(alpha=0.25)
     places[0].set(ylabel="percent")
     made.legend(*places[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
-    save(made, "figure3.svg")
+    save(made, "figure3.webp")
 
 
 def figures67() -> None:
@@ -189,7 +186,7 @@ def figures67() -> None:
         place.grid(alpha=0.25)
     places[0].set(ylabel="effective rank of patch tokens")
     made.legend(*places[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
-    save(made, "figures6-7.svg")
+    save(made, "figures6-7.webp")
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
     conceptlens compare ../../evidence/ivq-ablations/compare.yaml --out runs/ivq-ablations --jobs 15
     python ../../evidence/ivq-ablations/tables.py --runs runs/ivq-ablations --out ../../evidence/ivq-ablations
 
-A test over all rows at once would be corrected for two hundred pairs that nobody asks about. Writes DATA.json and
+A test over all rows at once would be corrected for two hundred pairs that nobody asks about. Writes DATA.json.gz and
 DATA.md for each data set; nothing is trained.
 """
 
@@ -63,7 +63,7 @@ def judged(whole: dict[str, Any], runs: Path, data: str, table: str) -> dict[str
 
 def write(whole: dict[str, Any], runs: Path, out: Path, data: str) -> str:
     found = {table: judged(whole, runs, data, table) for table in TABLES}
-    write_json(out / f"{slug(data)}.json", {"schema": 1, "tables": found})
+    write_json(out / f"{slug(data)}.json.gz", {"schema": 1, "tables": found})
     write_text(out / f"{slug(data)}.md", "\n".join(markdown(each) for each in found.values()))
     return f"{data}: " + ", ".join(
         f"{name} {each['jobs']['done']}/{each['jobs']['of']}" for name, each in found.items()

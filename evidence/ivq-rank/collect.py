@@ -1,4 +1,4 @@
-"""From the runs of the comparison to `runs.json`, and from that alone to `rank.svg`.
+"""From the runs of the comparison to `runs.json.gz`, and from that alone to `rank.webp`.
 
 python evidence/ivq-rank/collect.py [--runs runs/ivq-rank]
 """
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from conceptlens.core.files import read_json, write_json
+from conceptlens.core.files import read_json, write_bytes, write_json
+from conceptlens.pages.webp import webp
 from conceptlens.reports.material import value_of
 
 HERE = Path(__file__).parent
@@ -51,7 +51,6 @@ def told(run: Path) -> dict[str, Any]:
 def draw(runs: list[dict[str, Any]]) -> None:
     """The effective rank by epoch, a panel for each data set: seeds thin, their mean thick."""
     made = Figure(figsize=(11, 3.8), layout="constrained")
-    FigureCanvasSVG(made)
     panels = made.subplots(1, len(DATA), sharey=True)
     for panel, (data, title) in zip(panels, DATA.items(), strict=True):
         for row, (name, colour, line) in ROWS.items():
@@ -67,14 +66,14 @@ def draw(runs: list[dict[str, Any]]) -> None:
         panel.grid(alpha=0.25)
     panels[0].set(ylabel="effective rank of an image's patch tokens", ylim=(0, None))
     made.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(ROWS), fontsize=9)
-    made.savefig(HERE / "rank.svg", metadata={"Date": None})
+    write_bytes(HERE / "rank.webp", webp(made))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, help="the comparison's folder; without it only the figure is drawn")
     given = parser.parse_args()
-    file = HERE / "runs.json"
+    file = HERE / "runs.json.gz"
     if given.runs:
         found = sorted(run for run in (given.runs / "runs").iterdir() if (run / "metrics.json").exists())
         machine = read_json(found[0] / "environment.json")

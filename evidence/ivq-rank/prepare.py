@@ -69,7 +69,9 @@ def ham(folder: Path, split: Path) -> tuple[list[Row], dict[str, Path]]:
 
 
 def idrid(folder: Path) -> tuple[list[Row], dict[str, Path]]:
-    images, by_class, tested = {}, defaultdict(list), []
+    images: dict[str, Path] = {}
+    by_class: dict[str, list[Row]] = defaultdict(list)
+    tested: list[Row] = []
     for split, letter in (("train", "a. Training Set"), ("test", "b. Testing Set")):
         table = next((folder / "labels").glob(f"{letter[0]}.*.csv"), None) or next(
             (folder / "2. Groundtruths").glob(f"{letter[0]}.*.csv")

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tables import NOTHING, lift, mean, percent, put
+from table1 import NOTHING, lift, mean, percent, put
 
 from conceptlens.core.files import read_json, write_json, write_text
 from conceptlens.workflows.compare.compare import open_comparison
@@ -37,7 +37,8 @@ HEAD = (
 def by_run(file: Path, runs: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """(data, row) → what each training's metrics say of slots and axes."""
     comparison, folder = open_comparison(file, runs)
-    places, found = Places(folder), {}
+    places = Places(folder)
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for job in all_jobs(comparison, folder):
         if isinstance(job, Job) and job.trial is None and places.state(job) == "done":
             splits = read_json(places.run(job) / "metrics.json")["splits"]
@@ -98,7 +99,9 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("runs", type=Path)
     parser.add_argument("--maps", type=Path)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="README.md and magnet.json lie there")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent, help="README.md and magnet.json.gz lie there"
+    )
     given = parser.parse_args()
     said = by_run(given.file, given.runs)
     maps = read_json(given.maps) if given.maps and given.maps.exists() else {}
@@ -109,7 +112,7 @@ def main() -> None:
     write_text(given.out / "README.md", put(page, "magnet", text))
     runs_told = {f"{data} | {row}": each for (data, row), each in said.items()}
     found = {"results": [kept(data) for data in results["data"]], "runs": runs_told, "maps": maps}
-    write_json(given.out / "magnet.json", found)
+    write_json(given.out / "magnet.json.gz", found)
     print(text)
 
 

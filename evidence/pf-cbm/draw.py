@@ -9,13 +9,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
+from conceptlens.core.files import write_bytes
 from conceptlens.data.sources.shapes import Shapes
+from conceptlens.pages.webp import webp
 from conceptlens.recipes import ShapesConfig
 
 if TYPE_CHECKING:
     from tables import Results
 
-mpl.rcParams["svg.hashsalt"] = "conceptlens"  # the same numbers, the same file
 FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 BLIND = {"blind": "--", "centre": ":"}
 
@@ -59,7 +60,7 @@ def sweep(results: "Results", path: Path) -> None:
         near.set_ylim(0, 0.5)
         right.set_ylim(0, 0.35)
         near.legend(fontsize=7, loc="center right", bbox_to_anchor=(1, 0.62))
-        figure.savefig(path, metadata={"Date": None})
+        write_bytes(path, webp(figure))
 
 
 def conditions(results: "Results", names: Sequence[str], paper: Sequence[float], path: Path) -> None:
@@ -100,7 +101,7 @@ def conditions(results: "Results", names: Sequence[str], paper: Sequence[float],
     every[0].set_xlim(0, 0.75)
     every[0].invert_yaxis()
     figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    figure.savefig(path, metadata={"Date": None})
+    write_bytes(path, webp(figure))
 
 
 def _pointing(row: dict[str, Any]) -> float:
@@ -139,7 +140,7 @@ def ellipses(results: "Results", path: Path) -> None:
         _name(axes, prior)
         side = {144: 18, 256: 32}.get(256 if "256" in row["bank"] else 144, 18)
         axes.set(xlim=(0, side), ylim=(side, 0), aspect="equal", title=words)
-    figure.savefig(path, metadata={"Date": None})
+    write_bytes(path, webp(figure))
 
 
 def _name(axes: Any, prior: dict[str, Any]) -> None:
@@ -196,4 +197,4 @@ def panel(folder: Path, path: Path) -> None:
             each.set_axis_off()
             if not line:
                 each.set_title(words, fontsize=9)
-    figure.savefig(path, dpi=80, pil_kwargs={"quality": 80})
+    figure.savefig(path, dpi=80, pil_kwargs={"quality": 70, "method": 6})

@@ -15,6 +15,7 @@ import torch
 from score import aucs, calibration
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
+from conceptlens.core.files import read_text, stored
 from conceptlens.evaluation.classification.auc import auc_within
 from conceptlens.evaluation.leakage.leakage import Leakage, measure_leakage
 from conceptlens.runs.readout import Floats, Readout
@@ -83,7 +84,7 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=200)
     given = parser.parse_args()
     with (given.rows / "leak.jsonl").open("w", encoding="utf-8") as out:
-        for line in (given.rows / "rows.jsonl").read_text("utf-8").splitlines():
+        for line in read_text(stored(given.rows / "rows.jsonl")).splitlines():
             row = json.loads(line)
             if row["section"] != "table3" or "failed" in row:
                 continue

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from choice import FAMILIES, worth
 from draw import conditions, ellipses, panel, sweep
 
-from conceptlens.core.files import write_json, write_text
+from conceptlens.core.files import read_text, stored, write_json, write_text
 
 Tree = dict[str, Any]
 Row = dict[str, Any]
@@ -77,7 +77,7 @@ class Results:
         self.rows: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
         self.failed: list[Row] = []
         newest = {}
-        for line in (folder / "rows.jsonl").read_text("utf-8").splitlines():
+        for line in read_text(stored(folder / "rows.jsonl")).splitlines():
             row = json.loads(line)
             newest[tuple(row[key] for key in ("section", "bank", "condition", "seed"))] = row
         for (section, bank, condition, _), row in newest.items():
@@ -85,9 +85,10 @@ class Results:
                 self.failed.append(row)
             else:
                 self.rows[section, bank, condition].append(row)
-        file = folder / "blind.json"
-        self.blind: Tree = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        file = stored(folder / "blind.json")
+        self.blind: Tree = json.loads(read_text(file)) if file.exists() else {}
         packed = folder / "images.npz"
+        self.compared: dict[tuple[str, str, str, str], None] = {}  # a set that keeps its order
         self.packed: Mapping[str, Any] = dict(np.load(packed, allow_pickle=False)) if packed.exists() else {}
 
     def images(self, section: str, bank: str, condition: str, measure: str) -> npt.NDArray[np.float64] | None:
@@ -105,13 +106,17 @@ class Results:
         return np.mean(found, axis=0) if found else None
 
     def pack(self, path: Path) -> None:
-        """All single images in one file, without the trials of the choice, which nothing compares."""
-        keys = [(*key, measure) for key in self.rows for measure in MEASURES if not key[0].startswith("choice")]
-        held = {"|".join(key): found.astype(np.float16) for key in keys if (found := self.images(*key)) is not None}
+        """All single images in one file, of what was compared so far."""
+        held = {
+            "|".join(key): images.astype(np.float16)
+            for key in self.compared
+            if (images := self.images(*key)) is not None
+        }
         np.savez_compressed(path, **held)  # type: ignore[arg-type]
 
     def difference(self, ours: tuple[str, str, str], theirs: tuple[str, str, str], measure: str) -> Tree | None:
         """Ours less theirs, with an interval over images."""
+        self.compared |= {(*ours, measure): None, (*theirs, measure): None}
         first, second = self.images(*ours, measure), self.images(*theirs, measure)
         if first is None or second is None:
             return None
@@ -205,11 +210,11 @@ def parts_table(results: Results, bank: str) -> str:
 
 
 def table3(folder: Path) -> str:
-    file = folder / "leak.jsonl"
+    file = stored(folder / "leak.jsonl")
     if not file.exists():
         return ""
     groups = defaultdict(list)
-    for line in file.read_text("utf-8").splitlines():
+    for line in read_text(file).splitlines():
         row = json.loads(line)
         groups[row["bank"], row["condition"]].append(row)
     keys = (
@@ -323,8 +328,6 @@ def main() -> None:
     parser.add_argument("--pack", type=Path, help="put the numbers of single images into one file, too")
     given = parser.parse_args()
     results = Results(given.rows)
-    if given.pack:
-        results.pack(given.pack)
     given.out.mkdir(parents=True, exist_ok=True)
     pieces = []
     for section, bank, words in (
@@ -355,9 +358,11 @@ def main() -> None:
     write_text(given.out / "tables.md", text + "\n")
     answers, alike = verdicts(results), ranks_alike(results)
     write_json(given.out / "verdicts.json", answers | ({"short trials rank as whole ones": alike} if alike else {}))
-    conditions(results, TABLE2, PAPER, given.out / "table2.svg")
-    sweep(results, given.out / "sweep.svg")
-    ellipses(results, given.out / "prior.svg")
+    if given.pack:
+        results.pack(given.pack)
+    conditions(results, TABLE2, PAPER, given.out / "table2.webp")
+    sweep(results, given.out / "sweep.webp")
+    ellipses(results, given.out / "prior.webp")
     panel(given.rows, given.out / "parts.webp")
     print(text)
 

@@ -58,9 +58,10 @@ def smaller(bank: Bank) -> Bank:
     judged = np.concatenate((held["val"], len(splits.val) + held["test"]))
     assert bank.known.judged is not None
     assert bank.judged is not None
+    kept: dict[str, Any] = {side: splits[side][rows] for side, rows in held.items()}
     return replace(
         bank,
-        splits=replace(splits, **{side: splits[side][rows] for side, rows in held.items()}),
+        splits=replace(splits, **kept),
         known=replace(bank.known, judged=each_array(bank.known.judged, lambda values: values[judged])),
         judged=each_array(bank.judged, lambda values: values[torch.from_numpy(judged)]),
     )

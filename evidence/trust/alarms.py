@@ -103,7 +103,7 @@ def judge(made: Readout) -> dict[str, float | bool | None]:
 
 
 def run(seconds: float) -> None:
-    results = Results("alarms.json", seconds)
+    results = Results("alarms.json.gz", seconds)
     by_name = {world.name: (world, draws) for world, draws in worlds()}
     # Ten draws a row, so that little is lost; the first rows of every world first.
     names = [

@@ -62,7 +62,7 @@ def measure(path: Path, out: Path) -> dict[str, Any]:
 
 def run(work: Path, seeds: int, seconds: float, runs: list[Path]) -> None:
     """Runs with planted invisible concepts, and others that are there."""
-    results = Results("codes.json", seconds)
+    results = Results("codes.json.gz", seconds)
     found = {path.name: path for path in runs}
     train_all(work, seeds, seconds, tuned=True, only="IVQ")
     found |= {path.parent.name: path.parent for path in sorted((work / "tuned").glob("IVQ-s*/predictions"))}

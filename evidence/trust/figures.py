@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from alarms import SIZES
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from results import HERE
 from scipy.stats import binomtest
 
-from conceptlens.core.files import read_json
+from conceptlens.core.files import read_json, write_bytes
 from conceptlens.data.sources.shapes import HIDDEN
+from conceptlens.pages.webp import webp
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")  # Okabe and Ito
 GAINED = "gained by the head from the class in scores beyond labels"
@@ -28,12 +28,11 @@ def rows(name: str) -> dict[str, Any]:
 
 def figure(width: float, height: float, columns: int) -> tuple[Figure, Any]:
     made = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasSVG(made)
     return made, made.subplots(1, columns, squeeze=False)[0]
 
 
 def save(made: Figure, name: str) -> None:
-    made.savefig(HERE / name, metadata={"Date": None})
+    write_bytes(HERE / name, webp(made))
     print(name)
 
 
@@ -52,9 +51,9 @@ def mean(found: Sequence[dict[str, Any]], finding: str, key: str = "excess") -> 
 
 
 LEAKS = {
-    "blood.json": "built-in blood cells, frozen tokens",
-    "shapes.json": "shapes, frozen tokens",
-    "full.json": "all blood cells, fine-tuned",
+    "blood.json.gz": "built-in blood cells, frozen tokens",
+    "shapes.json.gz": "shapes, frozen tokens",
+    "full.json.gz": "all blood cells, fine-tuned",
 }
 
 
@@ -81,13 +80,13 @@ def which_leak() -> None:
         "(bar: mean over seeds; dots: each seed with its 95 % interval; grey: where twins lie)",
         fontsize=9,
     )
-    save(made, "leak.svg")
+    save(made, "leak.webp")
 
 
 def around() -> None:
     """Joint, sequential and independent training: what they lose with wrong concepts, and corrected ones."""
     made, axes = figure(11, 4.4, 2)
-    for place, (file, title) in enumerate((("blood.json", "built-in blood cells"), ("shapes.json", "shapes"))):
+    for place, (file, title) in enumerate((("blood.json.gz", "built-in blood cells"), ("shapes.json.gz", "shapes"))):
         found = by_label(file)
         for colour, (label, name) in zip(
             COLOURS, {**JOINT, "ivq-cbm": "ivq-cbm", "cem": "cem", "pcbm": "pcbm"}.items(), strict=False
@@ -106,19 +105,18 @@ def around() -> None:
         axes[place].set_ylabel("class accuracy")
         axes[place].set_ylim(0, 1.02)
         axes[place].legend(fontsize=8, loc="lower left")
-    save(made, "around.svg")
+    save(made, "around.webp")
 
 
 def headroom() -> None:
     """Corrections where there is something to gain: all four orders, mean over seeds."""
     found = defaultdict(list)
-    for name, row in rows("headroom.json").items():
+    for name, row in rows("headroom.json.gz").items():
         found[tuple(name.rsplit(" ", 2)[:2])].append(row)
     if not found:
         return
     worlds, methods = (list(dict.fromkeys(key[place] for key in found)) for place in (0, 1))
     made = Figure(figsize=(2.4 * len(methods), 2.6 * len(worlds)), layout="constrained")
-    FigureCanvasSVG(made)
     axes = made.subplots(len(worlds), len(methods), squeeze=False, sharex=True, sharey=True)
     for (world, method), members in found.items():
         panel = axes[worlds.index(world)][methods.index(method)]
@@ -136,12 +134,12 @@ def headroom() -> None:
         "groups corrected (dotted: set to a wrong answer by chance; dashed: label → class ceiling)", fontsize=9
     )
     made.supylabel("class accuracy", fontsize=9)
-    save(made, "headroom.svg")
+    save(made, "headroom.webp")
 
 
 def where_maps_lie() -> None:
     """Energy of maps on their regions, less that of a centred blob."""
-    found = rows("maps.json")
+    found = rows("maps.json.gz")
     if not found:
         return
     panels = list(
@@ -149,7 +147,7 @@ def where_maps_lie() -> None:
     )
     made, axes = figure(2.9 * len(panels), 3.6, len(panels))
     for place, (data, target) in enumerate(panels):
-        names = []
+        names: list[str] = []
         for name, row in found.items():
             if name.split(" ")[0] != data or target not in row["targets"]:
                 continue
@@ -170,7 +168,7 @@ def where_maps_lie() -> None:
     made.supxlabel(
         "share of the map on its region, less a centred blob's (95 % interval; above 0 is better)", fontsize=9
     )
-    save(made, "maps.svg")
+    save(made, "maps.webp")
 
 
 def refined() -> None:
@@ -194,13 +192,13 @@ def refined() -> None:
     axes.legend(fontsize=8)
     axes.set_xlabel(f"difference, 95 % interval over images and {len(found['seeds'])} seeds")
     axes.set_title(f"{found['chosen']['concept']} → “{found['words']}”", fontsize=10)
-    save(made, "refine.svg")
+    save(made, "refine.webp")
 
 
 def faithful() -> None:
     """IVQ, plain L2 or nothing in training: accuracy, where maps lie, and what they are worth."""
     found = defaultdict(list)
-    for row in rows("regularisers.json").values():
+    for row in rows("regularisers.json.gz").values():
         found[row["regulariser"]].append(row)
     if not found:
         return
@@ -216,7 +214,7 @@ def faithful() -> None:
     axes.set_xticks(range(len(FAITHFUL)), list(FAITHFUL), fontsize=8)
     axes.axhline(0, color="black", linewidth=0.6)
     axes.legend(fontsize=8, title="regulariser (a dot each seed)", title_fontsize=8, loc="upper center")
-    save(made, "faithful.svg")
+    save(made, "faithful.webp")
 
 
 def _less(estimate: Sequence[float | None]) -> list[float | None]:
@@ -238,7 +236,7 @@ FAITHFUL: dict[str, Callable[[dict[str, Any]], Sequence[float | None]]] = {
 
 def dormant() -> None:
     """Use of a code against how its concept is read, and whether either finds the invisible concepts."""
-    found = rows("codes.json")
+    found = rows("codes.json.gz")
     if not found:
         return
     made, axes = figure(13, 4.2, 3)
@@ -268,13 +266,13 @@ def dormant() -> None:
     axes[2].set_ylabel("invisible concepts found", fontsize=9)
     axes[2].set_title("who finds the invisible concepts? (area under the curve)", fontsize=9)
     axes[2].legend(fontsize=8, loc="lower right")
-    save(made, "dormant.svg")
+    save(made, "dormant.webp")
 
 
 def detectors() -> dict[str, tuple[list[bool], list[float]]]:
     """What may find invisible concepts: whether each is one, and a number that is large where it is thought to be."""
     found: dict[str, tuple[list[bool], list[float]]] = defaultdict(lambda: ([], []))
-    for row in (row for row in rows("codes.json").values() if row.get("data") == "shapes"):
+    for row in (row for row in rows("codes.json.gz").values() if row.get("data") == "shapes"):
         for kind, matching in row["matchings"].items():
             for each in matching["matches"]:
                 hidden, values = found[f"little used code (by {kind})"]
@@ -300,7 +298,7 @@ def roc(hidden: Sequence[bool], values: Sequence[float]) -> tuple[list[float], l
 def accused() -> dict[str, tuple[int, int]]:
     """World: how often accused, of how many."""
     found: dict[str, list[bool]] = defaultdict(list)
-    for name, draws in rows("alarms.json").items():
+    for name, draws in rows("alarms.json.gz").items():
         found[name.rpartition(" #")[0]] += [bool(each["leaks"]) for each in draws]
     return {name: (sum(each), len(each)) for name, each in found.items()}
 
@@ -333,7 +331,7 @@ def alarms() -> None:
     right.set_xlabel("size of the planted leak, in deviations of the scores' noise")
     right.set_ylabel("share found")
     right.legend(fontsize=8, loc="center right")
-    save(made, "alarms.svg")
+    save(made, "alarms.webp")
 
 
 def run() -> None:

@@ -86,7 +86,7 @@ def measure(path: Path) -> dict[str, Any]:
 
 
 def run(work: Path, seeds: int, seconds: float) -> None:
-    until, results = time.monotonic() + seconds, Results("headroom.json", seconds)
+    until, results = time.monotonic() + seconds, Results("headroom.json.gz", seconds)
     for seed in range(seeds):
         for world in LEARNT:
             table = prepare(world, work / "headroom" / world)

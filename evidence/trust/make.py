@@ -1,7 +1,7 @@
 """Makes this folder's numbers, piece by piece: what is there is not made again, and each call stops after --seconds.
 
     python evidence/trust/make.py alarms                         false alarms and power on made-up scores
-    python evidence/trust/make.py methods RUNS blood.json        leakage and interventions of finished runs
+    python evidence/trust/make.py methods RUNS blood.json.gz        leakage and interventions of finished runs
     python evidence/trust/make.py full RUNS                      the same of fine-tuned runs, from their predictions
     python evidence/trust/make.py shapes WORK [--seeds 3]        small trainings on drawn creatures, then the same
     python evidence/trust/make.py regularisers WORK [--seeds 5]  IVQ, plain L2 or nothing while the last block learns
@@ -59,10 +59,10 @@ def main() -> None:
     if args.what == "methods":
         methods.run(where, args.more[0], args.seconds)
     elif args.what == "full":
-        methods.run(where, "full.json", args.seconds, every=3, only="blood-cells-ivq-cbm")
+        methods.run(where, "full.json.gz", args.seconds, every=3, only="blood-cells-ivq-cbm")
     elif args.what == "shapes":
         train.run(where, args.seeds, args.seconds, tuned=False)
-        methods.run(where / "frozen", "shapes.json", args.seconds)
+        methods.run(where / "frozen", "shapes.json.gz", args.seconds)
     elif args.what == "regularisers":
         train.run(where, args.seeds, args.seconds, tuned=True)
         maps.tuned(where / "tuned", args.seconds)

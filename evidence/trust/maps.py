@@ -122,7 +122,7 @@ def measure(path: Path, judged: dict[str, Any] | None, images: int, faithful: in
 def run(name: str, work: Path, seeds: int, seconds: float, *, faithful: int = 8) -> None:
     """Train what is missing on one data set and judge its maps."""
     one, until = sets(work)[name], time.monotonic() + seconds
-    results = Results("maps.json", seconds)
+    results = Results("maps.json.gz", seconds)
     for seed in range(seeds):
         wanted = {f"{name} {method} {seed}": method for method in (FROZEN if name == "shapes" else METHODS)}
         for row in results.missing(wanted):
@@ -136,7 +136,7 @@ def run(name: str, work: Path, seeds: int, seconds: float, *, faithful: int = 8)
 
 def finished(folder: Path, seconds: float, *, faithful: int = 8) -> None:
     """Faithfulness on blood cells, whose parts nobody marked, of finished runs of the first seed."""
-    results = Results("maps.json", seconds)
+    results = Results("maps.json.gz", seconds)
     found = {
         f"blood {method} 0": path
         for method in (*METHODS, "mvp-cbm", "cbm", "pcbm")
@@ -149,7 +149,7 @@ def finished(folder: Path, seconds: float, *, faithful: int = 8) -> None:
 def tuned(folder: Path, seconds: float, *, faithful: int = 8) -> None:
     """Maps of the runs whose last block learnt."""
     found = {path.parent.name: path.parent for path in sorted(folder.glob("*/run.json"))}
-    results = Results("regularisers.json", seconds)
+    results = Results("regularisers.json.gz", seconds)
     for name in results.missing(sorted(found, key=lambda each: each.rpartition("-s")[2])):
         results.put(
             name,

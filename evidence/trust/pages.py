@@ -50,7 +50,7 @@ def alarms() -> str:
 
 def headroom() -> str:
     found: dict[str, list[dict[str, Any]]] = {}
-    for name, row in rows("headroom.json").items():
+    for name, row in rows("headroom.json.gz").items():
         found.setdefault(name.rpartition(" ")[0], []).append(row)
     lines = [
         [
@@ -70,8 +70,8 @@ def headroom() -> str:
 
 def codes() -> str:
     lines = []
-    for name, row in rows("codes.json").items():
-        aucs = {True: [], False: []}
+    for name, row in rows("codes.json.gz").items():
+        aucs: dict[bool, list[float]] = {True: [], False: []}
         for concept, each in row["concepts"].items():
             if each["auc"] is not None:
                 aucs[concept.startswith(HIDDEN)].append(each["auc"])
@@ -143,7 +143,7 @@ def paired() -> str:
     """IVQ against the others, seed by seed."""
     gains = {
         label: np.array([row["findings"][GAINED]["excess"][0] for row in sorted(found, key=lambda row: row["seed"])])
-        for label, found in by_label("full.json").items()
+        for label, found in by_label("full.json.gz").items()
     }
     lines = []
     for other in ("ivq-cbm-with-plain-l2", "ivq-cbm-without-ivq"):
@@ -180,7 +180,7 @@ def use(file: str) -> Callable[[], str]:
 
 def counterfactuals() -> str:
     lines = []
-    for label, members in sorted(by_label("blood.json").items()):
+    for label, members in sorted(by_label("blood.json.gz").items()):
         tests = [test for row in members for test in row["interventions"]["counterfactuals"]]
         if not tests:
             lines.append([label, "no image surer than 0.9", "", "", ""])
@@ -202,7 +202,7 @@ def counterfactuals() -> str:
 
 def maps() -> str:
     lines = []
-    for name, row in sorted(rows("maps.json").items()):
+    for name, row in sorted(rows("maps.json.gz").items()):
         for target, one in row["targets"].items():
             for kind in ("own", "gradcam"):
                 if kind not in one["maps"]:
@@ -233,7 +233,7 @@ def maps() -> str:
 
 def regularisers() -> str:
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows("regularisers.json").values():
+    for row in rows("regularisers.json.gz").values():
         found.setdefault(row["regulariser"], []).append(row)
     lines = [
         [name, str(len(members)), *(spread([take(row)[0] for row in members]) for take in FAITHFUL.values())]
@@ -244,7 +244,7 @@ def regularisers() -> str:
 
 def faithfulness() -> str:
     lines = []
-    for name, row in {**dict(sorted(rows("maps.json").items())), **rows("regularisers.json")}.items():
+    for name, row in {**dict(sorted(rows("maps.json.gz").items())), **rows("regularisers.json.gz")}.items():
         found = row["faithfulness"]
         for kind in ("own", "gradcam"):
             if kind not in found["curves"]:
@@ -295,13 +295,13 @@ def _three(estimate: Sequence[float | None]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "alarms": alarms,
-    "leakage-blood": leakage("blood.json"),
-    "leakage-shapes": leakage("shapes.json"),
-    "leakage-full": leakage("full.json"),
+    "leakage-blood": leakage("blood.json.gz"),
+    "leakage-shapes": leakage("shapes.json.gz"),
+    "leakage-full": leakage("full.json.gz"),
     "paired": paired,
-    "use-blood": use("blood.json"),
-    "use-shapes": use("shapes.json"),
-    "use-full": use("full.json"),
+    "use-blood": use("blood.json.gz"),
+    "use-shapes": use("shapes.json.gz"),
+    "use-full": use("full.json.gz"),
     "counterfactuals": counterfactuals,
     "maps": maps,
     "regularisers": regularisers,

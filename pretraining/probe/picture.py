@@ -131,7 +131,7 @@ def draw(examples: Sequence[Example], models: dict[str, Model], *, photos: bool,
                 likeness.set_title(f"{name}\nsimilarity", fontsize=6)
                 colours.set_title(f"{name}\ncomponents", fontsize=6)
     buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=dpi, format="webp", pil_kwargs={"quality": 82, "method": 6})
+    figure.savefig(buffer, dpi=dpi, format="webp", pil_kwargs={"quality": 70, "method": 6})
     plt.close(figure)
     return buffer.getvalue()
 

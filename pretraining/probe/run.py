@@ -4,7 +4,7 @@
         --teachers TEACHERS --features CACHE --out evidence/builtin-encoder \
         --data imagenette=DIR tiny=DIR blood=DIR idrid=DIR ham=DIR ham-split=CSV cub=DIR cub-sizes=CSV
 
-Features are kept in the folder `--features`, results in `results.json`; what was measured with the same weights and
+Features are kept in the folder `--features`, results in `results.json.gz`; what was measured with the same weights and
 images is not measured again, so that an interrupted run goes on where it was. `--fresh` measures everything again from
 the features. Sets whose folders are not given are left out.
 """
@@ -37,7 +37,7 @@ PROMPTED = ("imagenette", "unseen")
 
 
 class Results:
-    """`results.json`, written after every measurement; an entry is kept as long as its key is the same."""
+    """`results.json.gz`, written after every measurement; an entry is kept as long as its key is the same."""
 
     def __init__(self, path: Path, about: dict[str, Any], *, fresh: bool) -> None:
         self.path = path
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--patch-images", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--fresh", action="store_true", help="measure again what results.json has")
+    parser.add_argument("--fresh", action="store_true", help="measure again what results.json.gz has")
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
     measure_all(args)
@@ -110,7 +110,7 @@ def measure_all(args: argparse.Namespace) -> None:
     models["unseen"] = [ours]
     if args.without_blood:
         models["blood"] = [*models["blood"], student("without blood cells", args.without_blood)]
-    results = Results(args.out / "results.json", {"machine": machine(), "seeds": args.seeds}, fresh=args.fresh)
+    results = Results(args.out / "results.json.gz", {"machine": machine(), "seeds": args.seeds}, fresh=args.fresh)
     for model in (ours, random, lite, resnet, sam):
         results.values["models"][model.name] = {"key": model.key, "size": model.size}
     store = FeatureStore(args.features)

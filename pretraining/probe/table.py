@@ -1,4 +1,4 @@
-"""`results.json` and `speed.json` as the table of what the encoder must reach, and a table of all probes.
+"""`results.json.gz` and `speed.json` as the table of what the encoder must reach, and a table of all probes.
 
 python -m pretraining.probe.table evidence/builtin-encoder
 """
@@ -174,12 +174,12 @@ def all_probes(results: dict[str, Any]) -> str:
 
 
 def markdown(folder: Path) -> str:
-    """The table of a folder with `results.json`, and `speed.json` as `bench/encoder.py` writes it."""
-    results, speed = read_json(folder / "results.json"), folder / "speed.json"
+    """The table of a folder with `results.json.gz`, and `speed.json` as `bench/encoder.py` writes it."""
+    results, speed = read_json(folder / "results.json.gz"), folder / "speed.json"
     return Reach(results, read_json(speed) if speed.is_file() else None).markdown()
 
 
 if __name__ == "__main__":
     print(markdown(Path(sys.argv[1])))
     print()
-    print(all_probes(read_json(Path(sys.argv[1]) / "results.json")))
+    print(all_probes(read_json(Path(sys.argv[1]) / "results.json.gz")))

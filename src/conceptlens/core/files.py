@@ -1,6 +1,7 @@
 """Files that are whole or not there: written aside, flushed, then renamed. Reading never runs code."""
 
 import contextlib
+import gzip
 import hashlib
 import json
 import os
@@ -47,22 +48,37 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_bytes(path, text.encode("utf-8"))
+    """UTF-8, compressed where the name ends in `.gz`: without a time stamp, so that equal texts are equal files."""
+    data = text.encode("utf-8")
+    write_bytes(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def read_text(path: Path) -> str:
+    """UTF-8, decompressed where the name ends in `.gz`."""
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+
+
+def stored(path: Path) -> Path:
+    """The file itself, or its compressed copy `NAME.gz` where only that is there."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if packed.exists() and not path.exists() else path
 
 
 def write_json(path: Path, value: Any) -> None:
     """JSON with a schema number. NaN is refused: it is not JSON, and a missing number is `null`."""
     if isinstance(value, dict):
         value = {"schema": SCHEMA, **value}
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    layout: dict[str, Any] = {"separators": (",", ":")} if path.suffix == ".gz" else {"indent": 1}
+    write_text(path, json.dumps(value, ensure_ascii=False, allow_nan=False, **layout) + "\n")
 
 
 def read_json(path: Path) -> Any:
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_text(path))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, gzip.BadGzipFile) as error:
         raise UserError(f"{path}: expected JSON, but {error}.") from None
     if isinstance(value, dict) and value.get("schema", SCHEMA) != SCHEMA:
         raise UserError(f"{path}: written with schema {value['schema']}; this version reads schema {SCHEMA}.")

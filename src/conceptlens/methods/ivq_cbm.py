@@ -1,7 +1,7 @@
 """IVQ-CBM: patches → Magnet slots → concept scores against texts → class (sections 3.1 to 3.4, Appendix B).
 
 `ivq-cbm` follows the paper's equations; `ivq-cbm-released` is the behaviour of its published code (see the presets).
-The regulariser (IVQ, Eq. 4) is a part of its own: `bottleneck/quantisation.py`.
+The regulariser (IVQ, Eq. 4) is a part of its own: `nn/quantization/quantization.py`.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Y. Yang, A. Panagopoulou, S. Zhou, D. Jin, C. Callison-Burch, M. Yatskar: Language in a Bottle: Language Model Guided
 Concept Bottlenecks for Interpretable Image Classification, CVPR 2023. Of each class's candidates k are selected
-(section 3.2, `concepts/submodular.py`); an image's score is its dot product with a concept's text, and
+(section 3.2, `nn/selection/submodular.py`); an image's score is its dot product with a concept's text, and
 
     logits = s · (x · E_Cᵀ) · σ(W)ᵀ,    W_yc = 1 at the start if class y selected c, else 0
 

@@ -1,6 +1,6 @@
 """`builtin/vit`: a small vision transformer with a convolutional stem that comes trained, for machines without a hub.
 
-Its weights were made by the recipe in the repository's `pretraining` folder; `weights/CARD.md` says from what.
+Its weights were made by the recipe in the repository's `pretraining` folder; `encoders/weights/CARD.md` says from what.
 `builtin/vit-mini` is the same network twenty times smaller, without weights: it learns from scratch on two CPU cores.
 
 Register tokens (Darcet et al., Vision Transformers Need Registers, 2024) take up what a ViT would otherwise store in

@@ -1,7 +1,7 @@
 """Graphs of a decomposition: read from fixed names, checked, kept while their files stay as they are.
 
 Nobody names a file here: a graph is one of a few, a node and an image are numbers, and the names of pictures are made
-from what they show (`decompose/pictures.py`).
+from what they show (`gig/pages/pictures.py`).
 """
 
 import threading

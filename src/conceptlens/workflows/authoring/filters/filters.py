@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conceptlens.encoders.contract import TextEncoder
 
 # Cosines have another scale in each text space. Those of builtin/text were chosen by hand on pairs of phrases that say
-# the same and pairs that do not (tests/concepts/authoring/test_repeats.py holds them).
+# the same and pairs that do not (tests/workflows/authoring/test_filters.py holds them).
 CUTOFFS = {"builtin/text": (0.85, 0.72), "builtin/hashed-text": (0.80, 0.80)}
 ELSEWHERE = (0.92, 0.90)
 
