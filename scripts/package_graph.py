@@ -1,7 +1,7 @@
 """Draws docs/pictures/packages.svg: the packages from top to bottom, and which imports from which.
 
-    python scripts/package_graph.py            # writes the picture
-    python scripts/package_graph.py --check    # exits with 1 if it is out of date
+python scripts/package_graph.py            # writes the picture
+python scripts/package_graph.py --check    # exits with 1 if it is out of date
 """
 
 import re

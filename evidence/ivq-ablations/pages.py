@@ -18,11 +18,7 @@ HERE = Path(__file__).parent
 DATA = {"blood-cells": "blood cells", "ham10000": "HAM10000", "idrid": "IDRiD"}
 MEASURES = ("class.balanced_accuracy", "concept.balanced_accuracy", "concept.auc")
 PAPER = {  # balanced accuracy on ISIC 2018 (the images of HAM10000) and IDRiD; of Table 4 also that of concepts
-    "table3": {
-        "IVQ": "86.2, 73.1",
-        "no regulariser": "84.8, 45.3",
-        "class token + IVQ": "82.9, 61.3",
-    },
+    "table3": {"IVQ": "86.2, 73.1", "no regulariser": "84.8, 45.3", "class token + IVQ": "82.9, 61.3"},
     "table4": {"IVQ": "86.2 (83.9), 73.1 (59.5)", "explicit VQ": "51.5 (22.2), 23.8 (50.9)"},
     "table5": {"IVQ": "86.2", "Barlow Twins": "81.2", "spectral norm": "84.7", "Gram": "59.8"},
     "table10": {"beta 0.1": "86.1", "IVQ": "86.2", "beta 0.5": "86.1", "beta 1": "85.9"},

@@ -217,10 +217,7 @@ def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
         above, below = axes[:, column]
         for place, name in enumerate(methods):
             values = dict(told[name].get(data, {}))
-            for key, mark, colour in (
-                ("concept.auc", "o", "tab:blue"),
-                ("class.balanced_accuracy", "s", "tab:grey"),
-            ):
+            for key, mark, colour in (("concept.auc", "o", "tab:blue"), ("class.balanced_accuracy", "s", "tab:grey")):
                 if key in values:
                     above.plot(values[key], place, mark, ms=4, color=colour, label=key if place == 0 else None)
             for kind, mark, colour in (("gradcam", "o", "tab:grey"), ("own", "^", "tab:orange")):

@@ -136,13 +136,7 @@ class Lab:
 
 
 def keep(
-    lab: Lab,
-    row: Tree,
-    trained: Trained,
-    bank: Bank,
-    labels: Labels,
-    images: dict[str, torch.Tensor],
-    said: Said,
+    lab: Lab, row: Tree, trained: Trained, bank: Bank, labels: Labels, images: dict[str, torch.Tensor], said: Said
 ) -> None:
     """What tables and figures need besides the row: single images, the Gaussians, a few maps, what the head read."""
     out, model = lab.given.out, trained.model

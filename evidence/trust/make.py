@@ -24,13 +24,13 @@ import codes
 import figures
 import headroom
 import maps
-import pages
 import prepare
 import refinement
 import torch
 import train
 
 import methods
+import pages
 
 
 def main() -> None:

@@ -42,10 +42,7 @@ class Source:
 
     def to(self, device: torch.device) -> "Source":
         return replace(
-            self,
-            pixels=self.pixels.to(device),
-            classes=self.classes.to(device),
-            attributes=self.attributes.to(device),
+            self, pixels=self.pixels.to(device), classes=self.classes.to(device), attributes=self.attributes.to(device)
         )
 
 
@@ -87,10 +84,7 @@ def split_off(source: Source, number: int) -> tuple[Source, Source]:
 
     def part(chosen: Tensor) -> Source:
         return replace(
-            source,
-            pixels=source.pixels[chosen],
-            classes=source.classes[chosen],
-            attributes=source.attributes[chosen],
+            source, pixels=source.pixels[chosen], classes=source.classes[chosen], attributes=source.attributes[chosen]
         )
 
     return part(keep), part(~keep)

@@ -11,14 +11,7 @@ from torch import Tensor
 
 
 def fold(
-    weight: Tensor,
-    bias: Tensor | None,
-    *,
-    gamma: Tensor,
-    beta: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    eps: float,
+    weight: Tensor, bias: Tensor | None, *, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
     """A convolution and the batch norm after it as one convolution.
 

@@ -135,16 +135,7 @@ def explain(
     from conceptlens.explanations.explain_files import explain_run
 
     return explain_run(
-        run,
-        images,
-        out=out,
-        concepts=concepts,
-        maps=maps,
-        sheet=sheet,
-        split=split,
-        n=n,
-        show=show,
-        opacity=opacity,
+        run, images, out=out, concepts=concepts, maps=maps, sheet=sheet, split=split, n=n, show=show, opacity=opacity
     )
 
 
@@ -307,13 +298,7 @@ def audit(
     opened = OpenedRun.open(run)
     folder = opened.out_folder(out, FOLDER)
     result = audit_run(
-        opened,
-        split=split,
-        by=by,
-        alpha=alpha,
-        false_alarms=false_alarms,
-        resamples=resamples,
-        note=_note(quiet),
+        opened, split=split, by=by, alpha=alpha, false_alarms=false_alarms, resamples=resamples, note=_note(quiet)
     )
     save_audit(result, folder, failures=None if out else opened.path / "trust" / "failures.json")
     return result
@@ -413,12 +398,7 @@ def export(
 
 
 def compare(
-    file: str | Path,
-    *,
-    out: str | Path | None = None,
-    jobs: int = 1,
-    shard: str | None = None,
-    quiet: bool = False,
+    file: str | Path, *, out: str | Path | None = None, jobs: int = 1, shard: str | None = None, quiet: bool = False
 ) -> "Compared":
     """Train what a comparison file asks for and is not done, and compare what is.
 

@@ -33,11 +33,7 @@ class Registry:
     """
 
     def __init__(
-        self,
-        kind: str,
-        group: str,
-        entries: Callable[[], Mapping[str, str]] = dict,
-        reserved: Iterable[str] = (),
+        self, kind: str, group: str, entries: Callable[[], Mapping[str, str]] = dict, reserved: Iterable[str] = ()
     ) -> None:
         self.kind, self.group, self._packaged, self.reserved = kind, group, entries, tuple(reserved)
 

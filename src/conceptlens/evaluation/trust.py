@@ -50,12 +50,7 @@ def intervene_run(
 
 
 def leakage_run(
-    run: OpenedRun,
-    *,
-    split: str = "test",
-    resamples: int = 1000,
-    twins: int = TWINS,
-    note: Note = lambda text: None,
+    run: OpenedRun, *, split: str = "test", resamples: int = 1000, twins: int = TWINS, note: Note = lambda text: None
 ) -> Leakage:
     """Whether a run's concepts carry more of the class than their names say."""
     readout = run.readout(split)

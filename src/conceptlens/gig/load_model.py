@@ -50,11 +50,7 @@ class Opened:
 
 
 def open_model(
-    word: str,
-    *,
-    weights: str | None = None,
-    classes: str | Path | None = None,
-    image_size: int | None = None,
+    word: str, *, weights: str | None = None, classes: str | Path | None = None, image_size: int | None = None
 ) -> Opened:
     """The model that a word names.
 

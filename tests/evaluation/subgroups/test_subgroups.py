@@ -199,7 +199,4 @@ def test_measures_that_nobody_knows_are_left_out() -> None:
     assert found.measure("concept overconfidence").value.value == pytest.approx(0.2)
     assert [
         each.measure for each in judged(made(np.ones(40)), Column("g", ("a", "b"), np.arange(40) % 2))["a"].measures
-    ] == [
-        MEASURES[0],
-        MEASURES[2],
-    ]
+    ] == [MEASURES[0], MEASURES[2]]

@@ -101,7 +101,7 @@ def test_the_card(exported: Exported, own_run: Path) -> None:
     assert (card["method"], card["bypass"], card["task"], card["thresholds"]) == ("ivq-cbm", None, "single", [])
     assert card["classes"] == ["benign", "malignant"]
     assert [each["name"] for each in card["concepts"]] == [
-        *("border: regular", "border: irregular", "signs: hair", "signs: ruler"),
+        *("border: regular", "border: irregular", "signs: hair", "signs: ruler")
     ]
     assert card["groups"] == [
         {"name": "border", "kind": "exclusive", "first": 0, "end": 2},

@@ -56,10 +56,7 @@ def _rules(args: argparse.Namespace) -> Any:
     from conceptlens.workflows.authoring.filters.filters import Rules
 
     return Rules(
-        most_words=args.most_words,
-        repeats_above=args.repeats_above,
-        class_above=args.class_above,
-        keep=args.keep or [],
+        most_words=args.most_words, repeats_above=args.repeats_above, class_above=args.class_above, keep=args.keep or []
     )
 
 

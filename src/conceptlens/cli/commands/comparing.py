@@ -52,5 +52,5 @@ def _compare(args: argparse.Namespace, _: Words) -> int:
 
 
 COMMANDS = {
-    "compare": Command("recipes × data sets × seeds: one table with intervals and tests", _compare_arguments, _compare),
+    "compare": Command("recipes × data sets × seeds: one table with intervals and tests", _compare_arguments, _compare)
 }

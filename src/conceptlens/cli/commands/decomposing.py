@@ -99,5 +99,5 @@ def _decompose(args: argparse.Namespace, _: Words) -> int:
 COMMANDS = {
     "decompose": Command(
         "take any image model apart into concepts, and draw how they make each other", _decompose_arguments, _decompose
-    ),
+    )
 }

@@ -63,12 +63,7 @@ def area_statistic(confidence: Floats, wrong: Floats) -> Statistic:
 
 
 def risk_coverage(
-    confidence: Floats,
-    hit: Floats,
-    units: Sequence[str],
-    validation: tuple[Floats, Floats],
-    *,
-    resamples: int = 1000,
+    confidence: Floats, hit: Floats, units: Sequence[str], validation: tuple[Floats, Floats], *, resamples: int = 1000
 ) -> RiskCoverage | None:
     """The curve and its operating points.
 

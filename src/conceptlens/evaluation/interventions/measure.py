@@ -77,12 +77,7 @@ class Interventions(Document):
     def table(self) -> list[TableRow]:
         """Accuracy by policy and number of corrected units, to the truth and to a wrong answer."""
         return [
-            {
-                "policy": curve.policy,
-                "corrected": count,
-                **right.row("accuracy"),
-                **wrong.row("wrong"),
-            }
+            {"policy": curve.policy, "corrected": count, **right.row("accuracy"), **wrong.row("wrong")}
             for curve in self.curves
             for count, (right, wrong) in enumerate(zip(curve.points, curve.wrong, strict=True))
         ]

@@ -101,10 +101,7 @@ def beyond_all(
 
     def measure(scores: Floats) -> list[Floats]:
         both = np.concatenate([labels, scores], axis=1)
-        return [
-            probe.hits(readout, scores, fold) - from_labels,
-            probe.log_probability(readout, both, fold) - surprise,
-        ]
+        return [probe.hits(readout, scores, fold) - from_labels, probe.log_probability(readout, both, fold) - surprise]
 
     exchange, generator = BlockPermutation(readout.units, strata(readout.truth)), np.random.default_rng([seed, 17])
     own = measure(readout.bottleneck)

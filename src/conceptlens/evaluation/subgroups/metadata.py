@@ -85,10 +85,7 @@ def _bands(
         cuts = [cut for cut in cuts if cut < numbers[known].max()]
     edges = sorted(set(cuts))
     member = np.where(known, np.searchsorted(edges, np.where(known, numbers, 0.0), side="left"), -1).astype(np.int64)
-    words = [
-        f"up to {edges[0]:g}",
-        *(f"above {low:g} to {high:g}" for low, high in pairwise(edges)),
-    ]
+    words = [f"up to {edges[0]:g}", *(f"above {low:g} to {high:g}" for low, high in pairwise(edges))]
     return Column(name, (*words, f"above {edges[-1]:g}"), member)
 
 
