@@ -114,10 +114,7 @@ TABLES: dict[str, tuple[Callable[[OwnData], object], tuple[str, ...]]] = {
         lambda mine: mine.change_all("train", diagnosis="benign"),
         ("All training images are of one class, benign",),
     ),
-    "no class in validation": (
-        lambda mine: mine.change_all("val", diagnosis=""),
-        ("No validation image has a class",),
-    ),
+    "no class in validation": (lambda mine: mine.change_all("val", diagnosis=""), ("No validation image has a class",)),
     "two rows": (two_rows, ("2 images cannot be divided",)),
 }
 

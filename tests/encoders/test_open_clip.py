@@ -247,13 +247,7 @@ def test_a_run_needs_the_folder_only_while_it_trains(
 ) -> None:
     biomed(tmp_path / "biomed", image_size=160)
     monkeypatch.chdir(tmp_path)
-    encoder = {
-        "name": "open_clip/local-dir:biomed",
-        "image_size": 64,
-        "train": 1,
-        "text": "auto",
-        "store": store,
-    }
+    encoder = {"name": "open_clip/local-dir:biomed", "image_size": 64, "train": 1, "text": "auto", "store": store}
     recipe = tiny(tmp_path / "run", encoder=encoder, training__epochs=1, data__shapes={"n": 48, "size": 32})
     run = train(recipe, quiet=True)
     assert f"open_clip/local-dir:{tmp_path / 'biomed'}" in (run.path / "recipe.yaml").read_text()  # from anywhere

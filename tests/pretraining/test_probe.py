@@ -166,10 +166,7 @@ class TestRegression:
         features, labels = toy(generator, n=900, width=8, classes=3)
         noise = torch.randint(0, 2, (900,), generator=generator).numpy()
         split = np.array((["train"] * 3 + ["val"] * 3 + ["test"] * 3) * 100)
-        asked = (
-            sets.Question("class", ("a", "b", "c"), labels.numpy()),
-            sets.Question("noise", ("no", "yes"), noise),
-        )
+        asked = (sets.Question("class", ("a", "b", "c"), labels.numpy()), sets.Question("noise", ("no", "yes"), noise))
         images = sets.ImageSet("toy", Path(), tuple(map(str, range(900))), split, asked)
         found = probe(features * 100 + 7, images)  # the probe standardises: scale and offset play no part
         assert found["class"]["accuracy"]["mean"] > 0.7

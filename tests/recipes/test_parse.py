@@ -34,11 +34,7 @@ def test_presets_bring_a_methods_settings_and_the_recipe_wins() -> None:
 def test_overrides_speak_yaml() -> None:
     assert parse_overrides(
         ["--training.epochs", "5", "--seed=1", "--training.loss.class_balance", "[1, 2.5]", "--flag"]
-    ) == {
-        "training": {"epochs": 5, "loss": {"class_balance": [1, 2.5]}},
-        "seed": 1,
-        "flag": True,
-    }
+    ) == {"training": {"epochs": 5, "loss": {"class_balance": [1, 2.5]}}, "seed": 1, "flag": True}
 
 
 def test_print_config_round_trip(tmp_path: Path) -> None:

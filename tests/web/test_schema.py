@@ -24,11 +24,7 @@ from tests import ROOT
 DOCUMENT = "/api/v1/openapi.json"
 DOCS = ROOT / "docs" / "api.md"
 WANTED = settings(
-    max_examples=30,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
+    max_examples=30, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -101,11 +101,7 @@ DEFINITIONS: Mapping[str, Callable[[_Spectra, float], _Ranks]] = MappingProxyTyp
 
 
 def patch_ranks(
-    patches: Tensor,
-    definitions: Sequence[str] = tuple(DEFINITIONS),
-    *,
-    centred: bool = False,
-    threshold: float = 0.99,
+    patches: Tensor, definitions: Sequence[str] = tuple(DEFINITIONS), *, centred: bool = False, threshold: float = 0.99
 ) -> dict[str, Tensor]:
     """The rank of each image's patch matrix, as a float64 SVD of it gives.
 

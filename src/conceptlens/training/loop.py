@@ -33,12 +33,7 @@ from conceptlens.training.optimization.optimizer import build_optimiser, check_o
 from conceptlens.training.optimization.schedule import rate
 from conceptlens.training.optimization.step import Step
 from conceptlens.training.optimization.sums import Sums
-from conceptlens.training.records.checkpoint import (
-    Position,
-    StateFolder,
-    optimiser_tensors,
-    restore_optimiser,
-)
+from conceptlens.training.records.checkpoint import Position, StateFolder, optimiser_tensors, restore_optimiser
 from conceptlens.training.records.history import History
 from conceptlens.training.records.ranks import Means, RankTracker
 from conceptlens.training.session import Session as Session

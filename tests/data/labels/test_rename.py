@@ -131,11 +131,7 @@ def test_a_table_under_other_names(cells: ConceptSet, tmp_path: Path, paint: Pai
     assert source.examples.ids == ("1.png", "2.png", "4.png")
     assert source.examples.labels.tolist() == [0, 1, -1]
     # granule type: small, coarse, nil · vacuole: yes, no · signs: spots, stripes
-    assert source.examples.concepts.tolist() == [
-        [1, 0, 0, 1, 0, 1, 1],
-        [0, 0, 1, 0, 1, 1, 1],
-        [0, 1, 0, 1, 0, -1, -1],
-    ]
+    assert source.examples.concepts.tolist() == [[1, 0, 0, 1, 0, 1, 1], [0, 0, 1, 0, 1, 1, 1], [0, 1, 0, 1, 0, -1, -1]]
 
 
 def test_folders_under_other_names(cells: ConceptSet, tmp_path: Path, paint: Paint) -> None:

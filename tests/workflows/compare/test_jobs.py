@@ -85,10 +85,7 @@ def test_trials_choose_on_validation_and_never_see_the_test(tmp_path: Path) -> N
     assert [job.settings for job in final[:1]] == [{"training.clip": 1.0}]
 
 
-@pytest.mark.parametrize(
-    ("select", "winner"),
-    [("class.balanced_accuracy", 2), ("concept.auc", 3), ("-class.ece", 0)],
-)
+@pytest.mark.parametrize(("select", "winner"), [("class.balanced_accuracy", 2), ("concept.auc", 3), ("-class.ece", 0)])
 def test_of_equal_trials_the_one_that_is_better_at_the_other_thing_wins(
     select: str, winner: int, tmp_path: Path
 ) -> None:

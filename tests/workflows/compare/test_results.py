@@ -117,10 +117,7 @@ def test_the_best_is_bold_where_it_stands_out(tmp_path: Path) -> None:
 
 def test_blocks_are_never_ranked_across(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IVQCBM, "supervision", "text", raising=False)
-    recipes = {
-        "good": {"random_text": False},
-        "poor": THREE["poor"] | {"supervision": "image-labels"},
-    }
+    recipes = {"good": {"random_text": False}, "poor": THREE["poor"] | {"supervision": "image-labels"}}
     result = compared(tmp_path, recipes=recipes)
     blocks = result.found["data"][0]["blocks"]
     assert [block["supervision"] for block in blocks] == ["text", "image-labels"]
@@ -157,14 +154,7 @@ def test_runs_on_other_images_are_refused(tmp_path: Path) -> None:
 
 
 def test_tables_survive_any_name() -> None:
-    row = {
-        "name": "a|b_c%",
-        "control_of": None,
-        "bypass": None,
-        "trainings": 1,
-        "measures": {},
-        "numbers": {},
-    }
+    row = {"name": "a|b_c%", "control_of": None, "bypass": None, "trainings": 1, "measures": {}, "numbers": {}}
     block = {"title": "T & U", "rows": [row], "verdicts": {}, "best": {}}
     data = {"name": "d_1", "images": 1, "units": 1, "classes": 2, "zero_shot": [], "blocks": [block]}
     found = {

@@ -109,10 +109,7 @@ def test_what_is_done_is_skipped_and_what_is_gone_is_done_again(folder: Path, tm
 
 
 def test_a_failed_job_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recipes = {
-        "bad": {"set": {"training.select": "class.kappa"}, "random_text": False},
-        "fine": {"random_text": False},
-    }
+    recipes = {"bad": {"set": {"training.select": "class.kappa"}, "random_text": False}, "fine": {"random_text": False}}
     file = comparison_file(tmp_path, recipes=recipes, seeds=[0])
     out = tmp_path / "out"
     assert main(["compare", str(file), "--out", str(out), "--shard", "1/2"]) == 2

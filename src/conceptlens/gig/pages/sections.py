@@ -124,13 +124,7 @@ def trajectory_section(found: Sequence[tuple[str, float, Sequence[tuple[str, str
 def kept_section(title: str, rows: Sequence[Kept]) -> Html:
     """Which concepts stay when an image is disturbed."""
     body = [
-        h(
-            "tr",
-            h("th", row.layer, scope="row"),
-            h("td", row.first),
-            h("td", row.kept),
-            h("td", row.alike),
-        )
+        h("tr", h("th", row.layer, scope="row"), h("td", row.first), h("td", row.kept), h("td", row.alike))
         for row in reversed(rows)
     ]
     head = [

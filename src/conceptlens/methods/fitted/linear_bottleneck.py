@@ -98,11 +98,7 @@ def _sparse_head(data: FitData, train: Floats, val: Floats, nec: float | None, l
     rows, classes = data.train.labelled, len(data.classes)
     scores = train[rows].astype(np.float64 if train.size <= LARGE else np.float32)
     labels = torch.from_numpy(data.train.labels[rows])
-    settings: dict[str, Any] = {
-        "alpha": alpha,
-        "class_weight": data.class_weights.tolist(),
-        "device": data.device,
-    }
+    settings: dict[str, Any] = {"alpha": alpha, "class_weight": data.class_weights.tolist(), "device": data.device}
     if nec is not None:
         return fit_path(scores, labels, classes, until_nec=nec, **DENSE, **settings).at_nec(nec, or_fewer=True)
     if lam != "validation":

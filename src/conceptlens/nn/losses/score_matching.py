@@ -19,11 +19,7 @@ class ScoreNet(nn.Sequential):
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__(
-            nn.Linear(width, hidden),
-            nn.Sigmoid(),
-            nn.Linear(hidden, hidden),
-            nn.Sigmoid(),
-            nn.Linear(hidden, width),
+            nn.Linear(width, hidden), nn.Sigmoid(), nn.Linear(hidden, hidden), nn.Sigmoid(), nn.Linear(hidden, width)
         )
 
 
@@ -37,13 +33,7 @@ def sliced_score_loss(score: nn.Module, x: Tensor, directions: Tensor) -> Tensor
 
 
 def fit_score(
-    kinds: Sequence[Tensor],
-    *,
-    hidden: int,
-    steps: int,
-    batch: int,
-    rate: float,
-    seed: int,
+    kinds: Sequence[Tensor], *, hidden: int, steps: int, batch: int, rate: float, seed: int
 ) -> tuple[ScoreNet, float]:
     """A score of all kinds of vectors together, frozen, and its mean loss over the last tenth of the steps.
 

@@ -21,10 +21,7 @@ DEPTH = 4  # folders below a named one in which runs are looked for
 MOST = 20_000  # folders that are looked into, at most
 FRESH = 1.0  # seconds for which a look at the folders holds
 MARK = "run.json"
-INSIDE = (
-    "runs",
-    "study",
-)  # what of a result may hold others: the trainings of a comparison, the pack of a study
+INSIDE = ("runs", "study")  # what of a result may hold others: the trainings of a comparison, the pack of a study
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class LoadedStudy:
         if not model.here:
             raise missing(
                 f"The model of this study cannot be opened: {model.why}. What its commands wrote is shown; new images, "
-                "masks and edits need the model.",
+                "masks and edits need the model."
             )
         entry.check_links()
         self.entry = entry

@@ -95,12 +95,7 @@ def run_worker(out: str | Path) -> None:
 
 
 def compare(
-    path: str | Path,
-    *,
-    out: str | Path | None = None,
-    at_once: int = 1,
-    shard: str | None = None,
-    quiet: bool = False,
+    path: str | Path, *, out: str | Path | None = None, at_once: int = 1, shard: str | None = None, quiet: bool = False
 ) -> Compared:
     """Do what is not done and compare what is.
 

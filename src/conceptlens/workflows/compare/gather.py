@@ -106,10 +106,7 @@ def _joined(parts: list[StoredPredictions]) -> StoredPredictions:
 
 
 def _questions(
-    parts: list[StoredPredictions],
-    paths: list[Path],
-    order: Mapping[str, int],
-    first: tuple[StoredPredictions, Path],
+    parts: list[StoredPredictions], paths: list[Path], order: Mapping[str, int], first: tuple[StoredPredictions, Path]
 ) -> dict[str, Question]:
     whole, _ = first
     ids = [name for part in parts for name in part.ids]

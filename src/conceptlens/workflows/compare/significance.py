@@ -74,9 +74,7 @@ def judge(rows: Sequence[Row], units: npt.NDArray[np.str_], settings: Statistics
     ranked = [row for row in rows if row.entry.control_of not in by_name]
     controls = [(by_name[row.entry.control_of], row) for row in rows if row.entry.control_of in by_name]
     return Judged(
-        found,
-        _family(list(combinations(ranked, 2)), found, units, settings),
-        _family(controls, found, units, settings),
+        found, _family(list(combinations(ranked, 2)), found, units, settings), _family(controls, found, units, settings)
     )
 
 

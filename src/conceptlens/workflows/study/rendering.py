@@ -30,10 +30,7 @@ def render_served(content: dict[str, Any], *, root: str, files: str) -> str:
     style = h("link", rel="stylesheet", href=f"{files}/study.css")
     icon = h("link", rel="icon", href=f"{root}/icon.svg", type="image/svg+xml")
     # Both wait for the page and run in this order: the first says where answers go, before the second asks.
-    scripts = [
-        h("script", type="module", src=f"{root}/js/rating.js"),
-        h("script", defer=True, src=f"{files}/study.js"),
-    ]
+    scripts = [h("script", type="module", src=f"{root}/js/rating.js"), h("script", defer=True, src=f"{files}/study.js")]
     return _page([icon, style], content, scripts)
 
 

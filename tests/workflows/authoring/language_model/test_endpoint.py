@@ -114,10 +114,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 def test_a_flood_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGEST", 1000)
-    with (
-        ChatServer(lambda seen: Reply("x" * 5000)) as server,
-        pytest.raises(UserError, match="more than 1,000 bytes"),
-    ):
+    with ChatServer(lambda seen: Reply("x" * 5000)) as server, pytest.raises(UserError, match="more than 1,000 bytes"):
         made(server)[0].ask(ASK)
 
 
