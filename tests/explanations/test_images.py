@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from conceptlens.runs.images import order
+from conceptlens.runs.image_choice import order
 
 SHARES = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.45, 0.55], [0.3, 0.7]])
 LABELS = np.array([0, 0, 0, 0, -1])

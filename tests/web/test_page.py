@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from conceptlens import api
-from tests.web.browser import CHROMIUM, Open, saved, serve, until, visits
+from tests.web.browser import CHROMIUM, Open, saved, serve, until
 from tests.web.conftest import World
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -81,12 +81,6 @@ def runs(world: World, blind: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def base(runs: Path) -> Iterator[str]:
     with serve(runs) as address:
         yield address
-
-
-@pytest.fixture
-def visit(base: str, chromium: Any) -> Iterator[Open]:
-    with visits(base, chromium) as go:
-        yield go
 
 
 def turn_to(page: Any, address: str) -> None:

@@ -11,7 +11,7 @@ from conceptlens.data.images.read import resize_square
 from conceptlens.explanations.subjects import class_names
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.pages.pictures import encode_image
-from conceptlens.runs.images import order
+from conceptlens.runs.image_choice import order
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.web.schemas.image import ImageItem, Images, Show
 from conceptlens.web.schemas.runs import Split
