@@ -8,8 +8,9 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
+from conceptlens.core.figures import new_figure, png_bytes
 from conceptlens.cortex.masking import MaskingCurve
-from conceptlens.pages.pictures import encode_figure, encode_image, new_figure
+from conceptlens.pages.pictures import encode_image
 
 Pixels = npt.NDArray[np.uint8]
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito
@@ -59,7 +60,8 @@ def png(image: Image.Image) -> bytes:
 
 def masking_figure(curves: Sequence[MaskingCurve]) -> bytes:
     """Figure 4: probability against hidden tokens, and against shown ones, by judge and order."""
-    figure, (left, right) = new_figure(9.2, 3.6, 2)
+    figure = new_figure(9.2, 3.6)
+    left, right = figure.subplots(1, 2)
     judges = list(dict.fromkeys(curve.judge for curve in curves))
     orders = list(dict.fromkeys(curve.order for curve in curves))
     for curve in curves:
@@ -74,16 +76,17 @@ def masking_figure(curves: Sequence[MaskingCurve]) -> bytes:
     right.set_xlabel("tokens shown")
     left.set_ylabel("mean probability of the image's concept")
     left.legend(fontsize=7)
-    return encode_figure(figure)
+    return png_bytes(figure)
 
 
 def path_figure(steps: Sequence[int], paths: Tensor, title: str) -> bytes:
     """Probability of the target along a search, one line an image (B, T)."""
-    figure, (axes,) = new_figure(4.6, 3.0)
+    figure = new_figure(4.6, 3.0)
+    axes = figure.subplots()
     for path in paths.cpu():
         axes.plot(steps, path.numpy(), color=COLOURS[0], alpha=0.7, linewidth=1)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("step")
     axes.set_ylabel("probability by the extractor")
     axes.set_title(title, fontsize=10)
-    return encode_figure(figure)
+    return png_bytes(figure)

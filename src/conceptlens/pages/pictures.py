@@ -1,4 +1,4 @@
-"""Pictures and figures as bytes, and bytes as addresses that a page can hold."""
+"""Pictures as bytes, and bytes as addresses that a page can hold."""
 
 import base64
 import io
@@ -22,20 +22,3 @@ def base64_text(content: bytes) -> str:
 def data_address(content: bytes, media_type: str) -> str:
     """An address with its bytes inside."""
     return f"data:{media_type};base64,{base64_text(content)}"
-
-
-def new_figure(width: float, height: float, columns: int = 1, *, dpi: int = 110) -> tuple[Any, Any]:
-    """A figure of matplotlib that needs no display, and a row of axes in it."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(1, columns, squeeze=False)[0]
-
-
-def encode_figure(figure: Any) -> bytes:
-    """A figure as PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()

@@ -1,9 +1,9 @@
 """A whole page in one file: no scripts, nothing from the network; equal contents have equal pages."""
 
 from collections.abc import Iterable, Sequence
-from importlib import resources
 from typing import Any
 
+from conceptlens.core.package_files import package_text
 from conceptlens.pages.markup import Html, h
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
@@ -38,7 +38,7 @@ def render_page(
         h("meta", http_equiv="Content-Security-Policy", content=POLICY),
         h("meta", name="description", content=description) if description is not None else None,
         h("title", f"{title} · conceptlens"),
-        h("style", Html(read_text("conceptlens.pages", "style.css") + style)),
+        h("style", Html(package_text("conceptlens.pages", "style.css") + style)),
     )
     anchors = [*((name, f"#{key}") for key, name, _ in sections), *links]
     parts = (
@@ -58,8 +58,3 @@ def render_page(
 def whole(head: Html, body: Html) -> str:
     """A document of its two halves."""
     return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"
-
-
-def read_text(package: str, *names: str) -> str:
-    """A text file that lies beside the code."""
-    return resources.files(package).joinpath(*names).read_text("utf-8")

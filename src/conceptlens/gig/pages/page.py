@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
+from conceptlens.core.package_files import package_text
 from conceptlens.gig.document import Edge, Graph, Node
 from conceptlens.gig.pages.drawing import anchor, hover_rules, role, rows, strongest_path, svg
 from conceptlens.pages.markup import Html, decimal, h, join, names, percent, table
 from conceptlens.pages.pictures import data_address, encode_image
-from conceptlens.pages.shell import read_text, render_page
+from conceptlens.pages.shell import render_page
 
 FOOTER = (
     "Contributions are generalised integrated gradients. A concept is a direction that the network uses; what it is "
@@ -60,7 +61,7 @@ def page(
     sections += [(f"more{number}", title, content) for number, (title, content) in enumerate(more)]
     sections.append(("concepts", "Concepts", _cards(graph, album)))
     header = [h("h1", graph.title), h("p", _summary(graph), class_="result")]
-    style = read_text("conceptlens.gig.pages", "style.css") + hover_rules(graph)
+    style = package_text("conceptlens.gig.pages", "style.css") + hover_rules(graph)
     return render_page(graph.title, header, sections, footer=FOOTER, style=style, links=links)
 
 

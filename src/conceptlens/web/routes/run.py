@@ -8,7 +8,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from conceptlens.core.version import __version__
 from conceptlens.web.schemas.concepts import Codebook, Concepts
 from conceptlens.web.schemas.runs import About, AnyDocument, DocumentName, History, RunDetail, Runs, UploadLimits
-from conceptlens.web.server.answers import as_json, tag_of, unchanged
+from conceptlens.web.server.answers import as_file, as_json
+from conceptlens.web.server.folders import RunEntry
 from conceptlens.web.server.kinds import FILES, command_for
 from conceptlens.web.server.problems import Problem, missing
 from conceptlens.web.server.state import ERRORS, Site
@@ -59,18 +60,22 @@ def run_routes(site: Site) -> APIRouter:
     async def document(request: Request, run: RunKey, name: DocumentName) -> Response:
         def read() -> bytes:
             entry, file = index.of_kind(run, "bottleneck"), FILES["bottleneck"][name]
-            path = entry.file(file)
-            if path is None:
-                raise missing(f"{entry.shown}: no {name} yet.", command_for("bottleneck", name, entry.shown))
-            content = path.read_bytes()
-            try:
-                json.loads(content)
-            except ValueError:
-                raise Problem(409, "broken", f"{entry.shown}/{file}: expected JSON; it is damaged.") from None
-            return content
+            return json_file(entry, file, name, absent=command_for("bottleneck", name, entry.shown))
 
-        content = await lanes.files.run(read)
-        tag = tag_of(content)
-        return unchanged(request, tag) or Response(content, 200, {"ETag": tag}, "application/json")
+        return as_file(request, await lanes.files.run(read))
 
     return router
+
+
+def json_file(entry: RunEntry, file: str, name: str, *, absent: str | None, damaged: str | None = None) -> bytes:
+    """A file of a run, checked to be JSON; `absent` and `damaged` are the commands that help if it is."""
+    path = entry.file(file)
+    if path is None:
+        raise missing(f"{entry.shown}: no {name} yet.", absent)
+    content = path.read_bytes()
+    try:
+        json.loads(content)
+    except ValueError:
+        words = f"{entry.shown}/{file}: expected JSON; it is damaged."
+        raise Problem(409, "broken", words, command=damaged) from None
+    return content

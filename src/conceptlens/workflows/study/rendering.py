@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
+from conceptlens.core.package_files import package_text
 from conceptlens.explanations.pictures.colors import TABLE
 from conceptlens.pages.markup import Html, h
 from conceptlens.pages.pictures import base64_text
-from conceptlens.pages.shell import read_text, whole
+from conceptlens.pages.shell import whole
 
 TITLE = "A study of pictures and heat maps"
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -50,4 +51,4 @@ def _page(head: list[Html], content: dict[str, Any], scripts: list[Html]) -> str
 
 
 def _part(name: str) -> Html:
-    return Html(read_text("conceptlens.workflows.study", "page", name))
+    return Html(package_text("conceptlens.workflows.study", "page", name))
