@@ -12,34 +12,16 @@ from conceptlens.cli import main
 from conceptlens.cortex.bias import study as bias_study
 from conceptlens.cortex.bias.study import draw, judged_shares
 from conceptlens.cortex.editing.search import SearchSettings
-from conceptlens.cortex.generators.builtin.generator import SmallGenerator, save_generator
-from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.open import open_model
 from conceptlens.cortex.results import mask_result
 from conceptlens.cortex.study import open_study
-
-SETTINGS = GeneratorSettings(
-    ("round", "square"),
-    {"size": ("small", "big")},
-    image_size=16,
-    channels=(4, 8, 8),
-    codes=24,
-    width=8,
-    transformer_width=16,
-    depth=1,
-    heads=2,
-)
+from tests.cortex.tiny import save_small_generator
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(0)
-    generator = SmallGenerator(SETTINGS, "tiny")
-    torch.nn.init.normal_(generator.transformer.conditions, std=2.0)  # conditions that matter, without training
-    folder = tmp_path_factory.mktemp("model") / "generator"
-    save_generator(generator, folder, data="none")
-    return folder
+    return save_small_generator(tmp_path_factory.mktemp("model") / "generator", "round", "square", side=16)
 
 
 @pytest.fixture(scope="module")
@@ -248,8 +230,7 @@ def test_an_extractor_of_another_codebook_is_refused(
 
     copy = tmp_path / "copy"
     shutil.copytree(study, copy)
-    torch.manual_seed(1)
-    save_generator(SmallGenerator(SETTINGS, "other"), tmp_path / "other")
+    save_small_generator(tmp_path / "other", "round", "square", side=16, name="other", seed=1)
     info = read(copy / "run.json")
     info["model"]["name"] = str(tmp_path / "other")
     (copy / "run.json").write_text(json.dumps(info))

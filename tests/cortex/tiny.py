@@ -1,8 +1,12 @@
 """A VQ model small enough to work out by hand: each token is one flat colour of a 4 × 4 pixel cell."""
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
+from conceptlens.cortex.generators.builtin.generator import SmallGenerator, save_generator
+from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.contract import VQModel
 
@@ -57,3 +61,14 @@ class TinyVQ(VQModel):
             else:
                 grids[index, 7, :] = 7
         return grids
+
+
+def save_small_generator(folder: Path, *shapes: str, side: int, name: str = "tiny", seed: int = 0) -> Path:
+    """An untrained generator of these classes in two sizes, whose conditions matter all the same."""
+    network = {"channels": (4, 8, 8), "codes": 24, "width": 8, "transformer_width": 16, "depth": 1, "heads": 2}
+    settings = GeneratorSettings(shapes, {"size": ("small", "big")}, image_size=side, **network)  # type: ignore[arg-type]
+    torch.manual_seed(seed)
+    generator = SmallGenerator(settings, name)
+    torch.nn.init.normal_(generator.transformer.conditions, std=2.0)
+    save_generator(generator, folder, data="none")
+    return folder

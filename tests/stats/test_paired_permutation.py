@@ -39,5 +39,6 @@ def test_images_of_a_unit_and_seeds_are_swapped_together() -> None:
 def test_holm_by_hand() -> None:
     assert holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm(np.array([0.4, 0.5])) == pytest.approx([0.8, 0.8])
+    assert holm([0.6, 0.6]).tolist() == [1, 1]
     assert holm(np.array([0.2])) == pytest.approx([0.2])
     assert holm(np.array([0.9, 0.8])) == pytest.approx([1.0, 1.0])

@@ -17,7 +17,7 @@ from conceptlens.training.records.history import History
 from conceptlens.training.records.progress import Progress
 from conceptlens.training.train import open_session
 from tests.training.test_processes import losses
-from tests.training.tiny import tiny
+from tests.training.tiny import tiny, train_interrupted
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 FREE, ENOUGH = 6, 16  # steps before which kernels load and graphs are captured; steps in all
@@ -95,22 +95,9 @@ def test_a_compiled_training_learns_the_same(accumulate: int, tmp_path: Path) ->
 
 
 def test_a_compiled_training_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from conceptlens.training import loop
-
     changes = {"training__compile": True, "data__shapes__n": 300}
     whole = cl.train(tiny(tmp_path / "whole", **changes), quiet=True)
-    real, calls = loop.clip_gradients, []
-
-    def stop(*inputs: Any) -> torch.Tensor:
-        calls.append(1)
-        if len(calls) == 8:
-            raise KeyboardInterrupt
-        return real(*inputs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "clip_gradients", stop)
-        with pytest.raises(KeyboardInterrupt):
-            cl.train(tiny(tmp_path / "broken", **changes), quiet=True)
+    train_interrupted(tiny(tmp_path / "broken", **changes), 8, monkeypatch)
     cl.resume(tmp_path / "broken", quiet=True)
     assert losses(whole.path) == pytest.approx(losses(tmp_path / "broken"), rel=1e-3)
 

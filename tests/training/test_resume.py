@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,13 +61,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cl.train(tiny(tmp_path_factory.mktemp("whole") / "run", training__ema=0.9), quiet=True).path
 
 
+def killed(tmp_path: Path, where: tuple[str, str, int], **changes: Any) -> Path:
+    """A training that was killed: module, function, and at which call of it."""
+    recipe = tmp_path / "recipe.yaml"
+    write_text(recipe, recipe_yaml(load_recipe(tiny(tmp_path / "run", **changes))))
+    run_and_kill(where, "train", str(recipe), "--quiet")
+    return tmp_path / "run"
+
+
 @pytest.mark.slow
 def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
     """In turn: while a state's file is written, while a state is renamed, while measuring."""
-    out = tmp_path / "run"
-    recipe = tmp_path / "recipe.yaml"
-    write_text(recipe, recipe_yaml(load_recipe(tiny(out, training__ema=0.9))))
-    run_and_kill(("conceptlens.training.records.checkpoint", "save_file", 10), "train", str(recipe), "--quiet")
+    out = killed(tmp_path, ("conceptlens.training.records.checkpoint", "save_file", 10), training__ema=0.9)
     assert RunFolder.open(out).info["status"] == "running"
     run_and_kill(("conceptlens.core.files", "os.replace", 9), "resume", str(out), "--quiet")
     run_and_kill(("conceptlens.training.train", "save_model", 1), "resume", str(out), "--quiet")
@@ -77,10 +83,7 @@ def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
 
 
 def test_killed_before_the_first_state(whole: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    recipe = tmp_path / "recipe.yaml"
-    write_text(recipe, recipe_yaml(load_recipe(tiny(out, training__ema=0.9))))
-    run_and_kill(("conceptlens.training.optimization.step", "augment", 1), "train", str(recipe), "--quiet")
+    out = killed(tmp_path, ("conceptlens.training.optimization.step", "augment", 1), training__ema=0.9)
     assert not (out / "state").exists()
     cl.resume(out, quiet=True)
     same(whole, out)
@@ -88,10 +91,7 @@ def test_killed_before_the_first_state(whole: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_changed_data_is_refused(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    recipe = tmp_path / "recipe.yaml"
-    write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
-    run_and_kill(("conceptlens.training.optimization.step", "augment", 3), "train", str(recipe), "--quiet")
+    out = killed(tmp_path, ("conceptlens.training.optimization.step", "augment", 3))
     text = (out / "recipe.yaml").read_text()
     write_text(out / "recipe.yaml", text.replace("n: 96", "n: 90"))
     with pytest.raises(cl.UserError, match="data changed"):
@@ -101,10 +101,7 @@ def test_changed_data_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_that_is_being_trained_is_locked(tmp_path: Path) -> None:
     fcntl = pytest.importorskip("fcntl")
-    out = tmp_path / "run"
-    recipe = tmp_path / "recipe.yaml"
-    write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
-    run_and_kill(("conceptlens.training.optimization.step", "augment", 1), "train", str(recipe), "--quiet")
+    out = killed(tmp_path, ("conceptlens.training.optimization.step", "augment", 1))
     with (out / ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(cl.UserError, match="another process"):
@@ -113,10 +110,7 @@ def test_a_run_that_is_being_trained_is_locked(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_states_keep_the_last_two(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    recipe = tmp_path / "recipe.yaml"
-    write_text(recipe, recipe_yaml(load_recipe(tiny(out))))
-    run_and_kill(("conceptlens.training.train", "save_model", 1), "train", str(recipe), "--quiet")
+    out = killed(tmp_path, ("conceptlens.training.train", "save_model", 1))
     states = sorted(entry.name for entry in (out / "state").iterdir() if entry.is_dir())
     assert len(states) == 2
     named = {read_json(out / "state" / state / "position.json")["best_file"] for state in states}

@@ -3,6 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import conceptlens as cl
+
 
 def tiny(out: Path | str, **changes: Any) -> dict[str, Any]:
     """A recipe that trains in a second or two."""
@@ -29,3 +33,21 @@ def tiny(out: Path | str, **changes: Any) -> dict[str, Any]:
             node = node.setdefault(step, {})
         node[last] = value
     return recipe
+
+
+def train_interrupted(recipe: dict[str, Any], step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train until Ctrl-C comes within an optimiser step."""
+    from conceptlens.training import loop
+
+    real, calls = loop.clip_gradients, []
+
+    def stop(*inputs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == step:
+            raise KeyboardInterrupt
+        return real(*inputs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "clip_gradients", stop)
+        with pytest.raises(KeyboardInterrupt):
+            cl.train(recipe, quiet=True)

@@ -149,3 +149,14 @@ def saved(page: Any, entry: str, menu: str = ".view-head summary") -> bytes:
     with page.expect_download() as waiting:
         page.get_by_role("button", name=entry).first.click()
     return Path(waiting.value.path()).read_bytes()
+
+
+def push_slider(page: Any) -> str:
+    """Move the first concept far to its other side, by keys; what the classes' shares were before."""
+    slider = page.locator("input[type=range][data-concept]").first
+    slider.wait_for()
+    before: str = page.locator("#shares").inner_text()
+    slider.focus()
+    for _ in range(12):
+        page.keyboard.press("PageUp" if float(slider.input_value()) < 0 else "PageDown")
+    return before

@@ -10,6 +10,7 @@ import pytest
 
 import conceptlens as cl
 from tests.training.tiny import tiny
+from tests.web.browser import Open, serve_inside, visits
 
 
 @dataclass(frozen=True)
@@ -93,3 +94,23 @@ def told(client: Any) -> dict[str, Any]:
     """The prediction of one image of the run with slots."""
     found: dict[str, Any] = client.get("/api/v1/runs/slots/images/test/0/prediction").json()
     return found
+
+
+@pytest.fixture(scope="module")
+def base(runs: Path) -> Iterator[str]:
+    """The address of a server of the module's own folder `runs`."""
+    with serve_inside(runs) as address:
+        yield address
+
+
+@pytest.fixture
+def look() -> dict[str, str]:
+    """How pages are opened, besides at their address; a module may say more."""
+    return {}
+
+
+@pytest.fixture
+def visit(base: str, chromium: Any, look: dict[str, str]) -> Iterator[Open]:
+    """Opens a page of that server."""
+    with visits(base, chromium, **look) as go:
+        yield go

@@ -3,38 +3,20 @@
 import shutil
 from pathlib import Path
 
-import torch
-
 from conceptlens.cortex.bias.study import bias_result
 from conceptlens.cortex.editing.search import SearchSettings
 from conceptlens.cortex.extractors.training import ExtractorTraining
-from conceptlens.cortex.generators.builtin.generator import SmallGenerator, save_generator
-from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.cortex.results import edit_result, search_result, tokens_result
 from conceptlens.cortex.study import new_study
+from tests.cortex.tiny import save_small_generator
 
-SETTINGS = GeneratorSettings(
-    ("round", "square", "<b>long</b>"),
-    {"size": ("small", "big")},
-    image_size=32,
-    channels=(4, 8, 8),
-    codes=24,
-    width=8,
-    transformer_width=16,
-    depth=1,
-    heads=2,
-)
 TRAINING = ExtractorTraining(epochs=2, batch=16)
 NETWORK = {"filters": 8, "hidden": 16}
 
 
 def make_studies(root: Path, *, written: bool = True) -> Path:
     """`shapes` (classes) and `sizes` (values of an attribute, with a bias study) of one model beside them."""
-    torch.manual_seed(0)
-    generator = SmallGenerator(SETTINGS, "tiny")
-    torch.nn.init.normal_(generator.transformer.conditions, std=2.0)  # conditions that matter, without training
-    model = root / "model"
-    save_generator(generator, model, data="none")
+    model = save_small_generator(root / "model", "round", "square", "<b>long</b>", side=32)
     shapes = root / "runs" / "shapes"
     study = new_study(str(model), shapes, per_concept=20, training=TRAINING, options=NETWORK)
     if written:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from conceptlens import api
-from tests.web.browser import CHROMIUM, Open, saved, serve, until, visits
+from tests.web.browser import CHROMIUM, Open, push_slider, saved, serve, until
 from tests.web.conftest import World
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -81,12 +81,6 @@ def runs(world: World, blind: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def base(runs: Path) -> Iterator[str]:
     with serve(runs) as address:
         yield address
-
-
-@pytest.fixture
-def visit(base: str, chromium: Any) -> Iterator[Open]:
-    with visits(base, chromium) as go:
-        yield go
 
 
 def turn_to(page: Any, address: str) -> None:
@@ -187,12 +181,7 @@ def test_maps_follow_concepts_and_patches(visit: Open) -> None:
 
 def test_a_slider_gives_what_the_library_gives(visit: Open, runs: Path) -> None:
     page = visit("#/what-if?run=first&image=test/2&sliders=1")
-    slider = page.locator("input[type=range][data-concept]").first
-    slider.wait_for()
-    before = page.locator("#shares").inner_text()
-    slider.focus()
-    for _ in range(12):
-        page.keyboard.press("PageUp" if float(slider.input_value()) < 0 else "PageDown")
+    before = push_slider(page)
     until(page, "document.querySelector('#confirmed').textContent.includes('confirmed by the server')")
     told = json.loads(saved(page, "Before and after"))
     assert page.locator("#shares").inner_text() != before

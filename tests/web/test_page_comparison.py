@@ -1,7 +1,6 @@
 """Comparisons, methods and folders of other kinds in a real browser: the page shows what the files say."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from conceptlens.core.files import read_json, write_json
 from conceptlens.web.views.method_cards import method_cards
-from tests.web.browser import CHROMIUM, Open, saved, serve_inside, until, visits
+from tests.web.browser import CHROMIUM, Open, saved, until
 from tests.web.comparisons import make_comparison
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -39,18 +38,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(runs: Path) -> dict[str, Any]:
     results: dict[str, Any] = read_json(runs / "compared" / "results.json")
     return results
-
-
-@pytest.fixture(scope="module")
-def base(runs: Path) -> Iterator[str]:
-    with serve_inside(runs) as address:
-        yield address
-
-
-@pytest.fixture
-def visit(base: str, chromium: Any) -> Iterator[Open]:
-    with visits(base, chromium) as go:
-        yield go
 
 
 def test_the_table_is_what_the_file_says(visit: Open, found: dict[str, Any]) -> None:

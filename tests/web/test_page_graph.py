@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conceptlens.gig.document import Graph
-from tests.web.browser import CHROMIUM, Open, saved, serve_inside, until, visits
+from tests.web.browser import CHROMIUM, Open, saved, until, visits
 from tests.web.decomposition import FACES, draw_graph, write_decomposition
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -41,7 +41,7 @@ APART = """async () => {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_decomposition(
         tmp_path_factory.mktemp("graphs") / "drawn",
         {
@@ -53,14 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def graph(folder: Path) -> Graph:
-    return Graph.read(folder / "graph.json")
-
-
-@pytest.fixture(scope="module")
-def base(folder: Path) -> Iterator[str]:
-    with serve_inside(folder) as address:
-        yield address
+def graph(runs: Path) -> Graph:
+    return Graph.read(runs / "graph.json")
 
 
 @pytest.fixture
@@ -305,7 +299,7 @@ def test_a_click_opens_the_node_under_it(visit: Open) -> None:
 
 
 @pytest.mark.slow
-def test_everything_can_be_taken_home(visit: Open, folder: Path, graph: Graph) -> None:
+def test_everything_can_be_taken_home(visit: Open, runs: Path, graph: Graph) -> None:
     page = visit("&min=0.3")
     assert saved(page, "What is seen (PNG)").startswith(b"\x89PNG")
     drawing = saved(page, "Whole graph (SVG)").decode()
@@ -316,7 +310,7 @@ def test_everything_can_be_taken_home(visit: Open, folder: Path, graph: Graph) -
     shown = json.loads(saved(page, "What is shown (JSON)"))
     assert {(e["source"], e["target"]) for e in shown["edges"]} == {(e.source, e.target) for e in strong}
     assert len(shown["nodes"]) == len(graph.nodes)
-    assert json.loads(saved(page, "The file of the graph (JSON)")) == json.loads((folder / "graph.json").read_text())
+    assert json.loads(saved(page, "The file of the graph (JSON)")) == json.loads((runs / "graph.json").read_text())
 
 
 @pytest.mark.slow

@@ -1,13 +1,12 @@
 """The codebook studio in a real browser: look, hide, edit, undo, bias; by mouse and by keys."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.web.browser import CHROMIUM, Open, saved, serve_inside, until, visits
+from tests.web.browser import CHROMIUM, Open, saved, until
 from tests.web.studio_world import make_studies, without_model
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -40,18 +39,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = make_studies(root)
     without_model(folder, folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def base(runs: Path) -> Iterator[str]:
-    with serve_inside(runs) as address:
-        yield address
-
-
-@pytest.fixture
-def visit(base: str, chromium: Any) -> Iterator[Open]:
-    with visits(base, chromium) as go:
-        yield go
 
 
 def ready(page: Any) -> None:

@@ -1,14 +1,13 @@
 """The study in a real browser: raters answer on the server's page, whoever runs it follows them and closes it."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conceptlens.workflows.study.responses import read_responses
-from tests.web.browser import CHROMIUM, Open, serve_inside, until, visits
+from tests.web.browser import CHROMIUM, Open, until
 from tests.workflows.study.world import make_key, make_pack
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -28,23 +27,16 @@ PATIENCE = "const now = performance.now.bind(performance); let n = 0; performanc
 
 
 @pytest.fixture(scope="module")
-def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies")
     for name in ("pack", "second"):
         make_pack(folder / name, KEY)
     return folder
 
 
-@pytest.fixture(scope="module")
-def base(packs: Path) -> Iterator[str]:
-    with serve_inside(packs) as address:
-        yield address
-
-
 @pytest.fixture
-def visit(base: str, chromium: Any) -> Iterator[Open]:
-    with visits(base, chromium, script=PATIENCE) as go:
-        yield go
+def look() -> dict[str, str]:
+    return {"script": PATIENCE}
 
 
 def enter(page: Any, rater: str, word: str | None = None) -> None:
@@ -68,7 +60,7 @@ def answer(page: Any) -> None:
 
 
 @pytest.mark.slow
-def test_two_raters_answer_and_the_result_is_shown(visit: Open, packs: Path) -> None:
+def test_two_raters_answer_and_the_result_is_shown(visit: Open, runs: Path) -> None:
     desk = visit("#/study?run=pack")
     assert "Nobody has begun yet" in desk.locator("main").inner_text()
     desk.get_by_role("link", name="Open the raters' page").click()
@@ -104,7 +96,7 @@ def test_two_raters_answer_and_the_result_is_shown(visit: Open, packs: Path) -> 
     until(page, "document.getElementById('state').textContent.startsWith('All answers')")
     assert page.evaluate(COMMENT, "clear enough") == "Saving …"  # the page may be closed only when it says so
     until(page, "document.getElementById('state').textContent.startsWith('All answers')")
-    file = packs / "pack" / "responses" / f"responses-{KEY.study}-r-one.json"
+    file = runs / "pack" / "responses" / f"responses-{KEY.study}-r-one.json"
     (told,) = read_responses([file], KEY)
     assert (told.complete, told.comment) == (True, "clear enough")
 
@@ -142,15 +134,15 @@ def test_two_raters_answer_and_the_result_is_shown(visit: Open, packs: Path) -> 
         return Path(loading.value.path()).read_bytes()
 
     assert json.loads(saved("Analysis (JSON)"))["study"] == KEY.study
-    assert saved("Table (Markdown)") == (packs / "pack" / "table.md").read_bytes()
-    assert saved("Result as a page") == (packs / "pack" / "analysis.html").read_bytes()
+    assert saved("Table (Markdown)") == (runs / "pack" / "table.md").read_bytes()
+    assert saved("Result as a page") == (runs / "pack" / "analysis.html").read_bytes()
     assert saved("Ratings (SVG)").startswith(b"<svg")
     again = visit(desk.url.split("/", 3)[3])
     assert again.locator(".study-result").count() == 1
 
 
 @pytest.mark.slow
-def test_a_server_that_goes_away_loses_nothing(base: str, packs: Path, chromium: Any) -> None:
+def test_a_server_that_goes_away_loses_nothing(base: str, runs: Path, chromium: Any) -> None:
     context = chromium.new_context()
     page = context.new_page()
     page.goto(f"{base}/study/second")
@@ -165,6 +157,6 @@ def test_a_server_that_goes_away_loses_nothing(base: str, packs: Path, chromium:
     assert "kept in this browser" in page.inner_text("#state")
     context.set_offline(False)
     until(page, SAVED)
-    file = packs / "second" / "responses" / f"responses-{KEY.study}-r1.json"
+    file = runs / "second" / "responses" / f"responses-{KEY.study}-r1.json"
     assert len(read_responses([file], KEY)[0].answers) == 3
     context.close()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from conceptlens.core.files import read_json
 from conceptlens.runs.results import register_result, unregister_result
-from tests.web.browser import CHROMIUM, Open, saved, serve_inside, until, visits
+from tests.web.browser import CHROMIUM, Open, saved, until
 from tests.web.test_page import CONTROLS, TOO_SMALL, UNNAMED
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -48,16 +47,9 @@ def runs(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def base(runs: Path) -> Iterator[str]:
-    with serve_inside(runs) as address:
-        yield address
-
-
 @pytest.fixture
-def visit(base: str, chromium: Any) -> Iterator[Open]:
-    with visits(base, chromium, shows=".view-trust .trust .card") as go:
-        yield go
+def look() -> dict[str, str]:
+    return {"shows": ".view-trust .trust .card"}
 
 
 def document(runs: Path, name: str) -> Any:

@@ -80,9 +80,9 @@ def _sample(args: argparse.Namespace, _: Words) -> int:
     from conceptlens.cortex.demo import sample_sheet
     from conceptlens.cortex.generators.condition import Condition, parse_condition
     from conceptlens.cortex.generators.open import open_model
-    from conceptlens.cortex.study import home
+    from conceptlens.runs.opened import best_device
 
-    model = open_model(args.model).to(home())
+    model = open_model(args.model).to(best_device())
     words = _split(args.condition)
     if words:
         conditions = [parse_condition(word, model.classes, model.attributes) for word in words]

@@ -7,7 +7,6 @@ of its own, as in CUB's attributes). Groups may stand *under* a coarser one, whi
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import dump_yaml, fingerprint, parse_yaml, read_yaml
+from conceptlens.core.package_files import package_text, package_yaml_names
+from conceptlens.core.validation import Place, explain_invalid
 
 Kind = Literal["exclusive", "independent"]
 UNKNOWN = -1  # a concept label nobody gave: masked in losses and metrics, never guessed
@@ -272,7 +273,7 @@ class ConceptSet:
     def load(cls, path: str | Path) -> "ConceptSet":
         """A concept set from a file, or one of the ready ones by name (see `library()`)."""
         if str(path) in library():
-            text = resources.files("conceptlens.concepts").joinpath("library", f"{path}.yaml").read_text("utf-8")
+            text = package_text("conceptlens.concepts", "library", f"{path}.yaml")
             return cls.from_yaml(text, where=f"concept set {path}", name=str(path))
         file = Path(path)
         if not file.suffix and not file.exists():
@@ -288,7 +289,7 @@ class ConceptSet:
         try:
             parsed = _ConceptFile.model_validate(raw)
         except ValidationError as error:
-            raise UserError(f"{where}: {_explain(error)}") from None
+            raise UserError(f"{where}: {explain_invalid(error, _model_at, _PLAIN)}") from None
         concepts: list[Concept] = []
         groups: list[Group] = []
         for group_name, group in parsed.groups.items():
@@ -377,22 +378,10 @@ _PLAIN = {  # pydantic's kinds of error, for people who do not write Python
 }
 
 
-def _explain(error: ValidationError) -> str:
-    """The first thing that is wrong, in words, with the closest match for a misspelt key."""
-    problems = error.errors()  # a misspelt key makes another one missing; the misspelling is what helps
-    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    place = " → ".join(str(step) for step in first["loc"] if not str(step).startswith("function-"))
-    if first["type"] == "extra_forbidden":
-        model = _GroupFile if len(first["loc"]) > 1 else _ConceptFile
-        known = [info.alias or key for key, info in model.model_fields.items()]
-        return f"{place}: this key is not known. {did_you_mean(str(first['loc'][-1]), known)}"
-    message = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
-    came = first.get("input")
-    shown = "" if isinstance(came, (dict, list)) or first["type"] == "missing" else f", found {came!r}"
-    return f"{place}: {message[:1].lower()}{message[1:]}{shown}."
+def _model_at(place: Place) -> type[BaseModel]:
+    return _GroupFile if len(place) > 1 else _ConceptFile
 
 
 def library() -> list[str]:
     """Names of the concept sets that come with the package."""
-    folder = resources.files("conceptlens.concepts").joinpath("library")
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return package_yaml_names("conceptlens.concepts", "library")

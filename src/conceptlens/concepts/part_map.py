@@ -6,7 +6,6 @@ where parts are, for data in which nobody marked any.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from conceptlens.concepts.concept_set import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import parse_yaml, read_yaml
+from conceptlens.core.package_files import package_text, package_yaml_names
 
 WHOLE = -1
 
@@ -46,8 +46,7 @@ class _MapFile(BaseModel):
 
 def part_maps() -> list[str]:
     """Maps that come with the package, by the name of their concept set."""
-    folder = resources.files("conceptlens.concepts").joinpath("part_maps")
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return package_yaml_names("conceptlens.concepts", "part_maps")
 
 
 def part_map(concepts: ConceptSet, name: str = "auto") -> PartMap:
@@ -66,7 +65,7 @@ def part_map(concepts: ConceptSet, name: str = "auto") -> PartMap:
     if name == "concepts":
         return _from_concepts(concepts)
     if name in part_maps():
-        text = resources.files("conceptlens.concepts").joinpath("part_maps", f"{name}.yaml").read_text("utf-8")
+        text = package_text("conceptlens.concepts", "part_maps", f"{name}.yaml")
         return _from_file(parse_yaml(text, where=f"part map {name}"), concepts, f"part map {name}")
     if not Path(name).suffix and not Path(name).exists():
         raise unknown_name("part map", name, ["auto", "concepts", *part_maps()])

@@ -1,8 +1,6 @@
 """Pictures of token grids: sheets of images, important tokens in boxes, strips of an edit, curves."""
 
-import io
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +8,9 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
+from conceptlens.core.figures import new_figure, png_bytes
 from conceptlens.cortex.masking import MaskingCurve
+from conceptlens.pages.pictures import encode_image
 
 Pixels = npt.NDArray[np.uint8]
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito
@@ -54,29 +54,14 @@ def boxed(images: Tensor, marked: Tensor, colour: tuple[int, int, int] = (220, 3
 
 
 def png(image: Image.Image) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
-
-
-def _figure(columns: int, height: float = 3.6) -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.6 * columns, height), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(1, columns, squeeze=False)[0]
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
+    """A PNG, packed well."""
+    return encode_image(image, "PNG", optimize=True)
 
 
 def masking_figure(curves: Sequence[MaskingCurve]) -> bytes:
     """Figure 4: probability against hidden tokens, and against shown ones, by judge and order."""
-    figure, (left, right) = _figure(2)
+    figure = new_figure(9.2, 3.6)
+    left, right = figure.subplots(1, 2)
     judges = list(dict.fromkeys(curve.judge for curve in curves))
     orders = list(dict.fromkeys(curve.order for curve in curves))
     for curve in curves:
@@ -91,16 +76,17 @@ def masking_figure(curves: Sequence[MaskingCurve]) -> bytes:
     right.set_xlabel("tokens shown")
     left.set_ylabel("mean probability of the image's concept")
     left.legend(fontsize=7)
-    return _png(figure)
+    return png_bytes(figure)
 
 
 def path_figure(steps: Sequence[int], paths: Tensor, title: str) -> bytes:
     """Probability of the target along a search, one line an image (B, T)."""
-    figure, (axes,) = _figure(1, 3.0)
+    figure = new_figure(4.6, 3.0)
+    axes = figure.subplots()
     for path in paths.cpu():
         axes.plot(steps, path.numpy(), color=COLOURS[0], alpha=0.7, linewidth=1)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("step")
     axes.set_ylabel("probability by the extractor")
     axes.set_title(title, fontsize=10)
-    return _png(figure)
+    return png_bytes(figure)

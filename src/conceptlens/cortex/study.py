@@ -25,6 +25,7 @@ from conceptlens.data.images.read import resize_square
 from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.schema import DataConfig
 from conceptlens.runs.folder import RunFolder, check_writable
+from conceptlens.runs.opened import best_device
 
 KIND, FOLDER = "codebook", "codebook"
 Note = Callable[[str], object]
@@ -83,11 +84,6 @@ class Study:
         return torch.cat([self.model.decode(part.to(self.device)).cpu() for part in torch.split(tokens, batch)])
 
 
-def home() -> torch.device:
-    """Where the work is done: a GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def new_study(
     model_name: str,
     out: str | Path,
@@ -128,7 +124,7 @@ def new_study(
         device: Where the work is done; a GPU where there is one, if not named.
         note: Told how far it is.
     """
-    device = device or home()
+    device = device or best_device()
     model = open_model(model_name, image_size=image_size).to(device)
     conditions: dict[str, Condition] = {}
     if data is None:
@@ -268,7 +264,7 @@ def open_study(path: str | Path, *, device: torch.device | None = None) -> Study
         )
     if info["status"] != "done":
         raise UserError(f"{run.path}: this study is not finished ({info['status']}). Make it again with --overwrite.")
-    device = device or home()
+    device = device or best_device()
     about = info["model"]
     model = open_model(about["name"], image_size=about.get("image_size")).to(device)
     extractor = InformationExtractor.load(run.path / "extractor").to(device)

@@ -71,10 +71,6 @@ class CBM(ConceptModel):
         read = bottleneck if self.kind == "joint" else bottleneck.detach()
         return ConceptOutput(logits=self.decide(read), concept_logits=scores, bottleneck=bottleneck)
 
-    def decide(self, bottleneck: Tensor) -> Tensor:
-        logits: Tensor = self.head(bottleneck)
-        return logits
-
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
         """An independent head learns from true concepts; where nobody knows them, from what the model says."""
         if self.kind == "independent":

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -57,6 +57,7 @@ class ConceptModel(nn.Module, ABC):
     has_attention: bool = False
     fits_images: ClassVar[bool] = True  # whether a stage of the kind `fit` has something to learn from images
     fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
+    head: Any  # a module, bottleneck (B, K) → class logits (B, C), of methods that decide by one
     concept_slot: Tensor  # (K,): which slot each concept reads; a buffer of methods that have slots
 
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
@@ -87,9 +88,10 @@ class ConceptModel(nn.Module, ABC):
     @abstractmethod
     def forward(self, tokens: Tokens) -> ConceptOutput: ...
 
-    @abstractmethod
     def decide(self, bottleneck: Tensor) -> Tensor:
-        """Bottleneck (B, K) → class logits (B, C): where interventions enter."""
+        """Bottleneck (B, K) → class logits (B, C), by `head` unless a method differs: where interventions enter."""
+        logits: Tensor = self.head(bottleneck)
+        return logits
 
     def decide_within(self, bottleneck: Tensor, context: Tensor) -> Tensor:
         """The same for images whose `context` (B, E) stays as it is, whatever is done to their concepts."""

@@ -88,10 +88,6 @@ class CoopCBM(ConceptModel):
             auxiliary_weight=self.auxiliary_weight,
         )
 
-    def decide(self, bottleneck: Tensor) -> Tensor:
-        logits: Tensor = self.head(bottleneck)
-        return logits
-
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
         """The orthogonal loss by concept labels."""
         if self.orthogonal_concepts and output.features is not None:

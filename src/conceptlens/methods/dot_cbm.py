@@ -156,10 +156,6 @@ class DOTCBM(ConceptModel):
             if self.orthogonal[name] > 0
         }
 
-    def decide(self, bottleneck: Tensor) -> Tensor:
-        logits: Tensor = self.head(bottleneck)
-        return logits
-
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
         """Count the training labels: their statistics are the concepts' prior from the next batch on."""
         if self.training and self.concept_prior != "uniform":

@@ -86,7 +86,3 @@ class Explicd(ConceptModel):
             slots=slots,
             attention=attention,
         )
-
-    def decide(self, bottleneck: Tensor) -> Tensor:
-        logits: Tensor = self.head(bottleneck)
-        return logits

@@ -181,10 +181,6 @@ class IVQCBM(ConceptModel):
             assignment=assignment,
         )
 
-    def decide(self, bottleneck: Tensor) -> Tensor:
-        logits: Tensor = self.head(bottleneck)
-        return logits
-
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
         if not (self.aggregate == "magnet" and self.magnet.queries.requires_grad):
             return {}

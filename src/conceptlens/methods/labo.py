@@ -107,10 +107,6 @@ class LaBo(ConceptModel):
         cosines = self.summarise(tokens).to(self.text.dtype) @ self.text.T
         return ConceptOutput(logits=self.decide(cosines), concept_logits=self.scale * cosines, bottleneck=cosines)
 
-    def decide(self, bottleneck: Tensor) -> Tensor:
-        logits: Tensor = self.head(bottleneck)
-        return logits
-
     def keep(self, columns: Sequence[int]) -> None:
         chosen = list(columns)
         self.text = self.text[chosen]

@@ -44,8 +44,8 @@ class LinearHead:
         weight = head_weight(model, bottleneck)
         if weight is None:
             return None
-        given = model.head.bias  # type: ignore[union-attr]
-        bias = np.zeros(len(weight)) if given is None else given.detach().double().cpu().numpy()  # type: ignore[operator]
+        given = model.head.bias
+        bias = np.zeros(len(weight)) if given is None else given.detach().double().cpu().numpy()
         head = cls(weight, bias, model.bypass is not None)
         if logits is None:
             return head

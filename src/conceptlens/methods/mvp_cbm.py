@@ -123,10 +123,6 @@ class MVPCBM(ConceptModel):
             losses={"sparse": self.sparsity * fused.active} if self.sparsity else {},
         )
 
-    def decide(self, bottleneck: Tensor) -> Tensor:
-        logits: Tensor = self.head(bottleneck)
-        return logits
-
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
         """The published code's concept loss, where it is asked for."""
         if self.batch_loss:

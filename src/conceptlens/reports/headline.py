@@ -4,16 +4,15 @@ from conceptlens.pages.markup import Html, count, h, names, of_hundred, percent,
 from conceptlens.reports.material import SPOKEN, Material, value_of
 
 
-def headline(material: Material) -> Html:
+def headline(material: Material) -> list[Html | None]:
     """The head of the page."""
     info = material.info
-    return h(
-        "header",
+    return [
         h("p", "conceptlens report · run ", info.get("id"), class_="small"),
         h("h1", info["method"], " on ", info["data"]["name"]),
         h("p", result(material), class_="result"),
         _watch(warnings(material)),
-    )
+    ]
 
 
 def result(material: Material) -> str:

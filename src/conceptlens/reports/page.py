@@ -1,6 +1,5 @@
 """`report.html`: the page of a run. One file, no scripts, nothing from the network; equal runs have equal pages."""
 
-from importlib import resources
 from pathlib import Path
 
 from conceptlens.concepts import ConceptSet
@@ -8,7 +7,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_text
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.methods.contract import Pipeline
-from conceptlens.pages.markup import Html, h
+from conceptlens.pages.shell import render_page
 from conceptlens.reports.classes import classes
 from conceptlens.reports.codebook import inside
 from conceptlens.reports.concept_table import concept_table
@@ -24,7 +23,6 @@ from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.predict import Predictions
 
 FILE = "report.html"
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 FOOTER = (
     "Numbers count images, not patients. A research tool, not for diagnosis. The figures behind this page are in "
@@ -92,28 +90,4 @@ def page(material: Material, pictures: Pictures) -> str:
         ("made", "What made this run", provenance(material)),
     )
     title = f"{material.info['method']} on {material.info['data']['name']}"
-    head = h(
-        "head",
-        h("meta", charset="utf-8"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", name="color-scheme", content="light dark"),
-        h("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        h("meta", name="description", content=result(material)),
-        h("title", f"{title} · conceptlens"),
-        h("style", Html(resources.files("conceptlens.pages").joinpath("style.css").read_text("utf-8"))),
-    )
-    links = h("ul", (h("li", h("a", name, href=f"#{key}")) for key, name, _ in sections))
-    body = h(
-        "body",
-        headline(material),
-        h("nav", links, aria_label="Sections"),
-        h(
-            "main",
-            (
-                h("section", h("h2", name, id=f"{key}-title"), content, id=key, aria_labelledby=f"{key}-title")
-                for key, name, content in sections
-            ),
-        ),
-        h("footer", h("p", FOOTER, class_="small")),
-    )
-    return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"
+    return render_page(title, headline(material), sections, footer=FOOTER, description=result(material))

@@ -1,7 +1,5 @@
 """Small pictures of the stories' images, inside the page. Without the data there are none, and the page says why."""
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +10,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.sources.open import open_source
+from conceptlens.pages.pictures import data_address, encode_image
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folder import RunFolder
 
@@ -70,7 +69,4 @@ def pictures_of(run: RunFolder, info: Mapping[str, Any], concepts: ConceptSet, i
 def _picture(image: Image.Image) -> Picture:
     small = image.convert("RGB")
     small.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    small.save(buffer, "JPEG", quality=85)
-    data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return Picture(f"data:image/jpeg;base64,{data}", *small.size)
+    return Picture(data_address(encode_image(small, "JPEG", quality=85), "image/jpeg"), *small.size)

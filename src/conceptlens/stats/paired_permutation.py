@@ -47,9 +47,10 @@ def p_values(parts: Floats, *, permutations: int = 10_000, seed: int = 0) -> Flo
     return np.asarray((reached + 1) / (permutations + 1))
 
 
-def holm(p: Floats) -> Floats:
+def holm(raw: npt.ArrayLike) -> Floats:
     """p-values (Q,) adjusted for Q comparisons (S. Holm, 1979): reject those below the level, and no more than one
-    family in twenty holds a false rejection at level 0.05."""
+    family in twenty holds a false rejection at level 0.05, whatever the dependence between the tests."""
+    p = np.asarray(raw, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     steps = np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order])
     adjusted = np.empty(len(p))

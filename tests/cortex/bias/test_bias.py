@@ -8,7 +8,7 @@ import torch
 from scipy.stats import mannwhitneyu
 
 from conceptlens.core.errors import UserError
-from conceptlens.cortex.bias.bias import Bias, PairBias, correct_together, holm, measure_bias, set_counts
+from conceptlens.cortex.bias.bias import Bias, PairBias, correct_together, measure_bias, set_counts
 from conceptlens.cortex.bias.cliff import Delta, cliffs_delta, delta_with_interval, effect_words
 from conceptlens.cortex.bias.study import value_sets
 from conceptlens.cortex.generators.condition import Condition
@@ -80,11 +80,6 @@ def test_ends_of_the_scale() -> None:
         cliffs_delta([1], [1], "papier")
     with pytest.raises(UserError, match="equally many"):
         delta_with_interval([1, 2], [1], paired=True)
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.6, 0.6]) == [1, 1]
 
 
 def sizes() -> list[TokenSet]:

@@ -17,7 +17,6 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_text
 from conceptlens.core.processes import Launched
 from conceptlens.recipes.parse import load_recipe, recipe_yaml
-from conceptlens.training import loop
 from conceptlens.training.batches.augment import Draw
 from conceptlens.training.loop import TrainStage, stages_of
 from conceptlens.training.optimization import compiled
@@ -27,7 +26,7 @@ from conceptlens.training.records.progress import Progress
 from conceptlens.training.train import open_session
 from tests.training.test_processes import launch, losses
 from tests.training.test_resume import same
-from tests.training.tiny import tiny
+from tests.training.tiny import tiny, train_interrupted
 
 WEIGHTS = "model/weights.safetensors"
 # Lets a command compile by a backend that is quick to start.
@@ -146,18 +145,7 @@ def test_stopped_and_resumed_to_the_same_bits(
     """Also from images on the device; the resumed training compiles its own graph."""
     changes = {"training__compile": True, "training__epochs": 2, "data__resident": True}
     whole = cl.train(tiny(tmp_path / "whole", **changes), quiet=True).path
-    real, calls = loop.clip_gradients, []
-
-    def stop(*inputs: Any) -> Tensor:
-        calls.append(1)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return real(*inputs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "clip_gradients", stop)
-        with pytest.raises(KeyboardInterrupt):
-            cl.train(tiny(tmp_path / "broken", **changes), quiet=True)
+    train_interrupted(tiny(tmp_path / "broken", **changes), 6, monkeypatch)
     state = sorted((tmp_path / "broken" / "state").glob("0*"))[-1]
     assert read_json(state / "position.json")["step"] > 0  # in the middle of an epoch
     cl.resume(tmp_path / "broken", quiet=True)

@@ -18,7 +18,7 @@ from conceptlens.web.server.folders import RunFolders
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.views.what_if import ask, flip
 from tests.training.tiny import tiny
-from tests.web.browser import CHROMIUM, Open, Watch, saved, serve, until
+from tests.web.browser import CHROMIUM, Open, Watch, push_slider, saved, serve, until
 from tests.web.share.conftest import SCRIPT, taken_apart
 from tests.web.test_page import SAID, TOO_SMALL
 
@@ -86,12 +86,7 @@ def test_every_view_opens_from_a_file(visit: Open, shared: Path) -> None:
 
 def test_a_slider_gives_what_the_library_gives(visit: Open, run: RunFolder, shared: Path) -> None:
     page = visit(shared, "#/what-if?sliders=1")
-    slider = page.locator("input[type=range][data-concept]").first
-    slider.wait_for()
-    before = page.locator("#shares").inner_text()
-    slider.focus()
-    for _ in range(12):
-        page.keyboard.press("PageUp" if float(slider.input_value()) < 0 else "PageDown")
+    before = push_slider(page)
     until(page, "([old]) => document.querySelector('#shares').innerText !== old", [before])
     assert page.locator("#confirmed").inner_text() == "computed in this page"
     told = json.loads(saved(page, "Before and after"))

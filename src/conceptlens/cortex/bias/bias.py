@@ -26,6 +26,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.cortex.bias.cliff import Delta, delta_with_interval, effect_words
 from conceptlens.cortex.generators.contract import check_tokens
 from conceptlens.cortex.token_sets import TokenSet, members, rival_sets
+from conceptlens.stats.paired_permutation import holm
 
 LEVEL = 0.05
 
@@ -174,7 +175,7 @@ def correct_together(attributes: Sequence[Bias]) -> list[Bias]:
     corrected: list[list[float | None]] = []
     for which in (0, 1):
         raw = [pair.raw[which] for pair in pairs]
-        known = iter(holm([p for p in raw if p is not None]))
+        known = iter(holm([p for p in raw if p is not None]).tolist())
         corrected.append([None if p is None else next(known) for p in raw])
     told = iter(
         replace(pair, p_balanced=by_null, p_permuted=by_shuffle)
@@ -216,13 +217,3 @@ def _permuted(
         counted = [set_counts(neutral, ids.tolist(), codes) for ids, _ in chosen]
         found[turn] = [delta_with_interval(counted[a], counted[b], paired=True).value for a, b in pairs]
     return found
-
-
-def holm(p_values: npt.ArrayLike) -> list[float]:
-    """Holm's step-down correction: valid for any dependence between the tests."""
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    scaled = p[order] * np.arange(len(p), 0, -1)
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return [float(value) for value in corrected]

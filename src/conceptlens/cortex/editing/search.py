@@ -18,6 +18,7 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.cortex.editing.gumbel import gumbel_noise, select_codes
 from conceptlens.cortex.editing.region import check_mask
 from conceptlens.cortex.extractors.importance import Of
+from conceptlens.cortex.frozen import frozen
 from conceptlens.cortex.generators.contract import lookup, nearest_tokens
 
 Schedule = Literal["constant", "linear", "exponential"]
@@ -138,11 +139,11 @@ def search_tokens(
     positions = mask.flatten().nonzero()[:, 0]
     logits = _start(settings, tokens, positions, (count, len(positions), len(codebook)), generator, device)
     base = logits.argmax(-1).view(count, *grid) if tokens is None else tokens.to(device).long()
-    frozen = lookup(codebook, base)
+    around = lookup(codebook, base)
     logits.requires_grad_()
     optimiser = _optimiser(settings, logits)
     watch = _Watch(settings, base, positions, see)
-    with _frozen(extractor):
+    with frozen(extractor, "A search"):
         for step in range(settings.steps):
             vectors, chosen = select_codes(
                 logits,
@@ -150,12 +151,8 @@ def search_tokens(
                 settings.temperature_at(step),
                 gumbel_noise(logits.shape, generator, device),  # no name: it is let go once used
             )
-            embeddings = place(frozen, vectors, positions)
-            scores = extractor(embeddings).float()
-            probability = scores.softmax(1).gather(1, concepts[:, None])[:, 0]
-            wanted = probability if settings.of == "probability" else scores.gather(1, concepts[:, None])[:, 0]
-            watch.see(step, chosen, probability.detach())
-            loss = -wanted.sum() + settings.alpha * _size(embeddings, settings)
+            probability, loss = _judge(extractor, place(around, vectors, positions), concepts, settings)
+            watch.see(step, chosen, probability)
             (logits.grad,) = torch.autograd.grad(loss, logits)
             optimiser.step()
             logits.grad = None  # as large as P: not kept through the next forward
@@ -184,23 +181,19 @@ def search_embeddings(
     device = codebook.device
     mask, concepts, base = mask.to(device), concepts.to(device), tokens.to(device).long()
     positions = mask.flatten().nonzero()[:, 0]
-    frozen = lookup(codebook, base)
-    vectors = frozen.flatten(2)[:, :, positions].transpose(1, 2).clone().requires_grad_()  # (B, M, d)
+    around = lookup(codebook, base)
+    vectors = around.flatten(2)[:, :, positions].transpose(1, 2).clone().requires_grad_()  # (B, M, d)
     optimiser = _optimiser(settings, vectors)
     watch = _Watch(settings, base, positions, see)
 
     def quantised() -> Tensor:
         return nearest_tokens(vectors.detach().transpose(1, 2).unsqueeze(-1), codebook)[..., 0]
 
-    with _frozen(extractor):
+    with frozen(extractor, "A search"):
         for step in range(settings.steps):
-            embeddings = place(frozen, vectors, positions)
-            scores = extractor(embeddings).float()
-            probability = scores.softmax(1).gather(1, concepts[:, None])[:, 0]
-            wanted = probability if settings.of == "probability" else scores.gather(1, concepts[:, None])[:, 0]
+            probability, loss = _judge(extractor, place(around, vectors, positions), concepts, settings)
             if watch.due(step):
-                watch.see(step, quantised(), probability.detach())
-            loss = -wanted.sum() + settings.alpha * _size(embeddings, settings)
+                watch.see(step, quantised(), probability)
             (vectors.grad,) = torch.autograd.grad(loss, vectors)
             optimiser.step()
             note(step)
@@ -213,6 +206,16 @@ def place(frozen: Tensor, vectors: Tensor, positions: Tensor) -> Tensor:
     """Embeddings (B, d, h, w) with vectors (B, M, d) at flat positions (M,)."""
     flat = frozen.flatten(2).index_copy(2, positions, vectors.transpose(1, 2).to(frozen.dtype))
     return flat.view_as(frozen)
+
+
+def _judge(
+    extractor: nn.Module, embeddings: Tensor, concepts: Tensor, settings: SearchSettings
+) -> tuple[Tensor, Tensor]:
+    """Probabilities (B,) of the concepts, without a gradient, and the loss over all images."""
+    scores = extractor(embeddings).float()
+    probability = scores.softmax(1).gather(1, concepts[:, None])[:, 0]
+    wanted = probability if settings.of == "probability" else scores.gather(1, concepts[:, None])[:, 0]
+    return probability.detach(), -wanted.sum() + settings.alpha * _size(embeddings, settings)
 
 
 def _size(embeddings: Tensor, settings: SearchSettings) -> Tensor:
@@ -245,23 +248,6 @@ def _optimiser(settings: SearchSettings, leaf: Tensor) -> torch.optim.Optimizer:
     if settings.optimiser == "adam":
         return torch.optim.Adam([leaf], lr=settings.rate)
     return torch.optim.SGD([leaf], lr=settings.rate)
-
-
-class _frozen:  # a context manager reads like a verb
-    """No gradient for weights while it lasts: only what is searched for learns."""
-
-    def __init__(self, module: nn.Module) -> None:
-        if module.training:
-            raise UserError("A search needs an extractor in evaluation mode: call .eval() first.")
-        self.learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
-
-    def __enter__(self) -> None:
-        for parameter in self.learning:
-            parameter.requires_grad_(False)
-
-    def __exit__(self, *_: object) -> None:
-        for parameter in self.learning:
-            parameter.requires_grad_(True)
 
 
 class _Watch:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.cortex.frozen import frozen
 
 Of = Literal["probability", "logit"]
 Noise = Literal["embedding", "batch"]
@@ -93,22 +94,14 @@ def smooth_gradients(
         first: Place of the first image in a longer list that is worked off in pieces: its noise follows from it.
         precision: Of the extractor's arithmetic; sums over samples are float32.
     """
-    if extractor.training:
-        raise UserError("Token importance needs an extractor in evaluation mode: call .eval() first.")
     if len(concepts) != len(embeddings):
         raise UserError(f"Expected a concept for each of {len(embeddings)} images, found {len(concepts)}.")
     sigma = noise_scale(embeddings, settings)
     saliency = torch.zeros_like(embeddings, dtype=torch.float32)
-    learning = [parameter for parameter in extractor.parameters() if parameter.requires_grad]
-    for parameter in learning:
-        parameter.requires_grad_(False)
-    try:
+    with frozen(extractor, "Token importance"):
         for images, noisy in _noisy(embeddings, sigma, settings, seed, batch, first):
             gradient = _gradient(extractor, noisy, concepts[images], settings.of, precision)
             saliency.index_add_(0, images, gradient)
-    finally:
-        for parameter in learning:
-            parameter.requires_grad_(True)
     return saliency / settings.samples
 
 

@@ -18,21 +18,29 @@ CHUNK = 256
 
 
 def stays_resident(setting: Literal["auto"] | bool, images: int, size: int, device: torch.device) -> bool:
-    """Whether so many images of `size` pixels a side shall live on the device: `data.resident`.
+    """Whether so many images of `size` pixels a side shall live on the device: `data.resident`."""
+    return fits_on(device, setting, images * 3 * size * size, f"{images:,} images of {size} pixels")
 
-    `auto`: on a GPU, where their bytes take at most a quarter of its free memory.
+
+def fits_on(device: torch.device, setting: Literal["auto"] | bool, needed: int, what: str) -> bool:
+    """Whether so many bytes shall live on the device.
+
+    `auto`: on a GPU, where they take at most a quarter of its free memory.
+
+    Raises:
+        UserError: They shall, and there is no room.
     """
     if setting is False or (setting == "auto" and device.type != "cuda"):
         return False
     if device.type != "cuda":
         return True
-    needed, free = images * 3 * size * size, torch.cuda.mem_get_info(device)[0]
+    free = torch.cuda.mem_get_info(device)[0]
     if setting == "auto":
         return needed <= SHARE * free
     if needed > free:
         raise UserError(
-            f"data.resident: {images:,} images of {size} pixels need {needed / 2**30:.1f} GB, {device} has "
-            f"{free / 2**30:.1f} GB left. Set data.resident to auto, or encoder.image_size lower."
+            f"data.resident: {what} need {needed / 2**30:.1f} GB, {device} has {free / 2**30:.1f} GB left. Set "
+            "data.resident to auto, or encoder.image_size lower."
         )
     return True
 

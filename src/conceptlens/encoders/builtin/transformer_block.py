@@ -26,13 +26,14 @@ class Block(nn.Module):
         self.mlp_norm = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
 
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
         batch, length, width = x.shape
         qkv = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-        mixed = F.scaled_dot_product_attention(query, key, value)
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))  # type: ignore[no-any-return]
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + drop_path(self.attend(self.attention_norm(x)), self.drop_path, self.training)
+    def forward(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
+        """`seen`, broadcast to (B, heads, N, N), is false where a token may not attend; without it all may."""
+        x = x + drop_path(self.attend(self.attention_norm(x), seen), self.drop_path, self.training)
         return x + drop_path(self.mlp(self.mlp_norm(x)), self.drop_path, self.training)

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conceptlens.core.errors import UserError
-from conceptlens.data.loading.resident import SHARE
+from conceptlens.data.loading.resident import fits_on
 from conceptlens.data.loading.transfer import send
 from conceptlens.encoders.store.reader import Indices, StoredReader
 from conceptlens.encoders.store.store import TokenStore
@@ -17,23 +16,8 @@ CHUNK_BYTES = 256 * 2**20
 
 
 def tokens_stay_resident(setting: Literal["auto"] | bool, store: TokenStore, device: torch.device) -> bool:
-    """Whether a store's tokens shall live on the device: `data.resident`.
-
-    `auto`: on a GPU, where they take at most a quarter of its free memory.
-    """
-    if setting is False or (setting == "auto" and device.type != "cuda"):
-        return False
-    if device.type != "cuda":
-        return True
-    needed, free = size_of(store), torch.cuda.mem_get_info(device)[0]
-    if setting == "auto":
-        return needed <= SHARE * free
-    if needed > free:
-        raise UserError(
-            f"data.resident: the stored tokens of {store.key.images:,} images need {needed / 2**30:.1f} GB, {device} "
-            f"has {free / 2**30:.1f} GB left. Set data.resident to auto, or encoder.image_size lower."
-        )
-    return True
+    """Whether a store's tokens shall live on the device: `data.resident`."""
+    return fits_on(device, setting, size_of(store), f"the stored tokens of {store.key.images:,} images")
 
 
 def size_of(store: TokenStore) -> int:

@@ -9,29 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
-
-
-class TextBlock(nn.Module):
-    """x + attention(norm(x)), then x + MLP(norm(x)), blind to padding; x is (B, L, D)."""
-
-    def __init__(self, width: int, heads: int, mlp_ratio: float) -> None:
-        super().__init__()
-        self.heads = heads
-        hidden = round(width * mlp_ratio)
-        self.attention_norm = nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.mlp_norm = nn.LayerNorm(width)
-        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
-
-    def forward(self, x: Tensor, real: Tensor) -> Tensor:
-        """`real` (B, L) is false for padding, which no token attends to."""
-        batch, length, width = x.shape
-        qkv = self.qkv(self.attention_norm(x)).view(batch, length, 3, self.heads, width // self.heads)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=real[:, None, None, :])
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.mlp(self.mlp_norm(x))  # type: ignore[no-any-return]
+from conceptlens.encoders.builtin.transformer_block import Block
 
 
 class TextTower(nn.Module):
@@ -63,22 +41,14 @@ class TextTower(nn.Module):
         super().__init__()
         if width % heads:
             raise UserError(f"Text tower: width must be a multiple of heads, got width {width} and {heads} heads.")
-        self.sizes = {
-            "pieces": pieces,
-            "piece_width": piece_width,
-            "width": width,
-            "depth": depth,
-            "heads": heads,
-            "mlp_ratio": mlp_ratio,
-            "out": out,
-            "longest": longest,
-        }
+        sizes = {"pieces": pieces, "piece_width": piece_width, "width": width, "depth": depth, "heads": heads}
+        self.sizes = {**sizes, "mlp_ratio": mlp_ratio, "out": out, "longest": longest}
         self.longest, self.width = longest, out
         self.table = nn.Embedding(pieces, piece_width)
         self.widen = nn.Linear(piece_width, width, bias=False) if piece_width != width else nn.Identity()
         self.positions = nn.Parameter(torch.empty(longest, width))
         self.norm_in = nn.LayerNorm(width)
-        self.blocks = nn.ModuleList(TextBlock(width, heads, mlp_ratio) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, heads, mlp_ratio) for _ in range(depth))
         self.norm_out = nn.LayerNorm(width)
         self.project = nn.Linear(width, out, bias=False)
         self._initialise()
@@ -94,8 +64,9 @@ class TextTower(nn.Module):
     def forward(self, numbers: Tensor, real: Tensor) -> Tensor:
         """Numbers (B, L) and which of them are not padding (B, L) → (B, out), unit length, fp32."""
         x = self.norm_in(self.widen(self.table(numbers)) + self.positions[: numbers.shape[1]])
+        seen = real[:, None, None, :]  # no token attends to padding
         for block in self.blocks:
-            x = block(x, real)
+            x = block(x, seen)
         weight = real.unsqueeze(-1).to(x.dtype)
         mean = (self.norm_out(x) * weight).sum(1) / weight.sum(1)
         return F.normalize(self.project(mean).float(), dim=-1)

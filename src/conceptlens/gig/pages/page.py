@@ -3,19 +3,22 @@
 The drawing, then a card for each node: what shows it best, where it is in images, what makes it and what it makes.
 """
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 
 from PIL import Image
 
+from conceptlens.core.package_files import package_text
 from conceptlens.gig.document import Edge, Graph, Node
 from conceptlens.gig.pages.drawing import anchor, hover_rules, role, rows, strongest_path, svg
 from conceptlens.pages.markup import Html, decimal, h, join, names, percent, table
+from conceptlens.pages.pictures import data_address, encode_image
+from conceptlens.pages.shell import render_page
 
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+FOOTER = (
+    "Contributions are generalised integrated gradients. A concept is a direction that the network uses; what it is "
+    "called is up to those who look at its samples. The figures are in graph.json."
+)
 NEIGHBOURS = 6
 SIDE = 112  # pixels of a picture
 
@@ -37,9 +40,7 @@ def address(picture: Image.Image, side: int = SIDE) -> str:
     """A small JPEG as an address."""
     small = picture.convert("RGB")
     small.thumbnail((side, side), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    small.save(buffer, "JPEG", quality=82)
-    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    return data_address(encode_image(small, "JPEG", quality=82), "image/jpeg")
 
 
 def page(
@@ -59,44 +60,9 @@ def page(
     ]
     sections += [(f"more{number}", title, content) for number, (title, content) in enumerate(more)]
     sections.append(("concepts", "Concepts", _cards(graph, album)))
-    style = "".join(
-        resources.files(place).joinpath("style.css").read_text("utf-8")
-        for place in ("conceptlens.pages", "conceptlens.gig.pages")
-    )
-    head = h(
-        "head",
-        h("meta", charset="utf-8"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", name="color-scheme", content="light dark"),
-        h("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        h("title", f"{graph.title} · conceptlens"),
-        h("style", Html(style + hover_rules(graph))),
-    )
-    nav = h(
-        "nav",
-        h(
-            "ul",
-            (h("li", h("a", title, href=f"#{key}")) for key, title, _ in sections),
-            (h("li", h("a", words, href=to)) for words, to in links),
-        ),
-        aria_label="Sections",
-    )
-    body = h(
-        "body",
-        h("header", h("h1", graph.title), h("p", _summary(graph), class_="result")),
-        nav,
-        h("main", (h("section", h("h2", title), content, id=key) for key, title, content in sections)),
-        h(
-            "footer",
-            h(
-                "p",
-                "Contributions are generalised integrated gradients. A concept is a direction that the network uses; "
-                "what it is called is up to those who look at its samples. The figures are in graph.json.",
-                class_="small",
-            ),
-        ),
-    )
-    return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"
+    header = [h("h1", graph.title), h("p", _summary(graph), class_="result")]
+    style = package_text("conceptlens.gig.pages", "style.css") + hover_rules(graph)
+    return render_page(graph.title, header, sections, footer=FOOTER, style=style, links=links)
 
 
 def _summary(graph: Graph) -> str:

@@ -15,6 +15,7 @@ from PIL import Image
 from conceptlens.core.files import fingerprint, write_bytes
 from conceptlens.gig.document import Graph
 from conceptlens.gig.receptive_field_crops import strip
+from conceptlens.pages.pictures import encode_image
 
 FOLDER = "pictures"
 FACE = 112  # side of a face on its sheet, pixels
@@ -66,6 +67,4 @@ def _opened(address: str) -> Image.Image:
 
 
 def _jpeg(picture: Image.Image) -> bytes:
-    buffer = io.BytesIO()
-    picture.convert("RGB").save(buffer, "JPEG", quality=QUALITY)
-    return buffer.getvalue()
+    return encode_image(picture.convert("RGB"), "JPEG", quality=QUALITY)

@@ -60,10 +60,6 @@ class FittedModel(ConceptModel):
         scores = self.scores(self.summarise(tokens))
         return ConceptOutput(logits=self.decide(scores), concept_logits=scores, bottleneck=scores)
 
-    def decide(self, bottleneck: Tensor) -> Tensor:
-        logits: Tensor = self.head(bottleneck)
-        return logits
-
     def keep(self, columns: Sequence[int]) -> None:
         chosen = list(columns)
         self.text, self.vectors, self.offsets = self.text[chosen], self.vectors[chosen], self.offsets[chosen]

@@ -137,10 +137,6 @@ class PFCBM(ConceptModel):
             losses={"entropy": weight * attention_entropy(parts)} if weight else {},
         )
 
-    def decide(self, bottleneck: Tensor) -> Tensor:
-        logits: Tensor = self.head(bottleneck)
-        return logits
-
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
         """Without places in training images, all Gaussians begin in the middle: they then tell no part from another."""
         prior, first = self.grounding.prior, next(iter(tokens), None)

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -90,37 +90,9 @@ def fit_path(
     return _assemble(rows, lambdas, solved, solver.passes)
 
 
-def fit_elastic_net(
-    features: Features,
-    labels: Labels,
-    classes: int,
-    lam: float,
-    *,
-    alpha: float = 0.99,
-    standardise: bool = True,
-    sample_weight: Tensor | Sequence[float] | None = None,
-    class_weight: Literal["balanced"] | Sequence[float] | None = None,
-    tolerance: float = 1e-4,
-    max_passes: int = 500,
-    device: torch.device | str | None = None,
-    chunk_rows: int | None = None,
-) -> SparseHead:
-    """The same for a single λ; the arguments are those of `fit_path`."""
-    path = fit_path(
-        features,
-        labels,
-        classes,
-        alpha=alpha,
-        lambdas=[lam],
-        standardise=standardise,
-        sample_weight=sample_weight,
-        class_weight=class_weight,
-        tolerance=tolerance,
-        max_passes=max_passes,
-        device=device,
-        chunk_rows=chunk_rows,
-    )
-    return path[0]
+def fit_elastic_net(features: Features, labels: Labels, classes: int, lam: float, **options: Any) -> SparseHead:
+    """The same for a single λ; `options` are those of `fit_path` about the objective and its solution."""
+    return fit_path(features, labels, classes, lambdas=[lam], **options)[0]
 
 
 def _assemble(rows: Rows, lambdas: Sequence[float], solved: list[Solution], passes: int) -> SparsePath:

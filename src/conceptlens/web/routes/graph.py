@@ -8,14 +8,11 @@ from fastapi import APIRouter, Path, Request, Response
 from conceptlens.web.routes.run import RunKey
 from conceptlens.web.schemas.graph import GraphAnswer, GraphName, NodeAnswer
 from conceptlens.web.schemas.runs import AnyDocument
-from conceptlens.web.server.answers import PICTURES, as_json, tag_of, unchanged
-from conceptlens.web.server.state import ERRORS, Responses, Site
+from conceptlens.web.server.answers import as_file, as_json, as_picture, unchanged
+from conceptlens.web.server.state import ERRORS, JPEG, Site
 from conceptlens.web.views.graphs import OpenGraph, picture
 
 Number = Annotated[int, Path(ge=0, le=10**7)]
-_JPEG: Responses = {
-    200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}, "description": "JPEG"}
-}
 
 
 def graph_routes(site: Site) -> APIRouter:
@@ -34,9 +31,7 @@ def graph_routes(site: Site) -> APIRouter:
 
     @router.get("/runs/{run}/graphs/{name}/file", response_model=AnyDocument)
     async def graph_file(request: Request, run: RunKey, name: GraphName) -> Response:
-        content = await files.run(lambda: graphs.raw(folders.get(run), name))
-        tag = tag_of(content)
-        return unchanged(request, tag) or Response(content, 200, {"ETag": tag}, "application/json")
+        return as_file(request, await files.run(lambda: graphs.raw(folders.get(run), name)))
 
     @router.get("/runs/{run}/graphs/{name}/nodes/{number}", response_model=NodeAnswer)
     async def node(request: Request, run: RunKey, name: GraphName, number: Number) -> Response:
@@ -44,15 +39,13 @@ def graph_routes(site: Site) -> APIRouter:
 
     async def jpeg(request: Request, run: str, name: GraphName, which: Callable[[OpenGraph], str]) -> Response:
         content = await files.run(lambda: picture(folders.get(run), which(opened(run, name))))
-        tag = tag_of(content)
-        headers = {"ETag": tag, "Cache-Control": PICTURES}
-        return unchanged(request, tag) or Response(content, 200, headers, "image/jpeg")
+        return as_picture(request, content, "image/jpeg")
 
-    @router.get("/runs/{run}/graphs/{name}/nodes/{number}/sheet", response_class=Response, responses=_JPEG)
+    @router.get("/runs/{run}/graphs/{name}/nodes/{number}/sheet", response_class=Response, responses=JPEG)
     async def sheet(request: Request, run: RunKey, name: GraphName, number: Number) -> Response:
         return await jpeg(request, run, name, lambda graph: graph.sheet(number))
 
-    @router.get("/runs/{run}/graphs/{name}/images/{number}", response_class=Response, responses=_JPEG)
+    @router.get("/runs/{run}/graphs/{name}/images/{number}", response_class=Response, responses=JPEG)
     async def image(request: Request, run: RunKey, name: GraphName, number: Number) -> Response:
         return await jpeg(request, run, name, lambda graph: graph.image(number))
 

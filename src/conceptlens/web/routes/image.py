@@ -22,7 +22,7 @@ from conceptlens.web.schemas.what_if import (
 from conceptlens.web.server.answers import PICTURES, as_json, tag_of, unchanged
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.server.problems import missing
-from conceptlens.web.server.state import ERRORS, Responses, Site
+from conceptlens.web.server.state import ERRORS, JPEG, UPLOAD, Responses, Site
 from conceptlens.web.server.uploads import read_upload
 from conceptlens.web.views.corrections import FILE, correct, listed
 from conceptlens.web.views.gallery import PICTURE, THUMBNAIL, list_images, read_image, square_jpeg
@@ -32,11 +32,6 @@ from conceptlens.web.views.what_if import ask, flip, head_of, intervene
 Row = Annotated[int, Path(ge=0, le=10**9)]
 GradCam = Annotated[str, Query(max_length=2000, description="auto, all, deciding, none, or columns such as 3,17")]
 Word = Annotated[str | None, Query(max_length=500)]
-_FILE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_BINARY = {"requestBody": {"required": True, "content": _FILE}}
-_JPEG: Responses = {
-    200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}, "description": "JPEG"}
-}
 _CSV: Responses = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The file"}}
 
 
@@ -76,11 +71,11 @@ def image_routes(site: Site) -> APIRouter:
             "image/jpeg",
         )
 
-    @router.get("/runs/{run}/images/{split}/{row}/thumbnail", response_class=Response, responses=_JPEG)
+    @router.get("/runs/{run}/images/{split}/{row}/thumbnail", response_class=Response, responses=JPEG)
     async def thumbnail(request: Request, run: RunKey, split: Split, row: Row) -> Response:
         return await jpeg(request, run, split, row, THUMBNAIL)
 
-    @router.get("/runs/{run}/images/{split}/{row}/picture", response_class=Response, responses=_JPEG)
+    @router.get("/runs/{run}/images/{split}/{row}/picture", response_class=Response, responses=JPEG)
     async def large(request: Request, run: RunKey, split: Split, row: Row) -> Response:
         return await jpeg(request, run, split, row, PICTURE)
 
@@ -98,7 +93,7 @@ def image_routes(site: Site) -> APIRouter:
             site.look_later(loaded)
         return as_json(request, answer, tag)
 
-    @router.post("/runs/{run}/prediction", response_model=Prediction, openapi_extra=_BINARY)
+    @router.post("/runs/{run}/prediction", response_model=Prediction, openapi_extra=UPLOAD)
     async def uploaded_prediction(request: Request, run: RunKey, gradcam: GradCam = "auto") -> Response:
         data = await request.body()
         loaded, named = await lanes.files.run(_ready, site, run)

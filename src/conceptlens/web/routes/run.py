@@ -9,7 +9,8 @@ from conceptlens.core.version import __version__
 from conceptlens.runs.results import results
 from conceptlens.web.schemas.concepts import Codebook, Concepts
 from conceptlens.web.schemas.runs import About, AnyDocument, History, RunDetail, Runs, UploadLimits
-from conceptlens.web.server.answers import as_json, tag_of, unchanged
+from conceptlens.web.server.answers import as_file, as_json
+from conceptlens.web.server.folders import RunEntry
 from conceptlens.web.server.kinds import command_for
 from conceptlens.web.server.problems import Problem, missing, not_found
 from conceptlens.web.server.state import ERRORS, Site
@@ -67,18 +68,22 @@ def run_routes(site: Site) -> APIRouter:
             if result is None or not result.served:
                 names = ", ".join(known.name for known in results().values() if known.served)
                 raise not_found(f"{name}: no such document; there are {names}.")
-            path = entry.file(result.file)
-            if path is None:
-                raise missing(f"{entry.shown}: no {name} yet.", command_for("bottleneck", name, entry.shown))
-            content = path.read_bytes()
-            try:
-                json.loads(content)
-            except ValueError:
-                raise Problem(409, "broken", f"{entry.shown}/{result.file}: expected JSON; it is damaged.") from None
-            return content
+            return json_file(entry, result.file, name, absent=command_for("bottleneck", name, entry.shown))
 
-        content = await lanes.files.run(read)
-        tag = tag_of(content)
-        return unchanged(request, tag) or Response(content, 200, {"ETag": tag}, "application/json")
+        return as_file(request, await lanes.files.run(read))
 
     return router
+
+
+def json_file(entry: RunEntry, file: str, name: str, *, absent: str | None, damaged: str | None = None) -> bytes:
+    """A file of a run, checked to be JSON; `absent` and `damaged` are the commands that help if it is."""
+    path = entry.file(file)
+    if path is None:
+        raise missing(f"{entry.shown}: no {name} yet.", absent)
+    content = path.read_bytes()
+    try:
+        json.loads(content)
+    except ValueError:
+        words = f"{entry.shown}/{file}: expected JSON; it is damaged."
+        raise Problem(409, "broken", words, command=damaged) from None
+    return content

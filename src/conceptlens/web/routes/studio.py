@@ -1,12 +1,11 @@
 """Addresses of the codebook studio: what a study's commands wrote, and what its model can be asked."""
 
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from conceptlens.web.routes.run import RunKey
+from conceptlens.web.routes.run import RunKey, json_file
 from conceptlens.web.schemas.runs import AnyDocument
 from conceptlens.web.schemas.studio import (
     CLIENT,
@@ -22,10 +21,9 @@ from conceptlens.web.schemas.studio import (
     ResultName,
     Studio,
 )
-from conceptlens.web.server.answers import PICTURES, as_json, tag_of, unchanged
+from conceptlens.web.server.answers import as_file, as_json, as_picture
 from conceptlens.web.server.client_limit import Turns
-from conceptlens.web.server.problems import Problem, missing
-from conceptlens.web.server.state import ERRORS, Responses, Site
+from conceptlens.web.server.state import ERRORS, PNG, UPLOAD, Responses, Site
 from conceptlens.web.server.uploads import read_upload
 from conceptlens.web.views.studio import FOLDER, image_of, maker, picture_file, studio_of, study_info
 from conceptlens.web.views.studio_edits import EditDesk, check, edit, told
@@ -34,10 +32,6 @@ from conceptlens.web.views.studio_model import LoadedStudy, StudyShelf
 EDITS = 6  # that run or wait
 LINES = "application/x-ndjson"
 ImageRow = Annotated[int, Path(ge=0, le=10**9)]
-_FILE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_PNG: Responses = {
-    200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}, "description": "PNG"}
-}
 _STREAM: Responses = {200: {"model": EditEvent, "content": {LINES: {}}, "description": "A line of JSON for each step"}}
 
 
@@ -60,15 +54,13 @@ def studio_routes(site: Site) -> APIRouter:
 
     async def png(request: Request, run: str, name: str) -> Response:
         content = await lanes.files.run(lambda: picture_file(index.of_kind(run, "codebook"), name))
-        tag = tag_of(content)
-        headers = {"ETag": tag, "Cache-Control": PICTURES}
-        return unchanged(request, tag) or Response(content, 200, headers, "image/png")
+        return as_picture(request, content, "image/png")
 
-    @router.get("/runs/{run}/studio/images/{row}/picture", response_class=Response, responses=_PNG)
+    @router.get("/runs/{run}/studio/images/{row}/picture", response_class=Response, responses=PNG)
     async def image_picture(request: Request, run: RunKey, row: ImageRow) -> Response:
         return await png(request, run, f"grids/{row}")
 
-    @router.get("/runs/{run}/studio/pictures/{name}", response_class=Response, responses=_PNG)
+    @router.get("/runs/{run}/studio/pictures/{name}", response_class=Response, responses=PNG)
     async def picture(request: Request, run: RunKey, name: PictureName) -> Response:
         return await png(request, run, name)
 
@@ -77,30 +69,16 @@ def studio_routes(site: Site) -> APIRouter:
         def read() -> bytes:
             entry = index.of_kind(run, "codebook")
             study_info(entry)
-            path = entry.file(f"{FOLDER}/{name}.json")
-            if path is None:
-                raise missing(f"{entry.shown}: no {name} yet.", maker(entry, name))
-            content = path.read_bytes()
-            try:
-                json.loads(content)
-            except ValueError:
-                words = f"{entry.shown}/{FOLDER}/{name}.json: expected JSON; it is damaged."
-                raise Problem(409, "broken", words, command=maker(entry, name)) from None
-            return content
+            command = maker(entry, name)
+            return json_file(entry, f"{FOLDER}/{name}.json", name, absent=command, damaged=command)
 
-        content = await lanes.files.run(read)
-        tag = tag_of(content)
-        return unchanged(request, tag) or Response(content, 200, {"ETag": tag}, "application/json")
+        return as_file(request, await lanes.files.run(read))
 
     @router.post("/runs/{run}/studio/generate", response_model=Reading)
     async def generate(request: Request, run: RunKey, body: GenerateRequest) -> Response:
         return as_json(request, await turns.run(body.client, lambda: loaded(run).generate(body.condition, body.seed)))
 
-    @router.post(
-        "/runs/{run}/studio/encode",
-        response_model=Reading,
-        openapi_extra={"requestBody": {"required": True, "content": _FILE}},
-    )
+    @router.post("/runs/{run}/studio/encode", response_model=Reading, openapi_extra=UPLOAD)
     async def encode(
         request: Request, run: RunKey, client: Annotated[str, Query(max_length=64, pattern=CLIENT)]
     ) -> Response:

@@ -29,3 +29,14 @@ def as_json(request: Request, answer: Answer, tag: str | None = None, status: in
         return Response(body, status, {"Cache-Control": "no-store"}, "application/json")
     tag = tag or f'"{hashlib.sha256(body).hexdigest()[:24]}"'
     return unchanged(request, tag) or Response(body, status, {"ETag": tag}, "application/json")
+
+
+def as_file(request: Request, content: bytes, kind: str = "application/json", **headers: str) -> Response:
+    """The bytes of a file; they are the tag."""
+    tag = tag_of(content)
+    return unchanged(request, tag) or Response(content, 200, {"ETag": tag, **headers}, kind)
+
+
+def as_picture(request: Request, content: bytes, kind: str) -> Response:
+    """A picture that is kept for a while."""
+    return as_file(request, content, kind, **{"Cache-Control": PICTURES})

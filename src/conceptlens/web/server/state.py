@@ -13,6 +13,10 @@ from conceptlens.web.views.graphs import Graphs
 from conceptlens.web.views.runs import RunIndex
 
 Responses = dict[int | str, dict[str, Any]]
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+JPEG: Responses = {200: {"content": {"image/jpeg": BINARY}, "description": "JPEG"}}
+PNG: Responses = {200: {"content": {"image/png": BINARY}, "description": "PNG"}}
+UPLOAD = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}
 ERRORS: Responses = {304: {"description": "Not changed"}}
 ERRORS |= {
     status: {"model": ErrorAnswer, "description": words}

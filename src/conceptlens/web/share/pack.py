@@ -5,11 +5,13 @@ import gzip
 import json
 from typing import Any
 
+from conceptlens.pages.pictures import base64_text
+
 
 def packed(body: Any, status: int = 200) -> str:
     """An answer, as share/transport.js unpacks it."""
     text = json.dumps({"status": status, "body": body}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
+    return base64_text(gzip.compress(text.encode(), 9, mtime=0))
 
 
 def unpacked(text: str) -> Any:

@@ -1,6 +1,5 @@
 """The page as one file: its markup, styles, modules and data, under a policy that lets nothing else run or load."""
 
-import base64
 import hashlib
 import re
 from collections.abc import Collection, Mapping
@@ -8,6 +7,7 @@ from html import escape
 
 from conceptlens.core.version import __version__
 from conceptlens.pages.markup import Html, h
+from conceptlens.pages.pictures import base64_text, data_address
 from conceptlens.web.server.app import STATIC
 from conceptlens.web.share.bundle import bundle
 from conceptlens.web.share.note import Note, footer
@@ -53,7 +53,7 @@ def render(note: Note, answers: Mapping[str, str], pictures: Mapping[str, str], 
     if "</style" in style.lower():
         raise ValueError("a style sheet would end its own element")
     code = script(note.views)
-    icon = base64.b64encode((STATIC / "icon.svg").read_bytes()).decode("ascii")
+    icon = data_address((STATIC / "icon.svg").read_bytes(), "image/svg+xml")
     policy = (
         f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(style)}; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -68,7 +68,7 @@ def render(note: Note, answers: Mapping[str, str], pictures: Mapping[str, str], 
         h("meta", name="generator", content=f"conceptlens {note.version}"),
         h("meta", name="description", content=note.line),
         h("title", f"{note.run} · conceptlens"),
-        Html(f'<link rel="icon" href="data:image/svg+xml;base64,{icon}" type="image/svg+xml">\n'),
+        Html(f'<link rel="icon" href="{icon}" type="image/svg+xml">\n'),
         h("style", Html(style)),
         Html(f'<script type="module">{code}</script>\n'),
     )
@@ -90,4 +90,4 @@ def _body(index: str, note: Note) -> str:
 
 def _hash(text: str) -> str:
     """As a policy names what may run."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
+    return f"'sha256-{base64_text(hashlib.sha256(text.encode()).digest())}'"

@@ -1,6 +1,5 @@
 """Pictures and files inside the file: as small a WebP as still shows them, tables as they are."""
 
-import base64
 import io
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ import numpy as np
 from PIL import Image
 
 from conceptlens.data.images.read import resize_square
+from conceptlens.pages.pictures import base64_text, encode_image
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.views.gallery import read_image
 
@@ -33,14 +33,12 @@ def webp(loaded: LoadedRun, split: str, row: int, size: Size) -> str:
 def address_of(kind: str, content: bytes, size: Size) -> str:
     """A file as a `data:` address, without `data:`; pictures keep their pixels, as others count on them."""
     if not kind.startswith("image/"):
-        return f"{kind.replace(' ', '')};base64,{base64.b64encode(content).decode('ascii')}"
+        return f"{kind.replace(' ', '')};base64,{base64_text(content)}"
     with Image.open(io.BytesIO(content)) as picture:
         smaller = _encoded(picture.convert("RGB"), size.quality)
-    whole = base64.b64encode(content).decode("ascii")
+    whole = base64_text(content)
     return f"image/webp;base64,{smaller}" if len(smaller) < len(whole) else f"{kind};base64,{whole}"
 
 
 def _encoded(picture: Image.Image, quality: int) -> str:
-    buffer = io.BytesIO()
-    picture.save(buffer, "WEBP", quality=quality, method=4)
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
+    return base64_text(encode_image(picture, "WEBP", quality=quality, method=4))

@@ -1,6 +1,5 @@
 """The images of a run: lists that can be filtered, and the pictures of single ones."""
 
-import io
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.data.images.read import resize_square
 from conceptlens.explanations.subjects import class_names
 from conceptlens.nn.heads.probabilities import class_probabilities
+from conceptlens.pages.pictures import encode_image
 from conceptlens.runs.image_choice import order
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.web.schemas.image import ImageItem, Images, Show
@@ -138,6 +138,4 @@ def read_image(loaded: LoadedRun, split: str, row: int, side: int) -> Image.Imag
 def square_jpeg(loaded: LoadedRun, image: Image.Image, side: int) -> bytes:
     """The square that the model sees, for people."""
     pixels = resize_square(image, side, loaded.card.fit)
-    buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(buffer, "JPEG", quality=88)
-    return buffer.getvalue()
+    return encode_image(Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))), "JPEG", quality=88)

@@ -1,6 +1,5 @@
 """A study whose model and extractor are in memory: on the CPU, read from weights only."""
 
-import base64
 import threading
 from collections import OrderedDict
 from dataclasses import replace
@@ -20,6 +19,7 @@ from conceptlens.cortex.masking import cover, spread_ids
 from conceptlens.cortex.pictures import png, to_bytes
 from conceptlens.cortex.study import Study, open_study
 from conceptlens.data.images.read import resize_square
+from conceptlens.pages.pictures import data_address
 from conceptlens.web.schemas.studio import Heat, HeatRequest, Masked, MaskRequest, Neighbour, Reading
 from conceptlens.web.server.folders import RunEntry
 from conceptlens.web.server.problems import Problem, bad, missing
@@ -169,7 +169,7 @@ def written_settings(entry: RunEntry) -> SmoothGrad:
 
 def as_data(images: Tensor) -> str:
     """The first of images (n, 3, H, W) as an address that holds a PNG."""
-    return f"data:image/png;base64,{base64.b64encode(png(Image.fromarray(to_bytes(images[:1])[0]))).decode()}"
+    return data_address(png(Image.fromarray(to_bytes(images[:1])[0])), "image/png")
 
 
 class StudyShelf:

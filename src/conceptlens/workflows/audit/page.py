@@ -1,9 +1,7 @@
 """`audit/audit.html`: the audit as a page. One file, no scripts, nothing from the network."""
 
-import base64
 import io
 from collections.abc import Iterable, Mapping
-from importlib import resources
 
 from PIL import Image
 
@@ -13,7 +11,8 @@ from conceptlens.evaluation.subgroups.failures import Failures
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY, CONCEPTS, GAP
 from conceptlens.pages.charts import Series, interval_bar, line_chart, share_bar
 from conceptlens.pages.markup import Html, count, decimal, h, join, names, percent, table
-from conceptlens.reports.page import POLICY
+from conceptlens.pages.pictures import data_address, encode_image
+from conceptlens.pages.shell import render_page
 from conceptlens.stats.estimates import Estimate
 
 FOOTER = (
@@ -40,37 +39,13 @@ def audit_page(audit: Audit, pictures: Mapping[str, bytes]) -> str:
         sections.append(("concepts", "Concepts", _concepts(audit)))
     if audit.trust:
         sections.append(("trust", "Other measurements of this run", _trust(audit)))
-    style = resources.files("conceptlens.pages").joinpath("style.css").read_text("utf-8")
-    title = f"Audit of {audit.run}"
-    head = h(
-        "head",
-        h("meta", charset="utf-8"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", name="color-scheme", content="light dark"),
-        h("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        h("title", f"{title} · conceptlens"),
-        h("style", Html(style + STYLE)),
-    )
-    body = h(
-        "body",
-        h(
-            "header",
-            h("p", f"conceptlens audit · run {audit.run}", class_="small"),
-            h("h1", f"{audit.method} on {audit.data}, audited"),
-            h("p", f"{count(audit.images)} {audit.split} images, from {audit.tokens}.", class_="result"),
-            h("div", h("ul", (h("li", sentence) for sentence in audit.findings)), class_="watch"),
-        ),
-        h("nav", h("ul", (h("li", h("a", name, href=f"#{key}")) for key, name, _ in sections)), aria_label="Sections"),
-        h(
-            "main",
-            (
-                h("section", h("h2", name, id=f"{key}-title"), content, id=key, aria_labelledby=f"{key}-title")
-                for key, name, content in sections
-            ),
-        ),
-        h("footer", h("p", FOOTER, class_="small")),
-    )
-    return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"
+    header = [
+        h("p", f"conceptlens audit · run {audit.run}", class_="small"),
+        h("h1", f"{audit.method} on {audit.data}, audited"),
+        h("p", f"{count(audit.images)} {audit.split} images, from {audit.tokens}.", class_="result"),
+        h("div", h("ul", (h("li", sentence) for sentence in audit.findings)), class_="watch"),
+    ]
+    return render_page(f"Audit of {audit.run}", header, sections, footer=FOOTER, style=STYLE)
 
 
 def _fails(found: Failures, pictures: Mapping[str, bytes]) -> Html:
@@ -257,7 +232,5 @@ def _picture(pictures: Mapping[str, bytes], name: str, about: str) -> Html:
     if name not in pictures:
         return h("p", "No picture could be drawn.", class_="note")
     image = Image.open(io.BytesIO(pictures[name])).convert("RGB")
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=85)
-    address = f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    address = data_address(encode_image(image, "JPEG", quality=85), "image/jpeg")
     return h("img", src=address, alt=about, width=image.width, height=image.height, class_="sheet")

@@ -1,38 +1,25 @@
 """`judgement.html`: every concept that was judged, and why it stays or goes. One file, no scripts, safe by default."""
 
-from importlib import resources
 from typing import Any
 
 from conceptlens.pages.markup import MISSING, Html, decimal, h, names, percent, table
+from conceptlens.pages.shell import render_page
 from conceptlens.workflows.authoring.filters.judgement import Judgement
 from conceptlens.workflows.authoring.images.findings import ImageFindings
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = "td { text-align: left; overflow-wrap: break-word; min-width: 6.5rem; }"
 
 
 def page(judged: Judgement, images: ImageFindings | None = None) -> str:
     """The whole page."""
-    head = h(
-        "head",
-        h("meta", charset="utf-8"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        h("title", f"Concepts of {judged.what} · conceptlens"),
-        h("style", Html(resources.files("conceptlens.pages").joinpath("style.css").read_text("utf-8")), Html(STYLE)),
-    )
-    body = h(
-        "body",
-        h("header", h("h1", "What these concepts are worth"), h("p", _headline(judged), class_="result")),
-        h(
-            "main",
-            h("section", h("h2", "What should go, and why"), _removed(judged)),
-            h("section", h("h2", "What the images say"), _images(images)) if images else None,
-            h("section", h("h2", "What stays"), _kept(judged)),
-            h("section", h("h2", "How it was judged"), _how(judged)),
-        ),
-    )
-    return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"
+    sections = [
+        ("removed", "What should go, and why", _removed(judged)),
+        *([("images", "What the images say", _images(images))] if images else []),
+        ("kept", "What stays", _kept(judged)),
+        ("how", "How it was judged", _how(judged)),
+    ]
+    header = [h("h1", "What these concepts are worth"), h("p", _headline(judged), class_="result")]
+    return render_page(f"Concepts of {judged.what}", header, sections, style=STYLE)
 
 
 def _headline(judged: Judgement) -> str:

@@ -7,8 +7,9 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.core.errors import UserError
 from conceptlens.core.files import SCHEMA, read_yaml
+from conceptlens.core.validation import Place, explain_invalid
 
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]
 SUPERVISIONS: tuple[str, ...] = get_args(Supervision)
@@ -144,7 +145,7 @@ def read_comparison(path: str | Path) -> ComparisonFile:
     try:
         parsed = ComparisonFile.model_validate(raw)
     except ValidationError as error:
-        raise UserError(f"{file}: {_explain(error)}") from None
+        raise UserError(f"{file}: {explain_invalid(error, _model_at, _PLAIN)}") from None
     for kind, names in (("recipes", parsed.recipes), ("data", parsed.data)):
         for name in names:
             if not _NAME.fullmatch(name):
@@ -170,20 +171,8 @@ _PARTS: dict[str, type[BaseModel]] = {
     "folds": FoldsFile,
     "statistics": StatisticsFile,
 }
+_PLAIN = {"missing": "is missing. A comparison needs `recipes` and `data`; see docs/compare.md"}
 
 
-def _explain(error: ValidationError) -> str:
-    """The first thing that is wrong, with the closest match for a misspelt key."""
-    problems = error.errors()
-    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    place = " → ".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        model = ComparisonFile if len(first["loc"]) == 1 else _PARTS.get(str(first["loc"][0]), ComparisonFile)
-        known = [info.alias or key for key, info in model.model_fields.items()]
-        return f"{place}: this key is not known. {did_you_mean(str(first['loc'][-1]), known)}"
-    if first["type"] == "missing":
-        return f"{place}: is missing. A comparison needs `recipes` and `data`; see docs/compare.md."
-    message = first["msg"].removeprefix("Value error, ")
-    came = first.get("input")
-    shown = "" if isinstance(came, (dict, list)) else f", found {came!r}"
-    return f"{place}: {message[:1].lower()}{message[1:]}{shown}."
+def _model_at(place: Place) -> type[BaseModel]:
+    return ComparisonFile if len(place) == 1 else _PARTS.get(str(place[0]), ComparisonFile)

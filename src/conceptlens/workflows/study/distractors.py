@@ -12,14 +12,16 @@ import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
 
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 NEAREST = 2  # times the wanted number: so many of the closest are drawn among
 
 
 def distractors(
     concepts: ConceptSet,
     truth: int,
-    present: npt.NDArray[np.bool_],
-    vectors: npt.NDArray[np.float64],
+    present: Bools,
+    vectors: Floats,
     count: int,
     generator: np.random.Generator,
     without: int | None = None,
@@ -39,7 +41,7 @@ def distractors(
     """
     chosen: list[int] = []
     taken = {int(concepts.group_of[k]) for k in (truth, without) if k is not None}
-    for k in _ranked(concepts, truth, present, vectors, count, generator):
+    for k in _ranked(concepts, truth, present, vectors @ vectors[truth], count, generator):
         if len(chosen) == count:
             break
         if int(concepts.group_of[k]) not in taken and (offered is None or k in offered):
@@ -53,16 +55,10 @@ def distractors(
 
 
 def _ranked(
-    concepts: ConceptSet,
-    truth: int,
-    present: npt.NDArray[np.bool_],
-    vectors: npt.NDArray[np.float64],
-    count: int,
-    generator: np.random.Generator,
+    concepts: ConceptSet, truth: int, present: Bools, close: Floats, count: int, generator: np.random.Generator
 ) -> Iterator[int]:
     """The most plausible first; the closest of each kind in random order."""
     own = concepts.concepts[truth].part
-    close = vectors @ vectors[truth]
     tiers: dict[tuple[bool, bool], list[int]] = {}
     for k in range(len(concepts)):
         if concepts.group_of[k] != concepts.group_of[truth]:

@@ -1,12 +1,13 @@
 """The page for raters, from one body, one style and one script: as a file that holds everything, or on a server."""
 
-import base64
 import json
-from importlib import resources
 from typing import Any
 
+from conceptlens.core.package_files import package_text
 from conceptlens.explanations.pictures.colors import TABLE
 from conceptlens.pages.markup import Html, h
+from conceptlens.pages.pictures import base64_text
+from conceptlens.pages.shell import whole
 
 TITLE = "A study of pictures and heat maps"
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -15,7 +16,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-s
 def render(content: dict[str, Any]) -> str:
     """One file with everything in it, that works offline."""
     policy = h("meta", http_equiv="Content-Security-Policy", content=POLICY)
-    held = {**content, "colours": base64.b64encode(TABLE.tobytes()).decode("ascii")}
+    held = {**content, "colours": base64_text(TABLE.tobytes())}
     return _page([policy, h("style", _part("study.css"))], held, [h("script", _part("study.js"))])
 
 
@@ -46,8 +47,8 @@ def _page(head: list[Html], content: dict[str, Any], scripts: list[Html]) -> str
         head[1:],
     )
     body = h("body", _part("body.html"), h("script", Html(data), type="application/json", id="study"), scripts)
-    return f"<!doctype html>\n{h('html', top, body, lang='en')}\n"
+    return whole(top, body)
 
 
 def _part(name: str) -> Html:
-    return Html(resources.files("conceptlens.workflows.study").joinpath("page", name).read_text("utf-8"))
+    return Html(package_text("conceptlens.workflows.study", "page", name))

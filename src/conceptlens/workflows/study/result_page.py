@@ -1,9 +1,9 @@
 """`analysis.html`: the study's result for people. One file, no scripts."""
 
 from collections.abc import Sequence
-from importlib import resources
 
 from conceptlens.pages.markup import MISSING, Html, decimal, h, percent, table
+from conceptlens.pages.shell import render_page
 from conceptlens.workflows.study.analyze import Analysis
 from conceptlens.workflows.study.table import HEAD, rows
 
@@ -11,31 +11,18 @@ STYLE = """
 .figures td { white-space: nowrap; }
 .between { display: block; color: var(--soft); font-size: .86rem; }
 """
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def result_page(found: Analysis, studies: Sequence[Analysis]) -> str:
     """The whole page."""
-    head = h(
-        "head",
-        h("meta", charset="utf-8"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        h("title", f"Study of {found.method} on {found.data} · conceptlens"),
-        h("style", Html(resources.files("conceptlens.pages").joinpath("style.css").read_text("utf-8")), Html(STYLE)),
-    )
-    body = h(
-        "body",
-        h("header", h("h1", "What people see in the maps"), h("p", _headline(found), class_="result")),
-        h(
-            "main",
-            h("section", h("h2", "The result"), table(_caption(found), HEAD, _lines(rows(studies)), class_="figures")),
-            h("section", h("h2", "Is it more than chance?"), _chance(found)),
-            h("section", h("h2", "Do raters agree?"), _agreement(found)),
-            h("section", h("h2", "Each rater"), _raters(found)),
-        ),
-    )
-    return f"<!doctype html>\n{h('html', head, body, lang='en')}\n"
+    sections = [
+        ("result", "The result", table(_caption(found), HEAD, _lines(rows(studies)), class_="figures")),
+        ("chance", "Is it more than chance?", _chance(found)),
+        ("agreement", "Do raters agree?", _agreement(found)),
+        ("raters", "Each rater", _raters(found)),
+    ]
+    header = [h("h1", "What people see in the maps"), h("p", _headline(found), class_="result")]
+    return render_page(f"Study of {found.method} on {found.data}", header, sections, style=STYLE)
 
 
 def _lines(cells: Sequence[Sequence[str]]) -> list[Html]:

@@ -1,7 +1,5 @@
 """From cases to trials: what the page shows, and apart from it what is true."""
 
-import base64
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +8,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.pages.pictures import base64_text, data_address, encode_image
 from conceptlens.workflows.study.cases import QUESTIONS, Case
 from conceptlens.workflows.study.distractors import distractors
 from conceptlens.workflows.study.key import Kind, TrialKey
@@ -128,13 +127,11 @@ def _words(concepts: ConceptSet, k: int) -> dict[str, str]:
 
 def _picture(picture: Image.Image) -> str:
     """As a data address; encoded anew, so that nothing of the file's own notes comes along."""
-    held = io.BytesIO()
-    picture.save(held, "WEBP", quality=QUALITY, method=4)
-    return "data:image/webp;base64," + base64.b64encode(held.getvalue()).decode("ascii")
+    return data_address(encode_image(picture, "WEBP", quality=QUALITY, method=4), "image/webp")
 
 
 def _map(grid: Floats) -> dict[str, Any]:
     """A map as bytes, 255 at its largest."""
     largest = max(float(grid.max()), 1e-12)
     values = (255 * np.clip(grid / largest, 0, 1)).round().astype(np.uint8)
-    return {"grid": list(grid.shape), "values": base64.b64encode(values.tobytes()).decode("ascii")}
+    return {"grid": list(grid.shape), "values": base64_text(values.tobytes())}

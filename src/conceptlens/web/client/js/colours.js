@@ -28,3 +28,13 @@ export function token(name) {
 
 /** "#rrggbb" as bytes. */
 export const bytes = (word) => [1, 3, 5].map((at) => parseInt(word.slice(at, at + 2), 16));
+
+/** Layers over the page's surface, as one canvas. */
+export function composed(side, ...layers) {
+  const whole = Object.assign(document.createElement("canvas"), { width: side, height: side });
+  const pen = whole.getContext("2d");
+  pen.fillStyle = token("--surface");
+  pen.fillRect(0, 0, side, side);
+  for (const layer of layers) pen.drawImage(layer, 0, 0);
+  return whole;
+}

@@ -48,6 +48,31 @@ export function put(node, ...children) {
   return node;
 }
 
+/** The head of a table: columns of words, columns of numbers, and what stands after those. */
+export function tableHead(words, numbers = [], after = []) {
+  const cells = (names, props = {}) => names.map((name) => h("th", { scope: "col", ...props }, name));
+  return h("thead", {}, h("tr", {}, cells(words), cells(numbers, { class: "num" }), cells(after)));
+}
+
+/** What may be wider than the page and then scrolls, by keys as well. */
+export function scrolling(label, props = {}, ...children) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label, ...props }, children);
+}
+
+/** A slider from 0 to 1. @param {(value: number) => void} oninput */
+export function opacitySlider(label, value, oninput) {
+  const props = { type: "range", min: "0", max: "1", step: "0.05", value: String(value), "aria-label": label };
+  const input = h("input", { ...props, oninput: () => oninput(Number(input.value)) });
+  return input;
+}
+
+/** A field for words to look for; it waits until one stops typing. @param {(words: string) => void} onwords */
+export function searchField(label, placeholder, value, onwords) {
+  const props = { type: "search", value, placeholder, "aria-label": label };
+  const input = h("input", { ...props, oninput: whenQuiet(() => onwords(input.value), 120) });
+  return input;
+}
+
 /** A select with options; `options` are [value, text] pairs or plain strings. */
 export function choice(label, options, value, onchange, props = {}) {
   const select = h("select", { onchange: () => onchange(select.value), ...props });

@@ -4,6 +4,7 @@ import { h, put, s } from "../dom.js";
 import { known, percent } from "../words.js";
 import { axes } from "./axes.js";
 import { DASHES, swatch, tick } from "./series.js";
+import { cursor } from "./marks.js";
 
 const MARGIN = { top: 10, right: 14, bottom: 36, left: 48 };
 const BOUND = "7 4"; // the dash of a line that curves are held against
@@ -83,12 +84,6 @@ export function curves(
           .attr("cy", y(point[1]));
   }
   const legend = h("ul", { class: "legend" });
-  const cursor = root
-    .append("line")
-    .attr("class", "cursor")
-    .attr("y1", MARGIN.top)
-    .attr("y2", height - MARGIN.bottom)
-    .attr("display", "none");
   const show = (at) =>
     put(
       legend,
@@ -99,19 +94,7 @@ export function curves(
       levels.map((each) => h("li", {}, boundSwatch(each), each.name, " ", h("b", {}, read(each.value)))),
       at === null ? null : h("li", { class: "note" }, `at ${readX(at)} ${xName}`),
     );
-  show(null);
-  svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect();
-    const wanted = x.invert(((event.clientX - box.left) / box.width) * width);
-    const at = places.length ? places[bisector((each) => each).center(places, wanted)] : undefined;
-    if (at === undefined) return;
-    cursor.attr("display", null).attr("x1", x(at)).attr("x2", x(at));
-    show(at);
-  });
-  svg.addEventListener("pointerleave", () => {
-    cursor.attr("display", "none");
-    show(null);
-  });
+  cursor(svg, root, { x, width, top: MARGIN.top, bottom: height - MARGIN.bottom, places, show });
   return h("figure", {}, svg, legend);
 }
 

@@ -2,6 +2,7 @@
 import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { s } from "../dom.js";
 import { signed } from "../words.js";
+import { nameAt, rule } from "./marks.js";
 
 const ROW = 58;
 const EDGES = [0.147, 0.33, 0.474]; // negligible, small, medium, large
@@ -26,35 +27,16 @@ export function deltas(pairs, { label }) {
     .attr("y", 2)
     .attr("height", height - 34);
   for (const edge of [...EDGES.map((each) => -each), 0, ...EDGES])
-    root
-      .append("line")
-      .attr("class", edge === 0 ? "cursor" : "grid")
-      .attr("x1", x(edge))
-      .attr("x2", x(edge))
-      .attr("y1", 2)
-      .attr("y2", height - 32);
-  const whisker = (name, low, high, y, tall) =>
+    rule(root, edge === 0 ? "cursor" : "grid", [x(edge), 2], [x(edge), height - 32]);
+  const whisker = (look, low, high, y, tall) =>
     root
       .append("path")
-      .attr("class", `whisker ${name}`)
+      .attr("class", `whisker ${look}`)
       .attr("d", `M${x(low)} ${y}H${x(high)}M${x(low)} ${y - tall}v${2 * tall}M${x(high)} ${y - tall}v${2 * tall}`);
   pairs.forEach((pair, place) => {
     const top = place * ROW + 4;
-    root
-      .append("text")
-      .attr("class", "name")
-      .attr("x", 14)
-      .attr("y", top + 13)
-      .text(`${pair.second}  ←`)
-      .append("title")
-      .text(pair.text);
-    root
-      .append("text")
-      .attr("class", "name")
-      .attr("x", width - 14)
-      .attr("y", top + 13)
-      .attr("text-anchor", "end")
-      .text(`→  ${pair.first}`);
+    nameAt(root, `${pair.second}  ←`, 14, top + 13, null).append("title").text(pair.text);
+    nameAt(root, `→  ${pair.first}`, width - 14, top + 13);
     if (pair.permuted)
       root
         .append("rect")

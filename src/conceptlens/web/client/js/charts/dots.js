@@ -2,6 +2,7 @@
 import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { s } from "../dom.js";
 import { percent } from "../words.js";
+import { nameAt, rule } from "./marks.js";
 
 const ROW = 30;
 
@@ -30,37 +31,16 @@ export function dots(rows, { label, read, domain, within = read === percent ? [0
     "aria-label": `${label}. ${rows.map((row) => `${row.name}: ${read(row.value)}${row.interval ? `, from ${read(row.interval[0])} to ${read(row.interval[1])}` : ""}`).join("; ")}.${bound ? ` ${bound.name}: ${read(bound.value)}.` : ""}`,
   });
   const root = select(svg);
-  for (const tick of x.ticks(4))
-    root
-      .append("line")
-      .attr("class", "grid")
-      .attr("x1", x(tick))
-      .attr("x2", x(tick))
-      .attr("y1", 4)
-      .attr("y2", height - 30);
+  for (const tick of x.ticks(4)) rule(root, "grid", [x(tick), 4], [x(tick), height - 30]);
   if (bound)
-    root
-      .append("line")
-      .attr("class", "cursor")
-      .attr("x1", x(bound.value))
-      .attr("x2", x(bound.value))
-      .attr("y1", 4)
-      .attr("y2", height - 30)
+    rule(root, "cursor", [x(bound.value), 4], [x(bound.value), height - 30])
       .append("title")
       .text(`${bound.name}: ${read(bound.value)}`);
   rows.forEach((row, index) => {
     const place = row.place ?? index;
     const y = index * ROW + ROW / 2 + 2;
-    const name = row.name.length > left / 7 ? `${row.name.slice(0, Math.floor(left / 7) - 1)}…` : row.name;
-    root
-      .append("text")
-      .attr("class", "name")
-      .attr("x", left - 12)
-      .attr("y", y + 4)
-      .attr("text-anchor", "end")
-      .text(name)
-      .append("title")
-      .text(row.name);
+    const told = row.name.length > left / 7 ? `${row.name.slice(0, Math.floor(left / 7) - 1)}…` : row.name;
+    nameAt(root, told, left - 12, y + 4).append("title").text(row.name);
     if (row.interval)
       root
         .append("path")
@@ -75,13 +55,7 @@ export function dots(rows, { label, read, domain, within = read === percent ? [0
       .attr("cx", x(row.value))
       .attr("cy", y)
       .attr("r", 6);
-    root
-      .append("text")
-      .attr("class", "name")
-      .attr("x", width - 4)
-      .attr("y", y + 4)
-      .attr("text-anchor", "end")
-      .text(read(row.value));
+    nameAt(root, read(row.value), width - 4, y + 4);
   });
   root
     .append("g")

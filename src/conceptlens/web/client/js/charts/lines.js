@@ -4,6 +4,7 @@ import { h, put, s } from "../dom.js";
 import { percent, short } from "../words.js";
 import { axes } from "./axes.js";
 import { swatch, DASHES } from "./series.js";
+import { cursor } from "./marks.js";
 
 const MARGIN = { top: 10, right: 12, bottom: 34, left: 48 };
 
@@ -58,12 +59,6 @@ export function lines(series, { label, x: xName = "epoch", height = 230, log = f
       .attr("stroke-dasharray", DASHES[place % DASHES.length])
       .attr("d", path(each.points));
   });
-  const cursor = root
-    .append("line")
-    .attr("class", "cursor")
-    .attr("y1", MARGIN.top)
-    .attr("y2", height - MARGIN.bottom)
-    .attr("display", "none");
   const legend = h("ul", { class: "legend" });
   const show = (at) =>
     put(
@@ -74,22 +69,8 @@ export function lines(series, { label, x: xName = "epoch", height = 230, log = f
       }),
       at === null ? null : h("li", { class: "note" }, `at ${xName} ${short(at).replace(/\.00$/, "")}`),
     );
-  show(null);
-  svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect();
-    const wanted = x.invert(((event.clientX - box.left) / box.width) * width);
-    const at = nearest(
-      [...new Set(all.map((point) => point[0]))].sort((a, b) => a - b).map((v) => [v, 0]),
-      wanted,
-    )?.[0];
-    if (at === undefined) return;
-    cursor.attr("display", null).attr("x1", x(at)).attr("x2", x(at));
-    show(at);
-  });
-  svg.addEventListener("pointerleave", () => {
-    cursor.attr("display", "none");
-    show(null);
-  });
+  const places = [...new Set(all.map((point) => point[0]))].sort((a, b) => a - b);
+  cursor(svg, root, { x, width, top: MARGIN.top, bottom: height - MARGIN.bottom, places, show });
   return Object.assign(h("figure", {}, svg, legend), { svg });
 }
 

@@ -2,6 +2,7 @@
 import { axisBottom, axisLeft, scaleLinear, select } from "../../vendor/d3.js";
 import { h, s } from "../dom.js";
 import { percent } from "../words.js";
+import { rule } from "./marks.js";
 
 const MARGIN = { top: 10, right: 14, bottom: 38, left: 48 };
 
@@ -30,14 +31,7 @@ export function reliability(points, { label }) {
       .join("; ")}.`,
   });
   const root = select(svg);
-  for (const tick of y.ticks(5))
-    root
-      .append("line")
-      .attr("class", "grid")
-      .attr("x1", x(low))
-      .attr("x2", x(1))
-      .attr("y1", y(tick))
-      .attr("y2", y(tick));
+  for (const tick of y.ticks(5)) rule(root, "grid", [x(low), y(tick)], [x(1), y(tick)]);
   const axis = (make, scale) =>
     make(scale)
       .ticks(5)

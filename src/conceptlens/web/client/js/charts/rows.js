@@ -3,6 +3,7 @@ import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { h, s } from "../dom.js";
 import { known, percent } from "../words.js";
 import { tick } from "./series.js";
+import { nameAt, rule } from "./marks.js";
 
 const LETTER = 6.4; // pixels of a letter, on average
 
@@ -43,27 +44,15 @@ export function rows(
     "aria-label": describe(label, rows, kinds, levels, read),
   });
   const root = select(svg);
-  const upright = (value, name) =>
-    root
-      .append("line")
-      .attr("class", name)
-      .attr("x1", x(value))
-      .attr("x2", x(value))
-      .attr("y1", 2)
-      .attr("y2", height - 30);
+  const upright = (value, look) => rule(root, look, [x(value), 2], [x(value), height - 30]);
   for (const value of x.ticks(4)) upright(value, "grid");
   for (const each of levels)
     upright(each.value, each.faint ? "bound faint" : "bound").attr("stroke-dasharray", each.faint ? "2 4" : "7 4");
   rows.forEach((row, place) => {
     const y = place * step + down;
     const most = Math.floor((above ? width - 80 : left) / LETTER);
-    root
-      .append("text")
-      .attr("class", "name")
-      .attr("x", above ? 4 : left - 12)
-      .attr("y", above ? y - 12 : y + 4)
-      .attr("text-anchor", above ? "start" : "end")
-      .text(row.name.length > most ? `${row.name.slice(0, most - 1)}…` : row.name)
+    const told = row.name.length > most ? `${row.name.slice(0, most - 1)}…` : row.name;
+    nameAt(root, told, above ? 4 : left - 12, above ? y - 12 : y + 4, above ? "start" : "end")
       .append("title")
       .text(row.name);
     if (row.range)
@@ -77,14 +66,7 @@ export function rows(
         .attr("rx", 2);
     const marks = row.marks.filter((mark) => known(mark.value));
     marks.forEach((mark, nth) => drawMark(root, mark, x, y + (marks.length > 1 ? (nth ? 4 : -4) : 0)));
-    if (marks.length)
-      root
-        .append("text")
-        .attr("class", "name")
-        .attr("x", width - 4)
-        .attr("y", y + 4)
-        .attr("text-anchor", "end")
-        .text(read(marks[0].value));
+    if (marks.length) nameAt(root, read(marks[0].value), width - 4, y + 4);
   });
   root
     .append("g")

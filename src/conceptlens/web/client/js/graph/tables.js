@@ -1,5 +1,5 @@
 /** The graph as tables, for those who read rather than look: nodes and edges of what is selected. */
-import { h, put, segment } from "../dom.js";
+import { tableHead, h, put, segment } from "../dom.js";
 import { count, plural } from "../words.js";
 import { part, strength } from "./numbers.js";
 
@@ -63,18 +63,9 @@ export function graphTables({ onpick, onchange, what }) {
       "table",
       { class: "graph-table" },
       h("caption", { class: "hidden" }, "Nodes of the graph"),
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { scope: "col" }, "Node"),
-          h("th", { scope: "col" }, "Layer"),
-          h("th", { scope: "col" }, "What it is"),
-          looked.map((place) => h("th", { scope: "col", class: "num" }, `Share for ${model.outputs[place]}`)),
-          h("th", { scope: "col", class: "num" }, "Used in"),
-        ),
+      tableHead(
+        ["Node", "Layer", "What it is"],
+        [...looked.map((place) => `Share for ${model.outputs[place]}`), "Used in"],
       ),
       h(
         "tbody",
@@ -101,18 +92,7 @@ export function graphTables({ onpick, onchange, what }) {
       "table",
       { class: "graph-table" },
       h("caption", { class: "hidden" }, "Edges of the graph, strongest first"),
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { scope: "col" }, "From"),
-          h("th", { scope: "col" }, "To"),
-          h("th", { scope: "col", class: "num" }, "Contribution"),
-          h("th", { scope: "col", class: "num" }, "Of the strongest there"),
-        ),
-      ),
+      tableHead(["From", "To"], ["Contribution", "Of the strongest there"]),
       h(
         "tbody",
         {},

@@ -1,6 +1,6 @@
 /** Whose tokens a generator uses when it is asked for none: δ beside its nulls, corrected p, and the verdict. */
 import { deltas } from "../charts/deltas.js";
-import { h, put, s, segment } from "../dom.js";
+import { h, put, s, scrolling, segment, tableHead } from "../dom.js";
 import { fixed, plural, signed } from "../words.js";
 
 /** @param {{bias: any, n: string | undefined, picture: string | null, onchange: (changes: Record<string, any>) => void}} options */
@@ -54,24 +54,14 @@ export function biasPanel({ bias, n, picture, onchange }) {
           : null,
         h("li", {}, key("negligible", "square"), "negligible"),
       ),
-      h(
-        "div",
-        { class: "scroll", tabindex: "0", role: "region", "aria-label": "δ of every pair, in numbers" },
+      scrolling(
+        "δ of every pair, in numbers",
+        {},
         h(
           "table",
           { class: "bias-table" },
           h("caption", { class: "hidden" }, "Every pair of values"),
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              ["Pair", "δ [95%]", "In words", "Without a bias", "p (null)", "p (shuffled)", "Verdict"].map((word) =>
-                h("th", { scope: "col" }, word),
-              ),
-            ),
-          ),
+          tableHead(["Pair", "δ [95%]", "In words", "Without a bias", "p (null)", "p (shuffled)", "Verdict"]),
           h(
             "tbody",
             {},

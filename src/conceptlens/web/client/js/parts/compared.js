@@ -1,6 +1,6 @@
 /** One block of a comparison as a table, and the tests behind it. Rows of different blocks never share a table. */
 import { format } from "../address.js";
-import { h } from "../dom.js";
+import { tableHead, h, scrolling } from "../dom.js";
 import { known, percent, short } from "../words.js";
 
 export const COLUMNS = [
@@ -34,24 +34,13 @@ export function blockTable(block, { name, primary, rows, all }) {
   const measures = shown(COLUMNS, all, "measures");
   const numbers = shown(NUMBERS, all, "numbers");
   const title = COLUMNS.find(([key]) => key === primary)?.[1] ?? primary;
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${name}` },
+  return scrolling(
+    `Table: ${name}`,
+    {},
     h(
       "table",
       { class: "compared" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { scope: "col" }, "Method"),
-          h("th", { scope: "col" }, `Verdict (${title})`),
-          h("th", { scope: "col", class: "num" }, "Trainings"),
-          [...measures, ...numbers].map(([, column]) => h("th", { scope: "col", class: "num" }, column)),
-        ),
-      ),
+      tableHead(["Method", `Verdict (${title})`], ["Trainings", ...[...measures, ...numbers].map(([, column]) => column)]),
       h(
         "tbody",
         {},
@@ -133,24 +122,13 @@ export function pairsTable(block, measure, name) {
     "details",
     { class: "pairs" },
     h("summary", {}, `The tests behind it: ${pairs.length} ${pairs.length === 1 ? "pair" : "pairs"}`),
-    h(
-      "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": `Pairs: ${name}` },
+    scrolling(
+      `Pairs: ${name}`,
+      {},
       h(
         "table",
         { class: "compared" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            h("th", { scope: "col" }, "Pair"),
-            ["Difference", "p by images", "p by seeds", "p, corrected", "Smallest detectable"].map((column) =>
-              h("th", { scope: "col", class: "num" }, column),
-            ),
-          ),
-        ),
+        tableHead(["Pair"], ["Difference", "p by images", "p by seeds", "p, corrected", "Smallest detectable"]),
         h(
           "tbody",
           {},

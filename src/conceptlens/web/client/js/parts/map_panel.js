@@ -1,6 +1,6 @@
 /** The picture with its map: which kind, of which concept, how strong; and the legend of the index map. */
 import { api } from "../api.js";
-import { h, put, rove, segment, eachFrame } from "../dom.js";
+import { eachFrame, h, put, rove, segment, opacitySlider } from "../dom.js";
 import { upload } from "../visit.js";
 import { picture } from "./picture.js";
 import { percent, plural } from "../words.js";
@@ -32,18 +32,10 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     h("i", {}),
     h("span", {}, "most"),
   );
-  const slider = h("input", {
-    type: "range",
-    min: "0",
-    max: "1",
-    step: "0.05",
-    value: String(opacity),
-    "aria-label": "Opacity of the map",
-    oninput: () => {
-      opacity = Number(slider.value);
-      view.setOpacity(opacity);
-      onchange({ opacity });
-    },
+  const slider = opacitySlider("Opacity of the map", opacity, (value) => {
+    opacity = value;
+    view.setOpacity(opacity);
+    onchange({ opacity });
   });
   const pick = h("select", {
     "aria-label": "Concept whose map is shown",

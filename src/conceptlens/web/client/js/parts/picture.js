@@ -1,6 +1,6 @@
 /** An image as the model sees it, with a map over it and patches that can be pointed at, by mouse, finger or arrow keys. */
 import { h } from "../dom.js";
-import { bytes, heat, token } from "../colours.js";
+import { bytes, composed, heat } from "../colours.js";
 
 const SIDE = 560;
 
@@ -182,13 +182,7 @@ export function picture({
     },
     /** The picture with its map, as one canvas. */
     compose() {
-      const whole = h("canvas", { width: SIDE, height: SIDE });
-      const pen = whole.getContext("2d");
-      pen.fillStyle = token("--surface");
-      pen.fillRect(0, 0, SIDE, SIDE);
-      pen.drawImage(canvas, 0, 0);
-      pen.drawImage(marks, 0, 0);
-      return whole;
+      return composed(SIDE, canvas, marks);
     },
   });
 }

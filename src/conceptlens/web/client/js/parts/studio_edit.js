@@ -1,7 +1,7 @@
 /** Edit a region towards a concept within a budget: the path as it is searched, a strip, what changed; and undo. */
 import { announce } from "../announce.js";
 import { lines } from "../charts/lines.js";
-import { choice, eachFrame, h, put } from "../dom.js";
+import { choice, tableHead, eachFrame, h, put, scrolling } from "../dom.js";
 import { cellsOf, middle, regionWords } from "../region.js";
 import { source, studio } from "../studio.js";
 import { fixed, percent, plural } from "../words.js";
@@ -145,21 +145,13 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
           "details",
           {},
           h("summary", {}, `${plural(changed.length, "token")} changed`),
-          h(
-            "div",
-            { class: "scroll changed", tabindex: "0", role: "region", "aria-label": "Tokens that changed" },
+          scrolling(
+            "Tokens that changed",
+            { class: "scroll changed" },
             h(
               "table",
               {},
-              h(
-                "thead",
-                {},
-                h(
-                  "tr",
-                  {},
-                  ["Row", "Column", "Before", "After"].map((word) => h("th", { scope: "col" }, word)),
-                ),
-              ),
+              tableHead(["Row", "Column", "Before", "After"]),
               h(
                 "tbody",
                 {},

@@ -1,6 +1,6 @@
 /** What the commands of a study wrote besides: an edit, a search, masking by judges, pairs. */
 import { lines } from "../charts/lines.js";
-import { h } from "../dom.js";
+import { h, scrolling, tableHead } from "../dom.js";
 import { source } from "../studio.js";
 import { fixed, percent, plural, signed } from "../words.js";
 import { card } from "./frame.js";
@@ -9,21 +9,13 @@ const sheet = (about, name, alt) =>
   about.pictures[name] ? h("img", { src: source(about.pictures[name]), alt, class: "sheet", loading: "lazy" }) : null;
 
 const table = (label, heads, rows) =>
-  h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+  scrolling(
+    label,
+    {},
     h(
       "table",
       {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          heads.map((word) => h("th", { scope: "col" }, word)),
-        ),
-      ),
+      tableHead(heads),
       h(
         "tbody",
         {},

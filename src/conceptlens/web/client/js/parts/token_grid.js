@@ -3,7 +3,7 @@
  * Arrow keys move, Shift with them extends, Enter picks, Escape lets go.
  */
 import { h } from "../dom.js";
-import { heat, token } from "../colours.js";
+import { composed, heat } from "../colours.js";
 import { between, cellsOf } from "../region.js";
 
 const SIDE = 560;
@@ -325,13 +325,7 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
       drawMarks();
     },
     compose() {
-      const whole = h("canvas", { width: SIDE, height: SIDE });
-      const pen = whole.getContext("2d");
-      pen.fillStyle = token("--surface");
-      pen.fillRect(0, 0, SIDE, SIDE);
-      pen.drawImage(canvas, 0, 0);
-      pen.drawImage(marks, 0, 0);
-      return whole;
+      return composed(SIDE, canvas, marks);
     },
   });
 }

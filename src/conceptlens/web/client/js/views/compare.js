@@ -104,21 +104,11 @@ function table(cards, measures) {
     h(
       "tbody",
       {},
-      row(
-        "Method",
-        cards.map((run) => h("td", { class: "num" }, run.method ?? "–")),
-      ),
-      row(
-        "Regulariser",
-        cards.map((run) => h("td", { class: "num" }, run.regulariser ?? "–")),
-      ),
-      row(
-        "Data",
-        cards.map((run) => h("td", { class: "num" }, run.data ?? "–")),
-      ),
-      row(
-        "Encoder",
-        cards.map((run) => h("td", { class: "num" }, run.encoder ?? "–")),
+      ["method", "regulariser", "data", "encoder"].map((key) =>
+        row(
+          key[0].toUpperCase() + key.slice(1),
+          cards.map((run) => h("td", { class: "num" }, run[key] ?? "–")),
+        ),
       ),
       measures.map((measure) => {
         const values = cards.map((run) => run.scores?.[measure.key]);

@@ -2,7 +2,7 @@
 import { note } from "../address.js";
 import { api } from "../api.js";
 import { cloud } from "../charts/cloud.js";
-import { choice, h, put, rove, segment, whenQuiet } from "../dom.js";
+import { choice, h, put, rove, searchField, segment } from "../dom.js";
 import { saveCanvas, saveJSON } from "../download.js";
 import { card, loading, missing, viewHead } from "../parts/frame.js";
 import { codeFacts, conceptFacts } from "../parts/thing.js";
@@ -140,16 +140,10 @@ function browse({ body, run, what, answer, state }) {
   const spread = answer.map?.explained ?? [];
   let map = null;
 
-  const search = h("input", {
-    type: "search",
-    value: words,
-    placeholder: "Filter",
-    "aria-label": "Filter the list",
-    oninput: whenQuiet(() => {
-      words = search.value;
-      note({ find: words });
-      drawList();
-    }, 120),
+  const filter = searchField("Filter the list", "Filter", words, (asked) => {
+    words = asked;
+    note({ find: words });
+    drawList();
   });
 
   function order() {
@@ -296,7 +290,7 @@ function browse({ body, run, what, answer, state }) {
         h(
           "div",
           { class: "row" },
-          search,
+          filter,
           choice("Sort", SORTS[what], sort, (value) => {
             sort = value;
             note({ sort });

@@ -3,7 +3,7 @@ import { format, note } from "../address.js";
 import { announce } from "../announce.js";
 import { api } from "../api.js";
 import { scheme } from "../charts/scheme.js";
-import { h, put, rove } from "../dom.js";
+import { tableHead, h, put, rove, scrolling } from "../dom.js";
 import { downloadMenu, pictureEntries, saveJSON } from "../download.js";
 import { card as box, command, loading, viewHead } from "../parts/frame.js";
 import { shortcut } from "../shortcuts.js";
@@ -138,24 +138,14 @@ function evidence(found) {
 }
 
 function comparisons(rows) {
-  const columns = SHOWN.filter(([key]) => rows.some((row) => row.measures[key]));
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Rows of comparisons" },
+  const measures = SHOWN.filter(([key]) => rows.some((row) => row.measures[key]));
+  return scrolling(
+    "Rows of comparisons",
+    {},
     h(
       "table",
       { class: "compared" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          ["Comparison", "Row"].map((name) => h("th", { scope: "col" }, name)),
-          columns.map(([, name]) => h("th", { scope: "col", class: "num" }, name)),
-          h("th", { scope: "col" }, "Verdict"),
-        ),
-      ),
+      tableHead(["Comparison", "Row"], measures.map(([, name]) => name), ["Verdict"]),
       h(
         "tbody",
         {},
@@ -174,7 +164,7 @@ function comparisons(rows) {
               h("small", {}, `${row.data}, ${plural(row.images, "image")}`),
             ),
             h("td", {}, row.control ? `↳ ${row.row}` : row.row, h("small", {}, row.block)),
-            columns.map(([key]) => measured(row.measures[key])),
+            measures.map(([key]) => measured(row.measures[key])),
             h("td", { class: "verdict-cell" }, row.verdict ?? "–"),
           ),
         ),

@@ -1,7 +1,7 @@
 /** View 1: a card for each folder of results; two or more models in one table and one plot. */
 import { format, note } from "../address.js";
 import { announce } from "../announce.js";
-import { h, put, segment, whenQuiet } from "../dom.js";
+import { h, put, searchField, segment } from "../dom.js";
 import { saveJSON } from "../download.js";
 import { KINDS } from "../kinds.js";
 import { MEASURES } from "../measures.js";
@@ -42,16 +42,10 @@ export async function runsView(host, params, { cards, views }) {
           ),
     );
 
-  const search = h("input", {
-    type: "search",
-    value: words,
-    placeholder: "Filter: method, data, name",
-    "aria-label": "Filter runs",
-    oninput: whenQuiet(() => {
-      words = search.value;
-      note({ find: words });
-      drawCards();
-    }, 120),
+  const filter = searchField("Filter runs", "Filter: method, data, name", words, (asked) => {
+    words = asked;
+    note({ find: words });
+    drawCards();
   });
   const countLine = h("span", { class: "note" });
   const grid = h("div", { class: "run-cards" });
@@ -154,13 +148,13 @@ export async function runsView(host, params, { cards, views }) {
       { downloads },
     ),
     cards.length
-      ? h("div", { class: "row toolbar" }, search, kinds, only, countLine)
+      ? h("div", { class: "row toolbar" }, filter, kinds, only, countLine)
       : missing("No runs yet", "A run is a folder that training writes. This makes one:", "conceptlens demo"),
     compared,
     grid,
   );
   drawCards();
   await drawComparison();
-  shortcut("/", "find a run", () => search.focus());
+  shortcut("/", "find a run", () => filter.focus());
   return { stop: () => stop() };
 }

@@ -3,7 +3,7 @@ import { here, note } from "../address.js";
 import { announce } from "../announce.js";
 import { shared } from "../api.js";
 import { shares } from "../charts/shares.js";
-import { choice, h, put, rove, segment } from "../dom.js";
+import { choice, h, put, rove, segment, opacitySlider } from "../dom.js";
 import { saveCanvas, saveJSON, savePNG, saveSVG } from "../download.js";
 import { biasPanel } from "../parts/bias.js";
 import { card, command, failure, loading, missing, viewHead } from "../parts/frame.js";
@@ -343,17 +343,9 @@ export async function studioView(host, params, { card: folder }) {
     picker.append(h("option", { value: String(place), selected: place === concept }, name)),
   );
   const opacity = Number(params.opacity ?? 0.65);
-  const slider = h("input", {
-    type: "range",
-    min: "0",
-    max: "1",
-    step: "0.05",
-    value: String(opacity),
-    "aria-label": "Opacity of the importance",
-    oninput: () => {
-      grid.setOpacity(Number(slider.value));
-      note({ opacity: slider.value });
-    },
+  const slider = opacitySlider("Opacity of the importance", opacity, (value) => {
+    grid.setOpacity(value);
+    note({ opacity: value });
   });
   const lined = h("input", {
     type: "checkbox",

@@ -1,7 +1,7 @@
 /** View: a blinded study of a model's maps. Who has answered how much; the raters' page; the result, once it is closed. */
 import { announce } from "../announce.js";
 import { get, post } from "../api.js";
-import { h, put } from "../dom.js";
+import { tableHead, h, put, scrolling } from "../dom.js";
 import { saveJSON } from "../download.js";
 import { card, command, copyButton, viewHead } from "../parts/frame.js";
 import { result, resultDownloads } from "../parts/study/result.js";
@@ -107,21 +107,13 @@ function invitation(study) {
 
 function ratersTable(raters) {
   if (!raters.length) return h("p", { class: "note" }, "Nobody has begun yet.");
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of raters" },
+  return scrolling(
+    "Table of raters",
+    {},
     h(
       "table",
       { class: "raters" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          ["Rater", "Answered", "Last saved", "Where"].map((name) => h("th", { scope: "col" }, name)),
-        ),
-      ),
+      tableHead(["Rater", "Answered", "Last saved", "Where"]),
       h(
         "tbody",
         {},

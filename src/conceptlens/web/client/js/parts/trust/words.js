@@ -1,5 +1,5 @@
 /** How the numbers of trust are written: a value with its interval, what a good one is, a verdict. */
-import { h } from "../../dom.js";
+import { h, scrolling } from "../../dom.js";
 import { fixed, known, percent, signed } from "../../words.js";
 
 /** A change of a share, in points of percent. */
@@ -46,9 +46,9 @@ export const verdictLine = ({ verdict, says }, words) =>
 
 /** A table that may be wider than the screen; heads stand over numbers, or as [head] over words. */
 export function table(label, head, body) {
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+  return scrolling(
+    label,
+    {},
     h(
       "table",
       {},
