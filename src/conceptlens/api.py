@@ -293,10 +293,11 @@ def audit(
         quiet: Show no progress.
     """
     from conceptlens.runs.opened import OpenedRun
-    from conceptlens.workflows.audit.audit import FOLDER, audit_run, save_audit
+    from conceptlens.workflows.audit.audit import FOLDER, audit_run, keep_predictions, save_audit
 
     opened = OpenedRun.open(run)
     folder = opened.out_folder(out, FOLDER)
+    keep_predictions(opened, ("val",) if (split or opened.reported_split) == "val" else ("val", "test"), _note(quiet))
     result = audit_run(
         opened, split=split, by=by, alpha=alpha, false_alarms=false_alarms, resamples=resamples, note=_note(quiet)
     )

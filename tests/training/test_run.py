@@ -70,7 +70,7 @@ def test_a_loaded_model_says_what_the_run_measured(run: RunFolder) -> None:
     again = cl.evaluate(run.path)
     assert again.metrics["class"]["confusion"] == stored["class"]["confusion"]
     assert again.metrics["concept"]["auc"] == pytest.approx(stored["concept"]["auc"])
-    assert read_json(again.path)["splits"]["test"]["class"] == again.metrics["class"]
+    assert read_json(again.written_to)["splits"]["test"]["class"] == again.metrics["class"]
 
 
 def test_damaged_weights_are_noticed(run: RunFolder, tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ from conceptlens.evaluation.subgroups.outcomes import ACCURACY
 from conceptlens.explanations.pictures.sheet import png
 from conceptlens.methods.contract import Pipeline
 from conceptlens.runs.opened import OpenedRun
-from conceptlens.runs.predict import predict
-from conceptlens.runs.predictions import ARRAYS, StoredPredictions, to_stored
+from conceptlens.runs.predict import Predictions, predict
+from conceptlens.runs.predictions import ARRAYS, StoredPredictions, save_predictions, to_stored
 from conceptlens.runs.predictions import FOLDER as PREDICTIONS
 from conceptlens.runs.readout import read_out
 from conceptlens.stats.folds import deal
@@ -226,13 +226,24 @@ def _stored(run: OpenedRun, split: str, note: Callable[[str], object]) -> Stored
     """Predictions that the run keeps; a run of an older version kept none of validation, and they are made now."""
     if (run.path / PREDICTIONS / f"{split}.safetensors").exists():
         return run.predictions(split)
+    return to_stored(_predict(run, split, note), run.source, run.card.thresholds)
+
+
+def keep_predictions(run: OpenedRun, splits: Sequence[str], note: Callable[[str], object] = lambda text: None) -> None:
+    """Write into the run folder the predictions that an older version did not keep."""
+    for split in splits:
+        if not (run.path / PREDICTIONS / f"{split}.safetensors").exists():
+            save_predictions(run.path, split, _predict(run, split, note), run.source, run.card.thresholds)
+
+
+def _predict(run: OpenedRun, split: str, note: Callable[[str], object]) -> Predictions:
     note(f"predicting {split} images, of which this run keeps no predictions")
     card, encoder = run.card, run.pipeline.encoder
     cut, encoder.cut = encoder.cut, None
     with PixelReader(run.source, card.image_size, card.fit, cache_mb=0) as reader:
         predictions = predict(run.pipeline, reader, run.splits[split], processes=Processes(run.device))
     encoder.cut = cut
-    return to_stored(predictions, run.source, card.thresholds)
+    return predictions
 
 
 def _influence(pipeline: Pipeline, stored: StoredPredictions, concepts: ConceptSet) -> Floats | None:
