@@ -143,21 +143,19 @@ class Answer:
             return [name for name, share, cut in cuts if share >= cut]
         return [card.classes[self.about]]
 
-    @cached_property
-    def _ranked(self) -> list[int]:
-        return [int(place) for place in np.argsort(-self.probabilities, kind="stable")]
-
     @property
     def about(self) -> int:
         """The class that is explained: the likeliest, or the one farthest above its threshold."""
         if self._card.task == "multilabel":
             return int((self.probabilities - np.asarray(self._card.thresholds)).argmax())
-        return self._ranked[0]
+        return int(self.probabilities.argmax())
 
     @property
     def rival(self) -> int | None:
         """The class it is set against: the second likeliest; none in a multi-label task."""
-        return self._ranked[1] if self._card.task != "multilabel" and len(self._ranked) > 1 else None
+        if self._card.task == "multilabel" or len(self.probabilities) < 2:
+            return None
+        return int(np.argsort(-self.probabilities, kind="stable")[1])
 
     @property
     def about_class(self) -> str:

@@ -13,6 +13,7 @@ from PIL import Image
 from conceptlens import api
 from conceptlens.concepts import ConceptSet
 from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import load_predictions
 from conceptlens.runs.saved import load_pipeline
 from conceptlens.web.server.problems import Problem
@@ -28,10 +29,7 @@ def decode(maps: dict[str, Any], cells: int) -> np.ndarray[Any, Any]:
 
 def own_pixels(client: Any, world: World) -> torch.Tensor:
     """The first test image as the model sees it."""
-    from conceptlens.runs.folder import RunFolder
-    from conceptlens.runs.images import OwnImages
-
-    own = OwnImages(RunFolder(world.slots), ConceptSet.load(world.slots / "concepts.yaml"))
+    own = OpenedRun.open(world.slots)
     image = own.source.read(int(own.splits["test"][0]))
     return torch.from_numpy(np.asarray(image).transpose(2, 0, 1)[None].copy())
 
