@@ -74,7 +74,7 @@ class ConceptClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         base = read_recipe(ready)[0] if ready in recipe_names() else {"method": self.method}
         own: dict[str, Any] = {
             "data": {"split": {"val": self.validation, "test": 0.0}},
-            "metrics": {"bootstrap": 0},
+            "metrics": {"bootstrap": 0, "test": False},
             "seed": self.seed,
         }
         if self.concepts is not None:
@@ -115,7 +115,8 @@ class ConceptClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Classes (N,), as they were given to `fit`."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        classes: npt.NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        return classes
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
         """Concept probabilities (N, K)."""

@@ -2,18 +2,36 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import nn
 
+from conceptlens.core.documents import Document
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
 from conceptlens.recipes.parse import load_recipe, merge, parse_overrides, read_recipe
 from conceptlens.recipes.settings import settings_tree
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.opened import OpenedRun
 
+if TYPE_CHECKING:
+    from conceptlens.evaluation.codebook.document import Audit
+    from conceptlens.evaluation.evaluate import Evaluation
+    from conceptlens.evaluation.faithfulness.faithfulness import Faithfulness
+    from conceptlens.evaluation.interventions.measure import Interventions
+    from conceptlens.evaluation.interventions.what_if import WhatIf
+    from conceptlens.evaluation.leakage.leakage import Leakage
+    from conceptlens.evaluation.localization.localize import Localisation
+    from conceptlens.explanations.explain import ExplanationList
+    from conceptlens.explanations.predict import Predictions
+    from conceptlens.explanations.subjects import Images, OneImage
+    from conceptlens.workflows.export.export import Exported
+    from conceptlens.workflows.refine.document import Refinement
+
+Saved = TypeVar("Saved", bound=Document)
 Overrides = Sequence[str] | Mapping[str, Any]
 
 
@@ -37,9 +55,155 @@ class TrainedModel(OpenedRun):
         """The concepts' names, in the order of the bottleneck."""
         return self.read_concepts.names
 
+    def predict(self, images: "Images") -> "Predictions":
+        """Class and concepts of images.
+
+        Args:
+            images: Files, folders, PIL images, arrays, tensors, a torch `Dataset`, a `DataLoader`, or a list of them.
+        """
+        from conceptlens.explanations.predict import predict
+
+        return predict(self, images)
+
+    def explain(self, images: "Images" = (), **settings: Any) -> "ExplanationList":
+        """Why the model says what it says: contributions, maps and a sentence for each image.
+
+        Args:
+            images: As for `predict`; none for images of the run's own data.
+            settings: See `conceptlens.explanations.explain.explain`: `concepts`, `maps`, `split`, `n`, `show`, ….
+        """
+        from conceptlens.explanations.explain import explain
+
+        return explain(self, images, **settings)
+
+    def intervene(self, image: "OneImage", edits: Mapping[str, Any] | Sequence[str]) -> "WhatIf":
+        """One image with some concepts set by hand, before and after.
+
+        Args:
+            image: A file, a PIL image, an array, a tensor, or the name of one of the run's test images.
+            edits: Values by group, as `{"granule colour": "red"}`, or words, as `["granularity: yes=0.3"]`.
+        """
+        from conceptlens.evaluation.trust import what_if_run
+
+        words = [f"{name}={value}" for name, value in edits.items()] if isinstance(edits, Mapping) else list(edits)
+        return what_if_run(self, image, words, split=self.reported_split)
+
+    def evaluate(self, data: Any = None, *, split: str | None = None, out: str | Path | None = None) -> "Evaluation":
+        """Classes, concepts and ranks with intervals, on a split of the run's own data or on other data.
+
+        Args:
+            data: Other data: a source, or keys of a recipe's `data` section; the run's own by default.
+            split: `train`, `val`, `test` or `all`.
+            out: File for the result; nothing is written by default.
+        """
+        from conceptlens.evaluation.evaluate import evaluate_run
+
+        section = {"source": str(data)} if isinstance(data, str | Path) else data
+        config = None if section is None else load_recipe({"data": dict(section)}, trusted=True).data
+        return _kept(evaluate_run(self, data=config, split=split), out)
+
+    def interventions(self, *, out: str | Path | None = None, **settings: Any) -> "Interventions":
+        """What the class does when concepts are corrected, in several orders.
+
+        Args:
+            out: File for the result; nothing is written by default.
+            settings: See `conceptlens.evaluation.trust.intervene_run`: `split`, `by`, `to`, `orders`, ….
+        """
+        from conceptlens.evaluation.trust import intervene_run
+
+        return _kept(intervene_run(self, **{"split": self.reported_split, **settings}), out)
+
+    def leakage(self, *, out: str | Path | None = None, **settings: Any) -> "Leakage":
+        """Whether the concepts' scores carry more of the class than the concepts' labels do.
+
+        Args:
+            out: File for the result; nothing is written by default.
+            settings: See `conceptlens.evaluation.trust.leakage_run`.
+        """
+        from conceptlens.evaluation.trust import leakage_run
+
+        return _kept(leakage_run(self, **{"split": self.reported_split, **settings}), out)
+
+    def localize(self, *, out: str | Path | None = None, **settings: Any) -> "Localisation":
+        """Whether maps point at the object, and at the part that each concept speaks of.
+
+        Args:
+            out: File for the result; nothing is written by default.
+            settings: See `conceptlens.evaluation.localization.localize.localise_run`.
+        """
+        from conceptlens.evaluation.localization.localize import localise_run
+
+        return _kept(localise_run(self, **settings), out)
+
+    def faithfulness(self, *, out: str | Path | None = None, **settings: Any) -> "Faithfulness":
+        """Whether maps show what the model used: insertion, deletion, occlusion, noise, random weights.
+
+        Args:
+            out: File for the result; nothing is written by default.
+            settings: See `conceptlens.evaluation.faithfulness.faithfulness.faithfulness_run`.
+        """
+        from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
+
+        return _kept(faithfulness_run(self, **settings), out)
+
+    def audit(self, *, out: str | Path | None = None, **settings: Any) -> "Audit":
+        """What the codebook and the concepts have become, subgroups, calibration, images out of distribution.
+
+        Args:
+            out: Folder for the result, its pictures and its page; nothing is written by default.
+            settings: See `conceptlens.workflows.audit.audit.audit_run`.
+        """
+        from conceptlens.workflows.audit.audit import FOLDER, audit_run, save_audit
+
+        audit = audit_run(self, **settings)
+        if out is not None:
+            save_audit(audit, self.out_folder(out, FOLDER))
+        return audit
+
+    def refine(self, *, out: str | Path | None = None, **settings: Any) -> "Refinement":
+        """Change concepts, train again with the same seeds, and compare.
+
+        Args:
+            out: Folder for the trainings; below `refine/` in the run folder by default.
+            settings: See `conceptlens.workflows.refine.refine.refine_run`: `replace`, `drops`, `rename`, `seeds`, ….
+        """
+        from conceptlens.workflows.refine.refine import refine_run
+
+        return refine_run(self, out=out, **settings)
+
+    def export(self, out: str | Path | None = None, *, format: str = "torch", size: int | None = None) -> "Exported":
+        """Write the model as one file that runs without conceptlens.
+
+        Args:
+            out: The file; `export/model.pt2` or `export/model.onnx` in the run folder by default.
+            format: `torch`, for `torch.export.load`, or `onnx`.
+            size: Side in pixels of the images it takes; the model's own by default.
+        """
+        from conceptlens.workflows.export.export import export_run
+
+        return export_run(self, format=format, out=out, size=size)
+
+    def text(self) -> str:
+        """The result of the training, and where to look."""
+        from conceptlens.evaluation.summary import run_text
+
+        return run_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the run is and what it measured."""
+        return {"path": str(self.path), "run": self.info, "metrics": read_json(self.path / "metrics.json")["splits"]}
+
+    def _repr_html_(self) -> str:
+        return f"<h4>{escape(repr(self))}</h4><pre>{escape(self.text())}</pre>"
+
     def __repr__(self) -> str:
         info = self.info
         return f"TrainedModel({str(self.path)!r}, method={info['method']!r}, data={info['data']['name']!r})"
+
+
+def _kept(result: Saved, out: str | Path | None) -> Saved:
+    """The result, written where it is wanted."""
+    return result if out is None else result.save(out)
 
 
 def load(run: str | Path | OpenedRun, *, device: str | torch.device | None = None, data: Any = None) -> TrainedModel:
@@ -90,7 +254,8 @@ def train(
         if "out" not in tree and not (recipe is not None and "out" in read_recipe(recipe)[0]):
             kept = tempfile.TemporaryDirectory(prefix="conceptlens-")
             tree["out"] = str(Path(kept.name) / "run")
-    folder = start_run(load_recipe(recipe, tree), write_report, data=held, overwrite=overwrite, quiet=quiet)
+    loaded = load_recipe(recipe, tree, trusted=True)
+    folder = start_run(loaded, write_report, data=held, overwrite=overwrite, quiet=quiet)
     model = TrainedModel(folder, data=held)
     model._kept = kept
     return model

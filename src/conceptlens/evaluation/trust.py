@@ -7,9 +7,10 @@ from conceptlens.core.errors import UserError
 from conceptlens.evaluation.interventions.counterfactual import THRESHOLD
 from conceptlens.evaluation.interventions.measure import Interventions, measure_interventions
 from conceptlens.evaluation.interventions.order import POLICIES
-from conceptlens.evaluation.interventions.what_if import WhatIf, one_of, read_file, what_if
+from conceptlens.evaluation.interventions.what_if import WhatIf, one_of, read_image, what_if
 from conceptlens.evaluation.leakage.leakage import Leakage, measure_leakage
 from conceptlens.evaluation.leakage.permuted import TWINS
+from conceptlens.explanations.subjects import OneImage
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.stats.estimates import Bootstrap
 
@@ -58,12 +59,12 @@ def leakage_run(
     return measure_leakage(readout, bootstrap, run=run.name, split=split, twins=twins, note=note)
 
 
-def what_if_run(run: OpenedRun, image: str | Path, edits: Sequence[str] = (), *, split: str = "test") -> WhatIf:
-    """One image with some concepts set by hand: an image of the split by its name, or any file."""
+def what_if_run(run: OpenedRun, image: OneImage, edits: Sequence[str] = (), *, split: str = "test") -> WhatIf:
+    """One image with some concepts set by hand: an image of the split by its name, a file, or an image in memory."""
     readout = run.readout(split)
-    one = one_of(readout, str(image))
+    one = one_of(readout, str(image)) if isinstance(image, str | Path) else None
     if one is None:
-        if not Path(image).is_file():
+        if isinstance(image, str | Path) and not Path(image).is_file():
             raise UserError(f"{image}: neither an image file nor the name of one of the run's {split} images.")
-        one = read_file(run, Path(image))
+        one = read_image(run, image)
     return what_if(readout, one, edits)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from conceptlens.concepts import ConceptSet
@@ -95,6 +97,21 @@ class Predictions(Sequence[Prediction]):
     @property
     def failed(self) -> list[Prediction]:
         return [item for item in self.items if item.error]
+
+    @property
+    def probabilities(self) -> npt.NDArray[np.float64]:
+        """Class probabilities (N, C), in the order of `classes`; NaN for an image that could not be read."""
+        rows = [[(item.probabilities or {}).get(name, np.nan) for name in self.classes] for item in self.items]
+        return np.array(rows, dtype=np.float64).reshape(len(self.items), len(self.classes))
+
+    @property
+    def concept_probabilities(self) -> npt.NDArray[np.float64]:
+        """Concept probabilities (N, K), in the order of the bottleneck; NaN for an image that could not be read."""
+        concepts = () if self.concepts is None else self.concepts.concepts
+        rows = [
+            [(item.concepts or {}).get(each.group, {}).get(each.value, np.nan) for each in concepts] for item in self
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(self.items), len(concepts))
 
     def text(self) -> str:
         lines = [item.line(self.independent) for item in self.items if not item.error]

@@ -36,7 +36,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     split = data.split
     need("data.source", bool(data.source.strip()), "the name of a data set, a folder or a table", data.source)
     need("data.split.val", 0 < split.val < 1, "a share between 0 and 1", split.val)
-    need("data.split.test", 0 < split.test < 1, "a share between 0 and 1", split.test)
+    need("data.split.test", 0 <= split.test < 1, "a share from 0 to below 1", split.test)
     need(
         "data.split",
         split.val + split.test < 1,

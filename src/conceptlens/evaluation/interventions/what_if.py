@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.documents import Document, Part, TableRow
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.evaluation.interventions.ask_next import NextQuestion, ask_next, spoken
 from conceptlens.evaluation.interventions.edits import class_mean, set_probability, set_value
 from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.interventions.value_map import ValueMap, fit_map
+from conceptlens.explanations.answer import Answerer
+from conceptlens.explanations.subjects import OneImage, subjects
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.runs.readout import Floats, Readout, read_out
@@ -155,26 +155,24 @@ def one_of(readout: Readout, name: str) -> Readout | None:
     )
 
 
-@torch.inference_mode()
-def read_file(run: OpenedRun, file: Path) -> Readout:
-    """An image file, through the run's encoder."""
+def read_image(run: OpenedRun, image: OneImage) -> Readout:
+    """Any image (a file, a PIL image, an array, a tensor), through the run's encoder."""
     card, concepts = run.card, run.concepts
-    image = resize_square(
-        open_image(file, name=str(file), at_least=card.image_size, window=card.window), card.image_size, card.fit
-    )
-    output = run.pipeline(torch.from_numpy(np.asarray(image)[None]).to(run.device))
+    answer = Answerer.of(run).batch(list(subjects(image, card, pictures=False)))[0]
+    if answer.error:
+        raise UserError(answer.error)
     unknown = -1 if card.task != "multilabel" else [-1] * len(card.classes)
     stored = StoredPredictions(
-        ids=(str(file),),
-        units=(str(file),),
+        ids=(answer.image,),
+        units=(answer.image,),
         classes=tuple(card.classes),
         task=card.task,
-        logits=output.logits.float().cpu().numpy(),
-        concept_logits=output.concept_logits.float().cpu().numpy(),
+        logits=answer.logits[None],
+        concept_logits=answer.concept_logits[None],
         labels=np.array([unknown], dtype=np.int64),
         concepts=np.full((1, len(concepts)), UNKNOWN, dtype=np.int8),
         thresholds=tuple(card.thresholds),
-        bottleneck=output.bottleneck.float().cpu().numpy(),
-        context=None if output.context is None else output.context.half().cpu().numpy(),
+        bottleneck=answer.bottleneck.astype(np.float32)[None],
+        context=None if answer.context is None else answer.context[None],
     )
     return read_out(run.pipeline.model, stored, concepts)
