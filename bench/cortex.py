@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from conceptlens.core.files import write_json
 from conceptlens.cortex.bias.cliff import cliffs_delta, delta_with_interval
-from conceptlens.cortex.editing.search import SearchSettings, search_tokens
+from conceptlens.cortex.editing.search import search_tokens
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.extractors import make_network
 from conceptlens.cortex.extractors.importance import PAPER, SmoothGrad, image_noise, token_importance
 from rank import machine

@@ -25,7 +25,7 @@ from torch import Tensor
 from conceptlens.core.files import read_json, write_bytes, write_json
 from conceptlens.cortex.bias.bias import measure_bias
 from conceptlens.cortex.bias.study import bias_result, draw, judged_shares, value_images, value_sets
-from conceptlens.cortex.editing.search import SearchSettings
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.importance import PAPER
 from conceptlens.cortex.extractors.training import ExtractorTraining
 from conceptlens.cortex.generators.builtin.generator import SmallGenerator, load_generator

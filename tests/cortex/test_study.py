@@ -11,7 +11,7 @@ from torch import Tensor
 from conceptlens.cli import main
 from conceptlens.cortex.bias import study as bias_study
 from conceptlens.cortex.bias.study import draw, judged_shares
-from conceptlens.cortex.editing.search import SearchSettings
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.open import open_model
 from conceptlens.cortex.results import mask_result

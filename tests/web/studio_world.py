@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from conceptlens.cortex.bias.study import bias_result
-from conceptlens.cortex.editing.search import SearchSettings
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.training import ExtractorTraining
 from conceptlens.cortex.results import edit_result, search_result, tokens_result
 from conceptlens.cortex.study import new_study

@@ -29,7 +29,7 @@ def _numbers(text: str, option: str) -> list[int]:
 
 
 def _search_settings(args: argparse.Namespace) -> Any:
-    from conceptlens.cortex.editing.search import SearchSettings
+    from conceptlens.cortex.editing.settings import SearchSettings
 
     return SearchSettings(
         steps=args.steps,
@@ -261,7 +261,7 @@ def _bias(args: argparse.Namespace, _: Words) -> int:
         sets=args.sets,
         neutral=args.neutral,
         condition=args.condition,
-        twin=args.twin,
+        unbiased=args.twin,
         limit=args.limit,
         permutations=args.permutations,
         judges=args.judge,

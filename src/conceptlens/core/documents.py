@@ -1,7 +1,7 @@
 """Results and their JSON files: shown in a notebook, as a table or a figure; written whole, checked when read back."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -55,6 +55,16 @@ class ResultMixin:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return f"<h4>{escape(type(self).__name__)}</h4><pre>{escape(self.text())}</pre>"
+
+
+@dataclass(frozen=True)
+class TextResult(ResultMixin):
+    """A result that is words alone."""
+
+    words: str
+
+    def text(self) -> str:
+        return self.words
 
 
 class Part(BaseModel):

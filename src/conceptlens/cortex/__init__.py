@@ -2,3 +2,422 @@
 
 Nothing here imports torch by itself, so that the command line may ask for names.
 """
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from conceptlens.core.documents import TextResult
+from conceptlens.core.errors import UserError
+from conceptlens.core.progress import note
+from conceptlens.cortex.editing.settings import SearchSettings
+
+if TYPE_CHECKING:
+    from conceptlens.cortex.generators.contract import VQModel
+    from conceptlens.cortex.results import Result
+    from conceptlens.cortex.study import Study
+
+SEARCH = SearchSettings()
+Variant = Literal["paper", "released", "released-mean", "logit"]
+
+
+def _study(study: "str | Path | Study") -> "Study":
+    from conceptlens.cortex.study import Study, open_study
+
+    return study if isinstance(study, Study) else open_study(study)
+
+
+def open(model: "str | Path | VQModel", *, image_size: int | None = None) -> "VQModel":
+    """Open a VQ model; nothing in its files is run.
+
+    Args:
+        model: `builtin/cells`, a model folder, a run with a codebook, a checkpoint, or a `VQModel`.
+        image_size: Side in pixels of a VQGAN's images, where no configuration says it.
+    """
+    from conceptlens.cortex.generators.open import open_model
+
+    return open_model(model, image_size=image_size)
+
+
+def load(study: str | Path, *, model: "VQModel | None" = None) -> "Study":
+    """Open a study that `extract` made.
+
+    Args:
+        study: Its folder.
+        model: The model, where it was an object.
+    """
+    from conceptlens.cortex.study import open_study
+
+    return open_study(study, model=model)
+
+
+def sample(
+    model: "str | Path | VQModel",
+    *,
+    condition: Sequence[str] = (),
+    n: int = 8,
+    seed: int = 0,
+    out: str | Path = "samples.png",
+    quiet: bool = True,
+) -> TextResult:
+    """Images that a VQ generator makes for conditions.
+
+    Args:
+        model: `builtin/cells`, a model folder, a checkpoint, or a `VQModel`.
+        condition: What to ask for, as `Basophil`, `cell size=big` or `neutral`; all classes by default.
+        n: Samples of each condition.
+        seed: Of everything drawn.
+        out: The picture; the tokens go to a .json file beside it.
+        quiet: Show no progress.
+    """
+    from conceptlens.cortex.demo import sample_sheet
+    from conceptlens.cortex.generators.condition import Condition, parse_condition
+    from conceptlens.cortex.generators.open import open_model
+    from conceptlens.runs.opened import best_device
+
+    opened = open_model(model).to(best_device())
+    conditions = [parse_condition(words, opened.classes, opened.attributes) for words in condition]
+    conditions = conditions or [Condition(), *map(Condition, opened.classes)]
+    return TextResult(sample_sheet(opened, conditions, n, Path(out), seed=seed, note=note(quiet)))
+
+
+def extract(
+    model: "str | Path | VQModel",
+    *,
+    out: str | Path,
+    concepts: Sequence[str] = (),
+    data: str | None = None,
+    data_concepts: str | None = None,
+    by: str | None = None,
+    network: Literal["CE", "RE", "TE"] = "CE",
+    samples_per_concept: int = 1000,
+    epochs: int = 80,
+    batch_size: int = 256,
+    filters: int | None = None,
+    hidden: int | None = None,
+    image_size: int | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    quiet: bool = True,
+) -> "Study":
+    """Train an extractor of concepts on a VQ model's tokens.
+
+    Args:
+        model: `builtin/cells`, a model folder, a run with a codebook, a checkpoint, or a `VQModel`.
+        out: The folder of the study.
+        concepts: What to distinguish, as `cell size=big`; all classes by default.
+        data: Images to encode, for models that do not generate: a folder, a table or a name.
+        data_concepts: The concept file of these images.
+        by: A concept group of these images whose values are the concepts, instead of their classes.
+        network: The information extractor.
+        samples_per_concept: Samples of each concept.
+        epochs: Passes over the training samples.
+        batch_size: Samples per step.
+        filters: Of CE and RE; twice the codes' width by default.
+        hidden: Units of the last layers.
+        image_size: Side in pixels of a VQGAN's images, where no configuration says it.
+        seed: Of everything drawn.
+        overwrite: Replace a study that is in the way.
+        quiet: Show no progress.
+    """
+    from conceptlens.cortex.extractors.training import ExtractorTraining
+    from conceptlens.cortex.study import new_study
+
+    options = {name: value for name, value in (("filters", filters), ("hidden", hidden)) if value is not None}
+    if network == "TE" and "filters" in options:
+        raise UserError("--filters: TE has none; its width is --hidden.")
+    return new_study(
+        model,
+        out,
+        concepts=list(concepts) or None,
+        data=data,
+        data_concepts=data_concepts,
+        by=by,
+        network=network,
+        per_concept=samples_per_concept,
+        image_size=image_size,
+        training=ExtractorTraining(epochs=epochs, batch=batch_size),
+        seed=seed,
+        overwrite=overwrite,
+        options=options,
+        note=note(quiet),
+    )
+
+
+def tokens(
+    study: "str | Path | Study",
+    *,
+    tokens_per_image: int = 20,
+    tokens_per_concept: int = 100,
+    variant: Variant = "paper",
+    noise_samples: int = 20,
+    noise_scale: float = 0.2,
+    samples_per_concept: int = 200,
+    show: int = 4,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> "Result":
+    """Which tokens make each concept of a study.
+
+    Args:
+        study: The folder that `codebook extract` made, or the study.
+        tokens_per_image: n, tokens taken of each image.
+        tokens_per_concept: k, tokens kept of each concept.
+        variant: Token importance as the paper says it, or as the released code computes it.
+        noise_samples: Of SmoothGrad.
+        noise_scale: Of SmoothGrad, in parts of the embedding's range.
+        samples_per_concept: Training samples of each concept.
+        show: Test samples of each concept that are written for the page.
+        seed: Of everything drawn.
+        out: Folder for the files; `codebook/` in the study by default.
+    """
+    from conceptlens.cortex.results import tokens_result
+
+    return tokens_result(
+        _study(study),
+        n=tokens_per_image,
+        k=tokens_per_concept,
+        variant=variant,
+        samples=noise_samples,
+        alpha=noise_scale,
+        limit=samples_per_concept,
+        show=show,
+        seed=seed,
+        out=out,
+    )
+
+
+def search(
+    study: "str | Path | Study",
+    concept: str,
+    *,
+    region: str = "all",
+    sample: int | None = None,
+    starts: int = 4,
+    settings: SearchSettings = SEARCH,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> "Result":
+    """Search the whole codebook for a concept's tokens.
+
+    Args:
+        study: The folder that `codebook extract` made, or the study.
+        concept: One of its concepts.
+        region: `all`, `center 4x4`, or rows and columns as `7:11,3:8`.
+        sample: Start within this sample of the test split; from nothing by default.
+        starts: Searches at once, from different starting points.
+        settings: Of the search.
+        seed: Of everything drawn.
+        out: Folder for the files; `codebook/` in the study by default.
+    """
+    from conceptlens.cortex.results import search_result
+
+    return search_result(
+        _study(study), concept, region=region, sample=sample, images=starts, settings=settings, seed=seed, out=out
+    )
+
+
+def edit(
+    study: "str | Path | Study",
+    image: str | Path | None = None,
+    *,
+    to: str,
+    region: str,
+    sample: int | None = None,
+    method: Literal["tokens", "embeddings"] = "tokens",
+    judge: Sequence[str] = (),
+    settings: SearchSettings = SEARCH,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> "Result":
+    """Change a region of an image towards a concept.
+
+    Args:
+        study: The folder that `codebook extract` made, or the study.
+        image: An image file; or name a sample.
+        to: The target concept.
+        region: `center 4x4`, or rows and columns as `7:11,3:8`.
+        sample: A sample of the study's test split instead of an image.
+        method: Select tokens, or the baseline: change embeddings.
+        judge: A run folder whose model judges the result.
+        settings: Of the search.
+        seed: Of everything drawn.
+        out: Folder for the files; `codebook/` in the study by default.
+    """
+    from conceptlens.cortex.results import edit_result
+
+    return edit_result(
+        _study(study),
+        to,
+        region,
+        image=image,
+        sample=sample,
+        method=method,
+        settings=settings,
+        judges=list(judge),
+        seed=seed,
+        out=out,
+    )
+
+
+def measure_bias(
+    study: "Sequence[str | Path | Study]",
+    *,
+    tokens_per_image: Sequence[int] = (5, 10, 20),
+    tokens_per_concept: int = 10,
+    sets: Literal["frequency", "lift"] = "frequency",
+    neutral: int = 2000,
+    condition: str = "neutral",
+    unbiased: str | None = None,
+    permutations: int = 200,
+    judge: Sequence[str] = (),
+    samples_per_concept: int = 1000,
+    seed: int = 0,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "list[Result]":
+    """Whose tokens a generator uses when it is asked for none.
+
+    Args:
+        study: Studies whose concepts are values of one attribute each; p-values are corrected over all of them.
+        tokens_per_image: n, tokens taken of each image; one table for each number.
+        tokens_per_concept: k, tokens of each set.
+        sets: How tokens are chosen: by frequency, as in the paper, or by lift.
+        neutral: Samples for which no value is asked.
+        condition: What they are asked for instead.
+        unbiased: A model without the bias, with the same codebook.
+        permutations: Of the attribute's values.
+        judge: A run folder whose model says what the samples show.
+        samples_per_concept: Training samples of each concept.
+        seed: Of everything drawn.
+        out: Folder for the files of a single study.
+        quiet: Show no progress.
+    """
+    from conceptlens.cortex.bias.study import bias_results
+
+    if out is not None and len(study) > 1:
+        raise UserError("--out is for one study; with several, each gets its files in its own folder.")
+    return bias_results(
+        [_study(one) for one in study],
+        n=tokens_per_image,
+        k=tokens_per_concept,
+        sets=sets,
+        neutral=neutral,
+        condition=condition,
+        unbiased=unbiased,
+        limit=samples_per_concept,
+        permutations=permutations,
+        judges=list(judge),
+        seed=seed,
+        out=[out] if out else None,
+        note=note(quiet),
+    )
+
+
+def mask(
+    study: "str | Path | Study",
+    *,
+    judge: Sequence[str],
+    counts: Sequence[int] = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50),
+    tokens_per_image: int = 20,
+    tokens_per_concept: int = 100,
+    variant: Variant = "paper",
+    fill: Literal["black", "mean", "blur"] = "black",
+    hide: Literal["positions", "ids"] = "positions",
+    samples_per_concept: int = 50,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> "Result":
+    """Hide important tokens from independent judges.
+
+    Args:
+        study: The folder that `codebook extract` made, or the study.
+        judge: A run folder whose model judges.
+        counts: How many tokens are hidden.
+        tokens_per_image: n, tokens taken of each image for a concept's set.
+        tokens_per_concept: k, tokens of a concept's set.
+        variant: Token importance as the paper says it, or as the released code computes it.
+        fill: What stands where tokens were.
+        hide: The chosen positions, or all positions with their ids.
+        samples_per_concept: Test samples of each concept.
+        seed: Of everything drawn.
+        out: Folder for the files; `codebook/` in the study by default.
+    """
+    from conceptlens.cortex.results import mask_result
+
+    return mask_result(
+        _study(study),
+        list(judge),
+        counts=counts,
+        n=tokens_per_image,
+        k=tokens_per_concept,
+        variant=variant,
+        fill=fill,
+        hide=hide,
+        limit=samples_per_concept,
+        seed=seed,
+        out=out,
+    )
+
+
+def pairs(
+    study: "str | Path | Study",
+    *,
+    judge: Sequence[str],
+    pair: Sequence[str] = (),
+    region: str = "center 4x4",
+    n: int = 50,
+    settings: SearchSettings = SEARCH,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> "Result":
+    """Edit concepts into each other and judge the change.
+
+    Args:
+        study: The folder that `codebook extract` made, or the study.
+        judge: A run folder whose model judges.
+        pair: Two concepts, as `Basophil; Monocyte`; neighbors in the list of concepts by default.
+        region: `center 4x4`, or rows and columns as `7:11,3:8`.
+        n: Images of each concept.
+        settings: Of the search.
+        seed: Of everything drawn.
+        out: Folder for the files; `codebook/` in the study by default.
+    """
+    from conceptlens.cortex.results import pairs_result
+
+    chosen: list[tuple[str, str]] = []
+    for text in pair:
+        words = [word.strip() for word in text.split(";") if word.strip()]
+        if len(words) != 2:
+            raise UserError(f"--pair {text!r}: expected two concepts, as 'Basophil; Monocyte'.")
+        chosen.append((words[0], words[1]))
+    return pairs_result(
+        _study(study), chosen, list(judge), region=region, images=n, settings=settings, seed=seed, out=out
+    )
+
+
+def run_demo(
+    *,
+    out: str | Path = "runs/codebook-demo",
+    model: str = "builtin/cells",
+    samples_per_concept: int = 40,
+    attribute: str | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> TextResult:
+    """Look into the built-in generator: samples, tokens, search, edit, bias.
+
+    Args:
+        out: Folder for the studies.
+        model: A model that generates.
+        samples_per_concept: Samples of each concept.
+        attribute: Whose values are compared; the model's first by default.
+        overwrite: Start anew where a demo is in the way.
+        quiet: Show no progress.
+    """
+    from conceptlens.cortex.demo import demo
+
+    words = demo(
+        out, model_name=model, per_concept=samples_per_concept, attribute=attribute, again=overwrite, note=note(quiet)
+    )
+    return TextResult(words)

@@ -9,7 +9,7 @@ from torch import Tensor
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import read_json, write_bytes, write_json
 from conceptlens.cortex.bias.study import bias_result, draw
-from conceptlens.cortex.editing.search import SearchSettings
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.training import ExtractorTraining
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.contract import VQModel

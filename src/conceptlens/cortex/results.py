@@ -13,7 +13,8 @@ from conceptlens.core.files import write_bytes, write_json
 from conceptlens.cortex.editing.edit import edit_image, strip
 from conceptlens.cortex.editing.pairs import judge_pairs
 from conceptlens.cortex.editing.region import parse_region
-from conceptlens.cortex.editing.search import SearchSettings, search_tokens
+from conceptlens.cortex.editing.search import search_tokens
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.importance import VARIANTS, SmoothGrad, token_importance
 from conceptlens.cortex.grids import write_grids
 from conceptlens.cortex.judges import Judges, open_judges

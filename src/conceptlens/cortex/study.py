@@ -28,6 +28,7 @@ from conceptlens.runs.folder import RunFolder, check_writable
 from conceptlens.runs.opened import best_device
 
 KIND, FOLDER = "codebook", "codebook"
+MEMORY = "memory"  # the model of a study that was given as an object
 Note = Callable[[str], object]
 Pixels = npt.NDArray[np.uint8]
 
@@ -85,7 +86,7 @@ class Study:
 
 
 def new_study(
-    model_name: str,
+    model_name: str | Path | VQModel,
     out: str | Path,
     *,
     concepts: Sequence[str] | None = None,
@@ -106,7 +107,7 @@ def new_study(
     """Sample a model's tokens, train an extractor on them, and write both as a run.
 
     Args:
-        model_name: As for `open_model`.
+        model_name: As for `open_model`, or a `VQModel`.
         out: The run folder.
         concepts: What shall be told apart, as conditions in words; all classes by default. Of encoded data: classes or
             values to keep.
@@ -137,7 +138,10 @@ def new_study(
     else:
         named = list(concepts or [])
     run = RunFolder.create(out, overwrite=overwrite)
-    place = str(model_name) if model_name == BUILTIN else str(Path(model_name).expanduser().resolve())
+    if isinstance(model_name, VQModel):
+        place = MEMORY
+    else:
+        place = str(model_name) if model_name == BUILTIN else str(Path(model_name).expanduser().resolve())
     about: dict[str, Any] = {
         "id": run.path.name,
         "kind": KIND,
@@ -253,8 +257,14 @@ def encoded_samples(
     return encode_images(model, batches(), concept, chosen, rows)
 
 
-def open_study(path: str | Path, *, device: torch.device | None = None) -> Study:
-    """A finished study; on a GPU where there is one, unless a device is named."""
+def open_study(path: str | Path, *, device: torch.device | None = None, model: VQModel | None = None) -> Study:
+    """A finished study; on a GPU where there is one, unless a device is named.
+
+    Args:
+        path: Its folder.
+        device: Where the work is done.
+        model: The model, for a study of one that was in memory; it must have the same codebook.
+    """
     run = RunFolder.open(path)
     info: dict[str, Any] = run.info
     if info.get("kind") != KIND:
@@ -266,7 +276,9 @@ def open_study(path: str | Path, *, device: torch.device | None = None) -> Study
         raise UserError(f"{run.path}: this study is not finished ({info['status']}). Make it again with --overwrite.")
     device = device or best_device()
     about = info["model"]
-    model = open_model(about["name"], image_size=about.get("image_size")).to(device)
+    if model is None and about["name"] == MEMORY:
+        raise UserError(f"{run.path}: the model of this study was in memory. Pass it again, as `model`.")
+    model = open_model(model or about["name"], image_size=about.get("image_size")).to(device)
     extractor = InformationExtractor.load(run.path / "extractor").to(device)
     extractor.check_codebook(model.codebook)
     codes = len(model.codebook)

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.data.labels.words import printable
+from conceptlens.data.sources.memory import HeldImages
 from conceptlens.gig.load_model import Opened
 
 T = TypeVar("T")
@@ -90,6 +91,14 @@ def from_recipe(recipe: str, model: Opened, *, most: int | None = None, trusted:
 
     loaded = load_recipe({"data": recipe} if recipe in BUILTIN else recipe, trusted=trusted)
     source, _ = open_source(loaded.data, ConceptSet.load(loaded.concepts) if loaded.concepts else None)
+    chosen = _some(list(range(len(source))), most)
+    names = tuple(source.examples.ids[index] for index in chosen)
+    return Gallery(names, None, _Part(source, chosen) if len(chosen) < len(source) else source, model)
+
+
+def from_objects(images: Any, model: Opened, *, most: int | None = None) -> Gallery:
+    """Images in memory: paths, PIL images, arrays, tensors, or a torch `Dataset` whose items begin with an image."""
+    source = HeldImages(images, model.window)
     chosen = _some(list(range(len(source))), most)
     names = tuple(source.examples.ids[index] for index in chosen)
     return Gallery(names, None, _Part(source, chosen) if len(chosen) < len(source) else source, model)

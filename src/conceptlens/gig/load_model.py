@@ -172,9 +172,23 @@ def _own(word: str, names: list[str] | None, image_size: int | None) -> Opened:
         raise UserError(f"{word} failed: {type(error).__name__}: {error}.") from error
     if not isinstance(module, nn.Module):
         raise UserError(f"{word} returned {type(module).__name__}; expected a torch.nn.Module.")
+    return open_module(module, name=word, names=names, image_size=image_size)
+
+
+def open_module(
+    module: nn.Module, *, name: str, names: Sequence[str] | None = None, image_size: int | None = None
+) -> Opened:
+    """A module that is at hand; its attributes `image_size`, `classes`, `mean` and `std` say what images it takes.
+
+    Args:
+        module: Images (B, 3, H, W) to outputs (B, classes).
+        name: What to call it.
+        names: Of the outputs.
+        image_size: Side in pixels; the module's own, or 224.
+    """
     size = image_size or getattr(module, "image_size", 224)
     if not isinstance(size, int) or size < 1:
-        raise UserError(f"{word}: image_size of the module is {size!r}; expected a positive whole number.")
+        raise UserError(f"{name}: image_size of the module is {size!r}; expected a positive whole number.")
     given = getattr(module, "classes", None)
     with torch.no_grad():
         try:
@@ -182,16 +196,16 @@ def _own(word: str, names: list[str] | None, image_size: int | None) -> Opened:
             outputs = module.eval()(torch.zeros(1, 3, size, size).to(like))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             reason = str(error).strip().splitlines()[0]
-            raise UserError(f"{word} does not take images of {size} pixels: {reason}. Set --image-size.") from error
+            raise UserError(f"{name} does not take images of {size} pixels: {reason}. Set --image-size.") from error
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise UserError(f"{word}: expected outputs (B, classes), got {shape}.")
-    told = names or (list(map(str, given)) if given is not None else None)
+        raise UserError(f"{name}: expected outputs (B, classes), got {shape}.")
+    labels = names or (list(map(str, given)) if given is not None else None)
     return Opened(
-        name=word,
+        name=name,
         module=module,
         image_size=size,
-        outputs=_numbered(outputs.shape[1], told, word),
+        outputs=_numbered(outputs.shape[1], labels, name),
         mean=tuple(getattr(module, "mean", ZEROS)),
         std=tuple(getattr(module, "std", ONES)),
     )

@@ -4,15 +4,16 @@ Each stage writes its files whole and is skipped when they are there, so that th
 stopped: what the model says of every image, samples of each layer, concepts of each layer, graphs, validation, page.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image
 from pydantic import ValidationError
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_bytes, write_text
@@ -24,8 +25,8 @@ from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
 from conceptlens.gig.document import About, Graph
 from conceptlens.gig.graph import Drawn, Seen, build_graph
 from conceptlens.gig.hook_points import block_names
-from conceptlens.gig.images import Gallery, from_folder, from_recipe
-from conceptlens.gig.load_model import Opened, open_model
+from conceptlens.gig.images import Gallery, from_folder, from_objects, from_recipe
+from conceptlens.gig.load_model import Opened, open_model, open_module
 from conceptlens.gig.network import Network, open_network
 from conceptlens.gig.pages.drawing import strongest_path, svg
 from conceptlens.gig.pages.page import page
@@ -67,6 +68,9 @@ def decompose_run(
     overwrite: bool = False,
     note: Note = lambda text: None,
     trusted: bool = False,
+    module: nn.Module | None = None,
+    images: Any = None,
+    classes: Sequence[str] | None = None,
 ) -> Decomposed:
     """Take a model apart; called again with the same settings, it goes on where it was stopped.
 
@@ -76,6 +80,9 @@ def decompose_run(
         overwrite: Replace a run that is in the way.
         note: Is told of progress.
         trusted: The user passed these settings: own code that they name may run.
+        module: A model in memory, in the place of what the settings name.
+        images: Images in memory, in the place of what the settings name.
+        classes: Names of the outputs of a model in memory.
     """
     if (settings.images is None) == (settings.data is None):
         raise UserError("Say which images: --images FOLDER, or --data RECIPE (one of the two).")
@@ -91,7 +98,7 @@ def decompose_run(
         for word in own_code:
             trust(word)
     # Everything that can be wrong with a model or its layers is said before a folder is made.
-    work = _Work.open(settings, note, trusted)
+    work = _Work.open(settings, note, trusted, module, images, classes)
     run = RunFolder.open(path) if again else RunFolder.create(path, overwrite=overwrite)
     with run.lock():
         run.clean()
@@ -157,14 +164,27 @@ class _Work:
     note: Note
 
     @classmethod
-    def open(cls, settings: Settings, note: Note, trusted: bool) -> "_Work":
-        model = open_model(
-            settings.model, weights=settings.weights, classes=settings.classes, image_size=settings.image_size
-        )
+    def open(
+        cls,
+        settings: Settings,
+        note: Note,
+        trusted: bool,
+        module: nn.Module | None,
+        images: Any,
+        classes: Sequence[str] | None,
+    ) -> "_Work":
+        if module is not None:
+            model = open_module(module, name=settings.model, names=classes, image_size=settings.image_size)
+        else:
+            model = open_model(
+                settings.model, weights=settings.weights, classes=settings.classes, image_size=settings.image_size
+            )
         for name in settings.outputs or ([settings.attack] if settings.attack else []):
             if name not in model.outputs:
                 raise unknown_name(model.what, name, model.outputs)
-        if settings.images is not None:
+        if images is not None:
+            gallery = from_objects(images, model, most=settings.n)
+        elif settings.images is not None:
             gallery = from_folder(settings.images, model, most=settings.n)
         else:
             gallery = from_recipe(str(settings.data), model, most=settings.n, trusted=trusted)

@@ -8,7 +8,8 @@ from conceptlens.core.errors import UserError
 from conceptlens.cortex.editing.edit import edit_image, strip
 from conceptlens.cortex.editing.pairs import judge_pairs
 from conceptlens.cortex.editing.region import parse_region
-from conceptlens.cortex.editing.search import SearchSettings, search_embeddings, search_tokens
+from conceptlens.cortex.editing.search import search_embeddings, search_tokens
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.trained import InformationExtractor
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.samples import Generated

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from conceptlens.core.errors import UserError
 from conceptlens.cortex.editing.gumbel import gumbel_noise, select_codes
 from conceptlens.cortex.editing.region import parse_region
-from conceptlens.cortex.editing.search import SearchSettings, search_embeddings, search_tokens
+from conceptlens.cortex.editing.search import search_embeddings, search_tokens
+from conceptlens.cortex.editing.settings import SearchSettings
 
 CODES, WIDTH, GRID = 6, 3, (4, 4)
 

@@ -49,7 +49,7 @@ def bias_results(
     sets: str = "frequency",
     neutral: int = 2000,
     condition: str = "neutral",
-    twin: str | None = None,
+    unbiased: str | None = None,
     limit: int = 1000,
     permutations: int = 200,
     judges: Judges = (),
@@ -67,7 +67,7 @@ def bias_results(
         sets: How they are chosen: by `frequency` (the paper) or by `lift`, see `token_sets`.
         neutral: How many neutral samples.
         condition: What they are asked for instead.
-        twin: A model without the bias, with the same codebook; by default the balanced samples are the study's own,
+        unbiased: A model without the bias, with the same codebook; by default the balanced samples are the study's own,
             equally many of each concept.
         limit: Training samples of each concept whose importance is computed.
         permutations: Of the attribute's values.
@@ -100,10 +100,10 @@ def bias_results(
         note("importance of training samples")
         scores = score_samples(study, train, VARIANTS["paper"], seed=seed)
         asked, samples = samples_of(study.model, str(study.run.info["model"]), seed)
-        if twin is not None:
-            other = open_model(twin).to(study.device)
+        if unbiased is not None:
+            other = open_model(unbiased).to(study.device)
             study.extractor.check_codebook(other.codebook)
-            balanced, null = samples_of(other, twin, seed + 1)[1], f"neutral samples of {twin}"
+            balanced, null = samples_of(other, unbiased, seed + 1)[1], f"neutral samples of {unbiased}"
         else:
             balanced, fewest = _equally_many(study, neutral)
             null = f"{fewest} samples of each concept, asked for by name"

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.cortex.editing.search import Found, SearchSettings, See, search_embeddings, search_tokens, unseen
+from conceptlens.cortex.editing.search import Found, See, search_embeddings, search_tokens, unseen
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.trained import InformationExtractor
 from conceptlens.cortex.generators.contract import VQModel
 

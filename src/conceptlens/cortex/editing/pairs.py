@@ -12,7 +12,8 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError
 from conceptlens.cortex.editing.edit import METHODS
-from conceptlens.cortex.editing.search import SearchSettings, search_embeddings, search_tokens
+from conceptlens.cortex.editing.search import search_embeddings, search_tokens
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.trained import InformationExtractor
 from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.cortex.masking import Judge

@@ -18,14 +18,16 @@ PACKAGED = Path(__file__).parents[1] / "weights"
 DIFFUSERS_WEIGHTS = "diffusion_pytorch_model.safetensors"
 
 
-def open_model(name: str | Path, *, image_size: int | None = None) -> VQModel:
-    """A model by name, on the CPU, in evaluation mode; nothing in its files is run.
+def open_model(name: str | Path | VQModel, *, image_size: int | None = None) -> VQModel:
+    """A model by name, on the CPU, in evaluation mode; nothing in its files is run. A model that is open stays so.
 
     Args:
         name: `builtin/cells`; a folder with generator.json (ours), with config.json (diffusers' VQModel) or with
             run.json (a run that has a codebook); or a .safetensors, .ckpt, .pt or .pth file of a VQGAN.
         image_size: Side in pixels of a VQGAN's images, where no configuration says it; 256 by default.
     """
+    if isinstance(name, VQModel):
+        return name.eval()
     if str(name) == BUILTIN:
         if not (PACKAGED / CARD).exists():
             raise UserError(

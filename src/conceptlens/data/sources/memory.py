@@ -14,8 +14,9 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import dump_yaml
 from conceptlens.data.checks.findings import Problems
-from conceptlens.data.dataset import DataSource
+from conceptlens.data.dataset import UNLABELLED, DataSource, Examples, no_concepts
 from conceptlens.data.images.objects import as_image
+from conceptlens.data.images.window import Window
 from conceptlens.data.labels.columns import columns_of, text_of
 from conceptlens.data.labels.rename import rename_table
 from conceptlens.data.labels.rows import examples_of
@@ -48,17 +49,40 @@ class ImageData:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-class MemorySource(DataSource):
-    """Images that the caller holds."""
+class HeldImages(DataSource):
+    """Images that the caller holds, without labels.
+
+    Args:
+        images: As in `ImageData`.
+        window: Which values of deep gray become black and white.
+    """
+
+    def __init__(self, images: Any, window: Window = "file") -> None:
+        if not len(images):
+            raise UserError("data: expected images, found none.")
+        self.name, self.classes, self.task, self.window = MEMORY, (), "single", window
+        self._images = images
+        unlabeled = np.full(len(images), UNLABELLED, dtype=np.int64)
+        self.examples = Examples(_ids(images), unlabeled, no_concepts(len(images), 0))
+
+    def read(self, index: int) -> Image.Image:
+        return self.read_at_least(index, 0)
+
+    def read_at_least(self, index: int, side: int) -> Image.Image:
+        item = self._images[index]
+        item = item[0] if isinstance(item, tuple | list) else item
+        return as_image(item, name=self.examples.ids[index], at_least=side or None, window=self.window)
+
+
+class MemorySource(HeldImages):
+    """Images that the caller holds, with their labels."""
 
     def __init__(
         self, data: ImageData, config: DataConfig, concepts: ConceptSet, problems: Problems | None = None
     ) -> None:
-        self.name, self.task, self.window = MEMORY, config.task, config.window
-        self._images = data.images
+        super().__init__(data.images, config.window)
+        self.task = config.task
         count = len(data.images)
-        if not count:
-            raise UserError("data: expected images, found none.")
         named = {
             config.class_column: data.labels,
             config.group_column: data.groups,
@@ -71,15 +95,7 @@ class MemorySource(DataSource):
             if len(values) != count:
                 raise UserError(f"data: {count} images, but {len(values)} values of {name!r}: expected one an image.")
         table = rename_table(columns_of(columns, count, source="data"), config, concepts)
-        self.classes, self.examples = examples_of(table, _ids(data.images), config, concepts, problems or Problems())
-
-    def read(self, index: int) -> Image.Image:
-        return self.read_at_least(index, 0)
-
-    def read_at_least(self, index: int, side: int) -> Image.Image:
-        item = self._images[index]
-        item = item[0] if isinstance(item, tuple | list) else item
-        return as_image(item, name=self.examples.ids[index], at_least=side or None, window=self.window)
+        self.classes, self.examples = examples_of(table, self.examples.ids, config, concepts, problems or Problems())
 
 
 def image_data(data: Any, config: DataConfig) -> ImageData:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError
 from conceptlens.cortex.editing.edit import edit_image
-from conceptlens.cortex.editing.search import SearchSettings
+from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.web.schemas.studio import Changed, EditEvent, EditRequest
 from conceptlens.web.server.problems import Problem, bad
 from conceptlens.web.server.work_queue import Lane
