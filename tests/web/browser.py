@@ -17,6 +17,7 @@ from typing import Any
 Open = Callable[..., Any]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
+SAID = "([place, name]) => document.querySelector(place).textContent === name"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
@@ -160,3 +161,16 @@ def push_slider(page: Any) -> str:
     for _ in range(12):
         page.keyboard.press("PageUp" if float(slider.input_value()) < 0 else "PageDown")
     return before
+
+
+def flip_verdict(page: Any) -> tuple[str, str]:
+    """Make the smallest change that flips the verdict: what it was, and what it is now."""
+    verdict = page.locator("#verdict strong")
+    verdict.wait_for()
+    first = verdict.inner_text()
+    page.get_by_role("button", name="Smallest change that flips it").click()
+    page.locator(".advice h3").wait_for()
+    target = page.locator(".advice h3").inner_text().rsplit(" it ", 1)[1]
+    page.get_by_role("button", name="Set it so").click()
+    until(page, SAID, ["#verdict strong", target])
+    return first, target

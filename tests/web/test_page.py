@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from conceptlens import api
-from tests.web.browser import CHROMIUM, Open, push_slider, saved, serve, until
+from tests.web.browser import CHROMIUM, SAID, Open, flip_verdict, push_slider, saved, serve, until
 from tests.web.conftest import World
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -60,7 +60,6 @@ UNNAMED = """(controls) => [...document.querySelectorAll(controls)]
     .filter((each) => !each.getAttribute("aria-label") && !each.textContent.trim() && !each.labels?.length)
     .filter((each) => !each.querySelector("img[alt]:not([alt=''])"))
     .map((each) => each.outerHTML.slice(0, 120))"""
-SAID = "([place, name]) => document.querySelector(place).textContent === name"
 CHANGED = "([place, old]) => document.querySelector(place).getAttribute('aria-label') !== old"
 
 
@@ -206,13 +205,7 @@ def test_the_page_itself_computes_what_the_server_says(visit: Open) -> None:
 @pytest.mark.slow
 def test_truth_flip_ask_and_undo(visit: Open) -> None:
     page = visit("#/what-if?run=first&image=test/3")
-    verdict = page.locator("#verdict strong")
-    first = verdict.inner_text()
-    page.get_by_role("button", name="Smallest change that flips it").click()
-    page.locator(".advice h3").wait_for()
-    target = page.locator(".advice h3").inner_text().rsplit(" it ", 1)[1]
-    page.get_by_role("button", name="Set it so").click()
-    until(page, SAID, ["#verdict strong", target])
+    first, target = flip_verdict(page)
     assert target != first
     page.keyboard.press("u")
     until(page, SAID, ["#verdict strong", first])

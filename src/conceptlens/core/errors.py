@@ -23,3 +23,21 @@ def did_you_mean(name: str, options: Iterable[str], *, listing: int = 12) -> str
 def unknown_name(kind: str, name: str, options: Iterable[str]) -> UserError:
     """An error for a name that is not in a registry, a file or a table."""
     return UserError(f"Unknown {kind} {name!r}. {did_you_mean(name, options)}")
+
+
+UNREADABLE = (FileNotFoundError, IsADirectoryError, PermissionError)
+
+
+def unreadable(error: OSError, name: object, what: str) -> UserError:
+    """An error for a file that cannot be opened: one of `UNREADABLE`.
+
+    Args:
+        error: What the system said.
+        name: The file.
+        what: What it should be, as "an image".
+    """
+    if isinstance(error, FileNotFoundError):
+        return UserError(f"{name}: no such file.")
+    if isinstance(error, IsADirectoryError):
+        return UserError(f"{name}: expected {what}, found a folder.")
+    return UserError(f"{name}: not allowed to read this file; check its permissions.")

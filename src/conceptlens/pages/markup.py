@@ -11,20 +11,8 @@ from typing import Any
 MISSING = "–"  # a number that cannot be computed
 _VOID = {"meta", "img", "br", "link"}
 _OWN_LINE = {"p", "tr", "table", "caption", "thead", "tbody", "section", "header", "h1", "h2", "h3", "li", "ul", "div"}
-_OWN_LINE |= {
-    "article",
-    "figure",
-    "svg",
-    "details",
-    "summary",
-    "head",
-    "meta",
-    "title",
-    "style",
-    "nav",
-    "main",
-    "footer",
-}
+_OWN_LINE |= {"article", "figure", "svg", "details", "summary", "head", "meta", "title", "style", "nav", "main"}
+_OWN_LINE.add("footer")
 
 
 class Html(str):
@@ -102,6 +90,11 @@ def names(values: Iterable[str], at_most: int = 12) -> str:
 def quoted(name: str) -> str:
     """A name that would run into its sentence, as one with a colon does."""
     return f"“{name}”"
+
+
+def table_row(name: Any, *cells: Any, class_: str | None = None) -> Html:
+    """A row of a table: what it is about, then what its cells hold."""
+    return h("tr", h("th", name, scope="row"), (h("td", cell) for cell in cells), class_=class_)
 
 
 def table(caption: str, head: Iterable[Any], body: Iterable[Any], *, class_: str | None = None) -> Html:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conceptlens.pages.charts import heat
-from conceptlens.pages.markup import Html, count, decimal, h, join, percent, table
+from conceptlens.pages.markup import Html, count, decimal, h, join, percent, table, table_row
 from conceptlens.reports.material import Material
 
 LARGEST_MATRIX = 16  # classes; beyond, the most frequent confusions are listed instead
@@ -83,13 +83,10 @@ def per_class(material: Material, found: Sequence[dict[str, Any]]) -> Html:
     shares = (*first, ("Sensitivity", "sensitivity"), ("Specificity", "specificity"), ("PPV", "ppv"), ("NPV", "npv"))
     head = ["Class", "Images", "AUC", *(name for name, _ in shares), "Threshold"]
     rows = [
-        h(
-            "tr",
-            h("th", row["class"], scope="row"),
-            h("td", count(row.get("support"))),
-            h("td", decimal(row.get("auc"))),
-            (h("td", percent(row.get(key))) for _, key in shares),
-            h("td", decimal(row.get("threshold"))),
+        table_row(
+            *(row["class"], count(row.get("support")), decimal(row.get("auc"))),
+            *(percent(row.get(key)) for _, key in shares),
+            decimal(row.get("threshold")),
         )
         for row in found
     ]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from conceptlens.pages.markup import Html, count, decimal, h, join, percent, table
+from conceptlens.pages.markup import Html, count, decimal, h, join, percent, table, table_row
 from conceptlens.reports.material import Material
 
 HEAD = (
@@ -38,16 +38,12 @@ def _row(material: Material, row: dict[str, Any]) -> Html:
     values = ", ".join(group.values) if group else ""
     kind = "" if row.get("kind") == "exclusive" else " (each yes or no)"
     flag = h("strong", "at chance", class_="flag") if row.get("at_chance") else None
-    return h(
-        "tr",
-        h("th", h("span", row["group"], class_="name"), flag, h("span", values + kind, class_="meaning"), scope="row"),
-        h("td", count(row.get("n"))),
-        h("td", percent(row.get("chance"))),
-        h("td", percent(row.get("balanced_accuracy"))),
-        h("td", percent(row.get("balanced_accuracy_prior_corrected"))),
-        h("td", decimal(row.get("auc"))),
-        h("td", decimal(row.get("auc_within_class"))),
-        h("td", percent(row.get("ece"))),
+    return table_row(
+        [h("span", row["group"], class_="name"), flag, h("span", values + kind, class_="meaning")],
+        count(row.get("n")),
+        *(percent(row.get(key)) for key in ("chance", "balanced_accuracy", "balanced_accuracy_prior_corrected")),
+        *(decimal(row.get(key)) for key in ("auc", "auc_within_class")),
+        percent(row.get("ece")),
         class_="at-chance" if row.get("at_chance") else None,
     )
 
@@ -56,13 +52,9 @@ def _single(material: Material, found: list[dict[str, Any]]) -> Html | None:
     if not found:
         return None
     rows = [
-        h(
-            "tr",
-            h("th", row["concept"], scope="row"),
-            h("td", count(row.get("positives"))),
-            h("td", count(row.get("n"))),
-            h("td", decimal(row.get("auc"))),
-            h("td", decimal(row.get("auc_within_class"))),
+        table_row(
+            *(row["concept"], count(row.get("positives")), count(row.get("n"))),
+            *(decimal(row.get(key)) for key in ("auc", "auc_within_class")),
         )
         for row in found
     ]

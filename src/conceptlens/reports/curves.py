@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from conceptlens.pages.charts import Series, line_chart
-from conceptlens.pages.markup import Html, count, decimal, h, join, percent, table
+from conceptlens.pages.markup import Html, count, decimal, h, join, percent, table, table_row
 from conceptlens.reports.material import Material
 
 MOST_ROWS = 200
@@ -94,22 +94,14 @@ def _values(epochs: list[dict[str, Any]], parts: list[str], chosen: int | None) 
     shown = [
         line for place, line in enumerate(epochs) if place % step == 0 or line["epoch"] in (chosen, epochs[-1]["epoch"])
     ]
-    head = [
-        "Epoch",
-        "Loss",
-        *(f"… {_loss_name(key)}" for key in parts),
-        "Class, balanced",
-        "Concepts, balanced",
-        "Rank, published",
-        "Rank, effective",
-    ]
+    measures = ["Class, balanced", "Concepts, balanced", "Rank, published", "Rank, effective"]
+    head = ["Epoch", "Loss", *(f"… {_loss_name(key)}" for key in parts), *measures]
     rows = [
-        h(
-            "tr",
-            h("th", line["epoch"], " (chosen)" if line["epoch"] == chosen else None, scope="row"),
-            (h("td", decimal(line.get(key))) for key in ("loss", *parts)),
-            (h("td", percent(line.get(key))) for key in ("class.balanced_accuracy", "concept.balanced_accuracy")),
-            (h("td", decimal(line.get(key), 1)) for key in ("rank.published", "rank.effective")),
+        table_row(
+            [line["epoch"], " (chosen)" if line["epoch"] == chosen else None],
+            *(decimal(line.get(key)) for key in ("loss", *parts)),
+            *(percent(line.get(key)) for key in ("class.balanced_accuracy", "concept.balanced_accuracy")),
+            *(decimal(line.get(key), 1) for key in ("rank.published", "rank.effective")),
             class_="chosen" if line["epoch"] == chosen else None,
         )
         for line in shown

@@ -18,7 +18,7 @@ from conceptlens.web.server.folders import RunFolders
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.views.what_if import ask, flip
 from tests.training.tiny import tiny
-from tests.web.browser import CHROMIUM, Open, Watch, push_slider, saved, serve, until
+from tests.web.browser import CHROMIUM, Open, Watch, flip_verdict, push_slider, saved, serve, until
 from tests.web.share.conftest import SCRIPT, taken_apart
 from tests.web.test_page import SAID, TOO_SMALL
 
@@ -100,14 +100,7 @@ def test_a_slider_gives_what_the_library_gives(visit: Open, run: RunFolder, shar
 
 def test_truth_flip_ask_undo_and_a_link(visit: Open, run: RunFolder, shared: Path) -> None:
     page = visit(shared, "#/what-if")
-    verdict = page.locator("#verdict strong")
-    verdict.wait_for()
-    first = verdict.inner_text()
-    page.get_by_role("button", name="Smallest change that flips it").click()
-    page.locator(".advice h3").wait_for()
-    target = page.locator(".advice h3").inner_text().rsplit(" it ", 1)[1]
-    page.get_by_role("button", name="Set it so").click()
-    until(page, SAID, ["#verdict strong", target])
+    first, target = flip_verdict(page)
     told = json.loads(saved(page, "Before and after"))
     assert target == api.what_if(run.path, told["image"]["id"], told["edits"]).after.said != first
     until(page, "location.hash.includes('edits')")

@@ -71,7 +71,7 @@ def image_noise(shape: torch.Size, image: int, settings: SmoothGrad, seed: int, 
     return torch.randn(settings.samples, *shape, generator=generator, device=device)
 
 
-def smooth_gradients(
+def token_importance(
     extractor: nn.Module,
     embeddings: Tensor,
     concepts: Tensor,
@@ -82,7 +82,7 @@ def smooth_gradients(
     first: int = 0,
     precision: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Eq. 3 for each image and its concept, (B, d, h, w).
+    """Eq. 3 and 4: the importance of each token to its image's concept, (B, h, w).
 
     Args:
         extractor: f, in evaluation mode: (B, d, h, w) → logits (B, n).
@@ -102,7 +102,7 @@ def smooth_gradients(
         for images, noisy in _noisy(embeddings, sigma, settings, seed, batch, first):
             gradient = _gradient(extractor, noisy, concepts[images], settings.of, precision)
             saliency.index_add_(0, images, gradient)
-    return saliency / settings.samples
+    return importance_of(saliency / settings.samples, settings.channels)
 
 
 def _noisy(
@@ -136,21 +136,3 @@ def importance_of(saliency: Tensor, channels: Channels = "max-abs") -> Tensor:
     if channels == "mean":
         return saliency.mean(1)
     return (saliency.abs() if channels == "max-abs" else saliency).amax(1)
-
-
-def token_importance(
-    extractor: nn.Module,
-    embeddings: Tensor,
-    concepts: Tensor,
-    settings: SmoothGrad = PAPER,
-    *,
-    seed: int = 0,
-    batch: int = 320,
-    first: int = 0,
-    precision: torch.dtype = torch.float32,
-) -> Tensor:
-    """Eq. 3 and 4: the importance of each token to its image's concept, (B, h, w); arguments as `smooth_gradients`."""
-    saliency = smooth_gradients(
-        extractor, embeddings, concepts, settings, seed=seed, batch=batch, first=first, precision=precision
-    )
-    return importance_of(saliency, settings.channels)

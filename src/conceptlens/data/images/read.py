@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import UNREADABLE, UserError, unreadable
 from conceptlens.data.images.dicom import SUFFIXES as DICOM_SUFFIXES
 from conceptlens.data.images.dicom import is_dicom, read_dicom
 from conceptlens.data.images.window import Window, spread
@@ -130,12 +130,8 @@ def examine_image(
             return (image.transpose(_TURN[turn]) if turn in _TURN else image), facts
     except UserError:
         raise
-    except FileNotFoundError:
-        raise UserError(f"{name}: no such file.") from None
-    except IsADirectoryError:
-        raise UserError(f"{name}: expected an image, found a folder.") from None
-    except PermissionError:
-        raise UserError(f"{name}: not allowed to read this file; check its permissions.") from None
+    except UNREADABLE as error:
+        raise unreadable(error, name, "an image") from None
     except UnidentifiedImageError:
         raise UserError(f"{name}: not an image that can be read{_size_hint(source)}; {_READABLE}") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

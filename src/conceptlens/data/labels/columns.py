@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import UNREADABLE, UserError, unreadable
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.words import LIST_SEPARATOR, fold
 
@@ -89,12 +89,8 @@ def read_columns(path: Path, problems: Problems, *, expect: str) -> Columns:
     try:
         with path.open("rb") as file:
             return read_csv(file, str(path), problems, expect=expect)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file.") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: expected a table, found a folder.") from None
-    except PermissionError:
-        raise UserError(f"{path}: not allowed to read this file; check its permissions.") from None
+    except UNREADABLE as error:
+        raise unreadable(error, path, "a table") from None
 
 
 def read_csv(file: io.BufferedIOBase | io.RawIOBase, source: str, problems: Problems, *, expect: str) -> Columns:

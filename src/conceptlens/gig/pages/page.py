@@ -11,7 +11,7 @@ from PIL import Image
 from conceptlens.core.package_files import package_text
 from conceptlens.gig.document import Edge, Graph, Node
 from conceptlens.gig.pages.drawing import anchor, hover_rules, role, rows, strongest_path, svg
-from conceptlens.pages.markup import Html, decimal, h, join, names, percent, table
+from conceptlens.pages.markup import Html, decimal, h, join, names, percent, table, table_row
 from conceptlens.pages.pictures import data_address, encode_image
 from conceptlens.pages.shell import render_page
 
@@ -111,16 +111,9 @@ def _drawing(graph: Graph, album: Album) -> Html:
 
 def _layers(graph: Graph) -> Html:
     body = [
-        h(
-            "tr",
-            h("th", row.layer, scope="row"),
-            h("td", f"{row.grid[0]} × {row.grid[1]}"),
-            h("td", row.channels),
-            h("td", f"{row.concepts:,}"),
-            h("td", f"{row.used:.0f}"),
-            h("td", decimal(row.relative_l2)),
-            h("td", percent(row.zero_share, 2)),
-            h("td", percent(row.error_share)),
+        table_row(
+            *(row.layer, f"{row.grid[0]} × {row.grid[1]}", row.channels, f"{row.concepts:,}", f"{row.used:.0f}"),
+            *(decimal(row.relative_l2), percent(row.zero_share, 2), percent(row.error_share)),
         )
         for row in reversed(graph.rows)
     ]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from conceptlens.gig.validation.robustness import Kept
 from conceptlens.gig.validation.validation import LayerCurves, Validation
-from conceptlens.pages.markup import Html, decimal, h, join, percent, table
+from conceptlens.pages.markup import Html, decimal, h, join, percent, table, table_row
 
 WIDTH, HEIGHT = 220, 120
 LOOKS = ("one", "two", "three", "four", "five")
@@ -25,14 +25,9 @@ def validation_section(found: Validation) -> Html:
         "What the network says of reconstructions X̃, beside what it says of X",
         ["layer", "same class", "KL, nats", "relative l2", "zeros", "images"],
         [
-            h(
-                "tr",
-                h("th", row.layer, scope="row"),
-                h("td", percent(row.same_class, 0)),
-                h("td", decimal(row.divergence)),
-                h("td", decimal(row.relative_l2)),
-                h("td", percent(row.zero_share, 2)),
-                h("td", row.images),
+            table_row(
+                *(row.layer, percent(row.same_class, 0), decimal(row.divergence), decimal(row.relative_l2)),
+                *(percent(row.zero_share, 2), row.images),
             )
             for row in found.agreement
         ],
@@ -58,13 +53,12 @@ def validation_section(found: Validation) -> Html:
 def _areas(caption: str, rows: Sequence[LayerCurves]) -> Html:
     names = [row.order for row in rows[0].orders]
     body = [
-        h(
-            "tr",
-            h("th", row.layer if row.to is None else f"{row.layer} → {row.to}", scope="row"),
-            [
-                h("td", f"{decimal(each.insertion_area)} − {decimal(each.deletion_area)} = {decimal(each.difference)}")
+        table_row(
+            row.layer if row.to is None else f"{row.layer} → {row.to}",
+            *(
+                f"{decimal(each.insertion_area)} − {decimal(each.deletion_area)} = {decimal(each.difference)}"
                 for each in row.orders
-            ],
+            ),
         )
         for row in rows
     ]
@@ -123,14 +117,7 @@ def trajectory_section(found: Sequence[tuple[str, float, Sequence[tuple[str, str
 
 def kept_section(title: str, rows: Sequence[Kept]) -> Html:
     """Which concepts stay when an image is disturbed."""
-    body = [
-        h("tr", h("th", row.layer, scope="row"), h("td", row.first), h("td", row.kept), h("td", row.alike))
-        for row in reversed(rows)
-    ]
-    head = [
-        "layer",
-        "concepts before",
-        "the same after",
-        f"alike after (cosine ≥ {rows[0].threshold:g})" if rows else "",
-    ]
+    body = [table_row(row.layer, row.first, row.kept, row.alike) for row in reversed(rows)]
+    alike = f"alike after (cosine ≥ {rows[0].threshold:g})" if rows else ""
+    head = ["layer", "concepts before", "the same after", alike]
     return table(title, head, body, class_="figures")

@@ -127,13 +127,8 @@ class ImplicitVQ(Regulariser):
         super().__init__()
         check_not_negative(weight=weight, beta=beta, rate=rate)
         size = count_codes(setup, codebook_multiple, codebook_size, per)
-        self.weight, self.beta, self.reduction, self.init, self.revives = (
-            weight,
-            beta,
-            reduction,
-            init,
-            revive and learn,
-        )
+        self.weight, self.beta, self.reduction = weight, beta, reduction
+        self.init, self.revives = init, revive and learn
         self.codebook = nn.Parameter(torch.empty(size, setup.width), requires_grad=learn)
         self.codebook.rate = rate  # type: ignore[attr-defined]  # read by the optimiser
         if init == "normal":

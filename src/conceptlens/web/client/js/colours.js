@@ -38,3 +38,13 @@ export function composed(side, ...layers) {
   for (const layer of layers) pen.drawImage(layer, 0, 0);
   return whole;
 }
+
+/** A frame around a box (x, y, width, height) that is seen on light and on dark. */
+export function frame(pen, box, colour, width) {
+  pen.strokeStyle = "rgb(0 0 0 / 0.75)";
+  pen.lineWidth = width + 2.5;
+  pen.strokeRect(...box);
+  pen.strokeStyle = colour;
+  pen.lineWidth = width;
+  pen.strokeRect(...box);
+}

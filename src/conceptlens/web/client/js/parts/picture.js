@@ -1,6 +1,6 @@
 /** An image as the model sees it, with a map over it and patches that can be pointed at, by mouse, finger or arrow keys. */
 import { h } from "../dom.js";
-import { bytes, composed, heat } from "../colours.js";
+import { bytes, composed, frame, heat } from "../colours.js";
 
 const SIDE = 560;
 
@@ -80,21 +80,12 @@ export function picture({
       SIDE / columns,
       SIDE / rows,
     ];
-    const frame = (patch, colour, width) => {
-      const [x, y, w, height] = box(patch);
-      pen.strokeStyle = "rgb(0 0 0 / 0.75)";
-      pen.lineWidth = width + 2.5;
-      pen.strokeRect(x, y, w, height);
-      pen.strokeStyle = colour;
-      pen.lineWidth = width;
-      pen.strokeRect(x, y, w, height);
-    };
     if (linked) {
       pen.fillStyle = "rgb(10 15 20 / 0.55)";
       for (let patch = 0; patch < rows * columns; patch += 1) if (!linked.has(patch)) pen.fillRect(...box(patch));
     }
-    if (picked !== null) frame(picked, "#ffffff", 3);
-    if (hovered !== null && hovered !== picked) frame(hovered, "#ffe08a", 2);
+    if (picked !== null) frame(pen, box(picked), "#ffffff", 3);
+    if (hovered !== null && hovered !== picked) frame(pen, box(hovered), "#ffe08a", 2);
   }
 
   function hover(patch) {

@@ -3,7 +3,7 @@
  * Arrow keys move, Shift with them extends, Enter picks, Escape lets go.
  */
 import { h } from "../dom.js";
-import { composed, heat } from "../colours.js";
+import { composed, frame, heat } from "../colours.js";
 import { between, cellsOf } from "../region.js";
 
 const SIDE = 560;
@@ -95,14 +95,6 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
   function drawMarks() {
     const pen = marks.getContext("2d");
     pen.clearRect(0, 0, SIDE, SIDE);
-    const frame = ([x, y, w, tall], colour, width) => {
-      pen.strokeStyle = "rgb(0 0 0 / 0.75)";
-      pen.lineWidth = width + 2.5;
-      pen.strokeRect(x, y, w, tall);
-      pen.strokeStyle = colour;
-      pen.lineWidth = width;
-      pen.strokeRect(x, y, w, tall);
-    };
     if (linked) {
       pen.fillStyle = "rgb(10 15 20 / 0.6)";
       for (let cell = 0; cell < cells; cell += 1) if (!linked.has(cell)) pen.fillRect(...box(cell));
@@ -131,13 +123,14 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
     if (region) {
       const [x, y] = box(region.top * columns + region.left);
       frame(
+        pen,
         [x, y, ((region.right - region.left) * SIDE) / columns, ((region.bottom - region.top) * SIDE) / rows],
         "#7cc0ff",
         3.5,
       );
     }
-    if (picked !== null) frame(box(picked), "#ffffff", 3);
-    if (at !== null && at !== picked) frame(box(at), "#ffe08a", 2);
+    if (picked !== null) frame(pen, box(picked), "#ffffff", 3);
+    if (at !== null && at !== picked) frame(pen, box(at), "#ffe08a", 2);
   }
 
   function describe() {
