@@ -16,6 +16,7 @@ from conceptlens.core import plugins
 from conceptlens.core.files import read_json, read_yaml, write_json, write_text
 from conceptlens.core.plugins import is_code, load_object
 from conceptlens.recipes.parse import load_recipe
+from conceptlens.workflows.compare.jobs import Comparison
 from tests.training.tiny import tiny
 from tests.web.conftest import client_of
 
@@ -129,6 +130,17 @@ def test_words_of_the_command_line_start_from_the_working_directory(
     (tmp_path / "here" / "wrong.py").write_text("1 / 0\n")
     with pytest.raises(cl.UserError, match=r"wrong\.py cannot be run: ZeroDivisionError"):
         load_recipe({"data": "shapes", "method": "wrong.py:Own"}, trusted=True)
+
+
+def test_a_comparison_may_name_files_beside_it(tmp_path: Path) -> None:
+    file, marker = stranger(tmp_path / "beside")
+    data = {"drawn": {"source": "own.py:opened"}}
+    comparison = {"data": data, "base": {"method": {"name": "own.py:Own"}}, "recipes": {"own": {}}}
+    write_text(tmp_path / "beside" / "comparison.yaml", json.dumps(comparison))
+    made = Comparison(tmp_path / "beside" / "comparison.yaml")
+    recipe = made.recipe("drawn", made.entries[0], {})
+    assert (recipe.method["name"], recipe.data.source) == (f"{file}:Own", f"{file}:opened")
+    assert marker.exists()
 
 
 def test_a_module_by_its_name() -> None:

@@ -85,7 +85,7 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
         )
     if not where.startswith("recipe "):
         folder = Path(recipe).parent
-        raw = _with_code_paths(raw, folder)
+        raw = with_code_paths(raw, folder)
         if (folder / "run.json").exists():
             check_code(recipe_code(raw), folder)
     return raw, where
@@ -112,7 +112,7 @@ def recipe_code(tree: Mapping[str, Any]) -> list[str]:
     return [word for word in values if word is not None]
 
 
-def _with_code_paths(tree: Mapping[str, Any], folder: str | Path = ".") -> Tree:
+def with_code_paths(tree: Mapping[str, Any], folder: str | Path = ".") -> Tree:
     """The same recipe with the absolute paths of files with own code."""
     resolved = dict(tree)
     for section, key in _CODE_KEYS.items():
@@ -371,7 +371,7 @@ def load_recipe(
     """
     raw, where = read_recipe(recipe) if recipe is not None else ({}, "recipe")
     given = parse_overrides(overrides) if not isinstance(overrides, Mapping) else overrides
-    tree = _with_code_paths(merge(_expand(raw), _expand(given)))
+    tree = with_code_paths(merge(_expand(raw), _expand(given)))
     tree = deepcopy(tree)  # jsonargparse writes into what it parses
     for word in recipe_code(tree):
         if trusted:

@@ -11,7 +11,7 @@ from conceptlens.core.files import dump_yaml, fingerprint
 from conceptlens.core.registry import METHODS
 from conceptlens.encoders import MINI
 from conceptlens.recipes import Recipe
-from conceptlens.recipes.parse import load_recipe, read_recipe, recipe_tree
+from conceptlens.recipes.parse import load_recipe, read_recipe, recipe_tree, with_code_paths
 from conceptlens.training.paths import with_absolute_paths
 from conceptlens.workflows.compare.file import ComparisonFile, EntryFile, read_comparison, slug
 from conceptlens.workflows.compare.layers import Tree, lay, nested
@@ -131,7 +131,7 @@ class Comparison:
         if isinstance(given, str):
             beside = self.path.parent / given
             given = read_recipe(beside if beside.is_file() else given)[0]
-        tree = nested(given)
+        tree = with_code_paths(nested(given), self.path.parent)
         for key in ("seed", "out", "schema"):
             tree.pop(key, None)
         return tree
@@ -153,7 +153,7 @@ class Comparison:
             tree = lay(entry.tree, nested(changes))
             tree = lay({**tree, "data": section, "concepts": concepts}, nested(settings))
             try:
-                self._resolved[key] = load_recipe(tree, trusted=True)
+                self._resolved[key] = load_recipe(with_code_paths(tree, self.path.parent), trusted=True)
             except UserError as error:
                 raise UserError(f"{self.path}: {entry.name!r} on {data!r}: {error}") from None
         return self._resolved[key]
