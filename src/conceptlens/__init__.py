@@ -8,7 +8,36 @@ from conceptlens.core.version import __version__
 
 if TYPE_CHECKING:
     from conceptlens import cortex, gig
-    from conceptlens.api import check_data, dry_run, evaluate, make_report, predict
+    from conceptlens.api import (
+        analyze_study,
+        audit,
+        check_concepts,
+        check_data,
+        compare,
+        demo,
+        draft_concepts,
+        encode,
+        estimate,
+        evaluate,
+        explain,
+        export,
+        faithfulness,
+        interventions,
+        leakage,
+        list_everything,
+        load,
+        localize,
+        make_report,
+        make_study,
+        predict,
+        refine,
+        resume,
+        serve,
+        share,
+        show_recipe,
+        train,
+        what_if,
+    )
     from conceptlens.classifier import ConceptClassifier
     from conceptlens.concepts import ConceptSet
     from conceptlens.core.plugins import allow_code
@@ -23,12 +52,41 @@ if TYPE_CHECKING:
     )
     from conceptlens.data.sources.memory import ImageData
     from conceptlens.encoders import list_encoders
-    from conceptlens.model import TrainedModel, load, resume, train
+    from conceptlens.model import TrainedModel
     from conceptlens.runs.results import register_result
 
 # Imported when first used, so that `import conceptlens` is instant.
 _LAZY = {
-    "conceptlens.api": ("check_data", "dry_run", "evaluate", "make_report", "predict"),
+    "conceptlens.api": (
+        "analyze_study",
+        "audit",
+        "check_concepts",
+        "check_data",
+        "compare",
+        "demo",
+        "draft_concepts",
+        "encode",
+        "estimate",
+        "evaluate",
+        "explain",
+        "export",
+        "faithfulness",
+        "interventions",
+        "leakage",
+        "list_everything",
+        "load",
+        "localize",
+        "make_report",
+        "make_study",
+        "predict",
+        "refine",
+        "resume",
+        "serve",
+        "share",
+        "show_recipe",
+        "train",
+        "what_if",
+    ),
     "conceptlens.classifier": ("ConceptClassifier",),
     "conceptlens.concepts": ("ConceptSet",),
     "conceptlens.core.plugins": ("allow_code",),
@@ -43,7 +101,7 @@ _LAZY = {
     ),
     "conceptlens.data.sources.memory": ("ImageData",),
     "conceptlens.encoders": ("list_encoders",),
-    "conceptlens.model": ("TrainedModel", "load", "resume", "train"),
+    "conceptlens.model": ("TrainedModel",),
     "conceptlens.runs.results": ("register_result",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
@@ -56,25 +114,45 @@ __all__ = [
     "UserError",
     "__version__",
     "allow_code",
+    "analyze_study",
+    "audit",
+    "check_concepts",
     "check_data",
+    "compare",
     "cortex",
-    "dry_run",
+    "demo",
+    "draft_concepts",
+    "encode",
+    "estimate",
     "evaluate",
+    "explain",
+    "export",
+    "faithfulness",
     "gig",
+    "interventions",
+    "leakage",
     "list_data_sources",
     "list_encoders",
+    "list_everything",
     "list_methods",
     "list_regularizers",
     "load",
+    "localize",
     "make_report",
+    "make_study",
     "predict",
+    "refine",
     "register_data_source",
     "register_encoder",
     "register_method",
     "register_regularizer",
     "register_result",
     "resume",
+    "serve",
+    "share",
+    "show_recipe",
     "train",
+    "what_if",
 ]
 
 

@@ -9,9 +9,10 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from conceptlens.api.training import train
 from conceptlens.core.errors import UserError
 from conceptlens.data.sources.memory import ImageData
-from conceptlens.model import TrainedModel, train
+from conceptlens.model import TrainedModel
 from conceptlens.recipes.parse import merge, read_recipe, recipe_names
 
 

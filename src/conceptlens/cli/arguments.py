@@ -14,9 +14,8 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NoReturn, Union, get_args, get_origin
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, NoReturn, Union, cast, get_args, get_origin
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.recipes.parse import parse_overrides
@@ -91,6 +90,12 @@ def make_parser(name: str, function: Callable[..., Any], flags: Mapping[str, str
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD or parameter.name == "overrides":
             continue
+        if is_dataclass(parameter.annotation):
+            help_of = Docstring.of(cast(type[Any], parameter.annotation)).args
+            for option in fields(parameter.annotation):
+                keyword = inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default)
+                _add(parser, keyword.replace(annotation=option.type), help_of.get(option.name, ""))
+            continue
         _add(parser, parameter, doc.args.get(parameter.name, ""))
     known = {action.dest for action in parser._actions}
     for flag, text in flags.items():
@@ -110,6 +115,8 @@ def _add(parser: Parser, parameter: inspect.Parameter, text: str) -> None:
     elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY and parameter.name not in SETTINGS:
         many = {"nargs": "*"} if _several(parameter.annotation) else {"nargs": "?"}
         parser.add_argument(parameter.name, help=text, default=parameter.default, **many, **kind)
+    elif parameter.name == "quiet":  # in Python some functions are quiet by default, a command never is
+        parser.add_argument("--quiet", action="store_true", help=text)
     elif parameter.annotation is bool:
         words = f"--no{option[1:]}" if parameter.default else option
         parser.add_argument(words, dest=parameter.name, action=f"store_{str(not parameter.default).lower()}", help=text)
@@ -124,18 +131,26 @@ def _add(parser: Parser, parameter: inspect.Parameter, text: str) -> None:
         parser.add_argument(option, dest=parameter.name, default=default, required=required, help=text + shown, **kind)
 
 
-def arguments(parser: Parser, function: Callable[..., Any], words: Words) -> tuple[argparse.Namespace, dict[str, Any]]:
-    """What was typed: all of it, and the function's own arguments."""
+def arguments(
+    parser: Parser, function: Callable[..., Any], words: Words, renamed: Mapping[str, str]
+) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """What was typed: all of it, and the function's own arguments; options in `renamed` are called otherwise now."""
     own, settings = split_settings(words, parser)
     parameters = inspect.signature(function).parameters
     takes = next((name for name in SETTINGS if name in parameters), None)
     for word in (word for word in settings if word.startswith("--")):
+        if (old := word.partition("=")[0]) in renamed:
+            raise UserError(f"{old} has a new name: {renamed[old]}.")
         if takes is None or not word.startswith(SETTINGS[takes]):
             raise _unknown(word, parser, takes)
     args = parser.parse_args(own)
     values = {
         name: getattr(args, name) for name in parameters if hasattr(args, name) and getattr(args, name) is not None
     }
+    for name, parameter in parameters.items():
+        if is_dataclass(parameter.annotation):
+            chosen = {option.name: getattr(args, option.name) for option in fields(parameter.annotation)}
+            values[name] = cast(type[Any], parameter.annotation)(**chosen)
     if takes == "overrides":
         values["overrides"] = parse_overrides(settings)
     elif settings:
@@ -169,7 +184,3 @@ def _unknown(word: str, parser: Parser, takes: str | None) -> UserError:
     known = [option for action in parser._actions for option in action.option_strings]
     hint = " Settings of the data are --data.KEY, as --data.class_column dx." if takes == "data" else ""
     return UserError(f"{word.partition('=')[0]} is not an option of `{parser.prog}`. {did_you_mean(word, known)}{hint}")
-
-
-def as_path(value: str) -> Path:
-    return Path(value).expanduser()

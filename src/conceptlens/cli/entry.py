@@ -1,150 +1,137 @@
-"""The command line: a thin dictionary of the functions in `api`. Nothing that `--help` reaches imports torch."""
+"""The command line, made from the public functions. Nothing that `--help` reaches imports torch.
 
-import errno
+Exit codes: 0 done, 1 failed, 2 bad input, 3 findings (only with --fail-on-findings), 130 interrupted.
+"""
+
+import inspect
 import io
+import json
 import os
-import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from conceptlens.cli.codebook import COMMANDS as CODEBOOK
-from conceptlens.cli.commands import authoring, comparing, decomposing, looking, studying, training, trusting
-from conceptlens.cli.commands.command import Command, Parser, Words, say
+from conceptlens.cli.arguments import Docstring, Words, arguments, make_parser
+from conceptlens.cli.commands import COMMANDS, GROUPS, RENAMED, load_function
+from conceptlens.cli.problems import reason
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.plugins import allow_code
 from conceptlens.core.version import __version__
 
-COMMANDS: dict[str, Command] = {
-    **training.COMMANDS,
-    **looking.COMMANDS,
-    **trusting.COMMANDS,
-    **comparing.COMMANDS,
-    **authoring.COMMANDS,
-    **studying.COMMANDS,
-    **decomposing.COMMANDS,
-    **{f"codebook {name}": Command(*entry) for name, entry in CODEBOOK.items()},
-}
+FLAGS = {"json": "print the result as JSON", "fail_on_findings": "exit with code 3 if something was found"}
+GLOBAL = (
+    "Every command takes --json (the result as JSON on standard output), --device cpu|cuda|cuda:N, --fail-on-findings "
+    "(exit code 3), --allow-code PATH (Python code that a run folder may have run, if you trust it) and --debug (the "
+    "traceback of an error).\nExit codes: 0 done, 1 failed, 2 bad input, 3 findings."
+)
 
 
-def _usage() -> str:
+def usage() -> str:
+    """All commands by task."""
     width = max(map(len, COMMANDS)) + 2
-    lines = [f"  {name:{width}}{command.about}" for name, command in COMMANDS.items()]
-    return (
-        "conceptlens: vision models that explain themselves in concepts people can name\n\n"
-        "usage: conceptlens COMMAND … [--debug] [--allow-code PATH]\n\n"
-        + "\n".join(lines)
-        + "\n\n`conceptlens COMMAND --help` says more; --debug shows "
-        "the traceback of an error; --allow-code lets a run folder have that Python file run, if you trust it."
+    lines = []
+    for group, commands in GROUPS.items():
+        lines.append(f"\n{group}:")
+        lines += [f"  {name:{width}}{Docstring.of(load_function(name)).about}" for name in commands]
+    head = (
+        "conceptlens: vision models that explain themselves in concepts people can name\n\nusage: conceptlens COMMAND …"
     )
+    return "\n".join([head, *lines, "", "`conceptlens COMMAND --help` shows its options.", GLOBAL])
 
 
-def _allow_code(words: Words) -> Words:
-    """The words without `--allow-code PATH`, which any command takes, as often as needed."""
+def _global_options(words: Words) -> Words:
+    """The words without `--allow-code PATH` and `--device NAME`, which any command takes."""
     rest: Words = []
-    given = iter(words)
-    for word in given:
+    ahead = iter(words)
+    for word in ahead:
         name, equals, value = word.partition("=")
-        if name != "--allow-code":
+        if name not in ("--allow-code", "--device"):
             rest.append(word)
             continue
-        place = value if equals else next(given, "")
-        if not place or place.startswith("--"):
-            raise UserError("--allow-code: name the Python file or the module that may run.")
-        allow_code(place)
+        value = value if equals else next(ahead, "")
+        if not value or value.startswith("--"):
+            wanted = "the Python file or the module that may run" if name == "--allow-code" else "cpu, cuda or cuda:N"
+            raise UserError(f"{name}: expected {wanted}.")
+        if name == "--allow-code":
+            allow_code(value)
+        else:
+            os.environ["CONCEPTLENS_DEVICE"] = value
     return rest
 
 
+def _command(words: Words) -> str:
+    """The command that the words begin with."""
+    two = " ".join(words[:2])
+    name = two if two in COMMANDS else words[0]
+    if name in COMMANDS:
+        return name
+    for old in (two, words[0]):
+        if old in RENAMED:
+            raise UserError(f"`conceptlens {old}` has a new name: {RENAMED[old]}.")
+    if seconds := [command.split()[1] for command in COMMANDS if command.startswith(f"{name} ")]:
+        second = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
+        hint = did_you_mean(second, seconds) if second else f"Choose one of: {', '.join(seconds)}."
+        raise UserError(f"`conceptlens {name}` needs a second word. {hint}")
+    raise UserError(f"Unknown command {words[0]!r}. {did_you_mean(name, COMMANDS)}")
+
+
 def _run(words: Words) -> int:
+    words = _global_options(words)
     if not words or words[0] in ("-h", "--help", "help"):
-        say(_usage())
+        print(usage(), flush=True)
         return 0
     if words[0] == "--version":
-        say(f"conceptlens {__version__}")
+        print(f"conceptlens {__version__}", flush=True)
         return 0
-    name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
-    if name not in COMMANDS:
-        if seconds := [command.split()[1] for command in COMMANDS if command.startswith(f"{name} ")]:
-            given = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
-            hint = did_you_mean(given, seconds) if given else f"Choose one of: {', '.join(seconds)}."
-            raise UserError(f"`conceptlens {name}` needs a second word. {hint}")
-        raise UserError(f"Unknown command {words[0]!r}. {did_you_mean(name, COMMANDS)}")
-    command = COMMANDS[name]
-    parser = Parser(prog=f"conceptlens {name}", description=command.about, allow_abbrev=False)
-    command.arguments(parser)
-    own, settings = _split_settings(words[len(name.split()) :], parser)
-    begin = command.settings
-    for stranger in [word for word in settings if word.startswith("--") and not (begin and word.startswith(begin))]:
-        known = [word for action in parser._actions for word in action.option_strings]
-        hint = " Settings of the data are --data.KEY, as --data.class_column dx." if begin else ""
-        raise UserError(f"{stranger} is not known here. {did_you_mean(stranger, known)}{hint}")
-    return command.run(parser.parse_args(own), settings)
+    name = _command(words)
+    function = load_function(name)
+    parser = make_parser(name, function, FLAGS)
+    args, values = arguments(parser, function, words[len(name.split()) :], RENAMED)
+    if "quiet" in inspect.signature(function).parameters:
+        values["quiet"] = args.quiet  # people who type a command see how far it is
+    return show(function(**values), as_json=args.json, fail_on_findings=args.fail_on_findings)
 
 
-def _split_settings(words: Words, parser: Parser) -> tuple[Words, Words]:
-    """The command's own words, and settings such as `--training.epochs 5`, wherever they stand."""
-    options = {word: action for action in parser._actions for word in action.option_strings}
-    own: Words = []
-    settings: Words = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        name, equals, _ = word.partition("=")
-        if not word.startswith("--") or name in options:
-            own.append(word)
-            if name in options and not equals and options[name].nargs != 0 and rest:
-                own.append(rest.pop(0))
-            continue
-        settings.append(word)
-        if not equals and rest and not rest[0].startswith("--"):
-            settings.append(rest.pop(0))
-    return own, settings
+def show(result: Any, *, as_json: bool = False, fail_on_findings: bool = False) -> int:
+    """Print a result; returns the exit code."""
+    if "torch" in sys.modules:
+        from conceptlens.core.processes import is_main
+
+        if not is_main():
+            return 0
+    results = result if isinstance(result, list) else [] if result is None else [result]
+    if as_json:
+        trees = [{"path": str(one)} if isinstance(one, Path) else one.to_dict() for one in results]
+        tree = trees[0] if len(trees) == 1 and not isinstance(result, list) else trees
+        print(json.dumps(tree, indent=1, ensure_ascii=False, default=str), flush=True)
+    else:
+        print("\n\n".join(filter(None, map(_text, results))), flush=True) if results else None
+    failed = [str(getattr(item, "error", item)) for one in results for item in getattr(one, "failed", ())]
+    for line in failed:
+        print(f"error: {line}", file=sys.stderr)
+    codes = [int(getattr(one, "exit_code", 0)) for one in results]
+    if any(codes) or failed:
+        return max([*codes, 2 if failed else 0])
+    return 3 if fail_on_findings and any(getattr(one, "has_findings", False) for one in results) else 0
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EFBIG)
-_DEVICE = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ESTALE)
-
-
-def _system_error(error: BaseException) -> tuple[int | None, str]:
-    """The system's number for an error and where it happened; safetensors passes the number on as text."""
-    if isinstance(error, OSError):
-        return error.errno, str(error.filename or "while reading or writing")
-    number = re.search(r"\(os error (\d+)\)", str(error)) if type(error).__name__ == "SafetensorError" else None
-    return (int(number[1]) if number else None), "while reading or writing weights"
-
-
-def _reason(error: BaseException) -> str | None:
-    """What a user can mend about an error of the system; None for a bug of ours."""
-    if isinstance(error, UserError):
-        return str(error)
-    number, place = _system_error(error)
-    if number in _FULL:
-        return f"The disk is full ({place}). Free some space; `conceptlens resume RUN` goes on with a run."
-    if number in _FORBIDDEN:
-        return f"{place}: {os.strerror(number)}. Choose a place you may write to, or change its permissions."
-    if number in (*_PLACE, *_DEVICE):
-        return f"{place}: {os.strerror(number)}."
-    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        around = error.object[max(error.start - 40, 0) : error.end + 20].encode("utf-8", "replace").decode("utf-8")
-        return f"A name is not UTF-8, near {around!r}. Rename the file or folder."
-    out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    if out_of_memory or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error)):
-        return "Out of memory. Try a smaller training.batch_size or encoder.image_size, or training.accumulate above 1."
-    return None
+def _text(result: Any) -> str:
+    if isinstance(result, Path):
+        return f"written: {result}"
+    written = result.written_text() if hasattr(result, "written_text") else ""
+    return "\n".join(filter(None, (str(result.text()), str(written))))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point: 0 if all is well, 2 for what the user can mend, 1 for a bug of ours, 130 when interrupted."""
+    """Entry point."""
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without our letters still shows the rest
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
     try:
-        words = _allow_code(words)
-        return _run(words)
+        return _run([word for word in words if word != "--debug"])
     except KeyboardInterrupt:
         print("interrupted; `conceptlens resume RUN` goes on from the last state", file=sys.stderr)
         return 130
@@ -152,13 +139,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except Exception as error:
-        reason = _reason(error)
-        if debug or reason is None:
+        told = reason(error)
+        if debug or told is None:
             import traceback
 
             traceback.print_exc()
-        if reason is None:
+        if told is None:
             print("error: this is a bug in conceptlens; please report it with the lines above", file=sys.stderr)
             return 1
-        print(f"error: {reason}", file=sys.stderr)
+        print(f"error: {told}", file=sys.stderr)
         return 2

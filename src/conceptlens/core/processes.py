@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from conceptlens.core.devices import best_device
 from conceptlens.core.errors import UserError
 
 T = TypeVar("T")
@@ -45,8 +46,9 @@ class Launched(Processes):
         keep = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
         # Precision is ours: Accelerate's is fixed for the life of a process and rewrites the model's forward.
         launched = int(os.environ.get("WORLD_SIZE", "1"))
-        alone_on_cpu = launched > 1 and not torch.cuda.is_available()  # Accelerate would start no group otherwise
-        self.accelerator = Accelerator(cpu=alone_on_cpu, mixed_precision="no", kwargs_handlers=[keep])
+        # Of several processes without a GPU Accelerate would start no group; with one, the user may want the CPU.
+        on_cpu = best_device().type == "cpu" and (launched > 1 or torch.cuda.is_available())
+        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision="no", kwargs_handlers=[keep])
         if self.accelerator.num_processes != launched:
             raise UserError(
                 f"{launched} processes were launched, but {self.accelerator.num_processes} found each other. Use "

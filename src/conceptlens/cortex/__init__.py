@@ -70,10 +70,10 @@ def sample(
         out: The picture; the tokens go to a .json file beside it.
         quiet: Show no progress.
     """
+    from conceptlens.core.devices import best_device
     from conceptlens.cortex.demo import sample_sheet
     from conceptlens.cortex.generators.condition import Condition, parse_condition
     from conceptlens.cortex.generators.open import open_model
-    from conceptlens.runs.opened import best_device
 
     opened = open_model(model).to(best_device())
     conditions = [parse_condition(words, opened.classes, opened.attributes) for words in condition]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.devices import best_device
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_json
 from conceptlens.cortex.extractors.trained import InformationExtractor, codebook_hash
@@ -25,7 +26,6 @@ from conceptlens.data.images.read import resize_square
 from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.schema import DataConfig
 from conceptlens.runs.folder import RunFolder, check_writable
-from conceptlens.runs.opened import best_device
 
 KIND, FOLDER = "codebook", "codebook"
 MEMORY = "memory"  # the model of a study that was given as an object

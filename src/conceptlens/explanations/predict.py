@@ -17,7 +17,7 @@ from conceptlens.core.files import write_json, write_text
 from conceptlens.explanations.answer import Answer, Answerer
 from conceptlens.explanations.subjects import Images, find_images, subjects
 from conceptlens.pages.markup import h
-from conceptlens.runs.folder import RunFolder, check_writable
+from conceptlens.runs.folder import check_writable
 from conceptlens.runs.opened import OpenedRun
 
 if TYPE_CHECKING:
@@ -206,7 +206,9 @@ def predict(run: OpenedRun, images: Images) -> Predictions:
     )
 
 
-def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Path | None = None) -> Predictions:
+def predict_run(
+    path: str | Path | OpenedRun, images: Sequence[str | Path], *, out: str | Path | None = None
+) -> Predictions:
     """Predict image files with a run; `out` may be a .csv or a .json file."""
     if out is not None and Path(out).suffix not in (".csv", ".json"):
         raise UserError(f"--out {out}: expected a file that ends in .csv or .json.")
@@ -214,12 +216,7 @@ def predict_run(path: str | Path, images: Sequence[str | Path], *, out: str | Pa
         raise UserError("No image was named: conceptlens predict RUN cell.png folder/ …")
     if out is not None and Path(out).parent.is_dir():
         check_writable(Path(out).parent)  # before the work, not after it
-    folder = RunFolder.open(path)
-    if not (folder.path / "model").exists() and folder.info["status"] != "done":
-        raise UserError(
-            f"{folder.path}: no model yet ({folder.info['status']}). Finish the run with {folder.how_to_go_on}."
-        )
-    predictions = predict(OpenedRun(folder), find_images(images))  # a run that still trains may have a model
+    predictions = predict(OpenedRun.open(path), find_images(images))
     if out is None:
         return predictions
     if Path(out).suffix == ".json":

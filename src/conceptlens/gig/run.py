@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from conceptlens.core.devices import best_device
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_bytes, write_text
 from conceptlens.core.plugins import check_code, code_records, is_code, trust
@@ -190,7 +191,7 @@ class _Work:
             gallery = from_recipe(str(settings.data), model, most=settings.n, trusted=trusted)
         if settings.image is not None and settings.image not in gallery.names:
             raise unknown_name("image", settings.image, gallery.names)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        device = best_device()
         layers = settings.layers or _some_blocks(model)
         network = open_network(model.module.to(device), layers, image_size=model.image_size)
         return cls(settings, model, gallery, network, note)

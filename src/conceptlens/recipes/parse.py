@@ -268,6 +268,9 @@ def _check_keys(tree: Tree, known: frozenset[str], where: str) -> None:
         section, _, name = key.rpartition(".")
         if section and section not in known:
             continue  # its section is reported
+        elsewhere = sorted(other for other in known if other.rpartition(".")[2] == name)
+        if elsewhere:  # the right name in the wrong place, such as `epochs` at the top
+            raise UserError(f"{where}: the key {name!r} belongs elsewhere: did you mean {' or '.join(elsewhere[:3])}?")
         siblings = [other.rpartition(".")[2] for other in known if other.rpartition(".")[0] == section]
         inside = f"in `{section}`" if section else "at the top of a recipe"
         raise UserError(f"{where}: the key {name!r} is not known {inside}. {did_you_mean(name, siblings, listing=40)}")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.devices import best_device
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.data.dataset import DataSource
@@ -27,11 +28,6 @@ from conceptlens.runs.readout import Readout, read_out
 from conceptlens.runs.saved import Card, load_pipeline
 
 KIND = "bottleneck"  # what `run.json` of a trained model says
-
-
-def best_device() -> torch.device:
-    """The GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class OpenedRun:

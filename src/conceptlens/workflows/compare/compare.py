@@ -1,12 +1,12 @@
 """`conceptlens compare`: recipes × data sets × seeds → runs, one table, figures."""
 
 import shutil
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import dump_yaml, read_json, read_yaml, write_json, write_text
 from conceptlens.runs.folder import RunFolder, check_writable
@@ -21,7 +21,7 @@ from conceptlens.workflows.compare.shard import Shard, parse_shard
 from conceptlens.workflows.compare.significance import MEASURES
 from conceptlens.workflows.compare.state import JOBS, Places, Waiting, all_jobs, find_job
 from conceptlens.workflows.compare.table import latex, markdown
-from conceptlens.workflows.compare.worker import BUSY, work
+from conceptlens.workflows.compare.worker import BUSY
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,27 @@ def commands(path: str | Path, *, out: str | Path | None = None) -> list[str]:
     return lines
 
 
-def run_job(path: str | Path, name: str, *, out: str | Path | None = None) -> tuple[int, str]:
-    """Do one job by its id; returns an exit code (0 done, 2 failed, 75 another process has it) and words."""
+@dataclass(frozen=True)
+class JobResult(ResultMixin):
+    """What became of one job: exit code 0 done, 1 failed, 75 another process has it."""
+
+    words: str
+    exit_code: int = 0
+
+    def text(self) -> str:
+        return self.words
+
+
+def run_job(path: str | Path, name: str, *, out: str | Path | None = None) -> JobResult:
+    """Do one job by its id."""
     comparison, folder = open_comparison(path, out)
     _prepare(comparison, folder)
     places = Places(folder)
     job = find_job(all_jobs(comparison, folder), name)
     if not do(job, places):
-        return BUSY, f"{job.id}: another process has it"
+        return JobResult(f"{job.id}: another process has it", BUSY)
     reason = places.read_record(job).get("reason")
-    return (2, f"{job.id}: {reason}") if reason else (0, f"{job.id}: done")
-
-
-def run_worker(out: str | Path) -> None:
-    """Do the jobs that come in on standard input; a comparison starts such processes for its jobs."""
-    work(Places(Path(out)), sys.stdin, sys.stdout)
+    return JobResult(f"{job.id}: {reason}", 1) if reason else JobResult(f"{job.id}: done")
 
 
 def compare(

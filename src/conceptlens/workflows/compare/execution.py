@@ -90,7 +90,7 @@ def do_beside(jobs: Sequence[Job], comparison: Comparison, places: Places, at_on
     workers: Queue[Worker] = Queue()
     for slot in range(min(at_once, len(jobs))):
         environment = lone_environment(os.environ, slot, at_once, devices, cores)
-        workers.put(Worker(comparison, places, slot, environment))
+        workers.put(Worker(places, slot, environment))
 
     def one(job: Job) -> None:
         worker = workers.get()

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from conceptlens.workflows.compare.jobs import Assignment, Comparison
+from conceptlens.workflows.compare.jobs import Assignment
 from conceptlens.workflows.compare.state import JOBS, Places
 
 BUSY = 75  # exit code of a job that another process has (EX_TEMPFAIL)
@@ -23,14 +23,13 @@ class Worker:
     """One place for jobs; its process starts with the first of them.
 
     Args:
-        comparison: Whose jobs they are.
         places: Where they are.
         slot: The worker's number, for its log.
         environment: Of its process.
     """
 
-    def __init__(self, comparison: Comparison, places: Places, slot: int, environment: Mapping[str, str]) -> None:
-        self.words = ["compare", str(comparison.path.absolute()), "--out", str(places.out.absolute()), "--worker"]
+    def __init__(self, places: Places, slot: int, environment: Mapping[str, str]) -> None:
+        self.words = ["-m", "conceptlens.workflows.compare.worker", str(places.out.absolute())]
         self.log: Path = places.out / JOBS / f"worker-{slot + 1}.log"
         self.environment = dict(environment)
         self.process: subprocess.Popen[str] | None = None
@@ -40,7 +39,7 @@ class Worker:
         if self.process is None:
             with self.log.open("a", encoding="utf-8") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "conceptlens", *self.words],
+                    [sys.executable, *self.words],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -86,3 +85,7 @@ def work(places: Places, asked: IO[str], answers: IO[str]) -> None:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()  # beside others on one GPU, memory that is not used is theirs
         print(f"{ANSWER} {code}", file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    work(Places(Path(sys.argv[1])), sys.stdin, sys.stdout)

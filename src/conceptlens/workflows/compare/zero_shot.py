@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.devices import best_device
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import dump_yaml, fingerprint, read_json, write_json
 from conceptlens.data.loading.loader import PixelReader
@@ -58,7 +59,7 @@ def _measure(recipe: Recipe, concepts: ConceptSet, ids: Sequence[str]) -> dict[s
     indices = np.array([place[name] for name in ids], dtype=np.int64)
     size = recipe.encoder.image_size or encoder.image_size
     reader = PixelReader(source, size, recipe.data.fit, 0, workers=recipe.data.workers)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = best_device()
     encoder.to(device)
     texts = make_text_encoder(encoder.text).embed(concepts.texts).to(device)
     cosines = [

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import torch
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.devices import best_device
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.encoders import make_encoder, make_text_encoder
@@ -31,7 +32,7 @@ def look(source: DataSource, config: DataConfig, concepts: ConceptSet, encoder_n
     places = np.unique(np.linspace(0, max(len(labelled) - 1, 0), min(n, len(labelled))).round().astype(np.int64))
     indices = labelled[places]
     encoder = make_encoder(EncoderConfig(name=encoder_name)).eval().requires_grad_(False)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = best_device()
     encoder.to(device)
     text = make_text_encoder(encoder.text).embed(concepts.texts).to(device) if encoder.text else None
     features, cosines = [], []

@@ -1,0 +1,39 @@
+"""The public functions: each is an API call and a command. They import what they need when called."""
+
+from conceptlens.api.comparing import analyze_study, compare, make_study
+from conceptlens.api.data import check_concepts, check_data, draft_concepts
+from conceptlens.api.looking import explain, predict, what_if
+from conceptlens.api.sharing import export, make_report, serve, share
+from conceptlens.api.training import demo, encode, estimate, list_everything, load, resume, show_recipe, train
+from conceptlens.api.trust import audit, evaluate, faithfulness, interventions, leakage, localize, refine
+
+__all__ = [
+    "analyze_study",
+    "audit",
+    "check_concepts",
+    "check_data",
+    "compare",
+    "demo",
+    "draft_concepts",
+    "encode",
+    "estimate",
+    "evaluate",
+    "explain",
+    "export",
+    "faithfulness",
+    "interventions",
+    "leakage",
+    "list_everything",
+    "load",
+    "localize",
+    "make_report",
+    "make_study",
+    "predict",
+    "refine",
+    "resume",
+    "serve",
+    "share",
+    "show_recipe",
+    "train",
+    "what_if",
+]

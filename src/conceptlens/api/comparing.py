@@ -1,0 +1,126 @@
+"""Methods against each other, and people's judgement of maps."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from conceptlens.core.documents import TextResult
+from conceptlens.core.progress import note
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
+    from conceptlens.workflows.study.analyze import Analysed
+    from conceptlens.workflows.study.make import Pack
+
+
+def compare(
+    file: str | Path,
+    *,
+    out: str | Path | None = None,
+    plan: bool = False,
+    commands: bool = False,
+    jobs: int = 1,
+    shard: str | None = None,
+    job: str | None = None,
+    quiet: bool = True,
+) -> Any:
+    """Compare recipes on data sets with several seeds: one table with intervals and tests.
+
+    Called again, it skips what is done and goes on with the rest. Under `accelerate launch` every process takes its
+    share of the jobs.
+
+    Args:
+        file: The comparison: recipes, data sets, seeds (see docs/compare.md).
+        out: Folder for runs, table and figures; `runs/compare-<file>` by default.
+        plan: Show what would run, what is done and for how long, and stop.
+        commands: List a command line for each job that is not done, for any scheduler, and stop.
+        jobs: Trainings at once, each a process of its own.
+        shard: `i/n`: only every n-th job, beginning with the i-th, for many machines.
+        job: Do only the job of this id, as `commands` lists it.
+        quiet: Show no progress.
+    """
+    from conceptlens.workflows.compare import compare as comparison
+
+    if plan:
+        return comparison.plan(file, out=out)
+    if commands:
+        return TextResult("\n".join(comparison.commands(file, out=out)))
+    if job is not None:
+        return comparison.run_job(file, job, out=out)
+    return comparison.compare(file, out=out, at_once=jobs, shard=shard, quiet=quiet)
+
+
+def make_study(
+    run: "str | Path | OpenedRun",
+    *,
+    out: str | Path | None = None,
+    n: int | None = None,
+    catch_share: float = 0.2,
+    options: int = 5,
+    attention: int = 4,
+    control: Literal["moved", "patches", "other"] = "moved",
+    map: Literal["auto", "attention", "gradcam"] = "auto",
+    concepts: Sequence[str] = (),
+    split: Literal["train", "val", "test"] = "test",
+    side: int = 384,
+    seed: int = 0,
+    effect: float = 1.0,
+    power: float = 0.9,
+    raters: int = 2,
+    quiet: bool = True,
+) -> "Pack":
+    """Make a blinded study of a run's maps for people: a page for raters, and a key that stays with you.
+
+    Args:
+        run: The run folder.
+        out: Folder for the pack; `study/` in the run folder by default.
+        n: Images; by default as many as the power calculation asks for.
+        catch_share: Share of images whose map is shuffled.
+        options: Answers to choose from.
+        attention: Checks that someone reads the questions.
+        control: How maps are shuffled.
+        map: Which map is shown.
+        concepts: Ask about this concept or group only.
+        split: Of the run's own data.
+        side: Largest side of the pictures in pixels.
+        seed: Of every random choice.
+        effect: Points of the scale between true and shuffled maps that the study should find.
+        power: Probability of finding it.
+        raters: How many people will answer.
+        quiet: Show no progress.
+    """
+    from conceptlens.workflows.study.make import make_study as make
+    from conceptlens.workflows.study.power import Plan
+
+    return make(
+        run,
+        out,
+        n=n,
+        catch_share=catch_share,
+        options=options,
+        attention=attention,
+        control=control,
+        map=map,
+        concepts=list(concepts) or None,
+        split=split,
+        side=side,
+        seed=seed,
+        plan=Plan(effect=effect, power=power, raters=raters),
+        note=note(quiet),
+    )
+
+
+def analyze_study(
+    pack: str | Path, responses: Sequence[str | Path] = (), *, out: str | Path | None = None, beside: Sequence[str] = ()
+) -> "Analysed":
+    """Analyze what raters' answers say of a run's maps: ratings against shuffled maps, choices, agreement.
+
+    Args:
+        pack: The folder of the study, with its key.
+        responses: Response files, or folders of them; those that the page saved in the pack by default.
+        out: Folder for the result; the pack's by default.
+        beside: `analysis.json` of another study, for one table of all.
+    """
+    from conceptlens.workflows.study.analyze import analyse_study as analyze
+
+    return analyze(pack, responses, out=out, beside=beside)

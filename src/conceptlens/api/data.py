@@ -1,0 +1,177 @@
+"""Data and concept files, before anything is trained."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conceptlens.core.errors import UserError
+from conceptlens.core.progress import note
+
+if TYPE_CHECKING:
+    from conceptlens.data.checks.check import DataReport
+    from conceptlens.workflows.authoring.check import Checked
+    from conceptlens.workflows.authoring.draft import Drafted
+
+
+def check_data(
+    source: str | Path | None = None,
+    *,
+    concepts: str | Path | None = None,
+    data: Mapping[str, Any] | str | None = None,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "DataReport":
+    """Find what is wrong with images, labels and splits, before an hour is lost.
+
+    Args:
+        source: A folder, a table, or the name of built-in data.
+        concepts: The concept file, or the name of a ready one.
+        data: Settings of a recipe's `data` section.
+        out: A .json file for the findings.
+        quiet: Show no progress.
+    """
+    from conceptlens.concepts import ConceptSet
+    from conceptlens.core.files import write_json
+    from conceptlens.data.checks.check import check_data as check
+    from conceptlens.recipes.parse import load_recipe
+
+    section = {"source": data} if isinstance(data, str) else dict(data or {})
+    recipe = load_recipe({"data": section | ({} if source is None else {"source": str(source)})}, trusted=True)
+    report = check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
+    if out is not None:
+        write_json(Path(out), report.to_json())
+    return report
+
+
+def draft_concepts(
+    *,
+    classes: Sequence[str],
+    domain: str,
+    out: str | Path,
+    endpoint: str | None = None,
+    model: str | None = None,
+    checker: str | None = None,
+    checker_endpoint: str | None = None,
+    key_variable: str = "CONCEPTLENS_API_KEY",
+    checker_key_variable: str | None = None,
+    answers: str | Path | None = None,
+    per_class: int = 10,
+    text_encoder: str = "builtin/text",
+    max_words: int = 20,
+    duplicate_cosine: float | None = None,
+    class_cosine: float | None = None,
+    keep: Sequence[str] = (),
+    timeout: float = 120.0,
+    attempts: int = 5,
+    per_minute: float = 0,
+    at_once: int = 4,
+    quiet: bool = True,
+) -> "Drafted":
+    """Turn class names and a domain into a concept file, with a language model or with pasted answers.
+
+    Without an endpoint the questions are written to a file: paste the answers there and call it again.
+
+    Args:
+        classes: A class, or a file with a class a line.
+        domain: What the images show, as `white blood cells in stained smears`.
+        out: Folder for the concept file, its reasons, and the questions and answers.
+        endpoint: The address of an OpenAI-compatible service, as http://localhost:8000/v1.
+        model: The model's name there.
+        checker: A second model that checks the answers.
+        checker_endpoint: Where the second model is; where the first is by default.
+        key_variable: The environment variable that holds the endpoint's key. Keys are never written anywhere.
+        checker_key_variable: The same for the second model's endpoint.
+        answers: The file of questions and answers; answers.md in the folder by default.
+        per_class: Features asked for of each class.
+        text_encoder: What compares texts.
+        max_words: Words of a concept's text at most; 0 for any number.
+        duplicate_cosine: Cosine from which two texts may say the same.
+        class_cosine: Cosine from which a text names a class.
+        keep: A concept (`group: value`) or a group that stays whatever the filters say.
+        timeout: Seconds for one answer.
+        attempts: Tries while the endpoint is slow, busy or broken.
+        per_minute: Requests a minute at most; 0 for any number.
+        at_once: Requests at the same time.
+        quiet: Show no progress.
+    """
+    from conceptlens.workflows.authoring.draft import draft_concepts as draft
+    from conceptlens.workflows.authoring.filters.filters import Rules
+    from conceptlens.workflows.authoring.language_model.models import models_asked
+
+    asked = models_asked(
+        endpoint,
+        model,
+        checker=checker,
+        checker_endpoint=checker_endpoint,
+        key_variable=key_variable,
+        checker_key_variable=checker_key_variable,
+        timeout=timeout,
+        attempts=attempts,
+        per_minute=per_minute,
+    )
+    return draft(
+        _class_names(classes),
+        domain,
+        out,
+        drafter=asked.drafter,
+        checker=asked.checker,
+        checker_name=asked.checker_name,
+        answers=answers,
+        per_class=per_class,
+        text=text_encoder,
+        rules=Rules(most_words=max_words, repeats_above=duplicate_cosine, class_above=class_cosine, keep=list(keep)),
+        at_once=at_once,
+        note=note(quiet),
+    )
+
+
+def _class_names(classes: Sequence[str]) -> list[str]:
+    """Names as they are; the lines of a file where one is named."""
+    names: list[str] = []
+    for name in classes:
+        file = Path(name)
+        names += file.read_text("utf-8", errors="replace").splitlines() if file.is_file() else [name]
+    return [name.strip() for name in names if name.strip()]
+
+
+def check_concepts(
+    file: str | Path,
+    *,
+    data: Mapping[str, Any] | str | None = None,
+    domain: str = "",
+    text_encoder: str = "builtin/text",
+    max_words: int = 20,
+    duplicate_cosine: float | None = None,
+    class_cosine: float | None = None,
+    keep: Sequence[str] = (),
+    encoder: str = "builtin/vit",
+    n: int = 2000,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Checked":
+    """Find what should not be a concept in a file and, with data, what the images say of the rest.
+
+    Args:
+        file: The concept file, or the name of a ready one.
+        data: Images and labels: a folder, a table, or the name of built-in data.
+        domain: What the images show: its words are not taken for a class name.
+        text_encoder: What compares texts.
+        max_words: Words of a concept's text at most; 0 for any number.
+        duplicate_cosine: Cosine from which two texts may say the same.
+        class_cosine: Cosine from which a text names a class.
+        keep: A concept (`group: value`) or a group that stays whatever the filters say.
+        encoder: The image encoder that looks at the images.
+        n: Images at most.
+        out: Folder for judgement.json and its page.
+        quiet: Show no progress.
+    """
+    from conceptlens.workflows.authoring.check import check_concepts as check
+    from conceptlens.workflows.authoring.filters.filters import Rules
+
+    section = {"source": data} if isinstance(data, str) else data
+    if section and "source" not in section:
+        raise UserError("Settings of the data were given, but no data: add --data SOURCE.")
+    rules = Rules(most_words=max_words, repeats_above=duplicate_cosine, class_above=class_cosine, keep=list(keep))
+    return check(
+        file, section, domain=domain, text=text_encoder, rules=rules, encoder=encoder, n=n, out=out, note=note(quiet)
+    )

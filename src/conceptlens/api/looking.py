@@ -1,0 +1,92 @@
+"""What a run says of images, and why."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from conceptlens.evaluation.interventions.what_if import WhatIf
+    from conceptlens.explanations.explain_files import Explanations
+    from conceptlens.explanations.predict import Predictions
+    from conceptlens.runs.opened import OpenedRun
+
+MapKind = Literal["attention", "gradcam", "index"]
+
+
+def predict(
+    run: "str | Path | OpenedRun", images: Sequence[str | Path], *, out: str | Path | None = None
+) -> "Predictions":
+    """Predict class and concepts of image files or folders.
+
+    Args:
+        run: The run folder.
+        images: Image files or folders.
+        out: A .csv or .json file for the predictions.
+    """
+    from conceptlens.explanations.predict import predict_run
+
+    return predict_run(run, images, out=out)
+
+
+def explain(
+    run: "str | Path | OpenedRun",
+    images: Sequence[str | Path] = (),
+    *,
+    out: str | Path | None = None,
+    concepts: Sequence[str] = (),
+    maps: Sequence[MapKind] = ("attention", "gradcam", "index"),
+    sheet: bool = False,
+    split: Literal["train", "val", "test"] = "test",
+    n: int = 12,
+    show: Literal["right", "wrong", "uncertain", "all"] = "all",
+    opacity: float = 0.6,
+) -> "Explanations":
+    """Explain why a run says what it says of images: a sentence, contributions, maps, pictures.
+
+    Args:
+        run: The run folder.
+        images: Files and folders; none for images of the run's own data.
+        out: Folder for files and pictures; `explain/` in the run folder by default.
+        concepts: A concept, a group or `all`, whose maps are wanted; those that decided each image by default.
+        maps: Which maps.
+        sheet: Also draw, for each concept, the maps of all images on one sheet.
+        split: Of the run's own data.
+        n: Images of its own data at most.
+        show: Which of them: the surest right or wrong ones, the least sure, or some of all.
+        opacity: Of a map where it is largest, 0 to 1.
+    """
+    from conceptlens.explanations.explain_files import explain_run
+
+    return explain_run(
+        run,
+        images,
+        out=out,
+        concepts=list(concepts) or None,
+        maps=maps,
+        sheet=sheet,
+        split=split,
+        n=n,
+        show=show,
+        opacity=opacity,
+    )
+
+
+def what_if(
+    run: "str | Path | OpenedRun",
+    image: str | Path,
+    *,
+    set: Sequence[str] = (),
+    split: Literal["train", "val", "test"] = "test",
+) -> "WhatIf":
+    """Set some concepts of one image by hand, and see the class before and after.
+
+    Args:
+        run: The run folder.
+        image: The name of one of the run's images, or any image file.
+        set: A concept and its value, as `granule colour=pink`, `granularity: yes=0.3` or `cell size=mean of Basophil`.
+        split: Of the run's images.
+    """
+    from conceptlens.evaluation.trust import what_if_run
+    from conceptlens.runs.opened import OpenedRun
+
+    return what_if_run(OpenedRun.open(run), image, set, split=split)

@@ -1,0 +1,113 @@
+"""A run for others: its report, one file to send, a model file, the web page."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from conceptlens.core.errors import UserError
+from conceptlens.core.progress import note
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
+    from conceptlens.web.share.make import Shared
+    from conceptlens.workflows.export.export import Exported
+
+
+def _need_page(what: str) -> None:
+    lacking = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    if lacking:
+        raise UserError(f"{what} needs {' and '.join(lacking)}: pip install 'conceptlens[page]'.")
+
+
+def make_report(run: str | Path) -> Path:
+    """Write a run's report.html again.
+
+    Args:
+        run: The run folder.
+    """
+    from conceptlens.reports.page import render_report
+    from conceptlens.runs.folder import RunFolder
+
+    return render_report(RunFolder.open(run))
+
+
+def share(
+    run: str | Path,
+    file: str | Path,
+    *,
+    views: Sequence[str] = (),
+    n: int = 200,
+    max_mb: float = 15,
+    quiet: bool = True,
+) -> "Shared":
+    """Write views of a run's web page as one HTML file that opens without a server; needs the extra `page`.
+
+    Args:
+        run: The run folder.
+        file: Where to; it is replaced.
+        views: A view, as `image`, `what-if`, `training` or `concepts`; all that have something to show by default.
+        n: Example images at most.
+        max_mb: Size of the file in megabytes at most. Pictures become smaller, then fewer, until it fits.
+        quiet: Show no progress.
+    """
+    _need_page("A file to send is made from the page, which")
+    from conceptlens.web.share.make import share_run
+
+    if not 0 < max_mb < 10_000:
+        raise UserError(f"--max-mb: expected megabytes, as 15, found {max_mb:g}.")
+    limit = round(max_mb * 1_000_000)
+    return share_run(run, file, views=list(views) or None, images=n, limit=limit, say=note(quiet))
+
+
+def export(
+    run: "str | Path | OpenedRun",
+    *,
+    format: Literal["torch", "onnx"] = "torch",
+    out: str | Path | None = None,
+    size: int | None = None,
+) -> "Exported":
+    """Write a run as one file that runs without conceptlens: pixels in; classes, concepts and maps out.
+
+    Args:
+        run: The run folder.
+        format: A .pt2 file for `torch.export.load`, or ONNX.
+        out: The file; `export/model.pt2` or `export/model.onnx` in the run folder by default. A card goes beside it.
+        size: Side in pixels of the images it takes; the run's own by default.
+    """
+    from conceptlens.workflows.export.export import export_run
+
+    return export_run(run, format=format, out=out, size=size)
+
+
+def serve(
+    runs: Sequence[str | Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8642,
+    token_file: str | None = None,
+    name: Sequence[str] = (),
+    models: int = 4,
+    threads: int | None = None,
+    open_browser: bool = True,
+) -> None:
+    """Serve the web page of some runs until interrupted; needs the extra `page`.
+
+    Args:
+        runs: Run folders, or folders that hold some.
+        host: Address to listen on. Any but the loopback needs a token on every request.
+        port: 0 for any that is free.
+        token_file: File with the token; the variable CONCEPTLENS_TOKEN otherwise, or one is made and shown.
+        name: A name by which the server is called besides its addresses.
+        models: Models kept in memory.
+        threads: Of a pass through a model; half of the cores by default.
+        open_browser: Show the page, where this is a terminal.
+    """
+    import sys
+
+    _need_page("The web page")
+    from conceptlens.web.server.serve import Options
+    from conceptlens.web.server.serve import serve as run
+
+    options = Options(host, port, token_file, name, models, threads)
+    run(runs, options, open_browser=open_browser and sys.stderr.isatty())

@@ -1,0 +1,198 @@
+"""Trained models: train, resume and load them; what a training would cost, and tokens that are computed once."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conceptlens.core.documents import TextResult
+from conceptlens.core.progress import note
+
+if TYPE_CHECKING:
+    from conceptlens.model import TrainedModel
+    from conceptlens.runs.opened import OpenedRun
+    from conceptlens.training.cost import Cost
+    from conceptlens.training.encode import EncodedImages
+
+Overrides = Sequence[str] | Mapping[str, Any]
+RecipeLike = str | Path | Mapping[str, Any]
+DEMO = "blood-cells/ivq-cbm"
+
+
+def load(run: "str | Path | OpenedRun", *, device: str | None = None, data: Any = None) -> "TrainedModel":
+    """Open a trained model.
+
+    Args:
+        run: Its run folder.
+        device: Where the weights go; the GPU where there is one by default.
+        data: The data it was trained on, where that was in memory.
+    """
+    from conceptlens.model import TrainedModel
+
+    return TrainedModel.open(run, device=device, data=data)
+
+
+def train(
+    recipe: RecipeLike | None = None,
+    overrides: Overrides = (),
+    *,
+    data: Any = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> "TrainedModel":
+    """Train a recipe and return the model.
+
+    Any key of the recipe can be set here, as --training.epochs 5 or --data.source my.csv; `conceptlens recipe` shows
+    all keys with their values.
+
+    Args:
+        recipe: A YAML file, the name of a ready recipe, or in Python a mapping; the defaults if none is named.
+        overrides: Settings laid over the recipe: a mapping, or words as on the command line.
+        data: In the place of the recipe's data: the name of a source, or in Python data in memory: (images, labels,
+            concepts), a data frame, a torch `Dataset`, `ImageData` or a `DataSource`.
+        out: The run folder; `runs/<data>-<method>-<seed>` by default. Of a model that was trained on data in memory, a
+            temporary folder that is removed with the model.
+        overwrite: Replace a run that is in the way.
+        quiet: Show no progress.
+        settings: Further settings by name, as `epochs=10`, `seed=1` or `encoder__train=1`.
+    """
+    import tempfile
+
+    from conceptlens.data.sources.memory import MEMORY
+    from conceptlens.model import TrainedModel
+    from conceptlens.recipes.parse import load_recipe, merge, parse_overrides, read_recipe
+    from conceptlens.recipes.settings import settings_tree
+    from conceptlens.reports.page import write_report
+    from conceptlens.training.train import start_run
+
+    tree = parse_overrides(overrides) if not isinstance(overrides, Mapping) else dict(overrides)
+    tree = merge(tree, settings_tree(settings))
+    if out is not None:
+        tree["out"] = str(out)
+    temporary, held = None, None
+    if isinstance(data, str | Path):
+        tree = merge(tree, {"data": {"source": str(data)}})
+    elif data is not None:
+        held = data
+        tree = merge(tree, {"data": {"source": MEMORY}})
+        if "out" not in tree and not (recipe is not None and "out" in read_recipe(recipe)[0]):
+            temporary = tempfile.TemporaryDirectory(prefix="conceptlens-")
+            tree["out"] = str(Path(temporary.name) / "run")
+    loaded = load_recipe(recipe, tree, trusted=True)
+    folder = start_run(loaded, write_report, data=held, overwrite=overwrite, quiet=quiet)
+    model = TrainedModel(folder, data=held)
+    model._temporary = temporary
+    return model
+
+
+def resume(run: str | Path, *, data: Any = None, quiet: bool = False) -> Any:
+    """Go on with a training or a decomposition that was stopped, to the same result as if it had not been.
+
+    Args:
+        run: The run folder.
+        data: The data it was trained on, where that was in memory.
+        quiet: Show no progress.
+    """
+    from conceptlens.runs.folder import RunFolder
+
+    if RunFolder.open(run).info.get("kind") == "decompose":
+        from conceptlens.gig.run import resume_decomposition
+
+        return resume_decomposition(run, note(quiet))
+    from conceptlens.model import TrainedModel
+    from conceptlens.reports.page import write_report
+    from conceptlens.training.train import resume_run
+
+    return TrainedModel(resume_run(run, write_report, data=data, quiet=quiet), data=data)
+
+
+def estimate(recipe: RecipeLike, overrides: Overrides = ()) -> "Cost":
+    """Estimate what training a recipe would cost; nothing is written.
+
+    Args:
+        recipe: A YAML file, the name of a ready recipe, or a mapping.
+        overrides: Settings laid over the recipe.
+    """
+    from conceptlens.core.processes import Launched
+    from conceptlens.recipes.parse import load_recipe
+    from conceptlens.training.cost import estimate as estimate_session
+    from conceptlens.training.records.progress import Progress
+    from conceptlens.training.train import open_session
+
+    loaded = load_recipe(recipe, overrides, trusted=True)
+    return estimate_session(open_session(loaded, None, Launched(loaded.training.precision), Progress(quiet=True)))
+
+
+def show_recipe(recipe: RecipeLike, overrides: Overrides = ()) -> TextResult:
+    """Show the complete recipe: every key with its value.
+
+    Args:
+        recipe: A YAML file, the name of a ready recipe, or a mapping.
+        overrides: Settings laid over the recipe.
+    """
+    from conceptlens.recipes.parse import load_recipe, recipe_yaml
+
+    return TextResult(recipe_yaml(load_recipe(recipe, overrides, trusted=True)).rstrip())
+
+
+def encode(recipe: RecipeLike, overrides: Overrides = (), *, quiet: bool = False) -> "EncodedImages":
+    """Compute once what a frozen encoder says of every image; `train` then starts from there.
+
+    The recipe's encoder must be frozen or train its last blocks only; say where the tokens go with --encoder.store
+    FOLDER. Called again, it goes on where it was stopped.
+
+    Args:
+        recipe: A YAML file, the name of a ready recipe, or a mapping.
+        overrides: Settings laid over the recipe.
+        quiet: Show no progress.
+    """
+    from conceptlens.recipes.parse import load_recipe
+    from conceptlens.training.encode import encode_recipe
+
+    return encode_recipe(load_recipe(recipe, overrides, trusted=True), quiet=quiet)
+
+
+def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool = False) -> "TrainedModel":
+    """Train an IVQ-CBM on the built-in blood cells and show the result.
+
+    Args:
+        out: The run folder. A demo that is there is shown, one that was stopped goes on.
+        overwrite: Train anew even if the demo is there.
+        quiet: Show no progress.
+    """
+    from conceptlens.core.files import dump_yaml
+    from conceptlens.recipes.parse import load_recipe, recipe_tree
+    from conceptlens.runs.folder import RunFolder
+
+    folder = Path(out)
+    if not overwrite and (folder / "run.json").exists():
+        wanted = dump_yaml(recipe_tree(load_recipe(DEMO, {"out": str(out)})))
+        same = (folder / "recipe.yaml").exists() and (folder / "recipe.yaml").read_text("utf-8") == wanted
+        if same:
+            done = RunFolder.open(folder).info["status"] == "done"
+            words = "this demo was trained before; --overwrite trains it anew" if done else "continuing the demo"
+            note(quiet)(words)
+            model: TrainedModel = resume(folder, quiet=quiet)
+            return model
+    note(quiet)("training an IVQ-CBM on the built-in blood cells: about four minutes on two cores")
+    return train(DEMO, {"out": str(out)}, overwrite=(folder / "run.json").exists(), quiet=quiet)
+
+
+def list_everything() -> TextResult:
+    """List recipes, methods, concept sets, data and encoders that come with the package or its plug-ins."""
+    from conceptlens.concepts import library
+    from conceptlens.core.registry import list_data_sources, list_methods, list_regularizers
+    from conceptlens.encoders import list_encoders
+    from conceptlens.recipes.parse import recipe_names
+
+    sections: dict[str, Sequence[str]] = {
+        "recipes": recipe_names(),
+        "methods": list_methods(),
+        "regularizers": list_regularizers(),
+        "concept sets": library(),
+        "data": list_data_sources(),
+        "encoders": list_encoders(),
+        "text encoders": ("builtin/text", "builtin/hashed-text", "builtin/random-text", "open_clip/NAME"),
+    }
+    return TextResult("\n".join(f"{title + ':':15}{', '.join(names)}" for title, names in sections.items()))

@@ -1,0 +1,282 @@
+"""What a run is worth, and whether it can be trusted."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from conceptlens.core.errors import UserError
+from conceptlens.core.progress import note
+
+if TYPE_CHECKING:
+    from conceptlens.evaluation.codebook.document import Audit
+    from conceptlens.evaluation.evaluate import Evaluation
+    from conceptlens.evaluation.faithfulness.faithfulness import Faithfulness
+    from conceptlens.evaluation.interventions.measure import Interventions
+    from conceptlens.evaluation.leakage.leakage import Leakage
+    from conceptlens.evaluation.localization.localize import Localisation
+    from conceptlens.runs.opened import OpenedRun
+    from conceptlens.workflows.refine.document import Refinement
+
+Split = Literal["train", "val", "test"]
+AnySplit = Literal["train", "val", "test", "all"]
+Data = Mapping[str, Any] | str | None
+
+
+def _section(data: Data, *, regions: bool = False) -> dict[str, Any] | None:
+    """Keys of a recipe's `data` section; without a source only regions of the run's own images."""
+    if data is None:
+        return None
+    section = {"source": data} if isinstance(data, str) else dict(data)
+    if "source" not in section and not regions:
+        raise UserError("Settings of other data were given, but no data: add --data SOURCE.")
+    return section
+
+
+def evaluate(
+    run: "str | Path | OpenedRun", *, data: Data = None, split: AnySplit | None = None, out: str | Path | None = None
+) -> "Evaluation":
+    """Measure a run on its own test images, or on other data.
+
+    Args:
+        run: The run folder.
+        data: Other data: a folder, a table, or the name of built-in data; the run's own by default.
+        split: Which images; `test` of the run's own data, `all` of other data by default.
+        out: File for the result; `evaluation/` in the run folder by default.
+    """
+    from conceptlens.core.processes import is_main
+    from conceptlens.evaluation.evaluate import evaluate_run
+    from conceptlens.recipes.parse import load_recipe
+    from conceptlens.runs.opened import OpenedRun
+
+    opened, section = OpenedRun.open(run), _section(data)
+    config = None if section is None else load_recipe({"data": section}, trusted=True).data
+    result = evaluate_run(opened, data=config, split=split)
+    return result.save(Path(out or opened.path / result.default_file)) if is_main() else result
+
+
+def interventions(
+    run: "str | Path | OpenedRun",
+    *,
+    split: Split = "test",
+    by: Literal["groups", "concepts", "parts"] = "groups",
+    to: Literal["quantile", "mean"] = "quantile",
+    order: Sequence[Literal["chance", "uncertainty", "influence", "expected gain"]] = (),
+    classes: Sequence[str] = (),
+    on: Sequence[str] = (),
+    instead: str | None = None,
+    threshold: float = 0.9,
+    resamples: int = 1000,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Interventions":
+    """Measure what correcting concepts does to the class, and which concepts to ask for next.
+
+    Args:
+        run: The run folder; only the scores that it keeps are read, no image.
+        split: Whose predictions; training keeps those of `test`.
+        by: What is corrected at a time.
+        to: A label becomes a quantile of the concept's scores, or the mean score of images with that label.
+        order: In which order; all by default.
+        classes: A class of the counterfactual test; all by default.
+        on: A group or concept of that test; the two most influential of each class by default.
+        instead: The class whose mean scores it puts in; all others by default.
+        threshold: It looks at images with a larger probability of the class.
+        resamples: Of the intervals.
+        out: Folder for the files; `trust/` in the run folder by default.
+        quiet: Show no progress.
+    """
+    from conceptlens.evaluation.interventions.order import POLICIES
+    from conceptlens.evaluation.trust import FOLDER, intervene_run
+    from conceptlens.runs.opened import OpenedRun
+
+    opened = OpenedRun.open(run)
+    opened.readout(split)  # a run that cannot be measured gets no folder
+    folder = opened.out_folder(out, FOLDER)
+    result = intervene_run(
+        opened,
+        split=split,
+        by=by,
+        to=to,
+        orders=order or POLICIES,
+        classes=list(classes) or None,
+        on=list(on) or None,
+        instead=instead,
+        threshold=threshold,
+        resamples=resamples,
+        note=note(quiet),
+    )
+    return result.save(folder / "interventions.json")
+
+
+def leakage(
+    run: "str | Path | OpenedRun",
+    *,
+    split: Split = "test",
+    permutations: int = 99,
+    resamples: int = 1000,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Leakage":
+    """Measure whether a run's concept scores carry more of the class than the concepts' labels do.
+
+    Args:
+        run: The run folder; only the scores that it keeps are read, no image.
+        split: Whose predictions; training keeps those of `test`.
+        permutations: Of the scores among images with equal labels; 0 for numbers without a verdict.
+        resamples: Of the intervals.
+        out: Folder for the files; `trust/` in the run folder by default.
+        quiet: Show no progress.
+    """
+    from conceptlens.evaluation.trust import FOLDER, leakage_run
+    from conceptlens.runs.opened import OpenedRun
+
+    opened = OpenedRun.open(run)
+    opened.readout(split)  # a run that cannot be measured gets no folder
+    folder = opened.out_folder(out, FOLDER)
+    result = leakage_run(opened, split=split, twins=permutations, resamples=resamples, note=note(quiet))
+    return result.save(folder / "leakage.json")
+
+
+def localize(
+    run: "str | Path | OpenedRun",
+    *,
+    data: Data = None,
+    split: AnySplit | None = None,
+    where: Literal["visible", "present"] = "visible",
+    n: int | None = None,
+    sigma: float | None = None,
+    out: str | Path | None = None,
+) -> "Localisation":
+    """Measure whether a run's maps point at the object and at the part of each concept.
+
+    Regions come from the recipe's `data.regions`, or from here, as --data.regions.masks FOLDER (see
+    docs/localization.md).
+
+    Args:
+        run: The run folder.
+        data: Other data: a folder, a table, or the name of built-in data. With `regions` alone, where things are in the
+            run's own images.
+        split: Which images; `test` of the run's own data, `all` of other data by default.
+        where: Judge a concept's map where its region is visible, or only where the concept is present.
+        n: Images at most, evenly spread over the split.
+        sigma: Width of the center prior in sides of the image; that of other images' regions by default.
+        out: File for the result; in the run folder by default.
+    """
+    from conceptlens.evaluation.localization.localize import localise_run
+    from conceptlens.runs.opened import OpenedRun
+
+    opened = OpenedRun.open(run)
+    result = localise_run(opened, data=_section(data, regions=True), split=split, where=where, n=n, sigma=sigma)
+    return result.save(Path(out or opened.path / result.default_file))
+
+
+def faithfulness(
+    run: "str | Path | OpenedRun",
+    *,
+    data: Data = None,
+    split: AnySplit | None = None,
+    n: int = 64,
+    fill: Literal["black", "mean", "blur"] = "blur",
+    steps: int = 14,
+    out: str | Path | None = None,
+) -> "Faithfulness":
+    """Measure whether a run's maps show what it used: insertion, deletion, occlusion, noise, random weights.
+
+    Args:
+        run: The run folder.
+        data: As for `localize`.
+        split: As for `localize`.
+        n: Images at most, evenly spread over the split.
+        fill: What stands where something was taken away.
+        steps: In which cells are taken away and put back.
+        out: File for the result; `faithfulness.json` in the run folder by default.
+    """
+    from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
+    from conceptlens.runs.opened import OpenedRun
+
+    opened = OpenedRun.open(run)
+    result = faithfulness_run(opened, data=_section(data, regions=True), split=split, n=n, fill=fill, steps=steps)
+    return result.save(Path(out or opened.path / result.default_file))
+
+
+def audit(
+    run: "str | Path | OpenedRun",
+    *,
+    split: Literal["test", "val"] | None = None,
+    by: Sequence[str] = (),
+    alpha: float = 0.1,
+    false_alarm_rate: float = 0.05,
+    resamples: int = 1000,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Audit":
+    """Audit a run: its codebook, its concepts, subgroups, calibration, and images out of distribution.
+
+    Args:
+        run: The run folder.
+        split: The one that the run's numbers speak of by default.
+        by: A column of metadata that makes subgroups, as `sex`, or `age=40,60` for bands; all by default.
+        alpha: Share of images whose prediction set may miss the truth.
+        false_alarm_rate: Share of in-distribution images that may be flagged as out of distribution.
+        resamples: Of the intervals.
+        out: Folder for the files; `audit/` in the run folder by default.
+        quiet: Show no progress.
+    """
+    from conceptlens.runs.opened import OpenedRun
+    from conceptlens.workflows.audit.audit import FOLDER, audit_run, save_audit
+
+    opened = OpenedRun.open(run)
+    folder = opened.out_folder(out, FOLDER)
+    result = audit_run(
+        opened,
+        split=split,
+        by=list(by) or None,
+        alpha=alpha,
+        false_alarms=false_alarm_rate,
+        resamples=resamples,
+        note=note(quiet),
+    )
+    save_audit(result, folder, failures=None if out else opened.path / "trust" / "failures.json")
+    return result
+
+
+def refine(
+    run: "str | Path | OpenedRun",
+    *,
+    replace: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    rename: bool = False,
+    seeds: int = 1,
+    control: bool = True,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Refinement":
+    """Change concepts of a run, train its recipe again with the same seeds, and compare.
+
+    Trains up to three runs a seed: before (the run itself for the first), after, and a control.
+
+    Args:
+        run: The run folder.
+        replace: `old=new`: other words for a concept, whose labels it keeps.
+        drop: A concept to leave out.
+        rename: The new words become the concept's name as well.
+        seeds: Trainings of each side; the first has the run's own seed.
+        control: Also change concepts chosen at random, another one for each seed.
+        out: Folder for runs and results; below `refine/` in the run folder by default.
+        quiet: Show no progress.
+    """
+    from conceptlens.runs.opened import OpenedRun
+    from conceptlens.workflows.refine.refine import refine_run
+
+    result = refine_run(
+        OpenedRun.open(run),
+        replace=replace,
+        drops=drop,
+        rename=rename,
+        seeds=seeds,
+        control=control,
+        out=out,
+        quiet=quiet,
+        note=note(quiet),
+    )
+    return result.save(result.folder / "refine.json")
