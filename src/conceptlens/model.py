@@ -33,9 +33,7 @@ Saved = TypeVar("Saved", bound=Document)
 class TrainedModel(OpenedRun):
     """A trained model: predict, explain, correct, measure and export it. Its files are in `path`."""
 
-    _temporary: tempfile.TemporaryDirectory[str] | None = (
-        None  # the folder of a model that lives as long as this object
-    )
+    _temporary: tempfile.TemporaryDirectory[str] | None = None  # a folder that lives as long as this
 
     @property
     def module(self) -> nn.Module:

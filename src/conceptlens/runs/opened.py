@@ -81,6 +81,10 @@ class OpenedRun:
         """`run.json`."""
         return self.folder.info
 
+    def read_history(self) -> list[dict[str, Any]]:
+        """`history.jsonl`: losses, validation metrics and ranks, one entry a line."""
+        return self.folder.read_history()
+
     @cached_property
     def recipe(self) -> Recipe:
         return load_recipe(self.path / "recipe.yaml")
