@@ -39,7 +39,7 @@ runs/demo/trust/interventions.json: | runs/demo/report.html
 runs/demo/trust/leakage.json: | runs/demo/report.html
 	@$(CL) leakage runs/demo
 runs/demo/faithfulness.json: | runs/demo/report.html
-	@$(CL) localise --faithfulness 64 runs/demo
+	@$(CL) localize --faithfulness 64 runs/demo
 runs/demo/audit/audit.html: | runs/demo/report.html
 	@$(CL) audit runs/demo
 $(GALLERY)/network/report.html: | $(STAMP)

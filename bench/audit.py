@@ -98,12 +98,12 @@ def own_memory() -> float | None:
 
 def fill(store: TokenStore, width: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    centres = torch.randn(40, width, generator=generator)
+    centers = torch.randn(40, width, generator=generator)
     store.begin()
     for shard in range(store.shards):
         rows = len(store.rows_of(shard))
         chosen = torch.randint(40, (rows, SIDE**2), generator=generator)
-        store.write(shard, centres[chosen] + 0.5 * torch.randn(rows, SIDE**2, width, generator=generator))
+        store.write(shard, centers[chosen] + 0.5 * torch.randn(rows, SIDE**2, width, generator=generator))
 
 
 def main() -> None:
@@ -130,8 +130,8 @@ def main() -> None:
         few = np.arange(256)
         sample = torch.cat([tokens.patches for _, tokens in stream.tokens(few)]).flatten(0, 1)
         with torch.no_grad():
-            pipeline.regulariser.prepare([Tokens(sample[None], (1, len(sample)))])
-        codebook: Any = pipeline.regulariser.codebook
+            pipeline.regularizer.prepare([Tokens(sample[None], (1, len(sample)))])
+        codebook: Any = pipeline.regularizer.codebook
         usual = familiar(lambda: (tokens.patches for _, tokens in stream.tokens(few)), codebook, len(concepts))
         judgement = Judgement(usual, source, "test", few[:9])
 

@@ -2,7 +2,7 @@
 
 python bench/authoring.py [--classes 200] [--concepts 10] [--json FILE]
 
-Phrases are made of colours, marks and parts; a third of them repeats another in other words, as drafts do.
+Phrases are made of colors, marks and parts; a third of them repeats another in other words, as drafts do.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from conceptlens.workflows.authoring.candidates import Candidate
 from conceptlens.workflows.authoring.filters.filters import Judge, Rules
 
 SECONDS = 30.0
-COLOURS = ["red", "blue", "green", "yellow", "orange", "purple", "pink", "brown", "black", "white", "grey", "olive"]
+COLORS = ["red", "blue", "green", "yellow", "orange", "purple", "pink", "brown", "black", "white", "gray", "olive"]
 MARKS = ["spots", "stripes", "bars", "patches", "rings", "streaks", "scales", "bands", "dots", "edges"]
 PARTS = [
     "crown",
@@ -48,8 +48,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     wanted = args.classes * args.concepts
-    phrases = [f"{colour} {mark} on the {part}" for colour, mark, part in product(COLOURS, MARKS, PARTS)]
-    again = [f"{mark} of {colour} on its {part}" for colour, mark, part in product(COLOURS, MARKS, PARTS)]
+    phrases = [f"{color} {mark} on the {part}" for color, mark, part in product(COLORS, MARKS, PARTS)]
+    again = [f"{mark} of {color} on its {part}" for color, mark, part in product(COLORS, MARKS, PARTS)]
     texts = list(islice(phrases + again, wanted))
     candidates = [
         Candidate(text, text, text, None, frozenset({f"class {place % args.classes}"}), frozenset())

@@ -3,7 +3,7 @@
     python bench/gig.py --json FILE [--device cuda] [--layer layer3.5] [--model resnet50] [--measured 4]
 
 A ResNet-50 of timm at 224 pixels with fresh weights, whose batch norms have seen some noise: speed and equality do not
-depend on what it has learnt. Concepts are made up; each position uses a few. captum is timed for a few concepts
+depend on what it has learned. Concepts are made up; each position uses a few. captum is timed for a few concepts
 and all targets, then multiplied by the number of active concepts (`captum_calls_timed` says how many were run). Beside
 it, the one call of captum that gives all concepts at once for each target: what an expert would write.
 """
@@ -44,8 +44,8 @@ def coded_layer(features: Tensor, shift: Tensor, k: int, active: int, seed: int 
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(k, features.shape[1], generator=generator).to(features)
     used = torch.randperm(k, generator=generator)[:active].to(features.device)
-    centred = features - shift
-    scores = centred @ torch.nn.functional.normalize(vectors[used], dim=1).T
+    centered = features - shift
+    scores = centered @ torch.nn.functional.normalize(vectors[used], dim=1).T
     best = scores.topk(2, dim=1)
     u = torch.zeros(len(features), k, device=features.device, dtype=features.dtype)
     u.scatter_(1, used[best.indices], best.values / vectors.norm(dim=1)[used[best.indices]])

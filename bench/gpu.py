@@ -5,7 +5,7 @@
 Everything is measured on one device in one run; the variants take turns, medians over the rounds count. Images are
 noise of the right size, resident as bytes. Our step is that of the loop (`TrainStage.train_epoch`): gathering,
 augmenting, forward, losses, backward, clipping, AdamW, rank tracking every 50 steps. `bare` is a timm classifier under
-`torch.compile` with CUDA graphs as ours: normalisation, forward, cross-entropy, backward, fused AdamW; bf16 autocast.
+`torch.compile` with CUDA graphs as ours: normalization, forward, cross-entropy, backward, fused AdamW; bf16 autocast.
 `eager` is our step without compiling, otherwise the same. `published` is `bench/published.py`.
 
 Shares of the matmul rate count the encoder's products only (`vit_flops`), backward twice the forward.

@@ -96,16 +96,16 @@ class Bench:
     def seconds(self) -> float:
         return time.perf_counter() - self.started
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def time(self, work: Callable[[], object]) -> float:
         """Seconds until the device has done it."""
-        self.synchronise()
+        self.synchronize()
         started = time.perf_counter()
         work()
-        self.synchronise()
+        self.synchronize()
         return time.perf_counter() - started
 
     def median(self, work: Callable[[], object], repeats: int = 10) -> float:

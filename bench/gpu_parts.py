@@ -42,7 +42,7 @@ def breakdown(bench: Bench, ours: Ours, bare: Bare) -> dict[str, float]:
 
     def encoder() -> None:
         bare.gradients(bare.order[0])
-        bare.optimiser.zero_grad(set_to_none=True)
+        bare.optimizer.zero_grad(set_to_none=True)
 
     parts = {
         "draw and send": lambda: stage.draw(0),
@@ -59,8 +59,8 @@ def breakdown(bench: Bench, ours: Ours, bare: Bare) -> dict[str, float]:
     for parameter in stage.parameters:
         parameter.grad = torch.zeros_like(parameter)
     found["clip"] = 1000 * bench.median(lambda: clip_gradients(stage.parameters, 1.0))
-    found["optimiser"] = 1000 * bench.median(stage.optimiser.step)
-    stage.optimiser.zero_grad(set_to_none=True)
+    found["optimizer"] = 1000 * bench.median(stage.optimizer.step)
+    stage.optimizer.zero_grad(set_to_none=True)
     few = tokens.patches[: session.recipe.training.rank_images].float().cpu()
     found["rank of 8 images, on a thread beside, every 50 steps"] = 1000 * bench.median(lambda: mean_ranks(few), 3)
     return found

@@ -59,7 +59,7 @@ class Ours:
         sample = reader.batch(train[:16])
         pipeline.to(bench.device)
         pieces = sample_tokens(pipeline, sample)
-        pipeline.regulariser.prepare(pieces)
+        pipeline.regularizer.prepare(pieces)
         pipeline.model.prepare(pieces, bench.concepts)
         rest_idle_parameters(pipeline, sample)
         learning = {key for key, each in pipeline.named_parameters() if each.requires_grad}
@@ -88,7 +88,7 @@ class Bare:
             sizes.encoder, pretrained=False, num_classes=len(source.classes), img_size=sizes.pixels
         )
         self.model = cast(Any, network.to(bench.device))
-        self.optimiser = AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
+        self.optimizer = AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
         self.labels = torch.from_numpy(source.examples.labels).to(bench.device)
         mode: dict[str, Any] = {"mode": "reduce-overhead"} if graphs and compiled.BACKEND == "inductor" else {}
         self.loss = torch.compile(self.plain, dynamic=False, backend=compiled.BACKEND, **mode)
@@ -117,8 +117,8 @@ class Bare:
     def round(self) -> None:
         for index in self.order:
             self.gradients(index)
-            self.optimiser.step()
-            self.optimiser.zero_grad(set_to_none=True)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
 
 
 def published(bench: Bench) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def published(bench: Bench) -> dict[str, Any]:
     sizes, (source, reader) = bench.sizes, bench.images(bench.sizes.pixels)
     torch.manual_seed(0)
     model = Published(sizes.encoder, sizes.pixels, bench.concepts, len(source.classes)).to(bench.device)
-    optimiser = AdamW([each for each in model.parameters() if each.requires_grad], lr=1e-4)
+    optimizer = AdamW([each for each in model.parameters() if each.requires_grad], lr=1e-4)
     labels = torch.from_numpy(source.examples.labels).to(bench.device)
     chosen = [source.examples.concepts[:, group.concepts].argmax(1) for group in bench.concepts.groups]
     values = torch.from_numpy(np.stack(chosen, 1)).to(bench.device)
@@ -135,8 +135,8 @@ def published(bench: Bench) -> dict[str, Any]:
     def step() -> None:
         images = (reader.pixels[:batch].float() / 255 - 0.5) / 0.5
         model(images, labels[:batch], values[:batch]).backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
 
     while True:
         try:
@@ -144,7 +144,7 @@ def published(bench: Bench) -> dict[str, Any]:
             break
         except torch.OutOfMemoryError:
             batch //= 2
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             bench.free()
     times = [bench.time(step) for _ in range(max(2, bench.rounds))]
     return {

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.files import write_json
-from conceptlens.evaluation.interventions.curve import follow_policy, summarise
+from conceptlens.evaluation.interventions.curve import follow_policy, summarize
 from conceptlens.evaluation.interventions.measure import measure_interventions
 from conceptlens.evaluation.interventions.order import POLICIES
 from conceptlens.evaluation.interventions.units import make_units
@@ -71,7 +71,7 @@ def curves(readout: Readout) -> None:
     units, bootstrap = make_units(readout.concepts), Bootstrap(readout.units)
     maps = cross_map(readout, deal(readout.units))
     for policy in POLICIES:
-        summarise(policy, follow_policy(readout, maps, units, policy), bootstrap)
+        summarize(policy, follow_policy(readout, maps, units, policy), bootstrap)
 
 
 def main() -> None:

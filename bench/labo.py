@@ -4,7 +4,7 @@
 
 Texts are unit vectors of 512 entries in clusters of ten near-paraphrases, images are texts of their class with noise.
 Ours is everything from image and text vectors to the choice: class means, discriminability, coverage, lazy greedy.
-`dense` computes the gains of all candidates at every pick, vectorised; `naive` computes the objective of every set that
+`dense` computes the gains of all candidates at every pick, vectorized; `naive` computes the objective of every set that
 is one larger from its definition. Both are given discriminability and cosines, and run for a few classes; the rest is
 extrapolated, as the table says. Choices must be the same.
 """

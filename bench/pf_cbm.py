@@ -29,7 +29,7 @@ from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
 from conceptlens.methods.pf_cbm.places import PlaceTargets
 from conceptlens.nn.grounding.foreground_gate import log_gate
-from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, patch_centres
+from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, patch_centers
 from conceptlens.nn.grounding.part_attention import PartAttention
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes import LossConfig
@@ -126,7 +126,7 @@ def epoch(args: argparse.Namespace, row: Row) -> None:
     )
     loss = SupervisedLoss(LossConfig(), concepts, "single", torch.ones(CLASSES, device=device))
     counts = loss.count(targets)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-5, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-5, fused=True)
 
     def step(patches: Tensor) -> Tensor:
         with torch.autocast(device, torch.bfloat16):
@@ -137,8 +137,8 @@ def epoch(args: argparse.Namespace, row: Row) -> None:
         for patches in stream(tokens, b, device):
             run(patches).backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
 
     def copy() -> None:
         for patches in stream(tokens, b, device):
@@ -184,7 +184,7 @@ def attention(args: argparse.Namespace, row: Row) -> None:
     prior.start(torch.rand(PARTS, 2, device=device) * side)
     patches = torch.randn(args.batch, args.patches, args.width, device=device, dtype=kind)
     gate = torch.randn(args.batch, args.patches, device=device, requires_grad=True)
-    places = patch_centres((side, args.patches // side), patches)
+    places = patch_centers((side, args.patches // side), patches)
     inner = part.key.out_features
     shape = (args.batch, 1, args.patches, inner)
     keys, values = (torch.randn(shape, device=device, dtype=kind, requires_grad=True) for _ in range(2))
@@ -245,7 +245,7 @@ def attention(args: argparse.Namespace, row: Row) -> None:
 def shapes(args: argparse.Namespace, row: Row) -> None:
     """Seconds of encoding and training, and whether maps point at parts of test images."""
     import conceptlens as cl
-    from conceptlens.api import localise
+    from conceptlens.api import localize
     from conceptlens.recipes.parse import load_recipe, recipe_tree
 
     torch.set_num_threads(args.threads)
@@ -256,7 +256,7 @@ def shapes(args: argparse.Namespace, row: Row) -> None:
         start, work = time.perf_counter(), time.process_time()
         run = cl.train(recipe_tree(recipe), quiet=True)
         taken, work = time.perf_counter() - start, time.process_time() - work
-        part = localise(run.path).result["targets"]["part"]["maps"]
+        part = localize(run.path).result["targets"]["part"]["maps"]
     kept = ("pointing_cells", "pointing_patch", "pointing_tenth", "distance_patches", "energy")
     row(
         seconds=taken,

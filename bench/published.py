@@ -1,6 +1,6 @@
 """The published IVQ-CBM's training step, written down naively from its description: what `bench/gpu.py` compares with.
 
-Single precision; a full SVD of each image's patches, in a Python loop, in every forward pass; vector quantisation with
+Single precision; a full SVD of each image's patches, in a Python loop, in every forward pass; vector quantization with
 the distances of all pairs and a one-hot product; Magnet as a weighted sum; FFN, norm, projection; scores against the
 texts of each axis. No part of the package but the vocabulary is used.
 """
@@ -16,7 +16,7 @@ from conceptlens.concepts import ConceptSet
 
 
 class Published(nn.Module):
-    """Images (B, 3, H, W), normalised, and labels → the loss."""
+    """Images (B, 3, H, W), normalized, and labels → the loss."""
 
     codebook: Tensor
     queries: Tensor
@@ -51,8 +51,8 @@ class Published(nn.Module):
         flat = z.flatten(0, 1)
         distances = flat.square().sum(1, keepdim=True) + self.codebook.square().sum(1) - 2 * flat @ self.codebook.T
         one_hot = torch.zeros_like(distances).scatter_(1, distances.argmin(1, keepdim=True), 1)
-        quantised = (one_hot @ self.codebook).view_as(z)
-        vq = F.mse_loss(quantised, z.detach()) + F.mse_loss(z, quantised.detach())
+        quantized = (one_hot @ self.codebook).view_as(z)
+        vq = F.mse_loss(quantized, z.detach()) + F.mse_loss(z, quantized.detach())
         attention = (-torch.cdist(z, self.queries.expand(len(z), -1, -1)).square()).softmax(-1)
         slots = attention.transpose(1, 2) @ z
         visual = F.normalize(self.project(self.norm(self.ffn(slots))), dim=-1)

@@ -4,7 +4,7 @@
 
 Small: 4,000 rows, 128 features, 10 classes, one λ at a time from a cold start, and a path of 20 with warm starts on
 both sides. saga runs at its default tolerance (1e-4 on the change of the weights) on one core, as it always does; ours
-runs to a relative duality gap of 1e-4. λ and α are scikit-learn's C = 1/(nλ) and l1_ratio = α; neither penalises the
+runs to a relative duality gap of 1e-4. λ and α are scikit-learn's C = 1/(nλ) and l1_ratio = α; neither penalizes the
 bias.
 
 Large (`--large`, the default on a GPU): 50,000 rows, 512 features, 200 classes; a path until 30 effective concepts per
@@ -36,14 +36,14 @@ from conceptlens.nn.sparse_head import SparseHead, fit_elastic_net, fit_path
 ALPHA, TOLERANCE = 0.99, 1e-4
 FRACTIONS = (0.3, 0.1, 0.03, 0.01)  # λ / λ_max
 KINDS = ("independent", "concepts")
-OPTIONS: dict[str, Any] = {"alpha": ALPHA, "standardise": False, "tolerance": TOLERANCE}
+OPTIONS: dict[str, Any] = {"alpha": ALPHA, "standardize": False, "tolerance": TOLERANCE}
 # From 1.8 on scikit-learn reads the penalty off l1_ratio and warns where it is named.
 ELASTIC_NET = {} if tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8) else {"penalty": "elasticnet"}
 PROMISE = {"objective": 1e-4, "speed_up": 10.0, "large_seconds": 10.0}
 
 
 def make_rows(kind: str, n: int, d: int, classes: int, dtype: str, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Standardised features (n, d) and labels (n,).
+    """Standardized features (n, d) and labels (n,).
 
     `independent`: Gaussian features, labels drawn from a sparse linear model. `concepts`: what a bottleneck gives,
     scores that depend on the class and are correlated through d/6 factors that do not.

@@ -48,7 +48,7 @@ def measure(images: int, rounds: int, folder: Path) -> dict[str, Any]:
 
     def bare() -> None:
         for start in range(0, images, BATCH):
-            encoder.before(encoder.normalise(pixels[start : start + BATCH]), 1)
+            encoder.before(encoder.normalize(pixels[start : start + BATCH]), 1)
 
     bare()
     floor, building = [], []

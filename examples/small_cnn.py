@@ -70,10 +70,10 @@ def train(model: SmallCNN, epochs: int = 4) -> None:
     images = torch.stack([torch.from_numpy(resize_square(source.read(i), SIZE)) for i in range(len(source))])
     labels = torch.from_numpy(source.examples.labels)
     torch.manual_seed(0)
-    optimiser = torch.optim.AdamW(model.parameters(), 3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     for _ in range(epochs):
         for batch in torch.randperm(len(images)).split(64):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             logits = model((images[batch].float() / 255 - 0.5) / 0.25)
             nn.functional.cross_entropy(logits, labels[batch]).backward()
-            optimiser.step()
+            optimizer.step()

@@ -25,7 +25,7 @@ from urllib.parse import quote
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from conceptlens.api import analyse_study
+from conceptlens.api import analyze_study
 from conceptlens.workflows.study.key import Key
 from conceptlens.workflows.study.simulate import Simulated, simulate
 
@@ -149,7 +149,7 @@ def copies(pack: Path, to: Path) -> list[Path]:
         for rater in RATERS:
             told = simulate(key, rater, image_noise=0.4)
             told.write(folder / "responses" / f"responses-{key.study}-{rater.name}.json")
-    analyse_study(made[1])
+    analyze_study(made[1])
     return made
 
 

@@ -43,7 +43,7 @@ def ivq_defaults() -> str:
     names = {
         "default": "`ivq-cbm`",
         "calibrated-once": "temperature set once",
-        "no-regulariser": "without IVQ",
+        "no-regularizer": "without IVQ",
         "as-printed": "as printed, τ = 1, random start",
         "released": "`ivq-cbm-released`",
     }

@@ -90,10 +90,10 @@ def two_rows(mine: OwnData) -> None:
 
 
 TABLES: dict[str, tuple[Callable[[OwnData], object], tuple[str, ...]]] = {
-    "misspelt class": (cell(diagnosis="bening"), ("row 4", "'diagnosis'", "'bening'", "Did you mean 'benign'?")),
-    "misspelt value": (cell(border="regulr"), ("row 4", "'border'", "Did you mean 'regular'?")),
-    "misspelt value in a list": (cell(signs="hair; rulr"), ("'rulr'", "Did you mean 'ruler'?")),
-    "misspelt split": (cell(split="trian"), ("row 4", "Did you mean 'train'?")),
+    "misspelled class": (cell(diagnosis="bening"), ("row 4", "'diagnosis'", "'bening'", "Did you mean 'benign'?")),
+    "misspelled value": (cell(border="regulr"), ("row 4", "'border'", "Did you mean 'regular'?")),
+    "misspelled value in a list": (cell(signs="hair; rulr"), ("'rulr'", "Did you mean 'ruler'?")),
+    "misspelled split": (cell(split="trian"), ("row 4", "Did you mean 'train'?")),
     "certainty above 1": (cell(certainty="2"), ("row 4", "a certainty from 0 to 1")),
     "certainty in words": (cell(certainty="high"), ("'high'", "a certainty from 0 to 1")),
     "no image": (cell(image=""), ("without an image",)),
@@ -247,7 +247,7 @@ def one_image_of_a_class(mine: OwnData) -> None:
     mine.change(0, diagnosis="malignant")
 
 
-def a_group_never_labelled(mine: OwnData) -> None:
+def a_group_never_labeled(mine: OwnData) -> None:
     mine.concepts.write_text(CONCEPTS.partition("by_class")[0])
     mine.change_all(border="")
 
@@ -263,15 +263,15 @@ def a_semicolon_and_a_byte_order_mark(mine: OwnData) -> None:
 
 
 def sections_without_a_word(mine: OwnData) -> None:
-    mine.recipe.write_text(mine.recipe.read_text("utf-8") + "method:\nregulariser:\nseed:\nout:\n", "utf-8")
+    mine.recipe.write_text(mine.recipe.read_text("utf-8") + "method:\nregularizer:\nseed:\nout:\n", "utf-8")
 
 
 LEGAL: dict[str, tuple[Callable[[OwnData], None], list[str]]] = {
     "an image size that no patch divides": (settings_only, ["--encoder.image_size", "37"]),
     "a batch larger than the data": (settings_only, ["--training.batch_size", "4096"]),
     "a class with one image": (one_image_of_a_class, []),
-    "a group never labelled": (a_group_never_labelled, []),
-    "a group never labelled, by axis": (a_group_never_labelled, ["--training.loss.concept", "axis"]),
+    "a group never labeled": (a_group_never_labeled, []),
+    "a group never labeled, by axis": (a_group_never_labeled, ["--training.loss.concept", "axis"]),
     "no validation split": (lambda mine: mine.change_all("val", split="train"), []),
     "no test labels": (lambda mine: mine.change_all("test", diagnosis=""), []),
     "images of one pixel": (images_of_one_pixel, []),

@@ -76,7 +76,7 @@ def test_a_run_beside_is_suggested(refuse: Refuse, own_run: Path) -> None:
         (b"data: shapes\ntraining: {loss: 5}", "training.loss: expected a mapping"),
         (b"data: shapes\nmethod: [ivq-cbm]", "method: expected a name"),
         (b"data: shapes\nmethod: ivq-cmb", "Did you mean 'ivq-cbm'?"),
-        (b"data: shapes\nregulariser: ivvq", "Did you mean 'ivq'?"),
+        (b"data: shapes\nregularizer: ivvq", "Did you mean 'ivq'?"),
         (b"data: shapes\ntrainng: {}", "Did you mean 'training'?"),
         (b"data: {source: shapes, rename: {clases: {}}}", "Did you mean 'classes'?"),
         (b"data: {source: shapes, task: multi}", "expected one of 'single', 'multilabel', 'ordinal'"),
@@ -152,12 +152,12 @@ def test_a_recipe_imports_nothing(
         ("encoder.options.width", "33", "multiple of heads"),
         ("encoder.options.width", "1000000000", "Out of memory"),
         ("encoder.options.width", ".nan", "a finite number"),
-        ("regulariser.beta", "-1", "regulariser.beta: expected 0 or more"),
-        ("regulariser.beta", ".nan", "a finite number"),
-        ("regulariser.rate", "-1", "expected 0 or more"),
-        ("regulariser.codebook_multiple", "0", "at least one code"),
-        ("regulariser.codebook_multiple", ".nan", "a finite number"),
-        ("regulariser.codebook_size", "-5", "at least one code"),
+        ("regularizer.beta", "-1", "regularizer.beta: expected 0 or more"),
+        ("regularizer.beta", ".nan", "a finite number"),
+        ("regularizer.rate", "-1", "expected 0 or more"),
+        ("regularizer.codebook_multiple", "0", "at least one code"),
+        ("regularizer.codebook_multiple", ".nan", "a finite number"),
+        ("regularizer.codebook_size", "-5", "at least one code"),
         ("method.temperature", "0", "calibrate or a number above 0"),
         ("method.temperature", "-1", "calibrate or a number above 0"),
         ("method.target_entropy", "2", "a share between 0 and 1"),
@@ -228,7 +228,7 @@ def test_concept_files_of_a_recipe(refuse_training: Refuse, own: OwnData, tmp_pa
     refuse_training(own.recipe, "--concepts", "dermoscpy", says="Did you mean 'dermoscopy'?")
 
 
-def test_concepts_that_nobody_labelled(refuse_training: Refuse, refuse: Refuse, mine: OwnData) -> None:
+def test_concepts_that_nobody_labeled(refuse_training: Refuse, refuse: Refuse, mine: OwnData) -> None:
     mine.concepts.write_text(CONCEPTS.partition("by_class")[0])
     mine.change_all(border="", signs="")
     refuse_training(mine.recipe, says=("no training image has a label of any concept", "concept_weight 0"))
@@ -236,7 +236,7 @@ def test_concepts_that_nobody_labelled(refuse_training: Refuse, refuse: Refuse, 
     refuse(*check, says="2 concept groups without a label")
 
 
-def test_concepts_that_nobody_labelled_may_be_left_out_of_the_loss(mine: OwnData, tmp_path: Path) -> None:
+def test_concepts_that_nobody_labeled_may_be_left_out_of_the_loss(mine: OwnData, tmp_path: Path) -> None:
     mine.concepts.write_text(CONCEPTS.partition("by_class")[0])
     mine.change_all(border="", signs="")
     words = ["train", str(mine.recipe), "--out", str(tmp_path / "run"), "--quiet"]

@@ -108,7 +108,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "newer run.json": (put("run.json", b'{"schema": 9}'), ("evaluate", "report", "resume"), "schema 9"),
     "no recipe": (remove("recipe.yaml"), EVERY, "recipe.yaml: no such file"),
     "torn recipe": (put("recipe.yaml", b"data: {sour"), EVERY, "recipe.yaml"),
-    "misspelt recipe": (edit("recipe.yaml", "epochs: 2", "epoch: 2"), ("evaluate", "predict"), "Did you mean 'epochs'"),
+    "misspelled recipe": (
+        edit("recipe.yaml", "epochs: 2", "epoch: 2"),
+        ("evaluate", "predict"),
+        "Did you mean 'epochs'",
+    ),
     "another width": (edit("recipe.yaml", "width: 32", "width: 64"), ("evaluate", "predict"), "do not fit the recipe"),
     "no concepts": (remove("concepts.yaml"), EVERY, "concepts.yaml: no such file"),
     "other concepts": (put("concepts.yaml", b"groups: {a: {values: [b, c]}}"), EVERY, "fit"),
@@ -148,7 +152,7 @@ def stop(*_: object) -> None:
 
 
 STOPPED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "misspelt recipe": (edit("recipe.yaml", "epochs: 2", "epoch: 2"), "Did you mean 'epochs'?"),
+    "misspelled recipe": (edit("recipe.yaml", "epochs: 2", "epoch: 2"), "Did you mean 'epochs'?"),
     "another width": (edit("recipe.yaml", "width: 32", "width: 64"), "do not fit"),
     "other data": (edit("recipe.yaml", "class_column: diagnosis", "class_column: grade"), "class"),
     "no splits": (remove("splits.json"), "splits.json: no such file"),

@@ -10,7 +10,7 @@ import pytest
 from conceptlens.cli.entry import COMMANDS
 from conceptlens.concepts import ConceptSet, library
 from conceptlens.core.files import parse_yaml
-from conceptlens.core.registry import METHODS, REGULARISERS
+from conceptlens.core.registry import METHODS, REGULARIZERS
 from conceptlens.recipes.parse import load_recipe
 from tests import ROOT
 
@@ -55,7 +55,7 @@ def test_documented_concept_file_and_recipe_are_valid() -> None:
 
 def test_everything_registered_is_documented() -> None:
     recipes, concepts = (ROOT / "docs/recipes.md").read_text("utf-8"), (ROOT / "docs/concepts.md").read_text("utf-8")
-    for name in REGULARISERS.names():
+    for name in REGULARIZERS.names():
         assert f"`{name}`" in recipes
     bodies = [page.read_text("utf-8").split("---\n", 2)[2] for page in CARDS]
     for name in METHODS.names():

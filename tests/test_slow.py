@@ -28,8 +28,8 @@ def test_the_demo_keeps_its_promise(tmp_path: Path) -> None:
     assert test["slots"]["assignment_entropy"] > 0.3
 
 
-def test_shapes_teach_colours_and_patterns(tmp_path: Path) -> None:
-    """From scratch on 1,800 drawings, the small encoder reads colours and patterns; the shapes of parts need more."""
+def test_shapes_teach_colors_and_patterns(tmp_path: Path) -> None:
+    """From scratch on 1,800 drawings, the small encoder reads colors and patterns; the shapes of parts need more."""
     run = cl.train("shapes/ivq-cbm", {"out": str(tmp_path / "shapes"), "training": {"epochs": 15}}, quiet=True)
     test = read_json(run.path / "metrics.json")["splits"]["test"]
     auc = {row["group"]: row["auc"] for row in test["concept"]["per_group"]}

@@ -122,7 +122,7 @@ def main(again: bool) -> None:
         "",
         f"The shipped concept set `blood-cells` on built-in images: {images.how} The least separable concepts:",
         "",
-        "| concept | with / without | separable (area) | within a class | neighbours disagree | by chance |",
+        "| concept | with / without | separable (area) | within a class | neighbors disagree | by chance |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for each in weakest:

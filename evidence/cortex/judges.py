@@ -16,7 +16,7 @@ from conceptlens.core.files import new_folder, read_json, write_json
 from conceptlens.cortex.generators.condition import parse_condition
 from conceptlens.cortex.masking import Judge
 from conceptlens.encoders.weights_file import load_weights, read_weights
-from pretraining.generator.data import Labelled, turned
+from pretraining.generator.data import Labeled, turned
 
 EPOCHS = {"resnet18": 20, "resnet50": 20, "vit_small_patch16_224": 40, "vit_small_patch8_224": 30}
 
@@ -26,7 +26,7 @@ def _network(name: str, columns: int, size: int) -> nn.Module:
     return timm.create_model(name, pretrained=False, num_classes=columns, **options)
 
 
-def _sizes(data: Labelled) -> list[int]:
+def _sizes(data: Labeled) -> list[int]:
     return [len(data.classes), *(len(values) for values in data.attributes.values())]
 
 
@@ -38,7 +38,7 @@ def _loss(logits: Tensor, conditions: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 @torch.no_grad()
-def _accuracy(network: nn.Module, data: Labelled, device: torch.device) -> dict[str, float]:
+def _accuracy(network: nn.Module, data: Labeled, device: torch.device) -> dict[str, float]:
     network.eval()
     logits = torch.cat([network(_seen(part.to(device))).float().cpu() for part in torch.split(data.images, 128)])
     found = {}
@@ -59,8 +59,8 @@ def _seen(images: Tensor) -> Tensor:
 def train_judge(
     name: str,
     folder: Path,
-    train: Labelled,
-    test: Labelled,
+    train: Labeled,
+    test: Labeled,
     device: torch.device,
     *,
     epochs: int | None = None,
@@ -78,7 +78,7 @@ def train_judge(
     a_epoch = max(1, len(train) // batch)
     total = epochs * a_epoch
     peak = 5e-4 if "vit" in name else 1e-3
-    optimiser = torch.optim.AdamW(network.parameters(), lr=peak, weight_decay=0.05)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=peak, weight_decay=0.05)
     images, conditions = train.images.to(device), train.conditions.to(device)
     generator = torch.Generator().manual_seed(seed)
     for epoch in range(epochs):
@@ -87,7 +87,7 @@ def train_judge(
         for turn, rows in enumerate(torch.split(order, batch)):
             step = epoch * a_epoch + turn
             warm = min(1.0, (step + 1) / max(1, total // 20))
-            for group in optimiser.param_groups:
+            for group in optimizer.param_groups:
                 group["lr"] = peak * warm * (0.01 + 0.99 * (1 + math.cos(math.pi * step / total)) / 2)
             kinds = torch.randint(8, (len(rows),), generator=generator).to(device)
             shift = [int(value) for value in torch.randint(-8, 9, (2,), generator=generator)]
@@ -95,10 +95,10 @@ def train_judge(
             with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                 logits = network(_seen(views))
             loss = _loss(logits, conditions[rows.to(device)], sizes)
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-            optimiser.step()
+            optimizer.step()
         if epoch % 5 == 4 or epoch == epochs - 1:
             note(f"judge {name}: epoch {epoch + 1} of {epochs}, loss {float(loss.detach()):.3f}")
     card: dict[str, Any] = {

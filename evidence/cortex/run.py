@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from judges import EPOCHS, open_judge, train_judge
-from safetensors.torch import save as serialise
+from safetensors.torch import save as serialize
 from torch import Tensor
 
 from conceptlens.core.files import read_json, write_bytes, write_json
@@ -44,7 +44,7 @@ from conceptlens.cortex.study import Study, new_study, open_study
 from conceptlens.cortex.token_sets import WAYS
 from conceptlens.encoders.weights_file import read_weights
 from pretraining.command import command
-from pretraining.generator.data import Labelled, from_blood, from_source
+from pretraining.generator.data import Labeled, from_blood, from_source
 from pretraining.generator.measure import asked_and_seen, picture, reconstruction, token_loss
 
 NETWORKS = ("CE", "RE", "TE")
@@ -93,12 +93,12 @@ class Plan:
         return model.to(self.device)
 
     @cached_property
-    def training_images(self) -> Labelled:
+    def training_images(self) -> Labeled:
         size = self.generator.image_size
         return from_blood(self.blood, size) if self.blood else from_source(self.data, size)
 
     @cached_property
-    def test_images(self) -> Labelled:
+    def test_images(self) -> Labeled:
         return from_source(self.data, self.generator.image_size, split="test")
 
     def asked(self, concepts: Sequence[str]) -> dict[str, Judge]:
@@ -230,7 +230,7 @@ def masking(plan: Plan) -> None:
 
 
 def pairs(plan: Plan) -> None:
-    """Table 5: each class towards its neighbour and back, in the middle of the image."""
+    """Table 5: each class towards its neighbor and back, in the middle of the image."""
     names = plan.generator.classes
     chosen = [(name, names[(place + 1) % len(names)]) for place, name in enumerate(names)]
     for network in filter(plan.wants, NETWORKS[:2]):
@@ -241,7 +241,7 @@ def pairs(plan: Plan) -> None:
                 asked = plan.asked(study.extractor.card.concepts)
                 settings = SearchSettings(steps=plan.sizes.steps, record=max(1, plan.sizes.steps // 10))
                 place = plan.out / "results" / f"pairs-{network}-{side}"
-                region = f"centre {side}x{side}"
+                region = f"center {side}x{side}"
                 return pairs_result(
                     study, chosen, asked, region=region, images=plan.sizes.test, settings=settings, out=place
                 ).data
@@ -266,7 +266,7 @@ def edit(plan: Plan) -> None:
             result = edit_result(
                 study,
                 target,
-                f"centre {side}x{side}",
+                f"center {side}x{side}",
                 sample=first,
                 settings=settings,
                 judges=asked,
@@ -329,7 +329,7 @@ def skew(plan: Plan, attribute: str | None = None) -> None:
         if not path.exists():
             model = load_generator(models[name]).to(plan.device)
             tokens = draw(model, Condition(), plan.sizes.neutral, seed=7 + list(models).index(name), chunk=250)
-            write_bytes(path, serialise({"tokens": tokens.to(torch.int16).contiguous()}))
+            write_bytes(path, serialize({"tokens": tokens.to(torch.int16).contiguous()}))
         return read_weights(path)["tokens"].long()
 
     for name in filter(plan.wants, models):

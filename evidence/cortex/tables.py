@@ -19,7 +19,7 @@ from conceptlens.pages.webp import webp
 from pretraining.command import command
 
 Rows = dict[str, dict[str, Any]]
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
 NETWORKS = ("CE", "RE", "TE")
 
 
@@ -126,7 +126,7 @@ def pairs(rows: Rows) -> str:
                         f"{side} × {side}",
                         network,
                         each["judge"],
-                        {"tokens": "token selection", "embeddings": "embedding optimisation"}[each["method"]],
+                        {"tokens": "token selection", "embeddings": "embedding optimization"}[each["method"]],
                         percent(each["accuracy"]),
                         f"{each['original']:.3f}",
                         f"{each['target']:.3f}",
@@ -265,8 +265,8 @@ def curves(rows: Rows) -> bytes:
                 for curve in row.get(fill, {}).get("curves", ()):
                     if curve["judge"] == judge and (curve["order"] != "random" or network == next(iter(told))):
                         random = curve["order"] == "random"
-                        name, colour = ("random", "grey") if random else (network, COLOURS[NETWORKS.index(network)])
-                        axes.plot(curve["counts"], curve["deletion"], "--" if random else "-", color=colour, label=name)
+                        name, color = ("random", "gray") if random else (network, COLORS[NETWORKS.index(network)])
+                        axes.plot(curve["counts"], curve["deletion"], "--" if random else "-", color=color, label=name)
             axes.set_title(judge, fontsize=9)
             axes.legend(fontsize=7)
     for axes in grid[-1]:
@@ -284,12 +284,12 @@ def skew_figure(rows: Rows) -> bytes:
     figure = Figure(figsize=(9.0, 3.4), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    for judge, colour in zip(twins[0]["shares"], COLOURS, strict=False):
+    for judge, color in zip(twins[0]["shares"], COLORS, strict=False):
         seen = [row["shares"][judge][row["concepts"][0]] for row in twins]
-        left.plot(drawn_share, seen, "o", color=colour, label=judge, markersize=4)
+        left.plot(drawn_share, seen, "o", color=color, label=judge, markersize=4)
     left.set_ylabel("share in neutral samples, by judges")
     for way, marker in (("frequency", "o"), ("lift", "^")):
-        for n, colour in zip((5, 10, 20), COLOURS, strict=False):
+        for n, color in zip((5, 10, 20), COLORS, strict=False):
             seen = [
                 (share, table["excess"])
                 for share, row in zip(drawn_share, twins, strict=True)
@@ -297,8 +297,8 @@ def skew_figure(rows: Rows) -> bytes:
                 if sets_of(table) == (way, n)
             ]
             if seen:
-                right.plot(*zip(*seen, strict=True), marker, color=colour, label=f"top {n}, by {way}", markersize=4)
-    right.axhline(0, color="grey", linewidth=0.8)
+                right.plot(*zip(*seen, strict=True), marker, color=color, label=f"top {n}, by {way}", markersize=4)
+    right.axhline(0, color="gray", linewidth=0.8)
     right.set_ylabel("δ less that of balanced twins")
     for axes in (left, right):
         axes.set_xlabel(f"share of {twins[0]['concepts'][0]!r} in training")

@@ -29,7 +29,7 @@ class Coder:
     maker: str
     vectors: Tensor  # (k, C)
     shift: Tensor  # (C,) μ_BN, and the offset of the autoencoder's decoder
-    centre: Tensor  # (C,) μ_BN
+    center: Tensor  # (C,) μ_BN
     penalty: float | None
     encoder: Tensor | None = None  # (k, C)
     threshold: Tensor | None = None  # (k,)
@@ -61,10 +61,10 @@ class Coder:
         """By its `own` means, or `matched`: the same lasso for all, at the same sparsity."""
         if coding == "own":
             return self
-        return replace(self, vectors=self.unit, shift=self.centre, penalty=self.matched, encoder=None, threshold=None)
+        return replace(self, vectors=self.unit, shift=self.center, penalty=self.matched, encoder=None, threshold=None)
 
     def write(self, path: Path) -> None:
-        names = ("vectors", "shift", "centre", "encoder", "threshold")
+        names = ("vectors", "shift", "center", "encoder", "threshold")
         tensors: dict[str, Tensor | None] = {name: getattr(self, name) for name in names}
         numbers = torch.tensor([self.penalty or 0.0, self.matched, self.used], dtype=torch.float64)
         kept = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items() if value is not None}
@@ -80,26 +80,26 @@ class Coder:
 
 def fitted(maker: str, features: Tensor, shift: Tensor, k: int, *, epochs: int, batch: int) -> Coder:
     """Learn k concepts of vectors (N, C)."""
-    centred = features - shift
+    centered = features - shift
     if maker == MAKERS[0]:
         found = cluster(features, k, shift)
-        return Coder(maker, found.concepts, shift, shift, lambda_for(centred, found.concepts))
+        return Coder(maker, found.concepts, shift, shift, lambda_for(centered, found.concepts))
     if maker == MAKERS[1]:
-        learnt = fit_dictionary(centred, k, batch=min(batch, max(64, len(features) // 8)))
-        return Coder(maker, learnt.concepts, shift, shift, learnt.lam)
-    coder = fit_autoencoder(centred, k, epochs=epochs)
+        learned = fit_dictionary(centered, k, batch=min(batch, max(64, len(features) // 8)))
+        return Coder(maker, learned.concepts, shift, shift, learned.lam)
+    coder = fit_autoencoder(centered, k, epochs=epochs)
     # `encode` subtracts what `made` adds, the decoder's offset too, which the encoder was not trained with.
     threshold = coder.threshold + coder.encoder @ coder.offset
     return Coder(maker, coder.concepts, shift + coder.offset, shift, None, coder.encoder, threshold)
 
 
-def matched_penalty(centred: Tensor, unit: Tensor, used: float, *, turns: int = 12) -> float:
+def matched_penalty(centered: Tensor, unit: Tensor, used: float, *, turns: int = 12) -> float:
     """λ at which vectors (n, C) use so many concepts on average, by halving."""
     words = Dictionary(unit)
-    high = lambda_for(centred, unit, 1.0)
+    high = lambda_for(centered, unit, 1.0)
     low = high * 1e-3
     for _ in range(turns):
         middle = (low * high) ** 0.5
-        found = float(decompose(centred, words, middle).number.double().mean())
+        found = float(decompose(centered, words, middle).number.double().mean())
         low, high = (middle, high) if found > used else (low, middle)
     return (low * high) ** 0.5

@@ -102,7 +102,7 @@ class Lab:
         return max(2, min(8 * channels, self.given.most_k, len(self.samples[layer]) // 6))
 
     def held_out(self, layer: str) -> Tensor:
-        """(n, C) vectors at random positions of images that no concept was learnt from."""
+        """(n, C) vectors at random positions of images that no concept was learned from."""
         if layer in self.judged_on:
             return self.judged_on[layer]
         images = self.subject.judge
@@ -213,7 +213,7 @@ def dictionaries(lab: Lab) -> None:
                 coder = fitted(
                     maker, features, shift, lab.k(layer), epochs=lab.given.epochs, batch=lab.given.dictionary_batch
                 )
-                learnt = time.perf_counter() - begin
+                learned = time.perf_counter() - begin
                 u = coder.encode(judged)
                 own = trade_off(judged, u, coder.made(u), coder.penalty)
                 unit = coder.unit
@@ -234,7 +234,7 @@ def dictionaries(lab: Lab) -> None:
                     "channels": unit.shape[1],
                     "samples": len(features),
                     "held_out": len(judged),
-                    "learnt_seconds": round(learnt, 2),
+                    "learned_seconds": round(learned, 2),
                     "own": own.model_dump(),
                     "lasso": [point.model_dump() for point in curve.points],
                     "matched_to": coder.used,

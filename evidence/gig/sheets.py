@@ -21,7 +21,7 @@ SIDE = 53
 def draw_sheets(subject: Subject, layer: str, samples: Samples, coder: Coder, out: Path) -> dict[str, Any]:
     """A picture with a row for each of some concepts, drawn evenly; the class purity of all of them."""
     device = coder.vectors.device
-    vectors = samples.features().to(device) - coder.centre
+    vectors = samples.features().to(device) - coder.center
     rows, cosines = nearest(coder.vectors, vectors, 4 * NEAR)
     images = samples.image.to(device)[rows]  # (k, 4 n): of each image only the best sample counts
     first = _first_of_each(images.cpu())

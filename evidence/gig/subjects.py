@@ -49,7 +49,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Subject:
-    """A network with the images that concepts are learnt from, those they are judged on, and a set it is known by."""
+    """A network with the images that concepts are learned from, those they are judged on, and a set it is known by."""
 
     name: str
     network: Network
@@ -219,20 +219,20 @@ def vit_subject(layers: Sequence[str] | None, head: Path, *, limit: int, per_ima
 
 
 def _fit_head(head: nn.Linear, vectors: Tensor, classes: Tensor) -> None:
-    """Logistic regression on standardised vectors, folded into the head."""
+    """Logistic regression on standardized vectors, folded into the head."""
     mean, std = vectors.mean(0), vectors.std(0).clamp_min(1e-6)
     x = (vectors - mean) / std
     weight = torch.zeros_like(head.weight).requires_grad_()
     bias = torch.zeros_like(head.bias).requires_grad_()
-    optimiser = torch.optim.LBFGS([weight, bias], max_iter=100, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=100, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = nn.functional.cross_entropy(x @ weight.T + bias, classes) + 1e-3 * weight.square().sum()
         value.backward()
         return value
 
-    optimiser.step(loss)
+    optimizer.step(loss)
     with torch.no_grad():
         head.weight.copy_(weight / std)
         head.bias.copy_(bias - (weight / std) @ mean)

@@ -15,7 +15,7 @@ from conceptlens.core.files import read_text, stored, write_bytes
 from conceptlens.pages.webp import webp
 
 MAKERS = ("clusters", "dictionary learning", "sparse autoencoder")
-COLOURS = {"clusters": "#0072b2", "dictionary learning": "#d55e00", "sparse autoencoder": "#009e73"}
+COLORS = {"clusters": "#0072b2", "dictionary learning": "#d55e00", "sparse autoencoder": "#009e73"}
 Row = dict[str, Any]
 
 
@@ -263,16 +263,16 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
         )
         for axis, layer in zip(axes.flat, layers, strict=False):
             for row in (r for r in found if r["layer"] == layer):
-                colour = COLOURS[row["maker"]]
+                color = COLORS[row["maker"]]
                 axis.plot(
                     [p["used"] for p in row["lasso"]],
                     [p["relative_l2"] for p in row["lasso"]],
                     "o-",
                     ms=3,
-                    color=colour,
+                    color=color,
                     label=row["maker"],
                 )
-                axis.plot(row["own"]["used"], row["own"]["relative_l2"], "x", color=colour)
+                axis.plot(row["own"]["used"], row["own"]["relative_l2"], "x", color=color)
             axis.set(title=layer, xscale="log", ylim=(0, 1.2))
             low, high = axis.get_xlim()
             axis.set_xticks([tick for tick in (5, 10, 20, 50, 100, 200) if low <= tick <= high])
@@ -298,11 +298,11 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
                 mine[layers[i]]["probability"]["insertion"]["area"] - mine[layers[i]]["probability"]["deletion"]["area"]
                 for i in places
             ]
-            right.plot(places, values, "o-", color=COLOURS[maker], label=maker)
+            right.plot(places, values, "o-", color=COLORS[maker], label=maker)
             for layer, panel in zip(shown, panels, strict=True):
                 for kind, dash in (("insertion", "-"), ("deletion", "--")) if layer in mine else ():
                     curve = mine[layer]["probability"][kind]["curve"]
-                    panel.plot(np.linspace(0, 1, len(curve)), curve, dash, color=COLOURS[maker])
+                    panel.plot(np.linspace(0, 1, len(curve)), curve, dash, color=COLORS[maker])
         for layer, panel in zip(shown, panels, strict=True):
             panel.set(title=layer, ylim=(-0.02, 1.02))
         panels[0].set(ylabel="probability (deletion dashed)")
@@ -315,12 +315,12 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
     if found:
         figure, axes = plt.subplots(1, len(found) + 1, figsize=(2.2 * (len(found) + 1), 3.2), squeeze=False)
         for axis, row in zip(axes[0], found, strict=False):
-            for each, colour in zip(
+            for each, color in zip(
                 row["orders"], ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#777777"), strict=False
             ):
                 xs = np.linspace(0, 1, len(each["insertion"]))
-                axis.plot(xs, each["insertion"], color=colour, label=each["order"], lw=1.2)
-                axis.plot(xs, each["deletion"], "--", color=colour, lw=1.2)
+                axis.plot(xs, each["insertion"], color=color, label=each["order"], lw=1.2)
+                axis.plot(xs, each["deletion"], "--", color=color, lw=1.2)
             axis.set_title(f"{row['layer']} →\n{row['to']}", fontsize=8)
         axes[0, 0].set_ylabel("projection (deletion dashed)")
         axes[0, len(found) // 2].set_xlabel("share of concepts inserted or deleted")

@@ -31,7 +31,7 @@ def row(run: Path) -> dict[str, Any]:
     splits = read_json(run / "metrics.json")["splits"]
     told = {
         "run": run.name[: -len("-0123456789")],
-        "regulariser": recipe["regulariser"],
+        "regularizer": recipe["regularizer"],
         "aggregate": recipe["method"]["aggregate"],
         "learning_rate": recipe["training"]["learning_rate"],
         "concept_weight": recipe["training"]["loss"]["concept_weight"],

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 DATA = {"blood-cells": "blood cells", "ham10000": "HAM10000", "idrid": "IDRiD"}
 MEASURES = ("class.balanced_accuracy", "concept.balanced_accuracy", "concept.auc")
 PAPER = {  # balanced accuracy on ISIC 2018 (the images of HAM10000) and IDRiD; of Table 4 also that of concepts
-    "table3": {"IVQ": "86.2, 73.1", "no regulariser": "84.8, 45.3", "class token + IVQ": "82.9, 61.3"},
+    "table3": {"IVQ": "86.2, 73.1", "no regularizer": "84.8, 45.3", "class token + IVQ": "82.9, 61.3"},
     "table4": {"IVQ": "86.2 (83.9), 73.1 (59.5)", "explicit VQ": "51.5 (22.2), 23.8 (50.9)"},
     "table5": {"IVQ": "86.2", "Barlow Twins": "81.2", "spectral norm": "84.7", "Gram": "59.8"},
     "table10": {"beta 0.1": "86.1", "IVQ": "86.2", "beta 0.5": "86.1", "beta 1": "85.9"},
@@ -27,9 +27,9 @@ CODES = {"one code": "1", "IVQ": "K", "5 K codes": "5 K", "10 K codes": "10 K", 
 TABLES = ("table3", "table3-weighed", "table4", "table5", "figure3", "table10")
 SHARED = (*CODES, "beta 0.1", "beta 0.5", "beta 1", "plain L2", "explicit VQ", "explicit VQ (moving averages)")
 SHARED += ("explicit VQ (rotation)", "class token + IVQ", "mean + IVQ", "cross-attention + IVQ")
-LOOKS = {  # Okabe and Ito's colours
+LOOKS = {  # Okabe and Ito's colors
     "IVQ": ("#0072b2", "-"),
-    "no regulariser": ("#d55e00", "--"),
+    "no regularizer": ("#d55e00", "--"),
     "plain L2": ("#009e73", "-."),
     "Barlow Twins": ("#cc79a7", ":"),
     "Barlow Twins over patches": ("#cc79a7", "-"),
@@ -114,7 +114,7 @@ def shared() -> str:
     for name in SHARED:
         cells = [name]
         for rows in (tried[slug(name)][data] for data in DATA):
-            pairs = sorted((row["regulariser"]["weight"], row["learning_rate"]) for row in rows)
+            pairs = sorted((row["regularizer"]["weight"], row["learning_rate"]) for row in rows)
             assert pairs == [(weight, rate) for weight in (0.01, 0.1, 0.3, 1) for rate in (3e-4, 1e-3)]
             scores = [100 * mean(rows, measure) for measure in ("class.balanced_accuracy", "concept.auc")]
             cells.append(f"{scores[0]:.1f} · {scores[1]:.1f} · {mean(rows, 'rank.effective'):.0f}")
@@ -124,7 +124,7 @@ def shared() -> str:
 
 def chosen() -> str:
     """What the trials chose."""
-    short = {"regulariser.weight": "λ", "training.learning_rate": "rate", "training.loss.concept_weight": "concepts ×"}
+    short = {"regularizer.weight": "λ", "training.learning_rate": "rate", "training.loss.concept_weight": "concepts ×"}
     lines = [["", *DATA.values()], ["---"] * 4]
     seen: dict[str, list[str]] = {}
     for name in TABLES:
@@ -151,12 +151,12 @@ def figure3() -> None:
     looks = {"class.balanced_accuracy": ("class", "#0072b2", "o"), "concept.auc": ("concept AUC", "#d55e00", "s")}
     for place, (data, title) in zip(places, DATA.items(), strict=True):
         rows = {row["name"]: row["measures"] for row in block(data, "figure3")["rows"]}
-        for shift, (measure, (name, colour, mark)) in zip((-0.07, 0.07), looks.items(), strict=True):
+        for shift, (measure, (name, color, mark)) in zip((-0.07, 0.07), looks.items(), strict=True):
             means = 100 * np.array([rows[row][measure]["mean"] for row in CODES])
             spans = 100 * np.array([rows[row][measure]["interval"] for row in CODES])
             reach = np.abs(spans.T - means)
             at = np.arange(len(CODES)) + shift
-            place.errorbar(at, means, reach, color=colour, marker=mark, lw=1.2, capsize=3, label=name)
+            place.errorbar(at, means, reach, color=color, marker=mark, lw=1.2, capsize=3, label=name)
         tried = trials()
         held = [100 * mean(tried[slug(row)][data], "concept.auc") for row in CODES]
         place.plot(held, color="#d55e00", ls=":", lw=1.6, label="concept AUC, mean of eight settings (validation)")
@@ -173,11 +173,11 @@ def figures67() -> None:
     made, places = panels(3.8)
     for place, (data, title) in zip(places, DATA.items(), strict=True):
         rows = {row["name"]: row["ranks"]["rank.effective"] for row in block(data, "table5")["rows"]}
-        for name, (colour, line) in LOOKS.items():
+        for name, (color, line) in LOOKS.items():
             epochs, mean, low, high = np.transpose(rows[name])
-            wide = 2.4 if name in ("IVQ", "no regulariser") else 1.3
-            place.plot(epochs, mean, color=colour, ls=line, lw=wide, label=name)
-            place.fill_between(epochs, low, high, color=colour, alpha=0.12, lw=0)
+            wide = 2.4 if name in ("IVQ", "no regularizer") else 1.3
+            place.plot(epochs, mean, color=color, ls=line, lw=wide, label=name)
+            place.fill_between(epochs, low, high, color=color, alpha=0.12, lw=0)
         place.set(title=title, xlabel="epoch", ylim=(0, None))
         place.grid(alpha=0.25)
     places[0].set(ylabel="effective rank of patch tokens")

@@ -24,17 +24,17 @@ from conceptlens.workflows.compare.table import markdown
 
 HERE = Path(__file__).parent
 TABLES = {
-    "table3": ["IVQ", "no regulariser", "class token + IVQ", "class token", "mean + IVQ", "cross-attention + IVQ"],
+    "table3": ["IVQ", "no regularizer", "class token + IVQ", "class token", "mean + IVQ", "cross-attention + IVQ"],
     "table3-weighed": [
         "IVQ (concepts weighed)",
-        "no regulariser (concepts weighed)",
+        "no regularizer (concepts weighed)",
         "class token + IVQ (concepts weighed)",
         "class token (concepts weighed)",
     ],
     "table4": ["IVQ", "explicit VQ", "explicit VQ (moving averages)", "explicit VQ (rotation)"],
     "table5": [
         "IVQ",
-        "no regulariser",
+        "no regularizer",
         "plain L2",
         "Barlow Twins",
         "Barlow Twins over patches",

@@ -33,9 +33,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
             "refill": False,
             "hold_entropy": False,
         },
-        "regulariser": {"init": "uniform", "rate": 1.0, "revive": False},
+        "regularizer": {"init": "uniform", "rate": 1.0, "revive": False},
     },
-    "no-regulariser": {"regulariser": {"name": "none"}},
+    "no-regularizer": {"regularizer": {"name": "none"}},
     "released": {"method": {"name": "ivq-cbm-released"}, "training": {"epochs": 30, "warmup": 2}},
 }
 

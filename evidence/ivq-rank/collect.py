@@ -24,9 +24,9 @@ TOLD = {
     "axes_at_chance": "concept.axes_at_chance.count",
     "assignment_entropy": "slots.assignment_entropy",
 }
-RANKS = ("published", "effective", "effective_centred")
+RANKS = ("published", "effective", "effective_centered")
 DATA = {"blood-cells": "blood cells", "ham10000": "HAM10000", "idrid": "IDRiD"}
-ROWS = {  # Okabe and Ito's colours: one for each regulariser; the published code is dashed
+ROWS = {  # Okabe and Ito's colors: one for each regularizer; the published code is dashed
     "ivq-cbm": ("ivq-cbm", "#0072b2", "-"),
     "ivq-cbm-with-plain-l2": ("… with plain L2", "#009e73", "-"),
     "ivq-cbm-without-ivq": ("… without", "#d55e00", "-"),
@@ -53,15 +53,15 @@ def draw(runs: list[dict[str, Any]]) -> None:
     made = Figure(figsize=(11, 3.8), layout="constrained")
     panels = made.subplots(1, len(DATA), sharey=True)
     for panel, (data, title) in zip(panels, DATA.items(), strict=True):
-        for row, (name, colour, line) in ROWS.items():
+        for row, (name, color, line) in ROWS.items():
             prefix = f"{data}-{row}-s"
             curves = [
                 run["rank_by_epoch"]["effective"] for run in runs if run["run"].rpartition("s")[0] + "s" == prefix
             ]
             if not curves:
                 continue
-            panel.plot(np.transpose(curves), colour, ls=line, lw=0.6, alpha=0.35)
-            panel.plot(np.mean(curves, 0), colour, ls=line, lw=2, label=name)
+            panel.plot(np.transpose(curves), color, ls=line, lw=0.6, alpha=0.35)
+            panel.plot(np.mean(curves, 0), color, ls=line, lw=2, label=name)
         panel.set(title=title, xlabel="epoch")
         panel.grid(alpha=0.25)
     panels[0].set(ylabel="effective rank of an image's patch tokens", ylim=(0, None))

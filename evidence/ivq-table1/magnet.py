@@ -2,7 +2,7 @@
 
     python evidence/ivq-table1/magnet.py FILE RUNS [--maps maps.json] [--out FOLDER]
 
-FILE and RUNS as for `conceptlens compare FILE --out RUNS`; maps from localise.py. Of each row: concept AUC, pooled and
+FILE and RUNS as for `conceptlens compare FILE --out RUNS`; maps from localize.py. Of each row: concept AUC, pooled and
 within class, less that of the class token read by the same network (paired, images crossed with seeds), groups at
 chance by seed, entropy of the assignment as a share of the largest, and lift of its own maps.
 """

@@ -126,7 +126,7 @@ def lift(maps: dict[str, Any], data: str, row: str, target: str, kind: str) -> l
 
 
 def beats(maps: dict[str, Any], data: str, row: str, target: str, kind: str) -> str:
-    """Whether a map puts more on the target than a centred blob does: yes, no, or not shown."""
+    """Whether a map puts more on the target than a centered blob does: yes, no, or not shown."""
     for key, one in maps.items():
         of, name, _ = key.split(" | ")
         found = one.get("targets", {}).get(target, {}).get("against", {}).get(f"{kind} - blob")
@@ -217,13 +217,13 @@ def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
         above, below = axes[:, column]
         for place, name in enumerate(methods):
             values = dict(told[name].get(data, {}))
-            for key, mark, colour in (("concept.auc", "o", "tab:blue"), ("class.balanced_accuracy", "s", "tab:grey")):
+            for key, mark, color in (("concept.auc", "o", "tab:blue"), ("class.balanced_accuracy", "s", "tab:gray")):
                 if key in values:
-                    above.plot(values[key], place, mark, ms=4, color=colour, label=key if place == 0 else None)
-            for kind, mark, colour in (("gradcam", "o", "tab:grey"), ("own", "^", "tab:orange")):
+                    above.plot(values[key], place, mark, ms=4, color=color, label=key if place == 0 else None)
+            for kind, mark, color in (("gradcam", "o", "tab:gray"), ("own", "^", "tab:orange")):
                 lifts = lift(maps, data, name, "part", kind) or lift(maps, data, name, "object", kind)
                 if lifts:
-                    below.plot(sum(lifts) / len(lifts), place, mark, ms=4, color=colour)
+                    below.plot(sum(lifts) / len(lifts), place, mark, ms=4, color=color)
         parts = any(lift(maps, data, name, "part", "blob") for name in methods)
         blobs = [value for name in methods for value in lift(maps, data, name, "part" if parts else "object", "blob")]
         if blobs:
@@ -239,7 +239,7 @@ def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
         for axis in (above, below):
             axis.set_yticks(range(len(methods)), methods, fontsize=7)
             axis.grid(axis="y", lw=0.3)
-    axes[1, 0].set_ylabel("lift: ▲ own map, ● Grad-CAM; grey line: uniform, red: a blob in the middle")
+    axes[1, 0].set_ylabel("lift: ▲ own map, ● Grad-CAM; gray line: uniform, red: a blob in the middle")
     fig.tight_layout()
     pyplot.close(fig)
     return webp(fig)

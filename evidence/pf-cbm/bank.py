@@ -200,7 +200,7 @@ def encode(
         encoder = make_encoder(recipe.encoder).to(device).eval()
 
         def patches(pixels: Tensor) -> Tensor:
-            return encoder.tokens(encoder.normalise(pixels)).patches
+            return encoder.tokens(encoder.normalize(pixels)).patches
 
     found: Tensor | None = None
     rows = np.sort(np.concatenate((splits.train, splits.val, splits.test)))

@@ -8,7 +8,7 @@ image got those of its class (the most frequent value of each axis), as CUB's at
 the paper's in the frame of the image, and with one in a frame that moves and turns with the creature, which may stand
 anywhere and face either way. `pointing`: peaks within one patch of the part; `pointing_other`: the same of the other
 parts' maps, which is what a query reaches that has not become its part's; `apart`: patches between the attention
-centres of two parts. Tokens of the frozen built-in encoder; minutes on two cores, seconds on a GPU.
+centers of two parts. Tokens of the frozen built-in encoder; minutes on two cores, seconds on a GPU.
 """
 
 import argparse
@@ -32,7 +32,7 @@ PRIORS: dict[str, dict[str, Any]] = {
     "prior in the image": {"prior": True},
     "prior in the creature": {"prior": True, "pose": "mirrored"},
 }
-SPECIALISED = 0.1  # pointing beyond that of the other parts' maps
+SPECIALIZED = 0.1  # pointing beyond that of the other parts' maps
 
 
 def by_class(labels: Labels, classes: int) -> Labels:
@@ -123,7 +123,7 @@ def main() -> None:
                 each: float(np.mean([row[each] for row in some]))
                 for each in ("pointing", "pointing_other", "apart", "concept_auc")
             },
-            "specialised": [gain > SPECIALISED for gain in gains],
+            "specialized": [gain > SPECIALIZED for gain in gains],
         }
     parts = trained.model.part_names
     still = {name: found["pairs"] for name, found in blind(bank, parts, 2.0).items()}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tables import Results
 
 FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
-BLIND = {"blind": "--", "centre": ":"}
+BLIND = {"blind": "--", "center": ":"}
 
 
 def sweep(results: "Results", path: Path) -> None:
@@ -45,12 +45,12 @@ def sweep(results: "Results", path: Path) -> None:
         axes.set_xscale("log")
         axes.set_xlabel("annotated training images, %")
         axes.set_ylabel(words)
-    for condition, colour in (("no_bbox_pca", "#bc4749"), ("no_bbox_no_kp", "#6a994e")):
+    for condition, color in (("no_bbox_pca", "#bc4749"), ("no_bbox_no_kp", "#6a994e")):
         rows = results.rows.get(("table2", "cub-full", condition), [])
         if rows:
             words = "points of every image" if condition == "no_bbox_pca" else "neither prior nor points"
-            near.axhline(np.mean([_pointing(row) for row in rows]), color=colour, label=words)
-            right.axhline(np.mean([_accuracy(row) for row in rows]), color=colour)
+            near.axhline(np.mean([_pointing(row) for row in rows]), color=color, label=words)
+            right.axhline(np.mean([_accuracy(row) for row in rows]), color=color)
     for name, line in BLIND.items():
         found = results.blind.get("cub-full", {}).get(name)
         if found:
@@ -88,8 +88,8 @@ def conditions(results: "Results", names: Sequence[str], paper: Sequence[float],
             )
             if values:
                 mean, sd = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-                colour = "#2a6f97" if "prior" in name else "#bc4749"
-                axes.errorbar(mean, place, xerr=sd, fmt="o", markersize=5, capsize=3, color=colour)
+                color = "#2a6f97" if "prior" in name else "#bc4749"
+                axes.errorbar(mean, place, xerr=sd, fmt="o", markersize=5, capsize=3, color=color)
         for name, line in (("blind", "--"), ("mean region", ":")):
             found = results.blind.get(bank, {}).get(name)
             if found:
@@ -126,17 +126,17 @@ def ellipses(results: "Results", path: Path) -> None:
     if not chosen:
         return
     figure = Figure(figsize=(3.4 * len(chosen), 3.5), layout="constrained")
-    colours = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
+    colors = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
     for axes, (words, row) in zip(np.atleast_1d(figure.subplots(1, len(chosen))), chosen, strict=True):
         prior = row["prior"]
         for at in range(len(prior["parts"])):
             mean, start = prior["means"][at], prior["start_means"][at]
             first = prior["start_scale"][at]
             axes.add_patch(
-                _ellipse(start, np.diag(np.square(first)), edgecolor=colours[at], linestyle="--", linewidth=0.6)
+                _ellipse(start, np.diag(np.square(first)), edgecolor=colors[at], linestyle="--", linewidth=0.6)
             )
-            axes.add_patch(_ellipse(mean, np.array(prior["covariances"][at]), edgecolor=colours[at], linewidth=1.4))
-            axes.plot([start[1], mean[1]], [start[0], mean[0]], color=colours[at], linewidth=0.8)
+            axes.add_patch(_ellipse(mean, np.array(prior["covariances"][at]), edgecolor=colors[at], linewidth=1.4))
+            axes.plot([start[1], mean[1]], [start[0], mean[0]], color=colors[at], linewidth=0.8)
         _name(axes, prior)
         side = {144: 18, 256: 32}.get(256 if "256" in row["bank"] else 144, 18)
         axes.set(xlim=(0, side), ylim=(side, 0), aspect="equal", title=words)

@@ -24,7 +24,7 @@ from conceptlens.training.batches.order import Order
 from conceptlens.training.batches.targets import TargetTable
 from conceptlens.training.loop import stages_of
 from conceptlens.training.optimization.losses import SupervisedLoss, class_weights
-from conceptlens.training.optimization.optimizer import build_optimiser, clip_gradients
+from conceptlens.training.optimization.optimizer import build_optimizer, clip_gradients
 from conceptlens.training.optimization.schedule import rate
 
 WARM = 3  # steps before a graph is made of the next
@@ -97,7 +97,7 @@ class _Steps:
             parameter.requires_grad_(any(name == part or name.startswith(f"{part}.") for part in stage.train))
         self.parameters = [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
         peak = stage.learning_rate or training.learning_rate
-        self.optimiser = build_optimiser(pipeline, training, recipe.encoder, peak)  # type: ignore[arg-type]
+        self.optimizer = build_optimizer(pipeline, training, recipe.encoder, peak)  # type: ignore[arg-type]
         self.clip = training.clip
         classes = class_weights(
             training.loss, labels.examples.labels[bank.splits.train], len(bank.source.classes), bank.source.task
@@ -112,7 +112,7 @@ class _Steps:
         self.batches = torch.from_numpy(np.stack(batches)).to(device)
         scheduled = replace(training, schedule=stage.schedule or training.schedule)
         factors = [rate(scheduled, step, order.steps, epochs) for step in range(len(batches))]
-        groups = self.optimiser.param_groups
+        groups = self.optimizer.param_groups
         self.rates = [[group["peak"] * factor for group in groups] for factor in factors]
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
         self.total = torch.zeros((), device=device)
@@ -127,7 +127,7 @@ class _Steps:
         index = self.batches.index_select(0, self.at).squeeze(0)
         if self.device.type == "cuda":
             now = self.rate_table.index_select(0, self.at).squeeze(0)
-            for group, value in zip(self.optimiser.param_groups, now, strict=True):
+            for group, value in zip(self.optimizer.param_groups, now, strict=True):
                 group["lr"].copy_(value)
         targets, counts = self.table.targets(index), self.table.counts(index)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
@@ -137,14 +137,14 @@ class _Steps:
         total = torch.stack(list(self.loss(output, targets, counts).values())).sum()
         total.backward()  # type: ignore[no-untyped-call]
         clip_gradients(self.parameters, self.clip)
-        self.optimiser.step()
+        self.optimizer.step()
         self.total.copy_(total.detach())
         self.at.add_(1)
 
     def eager(self) -> None:
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         if self.device.type != "cuda":
-            for group, value in zip(self.optimiser.param_groups, self.rates[int(self.at)], strict=True):
+            for group, value in zip(self.optimizer.param_groups, self.rates[int(self.at)], strict=True):
                 group["lr"] = value
         self.work()
 
@@ -167,7 +167,7 @@ class _Steps:
 
     def captured(self) -> Callable[[], None] | None:
         """The step as a graph; None where it cannot be made one, and then steps run as they are."""
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         self.made = torch.cuda.CUDAGraph()  # kept: what it allocated goes with it
         try:
             with torch.cuda.graph(self.made):

@@ -18,7 +18,7 @@ from conceptlens.concepts import UNKNOWN
 from conceptlens.data.regions.regions import Regions
 from conceptlens.evaluation.localization import blind_maps, blob_maps, fit_blob, measure, truth_of
 from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
-from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, mean_places, patch_centres
+from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, mean_places, patch_centers
 
 KEPT = ("pointing_patch", "pointing_tenth", "pointing_cells", "distance_patches", "distance_object", "energy")
 BINS, CHUNK = 15, 512
@@ -170,11 +170,11 @@ def evaluate(model: PFCBM, bank: Bank, labels: Labels, split: str) -> tuple[dict
     if regions is not None:
         found["places"], near = places(lambda part: said.attention[part], regions, model.part_names, bank.device)
         images |= near
-        middles = said.attention.float() @ patch_centres(bank.grid, said.attention)
+        middles = said.attention.float() @ patch_centers(bank.grid, said.attention)
         apart = (middles[:, :, None] - middles[:, None]).norm(dim=-1).sum((1, 2)) / (
             middles.shape[1] * (middles.shape[1] - 1)
         )
-        found["places"]["apart"] = mean(apart)  # patches between the centres of two parts: 0 where all queries agree
+        found["places"]["apart"] = mean(apart)  # patches between the centers of two parts: 0 where all queries agree
     if bank.known.boxed.any():
         cover = torch.from_numpy(bank.known.boxes[rows]).to(bank.device)
         gate = said.gate.sigmoid()
@@ -197,9 +197,9 @@ def blind(bank: Bank, parts: tuple[str, ...], sigma: float, split: str = "test")
     prior.start(mean_places(points, seen))
     still: Mapping[str, Tensor] = {
         "uniform": torch.ones(number, bank.grid[0] * bank.grid[1]),
-        "centre": blob_maps([widths.get(part, 0.25) for part in parts], bank.grid),
+        "center": blob_maps([widths.get(part, 0.25) for part in parts], bank.grid),
         "mean region": torch.from_numpy(blind_maps(fit)[rows]).float(),
-        "blind": prior(patch_centres(bank.grid, points)).softmax(-1).detach(),
+        "blind": prior(patch_centers(bank.grid, points)).softmax(-1).detach(),
     }
     found = {}
     for name, maps in still.items():

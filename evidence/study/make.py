@@ -28,7 +28,7 @@ def main(run: str) -> None:
         size = (pack.folder / "study.html").stat().st_size
         for rater in RATERS:
             simulate(pack.key, rater, image_noise=IMAGE_NOISE).write(Path(made_in) / "in" / f"{rater.name}.json")
-        done = api.analyse_study(pack.folder, [Path(made_in) / "in"], out=HERE)
+        done = api.analyze_study(pack.folder, [Path(made_in) / "in"], out=HERE)
     found = {each.rater: each for each in done.analysis.raters}
     lines = [
         "| rater | knows (put in) | known (found) | choices right (expected) | found, 95 % | true maps (expected) | "

@@ -2,7 +2,7 @@
 
 The paper's Appendix K.3 takes a prototype that few patches are assigned to for a sign that its concept is not visible.
 Here the match is computed (Hungarian method, with its p-value), and on drawn creatures some concepts are invisible by
-construction: labels that are drawn at random and leave no trace in the image. The runs are those of `regularisers`.
+construction: labels that are drawn at random and leave no trace in the image. The runs are those of `regularizers`.
 """
 
 from pathlib import Path

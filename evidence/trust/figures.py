@@ -15,7 +15,7 @@ from conceptlens.core.files import read_json, write_bytes
 from conceptlens.data.sources.shapes import HIDDEN
 from conceptlens.pages.webp import webp
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")  # Okabe and Ito
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")  # Okabe and Ito
 GAINED = "gained by the head from the class in scores beyond labels"
 BEYOND = "of a score beyond its own label"
 JOINT = {"cbm": "joint", "cbm-sequential": "sequential", "cbm-independent": "independent"}
@@ -64,7 +64,7 @@ def which_leak() -> None:
         found = by_label(file)
         order = sorted(found, key=lambda label: mean(found[label], GAINED))
         for height, label in enumerate(order):
-            axes[place].barh(height, mean(found[label], GAINED), color=COLOURS[place], height=0.65, alpha=0.6)
+            axes[place].barh(height, mean(found[label], GAINED), color=COLORS[place], height=0.65, alpha=0.6)
             for step, row in enumerate(found[label]):
                 each, at = row["findings"][GAINED], height + 0.5 * ((step + 1) / (len(found[label]) + 1) - 0.5)
                 axes[place].plot(each["excess"][1:], [at] * 2, color="black", linewidth=0.8)
@@ -77,7 +77,7 @@ def which_leak() -> None:
         axes[place].set_title(title, fontsize=10)
     made.supxlabel(
         "accuracy that the head gains from the class in single scores beyond their labels\n"
-        "(bar: mean over seeds; dots: each seed with its 95 % interval; grey: where twins lie)",
+        "(bar: mean over seeds; dots: each seed with its 95 % interval; gray: where twins lie)",
         fontsize=9,
     )
     save(made, "leak.webp")
@@ -88,16 +88,16 @@ def around() -> None:
     made, axes = figure(11, 4.4, 2)
     for place, (file, title) in enumerate((("blood.json.gz", "built-in blood cells"), ("shapes.json.gz", "shapes"))):
         found = by_label(file)
-        for colour, (label, name) in zip(
-            COLOURS, {**JOINT, "ivq-cbm": "ivq-cbm", "cem": "cem", "pcbm": "pcbm"}.items(), strict=False
+        for color, (label, name) in zip(
+            COLORS, {**JOINT, "ivq-cbm": "ivq-cbm", "cem": "cem", "pcbm": "pcbm"}.items(), strict=False
         ):
             if label not in found:
                 continue
             curves = [row["interventions"] for row in found[label]]
             right = np.mean([each["right"]["chance"] for each in curves], axis=0)
             wrong = np.mean([each["wrong"]["chance"] for each in curves], axis=0)
-            axes[place].plot(right, color=colour, marker="o", markersize=3, label=name)
-            axes[place].plot(wrong, color=colour, linestyle=":", linewidth=1)
+            axes[place].plot(right, color=color, marker="o", markersize=3, label=name)
+            axes[place].plot(wrong, color=color, linestyle=":", linewidth=1)
             ceiling = curves[0]["ceiling"][0]
             axes[place].axhline(ceiling, color="black", linestyle="--", linewidth=0.8)
         axes[place].set_title(f"{title} (dashed: label → class ceiling)", fontsize=10)
@@ -120,12 +120,12 @@ def headroom() -> None:
     axes = made.subplots(len(worlds), len(methods), squeeze=False, sharex=True, sharey=True)
     for (world, method), members in found.items():
         panel = axes[worlds.index(world)][methods.index(method)]
-        for colour, policy in zip(COLOURS, members[0]["right"], strict=False):
+        for color, policy in zip(COLORS, members[0]["right"], strict=False):
             right = np.mean([[point[0] for point in row["right"][policy]] for row in members], axis=0)
-            panel.plot(right, color=colour, linewidth=1.3, label=policy)
+            panel.plot(right, color=color, linewidth=1.3, label=policy)
             if policy == "chance":
                 wrong = np.mean([[point[0] for point in row["wrong"][policy]] for row in members], axis=0)
-                panel.plot(wrong, color=colour, linestyle=":", linewidth=1)
+                panel.plot(wrong, color=color, linestyle=":", linewidth=1)
         panel.axhline(members[0]["ceiling"][0], color="black", linestyle="--", linewidth=0.8)
         panel.set_title(f"{method}, {world}", fontsize=9)
         panel.set_ylim(0, 1.02)
@@ -138,7 +138,7 @@ def headroom() -> None:
 
 
 def where_maps_lie() -> None:
-    """Energy of maps on their regions, less that of a centred blob."""
+    """Energy of maps on their regions, less that of a centered blob."""
     found = rows("maps.json.gz")
     if not found:
         return
@@ -153,12 +153,12 @@ def where_maps_lie() -> None:
                 continue
             one, height = row["targets"][target], len(names)
             names.append(name.split(" ", 1)[1].rpartition(" ")[0])
-            for colour, kind, shift in ((COLOURS[0], "own", 0.15), (COLOURS[1], "gradcam", -0.15)):
+            for color, kind, shift in ((COLORS[0], "own", 0.15), (COLORS[1], "gradcam", -0.15)):
                 difference = one["against"].get(f"{kind} - blob")
                 if difference is None or difference[0] is None:
                     continue
-                axes[place].plot(difference[1:], [height + shift] * 2, color=colour, linewidth=1.2)
-                axes[place].plot(difference[0], height + shift, "o", color=colour, markersize=4, label=kind)
+                axes[place].plot(difference[1:], [height + shift] * 2, color=color, linewidth=1.2)
+                axes[place].plot(difference[0], height + shift, "o", color=color, markersize=4, label=kind)
         axes[place].axvline(0, color="black", linewidth=0.8)
         axes[place].set_yticks(range(len(names)), names, fontsize=8)
         axes[place].tick_params(axis="x", labelsize=7)
@@ -166,7 +166,7 @@ def where_maps_lie() -> None:
     handles = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
     axes[0].legend(handles.values(), handles.keys(), fontsize=7)
     made.supxlabel(
-        "share of the map on its region, less a centred blob's (95 % interval; above 0 is better)", fontsize=9
+        "share of the map on its region, less a centered blob's (95 % interval; above 0 is better)", fontsize=9
     )
     save(made, "maps.webp")
 
@@ -179,11 +179,11 @@ def refined() -> None:
     found = read_json(path)
     made, (axes,) = figure(8, 3.4, 1)
     for place, row in enumerate(found["rows"]):
-        for colour, shift, contrast in zip(COLOURS, (0.2, 0, -0.2), row["contrasts"], strict=False):
+        for color, shift, contrast in zip(COLORS, (0.2, 0, -0.2), row["contrasts"], strict=False):
             estimate = contrast["estimate"]
-            axes.plot(estimate["interval"], [place + shift] * 2, color=colour, linewidth=1.5)
+            axes.plot(estimate["interval"], [place + shift] * 2, color=color, linewidth=1.5)
             axes.plot(
-                estimate["value"], place + shift, "o", color=colour, markersize=4,
+                estimate["value"], place + shift, "o", color=color, markersize=4,
                 label=contrast["name"] if not place else None,
             )  # fmt: skip
     axes.axvline(0, color="black", linewidth=0.8)
@@ -198,8 +198,8 @@ def refined() -> None:
 def faithful() -> None:
     """IVQ, plain L2 or nothing in training: accuracy, where maps lie, and what they are worth."""
     found = defaultdict(list)
-    for row in rows("regularisers.json.gz").values():
-        found[row["regulariser"]].append(row)
+    for row in rows("regularizers.json.gz").values():
+        found[row["regularizer"]].append(row)
     if not found:
         return
     made, (axes,) = figure(11, 4, 1)
@@ -208,12 +208,12 @@ def faithful() -> None:
             for step, (value, low, high) in enumerate(take(row) for row in members):
                 x = column + (place - 1) * 0.24 + (step - (len(members) - 1) / 2) * 0.06
                 if low is not None:
-                    axes.plot([x, x], [low, high], color=COLOURS[place], linewidth=1, alpha=0.7)
+                    axes.plot([x, x], [low, high], color=COLORS[place], linewidth=1, alpha=0.7)
                 label = name if not column and not step else None
-                axes.plot(x, value, "o", color=COLOURS[place], markersize=4, label=label)
+                axes.plot(x, value, "o", color=COLORS[place], markersize=4, label=label)
     axes.set_xticks(range(len(FAITHFUL)), list(FAITHFUL), fontsize=8)
     axes.axhline(0, color="black", linewidth=0.6)
-    axes.legend(fontsize=8, title="regulariser (a dot each seed)", title_fontsize=8, loc="upper center")
+    axes.legend(fontsize=8, title="regularizer (a dot each seed)", title_fontsize=8, loc="upper center")
     save(made, "faithful.webp")
 
 
@@ -241,7 +241,7 @@ def dormant() -> None:
         return
     made, axes = figure(13, 4.2, 3)
     for place, kind in enumerate(("co-assignment", "text")):
-        for colour, name in zip(COLOURS, ("blood-cells", "shapes"), strict=False):
+        for color, name in zip(COLORS, ("blood-cells", "shapes"), strict=False):
             for row in (row for row in found.values() if row.get("data") == name):
                 for each in row["matchings"].get(kind, {"matches": []})["matches"]:
                     auc = row["concepts"][each["concept"]]["auc"]
@@ -250,7 +250,7 @@ def dormant() -> None:
                     hidden = each["concept"].startswith(HIDDEN)
                     axes[place].plot(
                         max(each["share"] / row["even_share"], 3e-4), auc, "x" if hidden else "o",
-                        color=COLOURS[3] if hidden else colour, markersize=5, alpha=0.7,
+                        color=COLORS[3] if hidden else color, markersize=5, alpha=0.7,
                     )  # fmt: skip
         axes[place].set_xscale("log")
         axes[place].axvline(0.05, color="black", linestyle="--", linewidth=0.8)
@@ -258,9 +258,9 @@ def dormant() -> None:
         axes[place].set_xlabel("patches of the code, over an even share (dashed: dormant)", fontsize=9)
         axes[place].set_ylabel("AUC of the concept it is matched with", fontsize=9)
         axes[place].set_title(f"matched by {kind}\n(blue: blood cells, orange: shapes, ×: invisible)", fontsize=9)
-    for colour, (name, (hidden, values)) in zip(COLOURS, detectors().items(), strict=False):
+    for color, (name, (hidden, values)) in zip(COLORS, detectors().items(), strict=False):
         wrong, right = roc(hidden, values)
-        axes[2].plot(wrong, right, color=colour, label=f"{name}: {np.trapezoid(right, wrong):.2f}")
+        axes[2].plot(wrong, right, color=color, label=f"{name}: {np.trapezoid(right, wrong):.2f}")
     axes[2].plot([0, 1], [0, 1], color="#888888", linestyle=":", linewidth=0.8)
     axes[2].set_xlabel("visible concepts called invisible", fontsize=9)
     axes[2].set_ylabel("invisible concepts found", fontsize=9)
@@ -310,19 +310,19 @@ def alarms() -> None:
     clean = [name for name in found if "leak" not in name]
     for height, name in enumerate(clean):
         hit, of = found[name]
-        left.barh(height, hit / of, color=COLOURS[0] if "wrong" not in name else COLOURS[1], height=0.6)
+        left.barh(height, hit / of, color=COLORS[0] if "wrong" not in name else COLORS[1], height=0.6)
         left.plot(list(binomtest(hit, of).proportion_ci()), [height] * 2, color="black", linewidth=1)
     left.axvline(0.05, color="black", linestyle="--", linewidth=0.8)
     left.set_yticks(range(len(clean)), [f"{name} ({found[name][1]})" for name in clean], fontsize=8)
     left.set_xlabel("share accused, 95 % interval (dashed: 5 %; draws in brackets)")
-    for colour, kind in zip(
-        COLOURS, ("settled, leak in all scores", "settled, leak in one score", "open, leak in all scores"), strict=False
+    for color, kind in zip(
+        COLORS, ("settled, leak in all scores", "settled, leak in one score", "open, leak in all scores"), strict=False
     ):
         points = [(size, *found[f"{kind} {size:g}"]) for size in SIZES if f"{kind} {size:g}" in found]
         right.plot(
             [size for size, _, _ in points],
             [hit / of for _, hit, of in points],
-            color=colour,
+            color=color,
             marker="o",
             markersize=4,
             label=kind,

@@ -1,7 +1,7 @@
 """What a person's corrections are worth where there is something to gain: few training images, and blurred ones.
 
 True labels of the built-in blood cells settle the class, and methods read them well, so corrections can hardly help. In
-`few` five images of each class are learnt from; in `blurred` fifty, and the test images were shrunk to 10 pixels and
+`few` five images of each class are learned from; in `blurred` fifty, and the test images were shrunk to 10 pixels and
 enlarged again, as a picture out of focus.
 """
 
@@ -26,11 +26,11 @@ from conceptlens.stats.estimates import Bootstrap
 from methods import RESAMPLES, told
 
 METHODS = ("cbm", "cbm-sequential", "cbm-independent", "ivq-cbm", "pcbm", "cem")
-LEARNT = {"few": 5, "blurred": 50}  # images of each class
+LEARNED = {"few": 5, "blurred": 50}  # images of each class
 PIXELS = 10
 RECIPE: dict[str, Any] = {
     "encoder": {"name": "builtin/vit", "train": "none"},
-    "regulariser": "none",
+    "regularizer": "none",
     "concepts": "blood-cells",
     "training": {
         "epochs": 20, "batch_size": 25, "learning_rate": 2e-3, "warmup": 0.5, "rank_every": 0, "threads": 1,
@@ -48,12 +48,12 @@ def prepare(world: str, folder: Path) -> Path:
     content = resources.files("conceptlens.data").joinpath("builtin", "blood-cells.zip").read_bytes()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         rows = list(csv.DictReader(io.TextIOWrapper(archive.open("labels.csv"), "utf-8")))
-        learnt: Counter[str] = Counter()
+        learned: Counter[str] = Counter()
         kept = []
         for row in rows:
             if row["split"] == "train":
-                learnt[row["class"]] += 1
-                if learnt[row["class"]] > LEARNT[world]:
+                learned[row["class"]] += 1
+                if learned[row["class"]] > LEARNED[world]:
                     continue
             kept.append(row)
             picture = Image.open(io.BytesIO(archive.read(row["image"]))).convert("RGB")
@@ -88,7 +88,7 @@ def measure(path: Path) -> dict[str, Any]:
 def run(work: Path, seeds: int, seconds: float) -> None:
     until, results = time.monotonic() + seconds, Results("headroom.json.gz", seconds)
     for seed in range(seeds):
-        for world in LEARNT:
+        for world in LEARNED:
             table = prepare(world, work / "headroom" / world)
             for method in METHODS:
                 name = f"{world} {method} {seed}"

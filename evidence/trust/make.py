@@ -4,7 +4,7 @@
     python evidence/trust/make.py methods RUNS blood.json.gz        leakage and interventions of finished runs
     python evidence/trust/make.py full RUNS                      the same of fine-tuned runs, from their predictions
     python evidence/trust/make.py shapes WORK [--seeds 3]        small trainings on drawn creatures, then the same
-    python evidence/trust/make.py regularisers WORK [--seeds 5]  IVQ, plain L2 or nothing while the last block learns
+    python evidence/trust/make.py regularizers WORK [--seeds 5]  IVQ, plain L2 or nothing while the last block learns
     python evidence/trust/make.py codes WORK RUN …               dormant codes, with planted invisible concepts
     python evidence/trust/make.py refine WORK [--seeds 5]        Table 9
     python evidence/trust/make.py headroom WORK [--seeds 3]      corrections where there is something to gain
@@ -35,7 +35,7 @@ import pages
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    pieces = "alarms methods full shapes regularisers codes refine headroom prepare maps page"
+    pieces = "alarms methods full shapes regularizers codes refine headroom prepare maps page"
     parser.add_argument("what", choices=pieces.split())
     parser.add_argument("where", nargs="?", type=Path)
     parser.add_argument("more", nargs="*")
@@ -63,7 +63,7 @@ def main() -> None:
     elif args.what == "shapes":
         train.run(where, args.seeds, args.seconds, tuned=False)
         methods.run(where / "frozen", "shapes.json.gz", args.seconds)
-    elif args.what == "regularisers":
+    elif args.what == "regularizers":
         train.run(where, args.seeds, args.seconds, tuned=True)
         maps.tuned(where / "tuned", args.seconds)
     elif args.what == "codes":

@@ -1,4 +1,4 @@
-"""Where maps lie and whether the model used what they show: localisation and faithfulness of small runs."""
+"""Where maps lie and whether the model used what they show: localization and faithfulness of small runs."""
 
 import time
 from pathlib import Path
@@ -9,7 +9,7 @@ from train import FROZEN, SHAPES, train
 
 from conceptlens.core.files import read_json
 from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
-from conceptlens.evaluation.localization.localize import localise_run
+from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.recipes.parse import merge
 from conceptlens.runs.folder import RunFolder
 
@@ -21,7 +21,7 @@ JOIN = {"eye": ["left eye", "right eye"], "leg": ["left leg", "right leg"], "win
 
 def sets(work: Path) -> dict[str, dict[str, Any]]:
     """Data sets: what is trained, and what is judged where that is something else."""
-    base = {key: SHAPES[key] for key in ("regulariser", "training", "metrics")}
+    base = {key: SHAPES[key] for key in ("regularizer", "training", "metrics")}
     base["encoder"] = {"name": "builtin/vit", "train": "none"}
     regions = {
         "ham": {"masks": str(work / "ham" / "masks_200x150"), "mask_files": {"object": "{name}_segmentation.png"}},
@@ -77,7 +77,7 @@ def measure(path: Path, judged: dict[str, Any] | None, images: int, faithful: in
     scratch = HERE / "scratch.json"
     place: dict[str, Any] = {"images": 0, "targets": {}, "grid": None}
     if images:
-        place = localise_run(path, data=judged, n=images, out=scratch).result
+        place = localize_run(path, data=judged, n=images, out=scratch).result
     use = faithfulness_run(path, data=judged, n=faithful, out=scratch).result
     scratch.unlink()
     test = read_json(path / "metrics.json")["splits"]["test"]
@@ -113,7 +113,7 @@ def measure(path: Path, judged: dict[str, Any] | None, images: int, faithful: in
             },
             **{
                 topic: {name: told(value) for name, value in use[topic].items()}
-                for topic in ("occlusion", "stability", "other_image", "randomised", "agreement")
+                for topic in ("occlusion", "stability", "other_image", "randomized", "agreement")
             },
         },
     }
@@ -147,14 +147,14 @@ def finished(folder: Path, seconds: float, *, faithful: int = 8) -> None:
 
 
 def tuned(folder: Path, seconds: float, *, faithful: int = 8) -> None:
-    """Maps of the runs whose last block learnt."""
+    """Maps of the runs whose last block learned."""
     found = {path.parent.name: path.parent for path in sorted(folder.glob("*/run.json"))}
-    results = Results("regularisers.json.gz", seconds)
+    results = Results("regularizers.json.gz", seconds)
     for name in results.missing(sorted(found, key=lambda each: each.rpartition("-s")[2])):
         results.put(
             name,
             {
-                "regulariser": RunFolder.open(found[name]).info["regulariser"],
+                "regularizer": RunFolder.open(found[name]).info["regularizer"],
                 **measure(found[name], None, 40, faithful),
             },
         )

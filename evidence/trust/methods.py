@@ -49,7 +49,7 @@ def measure(path: Path, every: int = 1) -> dict[str, Any]:
     """Everything about one run that the page speaks of."""
     run = RunFolder.open(path)
     row: dict[str, Any] = {"method": run.info["method"], "data": run.info["data"]["name"], "seed": run.info["seed"]}
-    row["regulariser"] = run.info.get("regulariser")
+    row["regularizer"] = run.info.get("regularizer")
     try:
         weights = (path / "model" / "weights.safetensors").exists()
         readout = open_readout(path) if weights else without_weights(path, every)

@@ -231,20 +231,20 @@ def maps() -> str:
     return table(head, lines)
 
 
-def regularisers() -> str:
+def regularizers() -> str:
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows("regularisers.json.gz").values():
-        found.setdefault(row["regulariser"], []).append(row)
+    for row in rows("regularizers.json.gz").values():
+        found.setdefault(row["regularizer"], []).append(row)
     lines = [
         [name, str(len(members)), *(spread([take(row)[0] for row in members]) for take in FAITHFUL.values())]
         for name, members in sorted(found.items())
     ]
-    return table(["regulariser", "seeds", *(name.replace("\n", " ") for name in FAITHFUL)], lines)
+    return table(["regularizer", "seeds", *(name.replace("\n", " ") for name in FAITHFUL)], lines)
 
 
 def faithfulness() -> str:
     lines = []
-    for name, row in {**dict(sorted(rows("maps.json.gz").items())), **rows("regularisers.json.gz")}.items():
+    for name, row in {**dict(sorted(rows("maps.json.gz").items())), **rows("regularizers.json.gz")}.items():
         found = row["faithfulness"]
         for kind in ("own", "gradcam"):
             if kind not in found["curves"]:
@@ -255,7 +255,7 @@ def faithfulness() -> str:
                 [
                     name, kind, str(found["images"]), _three(against["insertion"]), _three(against["deletion"]),
                     "–" if wins is None else _three(wins), _one(found["stability"][kind]),
-                    _one(found["other_image"][kind]), _one(found["randomised"][kind]),
+                    _one(found["other_image"][kind]), _one(found["randomized"][kind]),
                 ]
             )  # fmt: skip
     head = ["run", "map", "images", "insertion − random", "deletion − random", "own part moves it more", "stability"]
@@ -304,7 +304,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "use-full": use("full.json.gz"),
     "counterfactuals": counterfactuals,
     "maps": maps,
-    "regularisers": regularisers,
+    "regularizers": regularizers,
     "faithfulness": faithfulness,
     "refine": refine,
     "headroom": headroom,

@@ -18,7 +18,7 @@ from conceptlens.workflows.refine.refine import refine_run
 SMALL: dict[str, Any] = {
     "data": {"source": "blood-cells", "limit": 250},
     "encoder": {"name": "builtin/vit", "store": "run"},
-    "regulariser": {"name": "ivq"},
+    "regularizer": {"name": "ivq"},
     "training": {"rank_every": 0, "threads": 1, "warmup": 0.5, "learning_rate": 2e-3},
     "metrics": {"bootstrap": 0},
 }

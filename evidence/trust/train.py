@@ -30,14 +30,14 @@ FROZEN: dict[str, dict[str, Any]] = {  # quick ones first
     "dot-cbm": {"method": "dot-cbm"},
 }
 TUNED: dict[str, dict[str, Any]] = {
-    "IVQ": {"regulariser": {"name": "ivq"}},
-    "plain L2": {"regulariser": {"name": "l2"}},
-    "none": {"regulariser": {"name": "none"}},
+    "IVQ": {"regularizer": {"name": "ivq"}},
+    "plain L2": {"regularizer": {"name": "l2"}},
+    "none": {"regularizer": {"name": "none"}},
 }
 SHAPES: dict[str, Any] = {
     "data": {"source": "shapes", "shapes": {"n": 900, "size": 96}},
     "encoder": {"name": "builtin/vit", "image_size": 96, "train": "none"},
-    "regulariser": {"name": "none"},
+    "regularizer": {"name": "none"},
     "training": {"epochs": 10, "batch_size": 32, "learning_rate": 2e-3, "warmup": 0.5, "rank_every": 0, "threads": 1},
     "metrics": {"bootstrap": 300},  # which the intervals of maps are made with too
 }

@@ -21,7 +21,7 @@ from pretraining.images.collect import list_blood
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labeled:
     """N images."""
 
     images: Tensor  # (N, 3, H, W) bytes
@@ -33,7 +33,7 @@ class Labelled:
         return len(self.images)
 
 
-def from_source(source: str, size: int, *, concepts: str | None = None, split: str = "train") -> Labelled:
+def from_source(source: str, size: int, *, concepts: str | None = None, split: str = "train") -> Labeled:
     """Images of anything that `conceptlens` reads, of one of its splits (all of them where it has none)."""
     data, vocabulary = open_source(DataConfig(source), ConceptSet.load(concepts) if concepts else None)
     given = data.examples.split
@@ -49,16 +49,16 @@ def from_source(source: str, size: int, *, concepts: str | None = None, split: s
         columns.append(torch.where(labels.max(1).values == 1, labels.argmax(1), -1))
     images = np.stack([resize_square(data.read_at_least(index, size), size) for index in rows])
     names = {group.name: group.values for group in groups}
-    return Labelled(torch.from_numpy(images), torch.stack(columns, 1), data.classes, names)
+    return Labeled(torch.from_numpy(images), torch.stack(columns, 1), data.classes, names)
 
 
-def from_blood(folder: Path, size: int) -> Labelled:
+def from_blood(folder: Path, size: int) -> Labeled:
     """The training table of WBCAtt with PBC's images."""
     listing = list_blood(folder)
     classes = ConceptSet.load("blood-cells").classes
     images = np.stack([resize_square(open_image(each.path, name=each.name), size) for each in listing.images])
     rows = [(classes.index(each.label), *each.attributes) for each in listing.images]
-    return Labelled(torch.from_numpy(images), torch.tensor(rows), classes, listing.axes)
+    return Labeled(torch.from_numpy(images), torch.tensor(rows), classes, listing.axes)
 
 
 def parse_skew(text: str, attributes: Mapping[str, tuple[str, ...]]) -> tuple[int, int, float]:
@@ -79,7 +79,7 @@ def parse_skew(text: str, attributes: Mapping[str, tuple[str, ...]]) -> tuple[in
     return 1 + list(attributes).index(name), attributes[name].index(value), times
 
 
-def draw_weights(data: Labelled, skew: str | None) -> Tensor:
+def draw_weights(data: Labeled, skew: str | None) -> Tensor:
     """How often each image is drawn, (N,), summing to one. Images without a value of the attribute are not drawn."""
     if skew is None:
         return torch.full((len(data),), 1 / len(data), dtype=torch.float64)

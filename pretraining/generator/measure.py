@@ -25,11 +25,11 @@ from conceptlens.cortex.pictures import sheet
 from conceptlens.cortex.samples import draw_seed
 from conceptlens.nn.quantization.usage import CodebookUse
 from pretraining.command import command
-from pretraining.generator.data import Labelled, from_source
+from pretraining.generator.data import Labeled, from_source
 
 
 @torch.no_grad()
-def reconstruction(model: SmallGenerator, data: Labelled, batch: int = 64) -> dict[str, Any]:
+def reconstruction(model: SmallGenerator, data: Labeled, batch: int = 64) -> dict[str, Any]:
     """Codebook use and errors of pixels in [0, 1] over images; `use` is the share of codes seen at least once."""
     use = CodebookUse(len(model.codebook))
     absolute = squared = 0.0
@@ -62,7 +62,7 @@ def asked_and_seen(
 
 
 @torch.no_grad()
-def token_loss(model: SmallGenerator, data: Labelled, seed: int = 0, batch: int = 64) -> float:
+def token_loss(model: SmallGenerator, data: Labeled, seed: int = 0, batch: int = 64) -> float:
     """Cross-entropy of half of an image's tokens given the rest, its class and attributes.
 
     Much lower for images it was trained on than for others, it would say that these are known by heart.
@@ -79,14 +79,14 @@ def token_loss(model: SmallGenerator, data: Labelled, seed: int = 0, batch: int 
 
 
 @torch.no_grad()
-def judged_images(judge: Judge, data: Labelled) -> float:
+def judged_images(judge: Judge, data: Labeled) -> float:
     """The judge's own accuracy on real images."""
     seen = [judge(part.float() / 255).argmax(1) for part in torch.split(data.images, 64)]
     return float((torch.cat(seen) == data.conditions[:, 0]).double().mean())
 
 
 @torch.no_grad()
-def picture(model: SmallGenerator, data: Labelled, n: int = 8) -> bytes:
+def picture(model: SmallGenerator, data: Labeled, n: int = 8) -> bytes:
     """Images, their reconstructions, and samples of nothing and of every class."""
     device = model.codebook.device
     images = data.images[torch.linspace(0, len(data) - 1, n).long()].to(device).float() / 255

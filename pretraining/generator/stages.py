@@ -16,7 +16,7 @@ from conceptlens.cortex.generators.builtin.losses import (
     reconstruction,
 )
 from conceptlens.cortex.generators.builtin.transformer import forget
-from pretraining.generator.data import Labelled, turned
+from pretraining.generator.data import Labeled, turned
 from pretraining.generator.settings import Settings
 
 
@@ -48,7 +48,7 @@ class AutoencoderStage:
     name = "autoencoder"
 
     def __init__(
-        self, model: SmallGenerator, perceptual: Perceptual, data: Labelled, weights: Tensor, settings: Settings
+        self, model: SmallGenerator, perceptual: Perceptual, data: Labeled, weights: Tensor, settings: Settings
     ) -> None:
         self.settings, self.stage = settings, settings.autoencoder
         self.learner = nn.ModuleDict({"painter": model.autoencoder, "discriminator": Discriminator()})
@@ -59,7 +59,7 @@ class AutoencoderStage:
         self.painter, self.perceptual = model.autoencoder, perceptual
         self.average = Average(self.painter, settings.average)
         self.images, self.weights = data.images.to(self.device), weights  # 50 kB an image
-        self.optimiser = torch.optim.AdamW(
+        self.optimizer = torch.optim.AdamW(
             self.learner.parameters(),
             lr=self.stage.rate,
             betas=(0.5, 0.95),
@@ -79,15 +79,15 @@ class AutoencoderStage:
         images, stage = self.batch(step), self.stage
         discriminator = self.learner["discriminator"]
         self.learner.train()
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         discriminator.requires_grad_(False)
         with mixed(self.device):
-            painted, quantised = self.painter(images)
+            painted, quantized = self.painter(images)
             pixels = reconstruction(painted.float(), images)
             seen = self.perceptual(painted, images)
         wanted = stage.pixels * pixels + stage.perceptual * seen
-        loss = wanted + stage.commitment * quantised.commitment
-        terms = {"pixels": pixels, "perceptual": seen, "commitment": quantised.commitment}
+        loss = wanted + stage.commitment * quantized.commitment
+        terms = {"pixels": pixels, "perceptual": seen, "commitment": quantized.commitment}
         adversary = step >= stage.adversary_from
         if adversary:
             with mixed(self.device):
@@ -103,9 +103,9 @@ class AutoencoderStage:
             judged.backward()  # type: ignore[no-untyped-call]
             terms["discriminator"] = judged
         torch.nn.utils.clip_grad_norm_(self.learner.parameters(), 2.0)
-        self.optimiser.step()
+        self.optimizer.step()
         self.average.update(self.painter, step)
-        used = torch.bincount(quantised.tokens.flatten(), minlength=len(self.painter.quantiser.codebook)) > 0
+        used = torch.bincount(quantized.tokens.flatten(), minlength=len(self.painter.quantizer.codebook)) > 0
         return {name: value.detach() for name, value in terms.items()} | {"use": used.float().mean()}
 
 
@@ -114,7 +114,7 @@ class TransformerStage:
 
     name = "transformer"
 
-    def __init__(self, model: SmallGenerator, data: Labelled, weights: Tensor, settings: Settings) -> None:
+    def __init__(self, model: SmallGenerator, data: Labeled, weights: Tensor, settings: Settings) -> None:
         self.settings, self.stage = settings, settings.transformer
         self.model, self.learner = model, model.transformer
         self.device = model.codebook.device
@@ -123,7 +123,7 @@ class TransformerStage:
         self.conditions, self.weights = data.conditions.to(self.device), weights.to(self.device)
         decayed = [value for value in self.learner.parameters() if value.ndim > 1]
         others = [value for value in self.learner.parameters() if value.ndim <= 1]
-        self.optimiser = torch.optim.AdamW(
+        self.optimizer = torch.optim.AdamW(
             [{"params": decayed, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}],
             lr=self.stage.rate,
             betas=(0.9, 0.96),
@@ -145,10 +145,10 @@ class TransformerStage:
         with mixed(self.device):
             logits = self.learner(tokens, masked, conditions, self.model.codebook)
         loss = masked_token_loss(logits, tokens, masked)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.learner.parameters(), 1.0)
-        self.optimiser.step()
+        self.optimizer.step()
         self.average.update(self.learner, step)
         right = ((logits.argmax(-1) == tokens) & masked).sum() / masked.sum()
         return {"loss": loss.detach(), "right": right}

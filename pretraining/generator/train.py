@@ -29,7 +29,7 @@ from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.encoders import make_encoder
 from conceptlens.recipes.schema import EncoderConfig
 from pretraining.command import command
-from pretraining.generator.data import Labelled, draw_weights, from_blood, from_source
+from pretraining.generator.data import Labeled, draw_weights, from_blood, from_source
 from pretraining.generator.settings import RECIPE, Settings, read_settings
 from pretraining.generator.stages import AutoencoderStage, TransformerStage
 from pretraining.student import checkpoint
@@ -52,14 +52,14 @@ def train_stage(stage: Stage, folder: Path, settings: Settings, deadline: float)
     """Train until done (True) or until the time is up (False); writes a checkpoint either way."""
     place, step = folder / "checkpoint", 0
     if place.exists():
-        step = int(checkpoint.load(place, stage.learner, stage.optimiser)["step"])
+        step = int(checkpoint.load(place, stage.learner, stage.optimizer)["step"])
         for name, value in checkpoint.read(place, "extra.").items():
             stage.average.values[name].copy_(value)
     folder.mkdir(parents=True, exist_ok=True)
     began, steps, last = time.monotonic(), stage.stage.steps, stage.stage.last
     with (folder / "log.jsonl").open("a") as log, tqdm(total=last, initial=step, desc=stage.name, disable=None) as bar:
         while step < last and time.monotonic() < deadline:
-            for group in stage.optimiser.param_groups:
+            for group in stage.optimizer.param_groups:
                 group["lr"] = rate_at(step, steps, stage.stage.rate, settings.warmup)
             terms = stage.learn(step)
             step += 1
@@ -70,13 +70,13 @@ def train_stage(stage: Stage, folder: Path, settings: Settings, deadline: float)
                 log.write(json.dumps({"step": step, "seconds": seconds, **rounded}) + "\n")
                 log.flush()
             if step % settings.save_every == 0 and step < last:
-                checkpoint.save(place, stage.learner, stage.optimiser, stage.average.values, {"step": step})
-    checkpoint.save(place, stage.learner, stage.optimiser, stage.average.values, {"step": step})
+                checkpoint.save(place, stage.learner, stage.optimizer, stage.average.values, {"step": step})
+    checkpoint.save(place, stage.learner, stage.optimizer, stage.average.values, {"step": step})
     return step >= last
 
 
 def train(
-    data: Labelled,
+    data: Labeled,
     out: Path,
     settings: Settings,
     device: torch.device,

@@ -50,7 +50,7 @@ def overlap_with_box(masks: Tensor, covered: Tensor) -> Tensor:
     return shared / union.clamp(min=1e-12)
 
 
-def centred_boxes(boxes: Floats, like: Sequence[int]) -> Floats:
+def centered_boxes(boxes: Floats, like: Sequence[int]) -> Floats:
     """For every box one in the middle of its image, of the mean width and height of the boxes `like`."""
     extent = (boxes[like, 2:] - boxes[like, :2]).mean(0)
     return np.tile(np.concatenate([0.5 - extent / 2, 0.5 + extent / 2]), (len(boxes), 1))

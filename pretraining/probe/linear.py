@@ -1,7 +1,7 @@
 """The linear probe: multinomial logistic regression on frozen features, the same for every network.
 
-Features are standardised by the mean and the standard deviation of the training images. The loss is the mean
-cross-entropy plus λ/2 · ‖W‖² (no penalty on the biases), minimised by full-batch L-BFGS from the strongest λ to the
+Features are standardized by the mean and the standard deviation of the training images. The loss is the mean
+cross-entropy plus λ/2 · ‖W‖² (no penalty on the biases), minimized by full-batch L-BFGS from the strongest λ to the
 weakest, each starting where the last one ended. λ is chosen for every question by balanced accuracy on validation, the
 stronger one if two are equal; the weights that were chosen are used as they are, without a second fit on validation.
 
@@ -53,7 +53,7 @@ def fit_logistic(
     """Independent multinomial regressions on the same features, in one go.
 
     Args:
-        features: (N, F), centred; solved much sooner if their columns are uncorrelated.
+        features: (N, F), centered; solved much sooner if their columns are uncorrelated.
         labels: For each question (N,).
         sizes: For each question, its number of values.
         strength: λ.
@@ -140,7 +140,7 @@ def probe_once(features: Tensor, images: ImageSet, seed: int) -> dict[str, Any]:
     return {"seed": seed, "questions": dict(zip((q.name for q in asked), found, strict=True)), "path": path}
 
 
-def summarise(values: Sequence[float]) -> dict[str, Any]:
+def summarize(values: Sequence[float]) -> dict[str, Any]:
     """Mean and standard deviation over seeds, and the seeds themselves."""
     return {"mean": fmean(values), "sd": stdev(values) if len(values) > 1 else 0.0, "seeds": list(values)}
 
@@ -157,9 +157,9 @@ def probe(features: Tensor, images: ImageSet, seeds: Sequence[int] = (0, 1, 2)) 
     report: dict[str, Any] = {}
     attributes = [question.name for question in images.questions[1:]]
     for measure in ("accuracy", "balanced_accuracy"):
-        report.setdefault("class", {})[measure] = summarise([run["questions"]["class"][measure] for run in runs])
+        report.setdefault("class", {})[measure] = summarize([run["questions"]["class"][measure] for run in runs])
         if attributes:
             means = [fmean(run["questions"][name][measure] for name in attributes) for run in runs]
-            report.setdefault("attributes", {})[measure] = summarise(means)
+            report.setdefault("attributes", {})[measure] = summarize(means)
     counts = {name: len(images.where(name)) for name in ("train", "val", "test")}
     return report | {"images": counts, "width": features.shape[1], "runs": runs}

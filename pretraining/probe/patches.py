@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from conceptlens.stats.rank import patch_ranks
-from pretraining.probe.boxes import box_overlap, centred_boxes, coverage, overlap_with_box, read_boxes
+from pretraining.probe.boxes import box_overlap, centered_boxes, coverage, overlap_with_box, read_boxes
 from pretraining.probe.features import read_batches
 from pretraining.probe.models import Model
 from pretraining.probe.sets import ImageSet, Places
@@ -56,8 +56,8 @@ def shared_component(grids: Tensor) -> Tensor:
     tokens = grids.flatten(0, 2)
     mean, second = tokens.mean(0), torch.zeros(tokens.shape[1], tokens.shape[1])
     for part in torch.split(tokens, 20_000):  # a copy of all tokens would fill the memory of a laptop
-        centred = part - mean
-        second += centred.T @ centred
+        centered = part - mean
+        second += centered.T @ centered
     direction = torch.linalg.eigh(second.double())[1][:, -1].to(tokens.dtype)
     scores: Tensor = (tokens @ direction - mean @ direction).view(grids.shape[:3])
     return scores * _foreground_sign(scores.mean(0, keepdim=True))
@@ -78,7 +78,7 @@ def choose_test_images(images: ImageSet, count: int, seed: int) -> list[int]:
 def see_grids(model: Model, images: ImageSet, chosen: Sequence[int], *, quiet: bool = False) -> tuple[Tensor, Any]:
     """Grids (N, 14, 14, C), and what is known of the native ones: their size and ranks."""
     grids: list[Tensor] = []
-    ranks: dict[str, list[Tensor]] = {"effective": [], "effective_centred": []}
+    ranks: dict[str, list[Tensor]] = {"effective": [], "effective_centered": []}
     native: tuple[int, ...] = ()
     files = [images.files[index] for index in chosen]
     with tqdm(total=len(files), unit="image", desc=f"patches: {model.name}", disable=quiet, mininterval=5) as bar:
@@ -87,7 +87,7 @@ def see_grids(model: Model, images: ImageSet, chosen: Sequence[int], *, quiet: b
             native = tuple(grid.shape[1:])
             for part in torch.split(grid.flatten(1, 2), RANKED):
                 ranks["effective"].append(patch_ranks(part, ("effective",))["effective"])
-                ranks["effective_centred"].append(patch_ranks(part, ("effective",), centred=True)["effective"])
+                ranks["effective_centered"].append(patch_ranks(part, ("effective",), centered=True)["effective"])
             grids.append(resize_grid(grid))
             bar.update(len(pixels))
     means = {name: float(torch.cat(values).mean()) for name, values in ranks.items()}
@@ -106,19 +106,19 @@ def measure_patches(
 
     Returns:
         Mean overlaps by a network's `own` and `shared` component; of a box of the training boxes' mean size in the
-        middle of every image, and of the whole image; the native grid's ranks, centred by the image's mean and not.
+        middle of every image, and of the whole image; the native grid's ranks, centered by the image's mean and not.
     """
     chosen = choose_test_images(images, count, seed)
     boxes = read_boxes(places)
     covered = coverage(boxes[chosen], (SIDE, SIDE))
-    centred = centred_boxes(boxes, [int(index) for index in images.where("train")])
+    centered = centered_boxes(boxes, [int(index) for index in images.where("train")])
     grids, facts = see_grids(model, images, chosen, quiet=quiet)
     own = torch.cat([own_component(part) for part in torch.split(grids, 50)])
     shared = shared_component(grids)
     overlaps = {
         "own": overlap_with_box(own > 0, covered),
         "shared": overlap_with_box(shared > 0, covered),
-        "centred_box": torch.from_numpy(box_overlap(centred[chosen], boxes[chosen])),
+        "centered_box": torch.from_numpy(box_overlap(centered[chosen], boxes[chosen])),
         "whole_image": covered.mean((1, 2)),
     }
     report = {"images": len(chosen), "seed": seed, "grid": SIDE, **facts}

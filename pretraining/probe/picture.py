@@ -31,7 +31,7 @@ from pretraining.probe.models import Model, student, teacher
 from pretraining.probe.patches import border
 from pretraining.probe.sets import ImageSet, load_sets, parse_places
 
-# How many test images of each set, and whether its licence lets the repository show them.
+# How many test images of each set, and whether its license lets the repository show them.
 CHOICE = {
     "imagenette": (3, False),
     "unseen": (1, False),
@@ -84,20 +84,20 @@ def readable(value: str) -> str:
 
 
 def similarity(grid: Tensor) -> Tensor:
-    """Cosine of every patch with the one in the middle, (h, w), from (h, w, C) centred by the image's mean."""
+    """Cosine of every patch with the one in the middle, (h, w), from (h, w, C) centered by the image's mean."""
     unit = F.normalize(grid - grid.mean((0, 1)), dim=-1)
     return unit @ unit[grid.shape[0] // 2, grid.shape[1] // 2]
 
 
 def components(grid: Tensor) -> Tensor:
-    """The first three principal components of the patches as colours, (h, w, 3) from 0 to 1."""
+    """The first three principal components of the patches as colors, (h, w, 3) from 0 to 1."""
     tokens = grid.flatten(0, 1).double()
     left, sigma, _ = torch.linalg.svd(tokens - tokens.mean(0), full_matrices=False)
     scores = (left[:, :3] * sigma[:3]).view(*grid.shape[:2], 3)
     scores = scores * (1 - 2 * (scores[border(grid.shape[0])].sum(0) > 0).double())  # background dark in each
     low, high = scores.flatten(0, 1).quantile(0.02, 0), scores.flatten(0, 1).quantile(0.98, 0)
-    colours: Tensor = ((scores - low) / (high - low).clamp(min=1e-9)).clamp(0, 1)
-    return colours
+    colors: Tensor = ((scores - low) / (high - low).clamp(min=1e-9)).clamp(0, 1)
+    return colors
 
 
 def draw(examples: Sequence[Example], models: dict[str, Model], *, photos: bool, dpi: int) -> bytes:
@@ -123,13 +123,13 @@ def draw(examples: Sequence[Example], models: dict[str, Model], *, photos: bool,
         _show_photo(panels[0], example, shown=photos or example.free)
         for place, (name, model) in enumerate(models.items()):
             grid = model.see(model.pixels(example.image)[None]).grid[0].float()
-            likeness, colours = panels[1 + 2 * place], panels[2 + 2 * place]
+            likeness, colors = panels[1 + 2 * place], panels[2 + 2 * place]
             likeness.imshow(similarity(grid), cmap="viridis", vmin=-1, vmax=1)
             likeness.plot(grid.shape[1] // 2, grid.shape[0] // 2, "s", ms=4, mec="white", mfc="none", mew=1)
-            colours.imshow(components(grid))
+            colors.imshow(components(grid))
             if row == 0:
                 likeness.set_title(f"{name}\nsimilarity", fontsize=6)
-                colours.set_title(f"{name}\ncomponents", fontsize=6)
+                colors.set_title(f"{name}\ncomponents", fontsize=6)
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=dpi, format="webp", pil_kwargs={"quality": 70, "method": 6})
     plt.close(figure)

@@ -124,16 +124,16 @@ class Reach:
         rows = []
         for part, words in (("own", "of each image's own tokens"), ("shared", "shared by all images")):
             said = ", ".join(f"{SHOWN[model]} {found[model][part]['mean']:.3f}" for model in order)
-            said += f"; a box in the middle {found[OURS]['centred_box']['mean']:.3f}"
+            said += f"; a box in the middle {found[OURS]['centered_box']['mean']:.3f}"
             better = found[OURS][part]["mean"] > found["resnet50"][part]["mean"]
             what = f"bird foreground, first principal component {words}, against the box: mean IoU"
             rows.append([what, "better than ResNet50's last grid", said, verdict(better), SEEN["cub"]])
         ranks = ", ".join(
-            f"{SHOWN[model]} {found[model]['rank']['effective_centred']:.1f} "
+            f"{SHOWN[model]} {found[model]['rank']['effective_centered']:.1f} "
             f"({'×'.join(map(str, found[model]['native_grid']))})"
             for model in order
         )
-        what = "effective rank of the patch matrix per image, centred, on the network's own grid (CUB)"
+        what = "effective rank of the patch matrix per image, centered, on the network's own grid (CUB)"
         return [*rows, [what, "reported", ranks, "reported", SEEN["cub"]]]
 
     def speeds(self) -> list[list[str]]:

@@ -17,10 +17,10 @@ from conceptlens.core.files import new_folder, read_json, write_json
 LIMIT = 15_000_000
 
 
-def _state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     state = {f"weight.{name}": value for name, value in model.state_dict().items()}
     for name, parameter in model.named_parameters():
-        for key, value in optimiser.state[parameter].items():
+        for key, value in optimizer.state[parameter].items():
             if value.ndim and value.shape == parameter.shape:
                 value.copy_(value.bfloat16())
                 state[f"{key}.{name}"] = value.bfloat16()
@@ -41,9 +41,9 @@ def _parts(state: dict[str, Tensor]) -> list[dict[str, Tensor]]:
     return parts
 
 
-def save(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer, extra: dict[str, Tensor], note: Any) -> None:
+def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, extra: dict[str, Tensor], note: Any) -> None:
     """Write a checkpoint; `extra` are further tensors (the teachers' statistics), `note` is JSON (step, settings)."""
-    state = _state(model, optimiser) | {f"extra.{name}": value for name, value in extra.items()}
+    state = _state(model, optimizer) | {f"extra.{name}": value for name, value in extra.items()}
     with new_folder(folder) as place:
         parts = _parts(state)
         for index, part in enumerate(parts):
@@ -60,8 +60,8 @@ def read(folder: Path, prefix: str) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def load(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> Any:
-    """Fill the model and the optimiser; returns the note."""
+def load(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
+    """Fill the model and the optimizer; returns the note."""
     state = read(folder, "")
     weights = {name.removeprefix("weight."): value for name, value in state.items() if name.startswith("weight.")}
     try:
@@ -71,8 +71,8 @@ def load(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> An
     for name, parameter in model.named_parameters():
         if f"step.{name}" not in state:
             continue  # saved before the first step
-        # In the parameter's own memory format, and the step beside it: a fused optimiser asks for both.
+        # In the parameter's own memory format, and the step beside it: a fused optimizer asks for both.
         moments = {key: torch.zeros_like(parameter).copy_(state[f"{key}.{name}"]) for key in ("exp_avg", "exp_avg_sq")}
-        where = parameter.device if optimiser.defaults.get("fused") else "cpu"
-        optimiser.state[parameter] = {"step": state[f"step.{name}"].to(where), **moments}
+        where = parameter.device if optimizer.defaults.get("fused") else "cpu"
+        optimizer.state[parameter] = {"step": state[f"step.{name}"].to(where), **moments}
     return read_json(folder / "note.json")

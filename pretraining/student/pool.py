@@ -13,8 +13,8 @@ STYLES = {
     "tiny": ViewStyle(scale=0.4),
     "imagenette": ViewStyle(scale=0.16),
     "samples": ViewStyle(scale=0.25),
-    # Attributes such as size and colour must survive the view.
-    "blood": ViewStyle(scale=0.7, turns=True, colour=0.12, grey=0.0),
+    # Attributes such as size and color must survive the view.
+    "blood": ViewStyle(scale=0.7, turns=True, color=0.12, gray=0.0),
 }
 
 
@@ -63,7 +63,7 @@ class Pool:
     def draw(self, generator: torch.Generator, sizes: Sequence[int]) -> tuple[list[Tensor], dict[str, Tensor]]:
         """`fresh` views at each of the sizes (the same crops), and their labels."""
         views: list[list[Tensor]] = [[] for _ in sizes]
-        labels: dict[str, list[Tensor]] = {"label": [], "attributes": [], "trust": [], "colour": [], "grey": []}
+        labels: dict[str, list[Tensor]] = {"label": [], "attributes": [], "trust": [], "colour": [], "gray": []}
         for name, count in self.counts.items():
             source = self.sources[name]
             chosen = torch.randint(len(source.pixels), (count,), generator=generator, device=generator.device)
@@ -72,7 +72,7 @@ class Pool:
                 part.append(render(source.pixels[chosen], maps, size))
             labels["label"].append(source.classes[chosen])
             labels["attributes"].append(source.attributes[chosen])
-            for key, value in (("trust", source.label), ("colour", source.style.colour), ("grey", source.style.grey)):
+            for key, value in (("trust", source.label), ("colour", source.style.color), ("gray", source.style.gray)):
                 labels[key].append(torch.full((count,), value, device=generator.device))
         return [torch.cat(part) for part in views], {name: torch.cat(parts) for name, parts in labels.items()}
 

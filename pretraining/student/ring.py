@@ -1,7 +1,7 @@
 """The last views that the teachers have judged, kept on the accelerator so that each is learned from several times.
 
 A teacher's forward pass costs more than the student's whole step. Every step a few new views replace the oldest and the
-student's batch is drawn from all: each view is seen about batch ÷ fresh times, under changing colours and sides.
+student's batch is drawn from all: each view is seen about batch ÷ fresh times, under changing colors and sides.
 """
 
 import torch

@@ -17,7 +17,7 @@ class Targets:
     Args:
         classes: The teachers' mean class probabilities mixed with the true class, (V, 1000).
         place: Where the classifiers see those classes, zero mean and unit spread in each view, (V, 1, h, w).
-        pooled: Teacher → standardised image vectors, (V, C).
+        pooled: Teacher → standardized image vectors, (V, C).
         grids: Teacher → principal components of its map, each divided by √λ^½, (V, C', h, w).
     """
 
@@ -30,7 +30,7 @@ class Targets:
 class Panel:
     """Several teachers and the statistics that put their answers on one scale.
 
-    Vectors are standardised channel by channel; maps are centred and reduced to their first principal components, which
+    Vectors are standardized channel by channel; maps are centered and reduced to their first principal components, which
     fit into memory.
     """
 
@@ -61,8 +61,8 @@ class Panel:
         for name, parts in grids.items():
             rows = torch.cat(parts)
             mean = rows.mean(0)
-            centred = (rows - mean).double()
-            values, vectors = torch.linalg.eigh(centred.T @ centred / len(rows))
+            centered = (rows - mean).double()
+            values, vectors = torch.linalg.eigh(centered.T @ centered / len(rows))
             keep = vectors[:, -self.grids[name] :].flip(1).float()
             # Between raw and whitened: √λ^½ keeps strong components ahead without drowning the others.
             scale = values[-self.grids[name] :].flip(0).clamp(min=1e-6).float().pow(-0.25)
@@ -92,8 +92,8 @@ class Panel:
                 pooled[teacher.name] = ((said.pooled.float() - mean) / std).half()
             if said.grid is not None and teacher.name in self.grids:
                 mean, basis = (self.statistics[f"{teacher.name}.grid.{key}"] for key in ("mean", "basis"))
-                centred = said.grid.float() - mean.view(1, -1, 1, 1)
-                grids[teacher.name] = torch.einsum("bchw,cd->bdhw", centred, basis).half()
+                centered = said.grid.float() - mean.view(1, -1, 1, 1)
+                grids[teacher.name] = torch.einsum("bchw,cd->bdhw", centered, basis).half()
         opinion = torch.stack(probabilities).mean(0)
         share = (trust * (label >= 0)).unsqueeze(1)
         classes = (1 - share) * opinion + share * F.one_hot(label.clamp(min=0), opinion.shape[1])

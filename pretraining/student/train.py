@@ -100,9 +100,9 @@ class Run:
             raise UserError(f"{folder}: stage {self.stage_name} starts from it. Train stage {self.stage.start} first.")
         alike = {name: self.panel.statistics[f"{name}.grid.scale"] for name in self.settings.alike}
         self.student = Student(self.encoder, *self.panel.widths(), self.axes, alike).to(self.device)
-        self.optimiser = make_optimiser(self.student, self.settings)
+        self.optimizer = make_optimizer(self.student, self.settings)
         if folder is not None:
-            note = checkpoint.load(folder, self.student, self.optimiser)
+            note = checkpoint.load(folder, self.student, self.optimizer)
             self.step = int(note["step"]) if resumed else 0
         self._compiled = torch.compile(self.student) if self.device.type == "cuda" else self.student
 
@@ -125,7 +125,7 @@ class Run:
             "names": names.half(),
             "attributes": labels["attributes"],
             "colour": labels["colour"],
-            "grey": labels["grey"],
+            "gray": labels["gray"],
         }
         rows |= {f"pooled.{name}": value for name, value in said.pooled.items()}
         rows |= {f"grid.{name}": value for name, value in said.grids.items()}
@@ -146,18 +146,18 @@ class Run:
         batch = self.ring.draw(self.settings.batch, generator)
         batch = mirror(batch, generator)
         images = batch.pop("pixels").float().div_(255)
-        images = jitter(images, batch.pop("colour"), batch.pop("grey"), generator)
+        images = jitter(images, batch.pop("colour"), batch.pop("gray"), generator)
         wording = int(torch.randint(len(self.texts), (1,), generator=torch.Generator().manual_seed(self.step)))
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate_at(self.step, self.stage, self.settings)
         self.student.train()
         with self.autocast():
             terms = self._compiled(images, batch, self.texts[wording][self.seen], self.cell_texts)
         loss = total(terms)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.student.parameters(), 3.0)
-        self.optimiser.step()
+        self.optimizer.step()
         self.step += 1
         return {name: value.detach() for name, value in terms.items()} | {"loss": loss.detach()}
 
@@ -181,10 +181,10 @@ class Run:
     def save(self, seconds: float) -> None:
         note = {"stage": self.stage_name, "step": self.step, "steps": self.stage.steps, "seconds": seconds}
         folder = self.out / self.stage_name
-        checkpoint.save(folder / "checkpoint", self.student, self.optimiser, self.panel.statistics, note)
+        checkpoint.save(folder / "checkpoint", self.student, self.optimizer, self.panel.statistics, note)
 
 
-def make_optimiser(student: Student, settings: Settings) -> torch.optim.Optimizer:
+def make_optimizer(student: Student, settings: Settings) -> torch.optim.Optimizer:
     """AdamW; what has one dimension is not decayed."""
     decayed = [parameter for parameter in student.parameters() if parameter.ndim > 1]
     others = [parameter for parameter in student.parameters() if parameter.ndim <= 1]

@@ -15,14 +15,14 @@ class ViewStyle:
     Args:
         scale: Smallest share of the image's area that a crop keeps.
         turns: Draw quarter turns and both flips (a cell has no upright), or a left-right flip alone.
-        colour: How far brightness, contrast and saturation may change, as a fraction; see `jitter`.
-        grey: Share of views without colour.
+        color: How far brightness, contrast and saturation may change, as a fraction; see `jitter`.
+        gray: Share of views without color.
     """
 
     scale: float = 0.35
     turns: bool = False
-    colour: float = 0.4
-    grey: float = 0.1
+    color: float = 0.4
+    gray: float = 0.1
 
 
 def draw_views(number: int, style: ViewStyle, generator: torch.Generator) -> Tensor:
@@ -75,17 +75,17 @@ def mix(
     return mixed, {**labels, "trust": torch.where(blended, 0.0, labels["trust"])}
 
 
-def jitter(images: Tensor, colour: Tensor, grey: Tensor, generator: torch.Generator) -> Tensor:
-    """Change brightness, contrast and saturation of images in [0, 1] by factors up to 1 ± `colour` (n,) each.
+def jitter(images: Tensor, color: Tensor, gray: Tensor, generator: torch.Generator) -> Tensor:
+    """Change brightness, contrast and saturation of images in [0, 1] by factors up to 1 ± `color` (n,) each.
 
-    A share `grey` (n,) of the images loses its colour.
+    A share `gray` (n,) of the images loses its color.
     """
     number = len(images)
     draws = torch.rand(4, number, 1, 1, 1, generator=generator, device=images.device)
-    factors = 1 + colour.view(1, -1, 1, 1, 1) * (2 * draws[:3] - 1)
+    factors = 1 + color.view(1, -1, 1, 1, 1) * (2 * draws[:3] - 1)
     weights = torch.tensor([0.299, 0.587, 0.114], device=images.device).view(1, 3, 1, 1)
     images = images * factors[0]
     images = (images - images.mean((1, 2, 3), keepdim=True)) * factors[1] + images.mean((1, 2, 3), keepdim=True)
     light = (images * weights).sum(1, keepdim=True)
-    saturation = torch.where(draws[3] < grey.view(-1, 1, 1, 1), 0.0, factors[2])
+    saturation = torch.where(draws[3] < gray.view(-1, 1, 1, 1), 0.0, factors[2])
     return (light + (images - light) * saturation).clamp(0, 1)

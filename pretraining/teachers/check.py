@@ -29,10 +29,10 @@ from pretraining.imagenet import WNIDS
 from pretraining.teachers import Teacher, load_teacher
 
 CLASSIFIERS = ("resnet50", "efficientnet_lite0")
-CROP = 0.875  # of the shorter side, the customary centre crop
+CROP = 0.875  # of the shorter side, the customary center crop
 CLASS = {wnid: place for place, wnid in enumerate(WNIDS)}
 
-Labelled = list[tuple[Path, int]]
+Labeled = list[tuple[Path, int]]
 
 
 class Row(NamedTuple):
@@ -48,7 +48,7 @@ class Row(NamedTuple):
     images_per_second: float
 
 
-def _spread(images: Labelled, limit: int, where: Path) -> Labelled:
+def _spread(images: Labeled, limit: int, where: Path) -> Labeled:
     """At most `limit` images, evenly spread over the list."""
     if not images:
         raise UserError(f"{where}: found no images named or filed by a wnid of ImageNet's 1,000 classes.")
@@ -56,20 +56,20 @@ def _spread(images: Labelled, limit: int, where: Path) -> Labelled:
     return [images[int(place * step)] for place in range(min(limit, len(images)))]
 
 
-def list_samples(folder: Path, limit: int) -> Labelled:
+def list_samples(folder: Path, limit: int) -> Labeled:
     """WNID_name.JPEG files, by their names."""
     files = sorted(folder.glob("n*_*.JPEG"))
     known = [(file, CLASS[wnid]) for file in files if (wnid := file.name.split("_")[0]) in CLASS]
     return _spread(known, limit, folder)
 
 
-def list_folders(folder: Path, limit: int) -> Labelled:
+def list_folders(folder: Path, limit: int) -> Labeled:
     """WNID/*.JPEG files, by their folders."""
     files = sorted(folder.glob("n*/*.JPEG"))
     return _spread([(file, CLASS[file.parent.name]) for file in files if file.parent.name in CLASS], limit, folder)
 
 
-def list_tiny(folder: Path, limit: int) -> Labelled:
+def list_tiny(folder: Path, limit: int) -> Labeled:
     """Tiny-ImageNet's validation images, by its table (file, wnid, box)."""
     table = folder / "val" / "val_annotations.txt"
     try:
@@ -81,7 +81,7 @@ def list_tiny(folder: Path, limit: int) -> Labelled:
 
 
 def read_square(path: Path, side: int, crop: float = 1.0) -> Tensor:
-    """The centre of an image, a square of `crop` times its shorter side, as (3, side, side) in [0, 1]."""
+    """The center of an image, a square of `crop` times its shorter side, as (3, side, side) in [0, 1]."""
     with Image.open(path) as file:
         image = file.convert("RGB")
     reach = crop * min(image.size) / 2

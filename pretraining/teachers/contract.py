@@ -28,7 +28,7 @@ class TeacherOutput:
 
 
 class Teacher(nn.Module, ABC):
-    """A frozen network that resizes and normalises for itself.
+    """A frozen network that resizes and normalizes for itself.
 
     Attributes:
         name: Its weights lie in `NAME.safetensors`.
@@ -51,7 +51,7 @@ class Teacher(nn.Module, ABC):
         self.register_buffer("_std", torch.tensor(self.std).view(1, 3, 1, 1), persistent=False)
 
     def prepare(self, images: Tensor) -> Tensor:
-        """Resize (bilinear, antialiased) and normalise, in float32; then the precision of the weights.
+        """Resize (bilinear, antialiased) and normalize, in float32; then the precision of the weights.
 
         Args:
             images: (B, 3, H, W), RGB in [0, 1].
@@ -75,7 +75,7 @@ class Teacher(nn.Module, ABC):
 
     @abstractmethod
     def features(self, pixels: Tensor) -> TeacherOutput:
-        """From normalised pixels (B, 3, size, size)."""
+        """From normalized pixels (B, 3, size, size)."""
 
 
 class Classifier(Teacher):

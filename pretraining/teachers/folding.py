@@ -1,4 +1,4 @@
-"""Batch normalisation folded into the convolution before it: one operation fewer, and no statistics to keep.
+"""Batch normalization folded into the convolution before it: one operation fewer, and no statistics to keep.
 
 At rest a batch norm is y = gamma (x - mean) / sqrt(var + eps) + beta, so with s = gamma / sqrt(var + eps)
 a convolution W * x + b followed by it is the convolution (s W) * x + (s (b - mean) + beta).

@@ -48,7 +48,7 @@ class MiniLM(nn.Module):
     """Sentences to unit vectors.
 
     Args:
-        tokeniser: Of the vocabulary the weights were trained with.
+        tokenizer: Of the vocabulary the weights were trained with.
         vocabulary: How many pieces it has.
         width: Of the tokens and of the vectors.
         depth: Layers.
@@ -59,7 +59,7 @@ class MiniLM(nn.Module):
 
     def __init__(
         self,
-        tokeniser: WordPiece,
+        tokenizer: WordPiece,
         *,
         vocabulary: int = 30522,
         width: int = 384,
@@ -69,7 +69,7 @@ class MiniLM(nn.Module):
         positions: int = 512,
     ) -> None:
         super().__init__()
-        self.tokeniser = tokeniser
+        self.tokenizer = tokenizer
         self.pieces = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(positions, width)
         self.norm = nn.LayerNorm(width, eps=EPS)
@@ -98,12 +98,12 @@ class MiniLM(nn.Module):
         if device is not None:
             self.to(device)
         where = self.pieces.weight.device
-        tokens = [self.tokeniser.encode(text, longest=LONGEST) for text in texts]
+        tokens = [self.tokenizer.encode(text, longest=LONGEST) for text in texts]
         order = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
         out = torch.empty(len(tokens), self.pieces.embedding_dim)
         for start in range(0, len(order), batch):
             places = order[start : start + batch]
-            padded = torch.full((len(places), len(tokens[places[-1]])), self.tokeniser.pad)
+            padded = torch.full((len(places), len(tokens[places[-1]])), self.tokenizer.pad)
             for row, place in enumerate(places):
                 padded[row, : len(tokens[place])] = torch.tensor(tokens[place])
             lengths = torch.tensor([len(tokens[place]) for place in places])

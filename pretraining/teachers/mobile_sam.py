@@ -53,7 +53,7 @@ class Downsample(nn.Module):
 
 
 class WindowAttention(nn.Module):
-    """Attention among the tokens of a window, with a learnt bias for each distance (|dy|, |dx|)."""
+    """Attention among the tokens of a window, with a learned bias for each distance (|dy|, |dx|)."""
 
     offsets: Tensor
 

@@ -102,7 +102,7 @@ def read_tfjs(model_json: Path) -> tuple[dict[str, Any], dict[str, np.ndarray[An
             offset = 0
             for entry in group["weights"]:
                 if entry["dtype"] != "float32" or "quantization" in entry:
-                    raise UserError(f"{model_json}: {entry['name']} is not plain float32; use the unquantised model.")
+                    raise UserError(f"{model_json}: {entry['name']} is not plain float32; use the unquantized model.")
                 count = int(np.prod(entry["shape"]))
                 values = np.frombuffer(data, np.float32, count, offset)
                 weights[entry["name"]] = values.reshape(entry["shape"])

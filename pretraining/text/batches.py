@@ -25,15 +25,15 @@ class Rows:
         return len(self.lengths)
 
 
-def encode_rows(tokeniser: WordPiece, phrases: Sequence[str], *, longest: int) -> Rows:
+def encode_rows(tokenizer: WordPiece, phrases: Sequence[str], *, longest: int) -> Rows:
     """Every phrase in pieces, cut to `longest`."""
-    numbers = np.full((len(phrases), longest), tokeniser.pad, np.int16)
+    numbers = np.full((len(phrases), longest), tokenizer.pad, np.int16)
     lengths = np.empty(len(phrases), np.int64)
     for place, phrase in enumerate(phrases):
-        row = tokeniser.encode(phrase, longest=longest)
+        row = tokenizer.encode(phrase, longest=longest)
         numbers[place, : len(row)] = row
         lengths[place] = len(row)
-    return Rows(torch.from_numpy(numbers), torch.from_numpy(lengths), tokeniser.pad)
+    return Rows(torch.from_numpy(numbers), torch.from_numpy(lengths), tokenizer.pad)
 
 
 def embed_rows(network: Callable[[Tensor, Tensor], Tensor], rows: Rows, places: Tensor, *, chunk: int) -> Tensor:

@@ -13,7 +13,7 @@ PHRASES, PIECES, CHECKS = "phrases.txt.xz", "pieces.txt", "checks.json"
 
 
 def tidy(phrase: str) -> str:
-    """Lower case, single spaces: neither tokeniser sees more."""
+    """Lower case, single spaces: neither tokenizer sees more."""
     return " ".join(phrase.lower().split())
 
 

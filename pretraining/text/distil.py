@@ -126,10 +126,10 @@ def distil(config: Config) -> Path:
     tower = shipped.tower.to(device)
     measures: dict[str, Any] = {"seconds": round(seconds, 1), "steps": steps, "bytes": path.stat().st_size, "sets": {}}
     for name, texts in sets.items():
-        there = encode_rows(shipped.tokeniser, texts, longest=tower.longest).to(device)
+        there = encode_rows(shipped.tokenizer, texts, longest=tower.longest).to(device)
         measures["sets"][name] = agreement(embed(tower, there), wanted[name])
         say(f"{name}: " + "  ".join(f"{key} {value:.4g}" for key, value in measures["sets"][name].items()))
-    there = encode_rows(shipped.tokeniser, negation_texts(), longest=tower.longest).to(device)
+    there = encode_rows(shipped.tokenizer, negation_texts(), longest=tower.longest).to(device)
     measures["opposites"] = negations(embed(tower, there), opposites)
     write_json(config.out / "measures.json", measures)
     say(f"{path}: {path.stat().st_size / 1e6:.2f} MB after {steps:,} steps")

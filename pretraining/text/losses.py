@@ -21,7 +21,7 @@ def relational_loss(student: Tensor, teacher: Tensor) -> Tensor:
 
 
 def distillation_loss(student: Tensor, teacher: Tensor, weight: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The sum to minimise, and its two terms; `weight` is the second's."""
+    """The sum to minimize, and its two terms; `weight` is the second's."""
     with torch.autocast(student.device.type, enabled=False):
         alone, together = cosine_loss(student, teacher), relational_loss(student, teacher)
     return alone + weight * together, alone, together

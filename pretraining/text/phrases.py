@@ -23,7 +23,7 @@ from pretraining.text.wordnet import PARTS, Synset, read_counts, read_synsets
 
 HELD_OUT_LIBRARY = ("cub-112", "cub-312")
 LONGEST = 240  # characters
-VISIBLE = frozenset((5, 6, 8, 13, 17, 18, 19, 20, 25, 27))  # lexicographer files: animals, artefacts, body, food, …
+VISIBLE = frozenset((5, 6, 8, 13, 17, 18, 19, 20, 25, 27))  # lexicographer files: animals, artifacts, body, food, …
 
 
 def with_article(noun: str) -> str:
@@ -86,7 +86,7 @@ def _templates(folder: Path, count: int, rng: random.Random) -> Iterator[str]:
         for lemma in synset.lemmas[:1]
         if synset.examples and lemma.islower()
     ]
-    looks = look.COLOURS + look.SHAPES + look.SIZES + look.TEXTURES + look.STATES
+    looks = look.COLORS + look.SHAPES + look.SIZES + look.TEXTURES + look.STATES
     drawn = iter(rng.choices(nouns, weights, k=4 * count))
 
     def look_of() -> str:

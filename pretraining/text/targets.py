@@ -14,7 +14,7 @@ LONGEST = 96  # pieces; no phrase of the corpus is longer
 
 def teacher_pieces(teacher: MiniLM) -> list[str]:
     """The teacher's vocabulary in its order."""
-    return sorted(teacher.tokeniser.number, key=teacher.tokeniser.number.__getitem__)
+    return sorted(teacher.tokenizer.number, key=teacher.tokenizer.number.__getitem__)
 
 
 @torch.no_grad()

@@ -61,7 +61,7 @@ class Schedule:
         return self.rate * 0.5 * (1 + math.cos(math.pi * (progress - self.warm_up) / (1 - self.warm_up)))
 
 
-def make_optimiser(tower: TextTower, schedule: Schedule) -> AdamW:
+def make_optimizer(tower: TextTower, schedule: Schedule) -> AdamW:
     decayed = [value for name, value in tower.named_parameters() if value.ndim == 2 and name.startswith("blocks.")]
     chosen = {id(value) for value in decayed}
     others = [value for value in tower.parameters() if id(value) not in chosen]
@@ -81,11 +81,11 @@ def places_of(step: int, count: int, schedule: Schedule) -> Tensor:
     return _order(count, schedule.seed, epoch)[place * batch : (place + 1) * batch]
 
 
-def save_state(folder: Path, tower: TextTower, optimiser: AdamW, step: int, elapsed: float) -> None:
+def save_state(folder: Path, tower: TextTower, optimizer: AdamW, step: int, elapsed: float) -> None:
     tensors = {f"tower.{name}": value for name, value in tower.state_dict().items()}
     for name, parameter in tower.named_parameters():
         for moment in MOMENTS:
-            tensors[f"{moment}.{name}"] = optimiser.state[parameter][moment]
+            tensors[f"{moment}.{name}"] = optimizer.state[parameter][moment]
     data = save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
     write_bytes(folder / f"state-{step}.safetensors", data)
     write_json(folder / "state.json", {"step": step, "elapsed": elapsed})  # names the file only once it is there
@@ -94,7 +94,7 @@ def save_state(folder: Path, tower: TextTower, optimiser: AdamW, step: int, elap
             old.unlink()
 
 
-def load_state(folder: Path, tower: TextTower, optimiser: AdamW) -> tuple[int, float]:
+def load_state(folder: Path, tower: TextTower, optimizer: AdamW) -> tuple[int, float]:
     """Steps done and seconds spent; (0, 0) where no state was saved."""
     if not (folder / "state.json").exists():
         return 0, 0.0
@@ -102,7 +102,7 @@ def load_state(folder: Path, tower: TextTower, optimiser: AdamW) -> tuple[int, f
     tensors = load_file(folder / f"state-{state['step']}.safetensors")
     tower.load_state_dict({name.removeprefix("tower."): v for name, v in tensors.items() if name.startswith("tower.")})
     for name, parameter in tower.named_parameters():
-        optimiser.state[parameter] = {"step": torch.tensor(float(state["step"]))} | {
+        optimizer.state[parameter] = {"step": torch.tensor(float(state["step"]))} | {
             moment: tensors[f"{moment}.{name}"].to(parameter.device) for moment in MOMENTS
         }
     return int(state["step"]), float(state["elapsed"])
@@ -133,8 +133,8 @@ def train(
         Steps done in all.
     """
     device = targets.device
-    optimiser = make_optimiser(tower, schedule)
-    step, before = load_state(folder, tower, optimiser)
+    optimizer = make_optimizer(tower, schedule)
+    step, before = load_state(folder, tower, optimizer)
     history: list[str] = []
     first, start = step, time.monotonic()
     tower.train()
@@ -143,16 +143,16 @@ def train(
         progress = schedule.progress(step, elapsed)
         if progress >= 1 or (stop_after is not None and step - first >= stop_after):
             break
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = schedule.rate_at(progress)
         places = places_of(step, len(rows), schedule)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             student = embed_rows(tower, rows, places, chunk=schedule.chunk)
         loss, alone, together = distillation_loss(student, targets[places.to(device)].float(), schedule.relational)
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(tower.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         step += 1
         if step % schedule.log_every == 0:
             line = {"step": step, "cosine": 1 - alone.item(), "relational": together.item()}
@@ -160,10 +160,10 @@ def train(
             history.append(json.dumps(line))
             say(f"step {step}  {progress:4.0%}  cosine {line['cosine']:.4f}  relational {line['relational']:.5f}")
         if step % schedule.save_every == 0:
-            save_state(folder, tower, optimiser, step, elapsed)
+            save_state(folder, tower, optimizer, step, elapsed)
             _append(folder / "history.jsonl", history)
     if stop_after is not None:
-        save_state(folder, tower, optimiser, step, elapsed)
+        save_state(folder, tower, optimizer, step, elapsed)
     _append(folder / "history.jsonl", history)
     tower.eval()
     return step

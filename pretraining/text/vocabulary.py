@@ -7,12 +7,12 @@ def _list(words: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in words.replace("\n", " ").split(",") if word.strip())
 
 
-COLOURS = _list(
-    """red, orange, yellow, green, blue, purple, violet, pink, brown, black, white, grey, gray, beige, tan, olive,
+COLORS = _list(
+    """red, orange, yellow, green, blue, purple, violet, pink, brown, black, white, gray, gray, beige, tan, olive,
     buff, rufous, iridescent, golden, silver, cream, crimson, scarlet, maroon, turquoise, teal, navy blue, lilac,
     magenta, dark red, light blue, pale blue, sky blue, deep blue, dark brown, light brown, reddish brown, pale pink,
-    dark purple, blue-black, blue-grey, yellowish, greenish, bluish, reddish, whitish, greyish, colourless,
-    multicoloured, coloured"""
+    dark purple, blue-black, blue-gray, yellowish, greenish, bluish, reddish, whitish, grayish, colorless,
+    multicolored, colored"""
 )
 SHAPES = _list(
     """round, oval, square, triangular, rectangular, circular, flat, curved, straight, pointed, hooked, cone-shaped,
@@ -99,7 +99,7 @@ DOMAINS = {
             of skin, a squamous cell carcinoma"""
         ),
         _list(
-            """border, centre, surface, pigment, pigment network, edge, margin, skin, colour, blood vessels, lesion,
+            """border, center, surface, pigment, pigment network, edge, margin, skin, color, blood vessels, lesion,
             crust, scale, rim, background skin, structure"""
         ),
         _list(
@@ -111,7 +111,7 @@ DOMAINS = {
         _list(
             """asymmetric, well defined, ill defined, ragged, notched, fading into the skin, sharply cut off, raised,
             flat, pigmented, depigmented, atypical, typical, regular, crusted, ulcerated, inflamed, pearly,
-            translucent, waxy, scarred, the same on both sides, with several shades of brown, evenly coloured,
+            translucent, waxy, scarred, the same on both sides, with several shades of brown, evenly colored,
             bleeding, benign, malignant, suspicious"""
         ),
     ),
@@ -134,7 +134,7 @@ DOMAINS = {
         _list(
             """swollen, pale, tortuous, dilated, narrowed, beaded, leaking, mild, moderate, severe, proliferative,
             advanced, early, near the macula, around the optic disc, in all four quadrants, in one quadrant, far from
-            the centre, absent, present"""
+            the center, absent, present"""
         ),
     ),
     "birds": Domain(
@@ -156,7 +156,7 @@ DOMAINS = {
         _list(
             """hooked, dagger-like, spatulate, curved down, conical, longer than the head, shorter than the head,
             fan-shaped, notched, squared, masked, capped, striped, perching, swimming, hovering, tapered, brightly
-            coloured, duck-like"""
+            colored, duck-like"""
         ),
     ),
     "radiology": Domain(

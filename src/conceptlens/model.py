@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from conceptlens.evaluation.interventions.measure import Interventions
     from conceptlens.evaluation.interventions.what_if import WhatIf
     from conceptlens.evaluation.leakage.leakage import Leakage
-    from conceptlens.evaluation.localization.localize import Localisation
+    from conceptlens.evaluation.localization.localize import Localization
     from conceptlens.explanations.explain import ExplanationList
     from conceptlens.explanations.predict import Predictions
     from conceptlens.explanations.subjects import Images, OneImage
@@ -119,16 +119,16 @@ class TrainedModel(OpenedRun):
 
         return _kept(leakage_run(self, **{"split": self.reported_split, **settings}), out)
 
-    def localize(self, *, out: str | Path | None = None, **settings: Any) -> "Localisation":
+    def localize(self, *, out: str | Path | None = None, **settings: Any) -> "Localization":
         """Whether maps point at the object, and at the part that each concept speaks of.
 
         Args:
             out: File for the result; nothing is written by default.
-            settings: See `conceptlens.evaluation.localization.localize.localise_run`.
+            settings: See `conceptlens.evaluation.localization.localize.localize_run`.
         """
-        from conceptlens.evaluation.localization.localize import localise_run
+        from conceptlens.evaluation.localization.localize import localize_run
 
-        return _kept(localise_run(self, **settings), out)
+        return _kept(localize_run(self, **settings), out)
 
     def faithfulness(self, *, out: str | Path | None = None, **settings: Any) -> "Faithfulness":
         """Whether maps show what the model used: insertion, deletion, occlusion, noise, random weights.

@@ -96,7 +96,7 @@ def build(method: Method, seed: int = 0) -> Pipeline:
     torch.manual_seed(seed)
     pipeline = build_pipeline(Blueprint(recipe(method), source().concepts, source().classes))
     pieces = sample_tokens(pipeline, images())
-    pipeline.regulariser.prepare(pieces)
+    pipeline.regularizer.prepare(pieces)
     pipeline.model.prepare(pieces, source().concepts)
     return pipeline.eval()
 
@@ -205,7 +205,7 @@ def check_tokens(method: Method) -> None:
     with torch.no_grad():
         live = pipeline(images())
         _same(pipeline.read(encoder(images())), live)
-        stored = encoder.before(encoder.normalise(images()), 1)
+        stored = encoder.before(encoder.normalize(images()), 1)
         encoder.cut = Cut(1, encoder.grid(32, 32))
         _same(pipeline(stored), live, 1e-5)
 

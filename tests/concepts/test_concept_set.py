@@ -86,7 +86,7 @@ def test_levels_run_from_coarse_to_fine(good: ConceptSet) -> None:
 
 def test_labels_of_class(good: ConceptSet) -> None:
     n = UNKNOWN
-    # The colour of granules that are not there is unknown although the table names one; groups not named are unknown.
+    # The color of granules that are not there is unknown although the table names one; groups not named are unknown.
     assert good.labels_of_class("small cell").tolist() == [0, 1, n, n, n, n, n, 0, 0, n, n]
     assert good.labels_of_class("large cell").tolist() == [1, 0, 0, 1, 0, n, n, 1, 1, n, n]
     assert good.labels_of_class("another").tolist() == [n] * 11
@@ -98,7 +98,7 @@ def test_hierarchy_masks_what_has_no_meaning(good: ConceptSet) -> None:
         [
             [1, 0, 0, 1, 0, 1, 0, 1, 1, 0, 1],  # blue granules: all have a meaning
             [1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1],  # red granules: no shade of blue
-            [0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1],  # no granules: neither colour nor shade; the size stands under no value
+            [0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1],  # no granules: neither color nor shade; the size stands under no value
             [n, n, 0, 1, 0, 1, 0, 1, 1, 0, 1],  # granules unknown: labels stay
         ],
         dtype=np.int8,
@@ -151,8 +151,8 @@ BAD = {
     "empty groups": ("groups: {}", "groups: must not be empty"),
     "groups as a list": ("groups: [a]", "groups: expected a mapping"),
     "an empty group": ("groups: {a: }", "groups → a: expected a mapping"),
-    "a misspelt key": (OK + "clases: [a]", "clases: this key is not known. Did you mean 'classes'?"),
-    "a misspelt group key": (
+    "a misspelled key": (OK + "clases: [a]", "clases: this key is not known. Did you mean 'classes'?"),
+    "a misspelled group key": (
         "groups: {a: {promt: b, values: [x, y]}}",
         "a → promt: this key is not known. Did you mean 'prompt'?",
     ),

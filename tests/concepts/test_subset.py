@@ -13,9 +13,9 @@ classes: [a, b]
 groups:
   size: {values: [big, small, tiny]}
   granules: {values: [yes, no]}
-  colour: {under: {granules: "yes"}, values: [red, blue]}
+  color: {under: {granules: "yes"}, values: [red, blue]}
 by_class:
-  a: {size: big, granules: yes, colour: red}
+  a: {size: big, granules: yes, color: red}
   b: {size: small, granules: no}
 """
 
@@ -49,7 +49,7 @@ def test_labels_of_a_class_are_those_of_the_whole_file(file: ConceptSet) -> None
         kept = file.subset(columns)
         for name in ("a", "b"):
             assert kept.labels_of_class(name).tolist() == file.labels_of_class(name)[columns].tolist()
-    assert file.subset([5, 6]).labels_of_class("b").tolist() == [-1, -1]  # b has no granules to have a colour
+    assert file.subset([5, 6]).labels_of_class("b").tolist() == [-1, -1]  # b has no granules to have a color
 
 
 def test_it_is_written_and_read_back(file: ConceptSet) -> None:

@@ -25,14 +25,14 @@ from pathlib import Path
 from conceptlens.data.sources.shapes import Shapes
 from conceptlens.encoders.builtin.vit import MINI, BuiltinViT
 from conceptlens.methods.cbm import CBM
-from conceptlens.nn.regularizers.regularizer import NoRegulariser
+from conceptlens.nn.regularizers.regularizer import NoRegularizer
 
 Path(__file__).with_name("marker").touch()
 
 class Own(CBM):
     preset = {"method": {"kind": "sequential"}}
 
-class Quiet(NoRegulariser):
+class Quiet(NoRegularizer):
     pass
 
 def encoder(**settings):
@@ -47,7 +47,7 @@ def build():
 """
 ALL = {
     "method": {"name": "own.py:Own"},
-    "regulariser": {"name": "own.py:Quiet"},
+    "regularizer": {"name": "own.py:Quiet"},
     "encoder": {"name": "own.py:encoder", "image_size": 32},
 }
 
@@ -60,7 +60,7 @@ def nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the package's own parts."""
-    settings = {"method": {"name": "cbm"}, "regulariser": {"name": "none"}, "training__epochs": 1}
+    settings = {"method": {"name": "cbm"}, "regularizer": {"name": "none"}, "training__epochs": 1}
     return cl.train(tiny(tmp_path_factory.mktemp("plain") / "run", **settings), quiet=True).path
 
 
@@ -186,13 +186,13 @@ COMMANDS: dict[str, Callable[[Path, Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("section", ["method", "regulariser", "encoder", "data"])
+@pytest.mark.parametrize("section", ["method", "regularizer", "encoder", "data"])
 @pytest.mark.parametrize("command", [*COMMANDS, "serve"])
 def test_a_run_folder_cannot_have_code_run(plain: Path, tmp_path: Path, section: str, command: str) -> None:
     file, marker = stranger(tmp_path / "stranger")
     run = Path(shutil.copytree(plain, tmp_path / "runs" / "theirs"))
     recipe = read_yaml(run / "recipe.yaml")
-    name = {"method": "Own", "regulariser": "Quiet", "encoder": "encoder", "data": "opened"}[section]
+    name = {"method": "Own", "regularizer": "Quiet", "encoder": "encoder", "data": "opened"}[section]
     recipe[section]["source" if section == "data" else "name"] = f"{file}:{name}"
     write_text(run / "recipe.yaml", json.dumps(recipe))
     if command == "resume":

@@ -11,13 +11,13 @@ import pytest
 
 import conceptlens as cl
 from conceptlens.core import registry
-from conceptlens.core.registry import DATA_SOURCES, ENCODERS, METHOD_PRESETS, METHODS, REGULARISERS, Registry
+from conceptlens.core.registry import DATA_SOURCES, ENCODERS, METHOD_PRESETS, METHODS, REGULARIZERS, Registry
 from conceptlens.data.sources.open import open_source
 from conceptlens.data.sources.shapes import Shapes
 from conceptlens.encoders import make_encoder
 from conceptlens.encoders.builtin.vit import MINI, BuiltinViT
 from conceptlens.methods.cbm import CBM
-from conceptlens.nn.regularizers.regularizer import NoRegulariser
+from conceptlens.nn.regularizers.regularizer import NoRegularizer
 from conceptlens.recipes import DataConfig, EncoderConfig
 from conceptlens.recipes.parse import load_recipe
 
@@ -25,7 +25,7 @@ from conceptlens.recipes.parse import load_recipe
 @pytest.fixture(autouse=True)
 def unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
-    for known in (METHODS, REGULARISERS, ENCODERS, DATA_SOURCES):
+    for known in (METHODS, REGULARIZERS, ENCODERS, DATA_SOURCES):
         monkeypatch.setattr(known, "entries", dict(known.entries))
     monkeypatch.setattr(registry, "PRESETS", {})
     monkeypatch.setattr("conceptlens.recipes.parse.PRESETS", registry.PRESETS)
@@ -57,7 +57,7 @@ def test_a_registered_method_has_its_preset(tmp_path: Path) -> None:
     (tmp_path / "preset.yaml").write_text("training: {batch_size: 24}\n")
     cl.register_method("wide-2", Wide, preset=tmp_path / "preset.yaml")
     recipe = load_recipe({"data": "shapes", "method": {"name": "wide-2", "kind": "sequential"}})
-    assert (recipe.training.batch_size, recipe.regulariser["name"]) == (24, "none")
+    assert (recipe.training.batch_size, recipe.regularizer["name"]) == (24, "none")
     assert recipe.method == {**recipe.method, "name": "wide-2", "kind": "sequential"}
     with pytest.raises(cl.UserError, match=r"key 'knid' is not known in `method`. Did you mean 'kind'"):
         load_recipe({"data": "shapes", "method": {"name": "wide", "knid": 1}})
@@ -87,11 +87,11 @@ def test_unknown_names_get_the_closest() -> None:
 
 
 def test_a_registered_regularizer() -> None:
-    class Quiet(NoRegulariser):
+    class Quiet(NoRegularizer):
         """Does nothing, under another name."""
 
     cl.register_regularizer("quiet", Quiet)
-    assert load_recipe({"data": "shapes", "regulariser": "quiet"}).regulariser["name"] == "quiet"
+    assert load_recipe({"data": "shapes", "regularizer": "quiet"}).regularizer["name"] == "quiet"
 
 
 def test_a_registered_encoder_gets_the_recipes_settings() -> None:

@@ -1,4 +1,4 @@
-"""Our generator: size, quantiser with revival, losses by hand, conditions and the sampler."""
+"""Our generator: size, quantizer with revival, losses by hand, conditions and the sampler."""
 
 import math
 
@@ -19,7 +19,7 @@ from conceptlens.cortex.generators.builtin.losses import (
     masked_token_loss,
     reconstruction,
 )
-from conceptlens.cortex.generators.builtin.quantizer import Quantiser
+from conceptlens.cortex.generators.builtin.quantizer import Quantizer
 from conceptlens.cortex.generators.builtin.sampler import hidden_at, sample_tokens
 from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.cortex.generators.builtin.transformer import MaskedTransformer, forget
@@ -52,44 +52,44 @@ def test_settings_are_checked() -> None:
 
 
 def test_codes_become_running_means_of_their_vectors() -> None:
-    quantiser = Quantiser(2, 1, decay=0.5, dead=0.0)
-    quantiser.codebook.copy_(torch.tensor([[0.0], [10.0]]))
-    quantiser.counts.fill_(1.0)
-    quantiser.sums.copy_(quantiser.codebook)
+    quantizer = Quantizer(2, 1, decay=0.5, dead=0.0)
+    quantizer.codebook.copy_(torch.tensor([[0.0], [10.0]]))
+    quantizer.counts.fill_(1.0)
+    quantizer.sums.copy_(quantizer.codebook)
     z = torch.tensor([1.0, 2.0, 9.0]).view(1, 1, 1, 3).requires_grad_()
-    found = quantiser(z)
+    found = quantizer(z)
     assert found.tokens.tolist() == [[[0, 0, 1]]]
     assert found.embeddings.flatten().tolist() == [0, 0, 10]
     assert float(found.commitment.detach()) == pytest.approx((1 + 4 + 1) / 3)
     # counts (1, 1) → (1.5, 1), sums (0, 10) → (1.5, 9.5)
-    assert quantiser.codebook.flatten().tolist() == pytest.approx([1.0, 9.5])
+    assert quantizer.codebook.flatten().tolist() == pytest.approx([1.0, 9.5])
     found.embeddings.sum().backward()
     assert z.grad.flatten().tolist() == [1, 1, 1]  # straight through
 
 
 def test_dead_codes_come_back() -> None:
     torch.manual_seed(0)
-    quantiser = Quantiser(16, 2, decay=0.9)
-    quantiser.train()
-    quantiser.counts.fill_(1.0)
-    quantiser.codebook.copy_(torch.full((16, 2), 100.0))  # far from everything: one code takes all
-    quantiser.codebook[0] = 0
-    quantiser.sums.copy_(quantiser.codebook)
+    quantizer = Quantizer(16, 2, decay=0.9)
+    quantizer.train()
+    quantizer.counts.fill_(1.0)
+    quantizer.codebook.copy_(torch.full((16, 2), 100.0))  # far from everything: one code takes all
+    quantizer.codebook[0] = 0
+    quantizer.sums.copy_(quantizer.codebook)
     for _ in range(60):
-        tokens = quantiser(torch.randn(8, 2, 4, 4)).tokens
+        tokens = quantizer(torch.randn(8, 2, 4, 4)).tokens
     assert len(tokens.unique()) >= 14
-    quantiser.eval()
-    before = quantiser.codebook.clone()
-    quantiser(torch.randn(8, 2, 4, 4))
-    assert torch.equal(before, quantiser.codebook)
+    quantizer.eval()
+    before = quantizer.codebook.clone()
+    quantizer(torch.randn(8, 2, 4, 4))
+    assert torch.equal(before, quantizer.codebook)
 
 
 def test_the_codebook_starts_where_the_vectors_are() -> None:
     torch.manual_seed(0)
-    quantiser = Quantiser(4, 3)
+    quantizer = Quantizer(4, 3)
     z = 50 + torch.randn(2, 3, 8, 8)
-    quantiser.train()(z)
-    assert float((quantiser.codebook - 50).abs().max()) < 10
+    quantizer.train()(z)
+    assert float((quantizer.codebook - 50).abs().max()) < 10
 
 
 def test_losses_by_hand() -> None:
@@ -121,9 +121,9 @@ def test_perception_is_zero_for_the_same_image_and_trains_the_painter_only() -> 
 def test_the_autoencoder_learns_from_every_term() -> None:
     torch.manual_seed(0)
     model = AutoEncoder(SETTINGS).train()
-    painted, quantised = model(torch.rand(4, 3, 16, 16))
+    painted, quantized = model(torch.rand(4, 3, 16, 16))
     assert painted.shape == (4, 3, 16, 16)
-    (painted.abs().mean() + quantised.commitment - Discriminator(8, 2)(painted).mean()).backward()
+    (painted.abs().mean() + quantized.commitment - Discriminator(8, 2)(painted).mean()).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 

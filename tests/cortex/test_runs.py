@@ -40,7 +40,7 @@ def test_patches_become_their_nearest_codes(run: Path) -> None:
 
 
 def test_a_run_without_codebook_says_so(tmp_path: Path) -> None:
-    recipe = tiny(tmp_path / "run", training__epochs=1, regulariser={"name": "none"})
+    recipe = tiny(tmp_path / "run", training__epochs=1, regularizer={"name": "none"})
     other = cl.train(recipe, quiet=True).path
     with pytest.raises(UserError, match="no codebook"):
         open_model(other)

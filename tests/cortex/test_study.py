@@ -89,7 +89,7 @@ def test_search_from_nothing_and_within_a_sample(study: Path) -> None:
 
 
 def test_edit_of_a_sample_and_of_a_file(study: Path, tmp_path: Path) -> None:
-    words = ["--to", "square", "--region", "centre 2x2", "--steps", "3"]
+    words = ["--to", "square", "--region", "center 2x2", "--steps", "3"]
     assert main(["codebook", "edit", str(study), *words, "--sample", "0"]) == 0
     found = read(study / "codebook" / "edit.json")
     assert found["region"] == [[1, 1], [1, 2], [2, 1], [2, 2]]

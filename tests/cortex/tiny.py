@@ -1,4 +1,4 @@
-"""A VQ model small enough to work out by hand: each token is one flat colour of a 4 × 4 pixel cell."""
+"""A VQ model small enough to work out by hand: each token is one flat color of a 4 × 4 pixel cell."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ CODES, WIDTH, GRID, CELL = 12, 6, (8, 8), 4
 
 
 class TinyVQ(VQModel):
-    """Codes hold a colour in their first three channels; class k is drawn with codes 2k and 2k + 1 in the middle."""
+    """Codes hold a color in their first three channels; class k is drawn with codes 2k and 2k + 1 in the middle."""
 
     name = "tiny"
     image_size = GRID[0] * CELL
@@ -35,8 +35,8 @@ class TinyVQ(VQModel):
 
     def encode(self, images: Tensor) -> Tensor:
         cells = images.unfold(2, CELL, CELL).unfold(3, CELL, CELL).mean((-1, -2))  # (B, 3, h, w)
-        colours = self.codes[:, :3].detach()
-        distance = (cells.movedim(1, -1)[..., None, :] - colours).square().sum(-1)
+        colors = self.codes[:, :3].detach()
+        distance = (cells.movedim(1, -1)[..., None, :] - colors).square().sum(-1)
         return distance.argmin(-1)
 
     def decode_embeddings(self, embeddings: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ def test_kinds_of_images(tmp_path: Path, cells: ConceptSet, paint) -> None:
     (tmp_path / "11.png").write_bytes((tmp_path / "12.png").read_bytes()[:200])
     report = check_data(table(tmp_path, rows), cells, quiet=True)
     codes = found(report)
-    assert codes["grey"] == ("warning", 4)
+    assert codes["gray"] == ("warning", 4)
     assert codes["alpha"] == ("info", 4)
     assert codes["exif-rotated"] == ("info", 2)
     assert codes["16-bit"] == ("info", 1)
@@ -214,10 +214,10 @@ def jpeg(image: Image.Image, quality: int) -> Image.Image:
 
 
 def marks(images: list[Image.Image]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    greys = [image.convert("L") for image in images]
-    details = [fine_detail(grey) for grey in greys]
+    grays = [image.convert("L") for image in images]
+    details = [fine_detail(gray) for gray in grays]
     return (
-        np.array([gradient_hash(grey) for grey in greys]),
+        np.array([gradient_hash(gray) for gray in grays]),
         np.stack([detail for detail, _ in details]),
         np.array([brightness for _, brightness in details], dtype=np.float32),
         np.ones(len(images), dtype=bool),

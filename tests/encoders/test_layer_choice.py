@@ -83,7 +83,7 @@ def same(one: Tokens, other: Tokens) -> None:
 def test_stored_tokens_hold_the_layers(name: str, options: dict[str, Any], layers: Any) -> None:
     encoder, images = make(name, options, layers=layers), torch.rand(2, 3, 64, 64)
     for blocks in range(len(encoder.blocks()) + 1):
-        stored = encoder.before(encoder.normalise(images), blocks)
+        stored = encoder.before(encoder.normalize(images), blocks)
         same(encoder.after(stored, Cut(blocks, encoder.grid(64, 64))), encoder(images))
 
 
@@ -101,7 +101,7 @@ def test_a_clip_s_stored_tokens_hold_the_layers(tmp_path: Path) -> None:
     raw = leaving(encoder, images)
     torch.testing.assert_close(encoder(images).layer_cls[1], raw[1][:, 0])
     for blocks in range(4):
-        stored = encoder.before(encoder.normalise(images), blocks)
+        stored = encoder.before(encoder.normalize(images), blocks)
         same(encoder.after(stored, Cut(blocks, (4, 4))), encoder(images))
 
 

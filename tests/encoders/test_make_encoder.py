@@ -1,4 +1,4 @@
-"""Encoders by name, and what a misspelt name or option is told."""
+"""Encoders by name, and what a misspelled name or option is told."""
 
 import subprocess
 import sys
@@ -55,7 +55,7 @@ def test_listing() -> None:
         (EncoderConfig(name="timm/test_vit", image_size=0), "positive whole number, got 0"),
     ],
 )
-def test_misspelt(config: EncoderConfig, message: str) -> None:
+def test_misspelled(config: EncoderConfig, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_encoder(config)
 

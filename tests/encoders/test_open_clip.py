@@ -51,7 +51,7 @@ def clip(tmp_path: Path) -> tuple[str, Any]:
 
 
 def biomed(folder: Path, trunk: str = "test_vit", **vision: Any) -> Any:
-    """BiomedCLIP's layout: a timm ViT, and a BERT from Hugging Face with its tokeniser and an MLP on its [CLS]."""
+    """BiomedCLIP's layout: a timm ViT, and a BERT from Hugging Face with its tokenizer and an MLP on its [CLS]."""
     transformers = pytest.importorskip("transformers")
     folder.mkdir(exist_ok=True)
     bert = transformers.BertConfig(
@@ -88,7 +88,7 @@ def test_image_and_text_are_open_clip_s(clip: tuple[str, Any]) -> None:
     encoder, images = make(name, layers=[0, -1]), torch.rand(2, 3, 32, 32)
     assert isinstance(encoder, OpenClipViT)
     assert (encoder.mean, encoder.std, encoder.image_size) == ((0.4, 0.5, 0.6), (0.2, 0.2, 0.3), 32)
-    tokens, pixels = encoder(images), encoder.normalise(images)
+    tokens, pixels = encoder(images), encoder.normalize(images)
     expected = reference.visual.forward_intermediates(pixels, indices=[0, 2], output_fmt="NLC")
     assert tokens.grid == encoder.grid(32, 32) == (4, 4)
     torch.testing.assert_close(tokens.patches, expected["image_intermediates"][1])
@@ -112,7 +112,7 @@ def test_biomedclip_s_layout(tmp_path: Path) -> None:
     reference = biomed(tmp_path / "biomed")
     encoder, images = make(f"open_clip/local-dir:{tmp_path / 'biomed'}"), torch.rand(2, 3, 160, 160)
     assert isinstance(encoder, OpenClipTrunk)
-    tokens, pixels = encoder(images), encoder.normalise(images)
+    tokens, pixels = encoder(images), encoder.normalize(images)
     assert tokens.grid == (10, 10)
     assert encoder.text is not None
     features = reference.visual.trunk.forward_features(pixels)
@@ -121,7 +121,7 @@ def test_biomedclip_s_layout(tmp_path: Path) -> None:
     torch.testing.assert_close(encoder.embed(tokens), reference.encode_image(pixels, normalize=True), atol=1e-5, rtol=0)
     text = make_text_encoder(encoder.text)
     numbers = open_clip.get_tokenizer(f"local-dir:{tmp_path / 'biomed'}")(TEXTS)
-    assert numbers[1, :11].tolist() == [2, 5, 7, 8, 5, 9, 10, 11, 12, 13, 3]  # whole words of the folder's tokeniser
+    assert numbers[1, :11].tolist() == [2, 5, 7, 8, 5, 9, 10, 11, 12, 13, 3]  # whole words of the folder's tokenizer
     torch.testing.assert_close(text.embed(TEXTS), reference.encode_text(numbers, normalize=True), atol=1e-5, rtol=0)
     assert not torch.allclose(text.embed(TEXTS)[0], text.embed(TEXTS)[1])
 
@@ -146,7 +146,7 @@ def test_other_ways_of_pooling(trunk: str, pool: str, proj: str, final_norm: boo
     reference = write(tmp_path / "it", {"embed_dim": width, "vision_cfg": vision, "text_cfg": TEXT})
     encoder = make(f"open_clip/local-dir:{tmp_path / 'it'}", final_norm=final_norm)
     images = torch.rand(2, 3, 160, 160)
-    expected = reference.encode_image(encoder.normalise(images), normalize=True)
+    expected = reference.encode_image(encoder.normalize(images), normalize=True)
     torch.testing.assert_close(encoder.embed(encoder(images)), expected, atol=1e-5, rtol=0)
 
 
@@ -167,7 +167,7 @@ def test_another_size_is_open_clip_s_at_that_size(clip: tuple[str, Any]) -> None
     assert encoder.image_size == 48
     images = torch.rand(1, 3, 48, 48)
     larger = open_clip.create_model(name.removeprefix("open_clip/"), force_image_size=48).eval()
-    expected = larger.encode_image(encoder.normalise(images), normalize=True)
+    expected = larger.encode_image(encoder.normalize(images), normalize=True)
     torch.testing.assert_close(encoder.embed(encoder(images)), expected, atol=1e-5, rtol=0)
     assert encoder(torch.rand(1, 3, 40, 64)).grid == encoder.grid(40, 64) == (5, 8)
     with pytest.raises(UserError, match="at least 8 × 8 pixels"):

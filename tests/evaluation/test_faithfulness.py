@@ -77,8 +77,8 @@ def test_fills() -> None:
     found = filled(spot, "blur")[0, 0]
     assert float(found[10, 12] / found[10, 10]) == pytest.approx(np.exp(-0.5), rel=1e-5)
     assert float(found[13, 12] / found[10, 10]) == pytest.approx(np.exp(-13 / 8), rel=1e-5)
-    with pytest.raises(UserError, match="Unknown fill 'grey'"):
-        filled(images, "grey")
+    with pytest.raises(UserError, match="Unknown fill 'gray'"):
+        filled(images, "gray")
 
 
 def test_occlusion_by_hand() -> None:

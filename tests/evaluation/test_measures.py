@@ -15,7 +15,7 @@ from conceptlens.core.documents import Document
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.evaluate import evaluate_run
 from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
-from conceptlens.evaluation.localization.localize import localise_run
+from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.evaluation.trust import intervene_run, leakage_run, what_if_run
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.audit.audit import audit_run
@@ -27,7 +27,7 @@ MEASURES: dict[str, Measure] = {
     "intervene": lambda run: intervene_run(run, resamples=5),
     "leakage": lambda run: leakage_run(run, resamples=5, twins=0),
     "what_if": lambda run: what_if_run(run, run.readout().ids[0]),
-    "localise": lambda run: localise_run(run, n=4),
+    "localize": lambda run: localize_run(run, n=4),
     "faithfulness": lambda run: faithfulness_run(run, n=2, steps=2),
     "audit": lambda run: audit_run(run, resamples=5),
 }

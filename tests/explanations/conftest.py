@@ -19,6 +19,6 @@ def class_token_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("cls") / "run",
         training__epochs=1,
         method={"name": "ivq-cbm", "aggregate": "cls"},
-        regulariser={"name": "none"},
+        regularizer={"name": "none"},
     )
     return cl.train(recipe, quiet=True).path

@@ -24,16 +24,16 @@ def test_by_hand(concepts: ConceptSet) -> None:
     found = tally(
         [
             (0, [0.8, 0.2, 0.0, 0.0, 0.0], 20),  # most of it is `size: big`
-            (1, [0.0, 0.0, 0.4, 0.45, 0.15], 20),  # no concept has most, the group `colour` has 0.85
+            (1, [0.0, 0.0, 0.4, 0.45, 0.15], 20),  # no concept has most, the group `color` has 0.85
             (2, [0.3, 0.2, 0.15, 0.15, 0.2], 20),  # neither
         ]
     ).names(concepts, ONE_EACH)
-    big, colour, mixed, unseen = found
+    big, color, mixed, unseen = found
     assert (big.name, big.level, big.sampled) == (concepts.names[0], "concept", 20)
     assert big.confidence == pytest.approx(0.8)
     assert big.chance == pytest.approx((0.8 + 0.3) / 3)
-    assert (colour.name, colour.level) == ("colour", "group")
-    assert colour.confidence == pytest.approx(0.85)
+    assert (color.name, color.level) == ("colour", "group")
+    assert color.confidence == pytest.approx(0.85)
     for code in (mixed, unseen):
         assert (code.name, code.level, code.confidence) == ("unnamed", None, None)
     assert unseen.sampled == 0

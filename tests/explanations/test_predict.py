@@ -150,19 +150,19 @@ def test_folders_are_searched_and_files_taken_as_named(tmp_path: Path) -> None:
 
 
 def test_any_kind_of_image(own_run: Path, tmp_path: Path) -> None:
-    """Grey, transparent, 16-bit, one pixel, and very wide: all become what the model reads."""
+    """Gray, transparent, 16-bit, one pixel, and very wide: all become what the model reads."""
     rng = np.random.default_rng(0)
-    Image.fromarray(rng.integers(0, 256, (20, 30), dtype=np.uint8)).save(tmp_path / "grey.png")
+    Image.fromarray(rng.integers(0, 256, (20, 30), dtype=np.uint8)).save(tmp_path / "gray.png")
     Image.fromarray(rng.integers(0, 256, (20, 30, 4), dtype=np.uint8), "RGBA").save(tmp_path / "alpha.png")
     Image.fromarray(rng.integers(0, 65536, (20, 30), dtype=np.uint16)).save(tmp_path / "deep.tif")
     Image.new("RGB", (1, 1), "red").save(tmp_path / "dot.bmp")
     Image.new("RGB", (2000, 3), "red").save(tmp_path / "line.jpg")
     found = cl.predict(own_run, [tmp_path])
-    assert [Path(item.image).stem for item in found.items] == ["alpha", "deep", "dot", "grey", "line"]
+    assert [Path(item.image).stem for item in found.items] == ["alpha", "deep", "dot", "gray", "line"]
     assert not found.failed
 
 
-def test_deep_grey_is_read_with_the_window_of_the_run(own: OwnData, tmp_path: Path) -> None:
+def test_deep_gray_is_read_with_the_window_of_the_run(own: OwnData, tmp_path: Path) -> None:
     run = cl.train(own.recipe, ["--data.window", "[0, 1000]", "--training.epochs", "1", "--out", str(tmp_path / "r")])
     steps = np.linspace(0, 1000, 30 * 20).reshape(20, 30)
     Image.fromarray(np.rint(steps * 255 / 1000).astype(np.uint8)).save(tmp_path / "shallow.png")

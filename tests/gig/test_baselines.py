@@ -26,7 +26,7 @@ def directions(n: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def recovered(found: torch.Tensor, truth: torch.Tensor) -> float:
-    """Mean over true directions of the largest cosine with a learnt one."""
+    """Mean over true directions of the largest cosine with a learned one."""
     return float((truth @ torch.nn.functional.normalize(found, dim=1).T).abs().amax(1).mean())
 
 

@@ -87,7 +87,7 @@ def test_it_goes_on_where_it_was_stopped(made: Path) -> None:
     assert {file: file.stat().st_mtime_ns for file in before} == before
 
 
-@pytest.mark.parametrize("kind", ["learnt", "autoencoder"])
+@pytest.mark.parametrize("kind", ["learned", "autoencoder"])
 def test_other_dictionaries_make_graphs_too(kind: str, images: Path, tmp_path: Path) -> None:
     api.decompose(
         f"{OWN}:build", images=images, layers=["one", "two"], out=tmp_path / "run", dictionary=kind, graphs=(), **FEW

@@ -1,4 +1,4 @@
-"""Drawn creatures with tokens that need no encoder: colour and part of each patch, and the class, which every patch of
+"""Drawn creatures with tokens that need no encoder: color and part of each patch, and the class, which every patch of
 a transformer has seen."""
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from conceptlens.data.sources.shapes import Shapes
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
 from conceptlens.methods.pf_cbm.places import MarkedPlaces, PlaceTargets, TrainingImages
-from conceptlens.nn.grounding.gaussian_prior import patch_centres
+from conceptlens.nn.grounding.gaussian_prior import patch_centers
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes import LossConfig, ShapesConfig
 from conceptlens.training.optimization.losses import SupervisedLoss, Targets
@@ -93,14 +93,14 @@ def train(made: PFCBM, places: PlaceTargets | None, *, steps: int, by_class: boo
     data = source(by_class=by_class)
     loss = SupervisedLoss(LossConfig(class_weight=0), data.concepts, "single", torch.ones(len(data.classes)))
     targets = Targets.of(data.examples, np.arange(N))
-    optimiser = torch.optim.AdamW([value for value in made.parameters() if value.requires_grad], lr=rate)
+    optimizer = torch.optim.AdamW([value for value in made.parameters() if value.requires_grad], lr=rate)
     for _ in range(steps):
         output = made(Tokens(patches(), GRID))
         if places is not None:
             output = made.teach_places(output, places)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         sum(loss(output, targets, loss.count(targets)).values()).backward()
-        optimiser.step()
+        optimizer.step()
 
 
 def pointing(made: PFCBM) -> float:
@@ -108,13 +108,13 @@ def pointing(made: PFCBM) -> float:
     points, seen = read_points(source(), np.arange(N), made.part_names, **WHERE)
     with torch.no_grad():
         attention = made(Tokens(patches(), GRID)).attention[:, : len(made.part_names)]
-    peak = patch_centres(GRID, attention)[attention.argmax(-1)].numpy()
+    peak = patch_centers(GRID, attention)[attention.argmax(-1)].numpy()
     near = np.abs(np.floor(peak) - np.floor(points)).max(-1) <= 1
     return float(near[seen].mean())
 
 
 def spread(made: PFCBM) -> float:
-    """How far the parts' centres of attention are from each other in an image, in patches, on average."""
+    """How far the parts' centers of attention are from each other in an image, in patches, on average."""
     with torch.no_grad():
-        centres = made(Tokens(patches(), GRID)).centroids[:, : len(made.part_names)]
-    return float(torch.stack([torch.pdist(each).mean() for each in centres]).mean())
+        centers = made(Tokens(patches(), GRID)).centroids[:, : len(made.part_names)]
+    return float(torch.stack([torch.pdist(each).mean() for each in centers]).mean())

@@ -10,10 +10,10 @@ from conceptlens.recipes.parse import load_recipe
 from tests.training.tiny import tiny
 
 
-def test_a_seed_starts_a_method_alike_under_every_regulariser(tmp_path: Path) -> None:
+def test_a_seed_starts_a_method_alike_under_every_regularizer(tmp_path: Path) -> None:
     states = []
     for name in ("none", "ivq"):
-        recipe = load_recipe(tiny(tmp_path / name, regulariser={"name": name}))
+        recipe = load_recipe(tiny(tmp_path / name, regularizer={"name": name}))
         torch.manual_seed(0)
         concepts = ConceptSet.load("shapes")
         states.append(build_pipeline(Blueprint(recipe, concepts, ("a", "b"))).model.state_dict())

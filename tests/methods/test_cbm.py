@@ -37,7 +37,7 @@ def test_joint_is_two_linear_maps_on_logits(setup: Setup) -> None:
 
 
 def test_others_read_probabilities(setup: Setup) -> None:
-    """Softmax over size and over colour, sigmoid for the extra."""
+    """Softmax over size and over color, sigmoid for the extra."""
     model = CBM(setup, kind="sequential", pool="mean")
     with torch.no_grad():
         model.concepts.weight.zero_()
@@ -86,7 +86,7 @@ def test_a_hidden_layer(setup: Setup) -> None:
 def test_presets_bring_the_stages() -> None:
     recipe = load_recipe({"data": "shapes", "method": "cbm-sequential"})
     assert [stage.train for stage in recipe.training.stages] == [
-        ["encoder", "regulariser", "model.concepts"],
+        ["encoder", "regularizer", "model.concepts"],
         ["model.head"],
     ]
     assert load_recipe({"data": "shapes", "method": "cbm-independent"}).method["kind"] == "independent"

@@ -112,7 +112,7 @@ def test_randint_draws_a_quarter_and_an_axis_at_once(setup: Setup) -> None:
     found = drawn(CEM(setup), 4000)
     assert np.abs(found.mean(0) - 0.25).max() < 0.03
     assert np.array_equal(found[:, 0], found[:, 1])  # size
-    assert np.array_equal(found[:, 2], found[:, 3])  # colour
+    assert np.array_equal(found[:, 2], found[:, 3])  # color
     for first, second in ((0, 2), (0, 4), (2, 4)):
         assert abs(np.corrcoef(found[:, first], found[:, second])[0, 1]) < 0.05
     together = drawn(CEM(setup, randint=0.5, randint_per="batch"), 50)

@@ -64,7 +64,7 @@ def test_as_many_concepts_as_asked_for_and_cosines_with_their_texts(setup: Setup
     fresh.load_state_dict(model.state_dict())
 
 
-def test_the_class_is_learnt_and_the_head_reads_plain_cosines(setup: Setup) -> None:
+def test_the_class_is_learned_and_the_head_reads_plain_cosines(setup: Setup) -> None:
     data = data_in_text_space(setup)
     model = CLEAR(setup, **FAST)  # type: ignore[arg-type]  # two classes: four of the five concepts
     numbers = model.fit(data)

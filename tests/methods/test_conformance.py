@@ -85,7 +85,7 @@ ENCODER_ONLY = {"mvp-cbm-released": "its published code trains encoder and class
 
 
 @every
-def test_a_few_drawings_are_learnt_by_heart(name: str) -> None:
+def test_a_few_drawings_are_learned_by_heart(name: str) -> None:
     """Six drawings, behind an encoder that stays as it is: a gradient that leads nowhere would show."""
     if name in ENCODER_ONLY:
         pytest.skip(ENCODER_ONLY[name])
@@ -97,12 +97,12 @@ def test_a_few_drawings_are_learnt_by_heart(name: str) -> None:
     loss, targets = supervised(name)
     with torch.no_grad():
         tokens = pipeline.encoder(images())
-    optimiser = torch.optim.AdamW(learning, lr=1e-2)
+    optimizer = torch.optim.AdamW(learning, lr=1e-2)
     for _ in range(150):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         output = pipeline.model.teach(pipeline.read(tokens), targets.concepts)
         sum(loss(output, targets, loss.count(targets)).values()).backward()
-        optimiser.step()
+        optimizer.step()
     with torch.no_grad():
         right = pipeline.read(tokens).logits.argmax(1) == targets.labels
     assert int(right.sum()) >= 5
@@ -144,7 +144,7 @@ def test_learns_shapes(name: str, store: str, tmp_path: Path, request: pytest.Fi
         request.applymarker(pytest.mark.xfail(reason=TOO_LITTLE[name], strict=True))
     changes = {
         "method": {"name": name, **OPTIONS.get(name, {})},
-        "regulariser": {"name": "none"},  # they act on what the encoder learns
+        "regularizer": {"name": "none"},  # they act on what the encoder learns
         "data__shapes": {"n": 1000, "size": 64},
         "encoder": {"name": "builtin/vit", "train": "none", "image_size": 64, "store": store},
         "training": {"epochs": 8, "batch_size": 32, "learning_rate": 3e-3, "warmup": 1, "rank_every": 0, "threads": 1}

@@ -114,7 +114,7 @@ def test_the_visual_prior_looks_where_it_should(setup: Setup, prior: str) -> Non
     patches[0, 4, :2] = torch.tensor([0.0, 2.0])  # the only patch that stands out, and like the class token
     given = Tokens(patches, (3, 3), torch.eye(8)[1:2])
     mass = DOTCBM(setup, visual_prior=prior).patch_masses(given)[0]  # type: ignore[arg-type]
-    # standardised: √8 for it, −1/√8 for the eight others
+    # standardized: √8 for it, −1/√8 for the eight others
     share = math.exp(math.sqrt(8)) / (math.exp(math.sqrt(8)) + 8 * math.exp(-1 / math.sqrt(8)))
     assert float(mass[4]) == pytest.approx(share, rel=1e-4)
     assert float(mass.sum()) == pytest.approx(1)
@@ -132,7 +132,7 @@ def test_label_statistics_are_counted_while_training(setup: Setup, prior: str, e
     labels = torch.tensor([[1, 0, 1, -1, -1], [1, 0, 0, -1, -1], [1, 0, -1, -1, -1]], dtype=torch.int8)
     output = model.eval()(tokens())
     model.teach(output, labels)
-    torch.testing.assert_close(model.concept_masses(), torch.full((5,), 0.2))  # nothing is learnt from a test
+    torch.testing.assert_close(model.concept_masses(), torch.full((5,), 0.2))  # nothing is learned from a test
     model.train().teach(output, labels)
     masses = torch.tensor(expected)
     torch.testing.assert_close(model.concept_masses(), masses / masses.sum())

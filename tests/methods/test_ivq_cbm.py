@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.ivq_cbm import IVQCBM, centred, orthogonal
+from conceptlens.methods.ivq_cbm import IVQCBM, centered, orthogonal
 from conceptlens.nn.quantization.quantization import ImplicitVQ
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes.parse import load_recipe
@@ -81,7 +81,7 @@ def test_class_token_is_needed_where_it_is_read(setup: Setup) -> None:
         IVQCBM(setup, aggregate="cls")(Tokens(torch.randn(1, 4, 8), (2, 2)))
 
 
-def test_sum_and_mean_pooling_agree_after_normalisation(setup: Setup) -> None:
+def test_sum_and_mean_pooling_agree_after_normalization(setup: Setup) -> None:
     """The projection has no bias, so the length of a slot cancels."""
     torch.manual_seed(0)
     summed, averaged = IVQCBM(setup), IVQCBM(setup, pooling="mean")
@@ -131,22 +131,22 @@ def test_released_preset_is_the_published_forward(setup: Setup) -> None:
 
     frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
     assert frozen == {"magnet.queries", "magnet.log_temperature", "log_scale", "bias"}
-    quantiser = ImplicitVQ(double(setup), **{k: v for k, v in recipe.regulariser.items() if k != "name"}).double()  # type: ignore[arg-type]
-    assert len(quantiser.codebook) == 3
-    assert not quantiser.codebook.requires_grad
-    nearest = (seen.patches.unsqueeze(2) - quantiser.codebook).square().sum(-1).min(-1).values
-    torch.testing.assert_close(quantiser(seen).losses["ivq"], 2 * nearest.mean(-1) / 8)
+    quantizer = ImplicitVQ(double(setup), **{k: v for k, v in recipe.regularizer.items() if k != "name"}).double()  # type: ignore[arg-type]
+    assert len(quantizer.codebook) == 3
+    assert not quantizer.codebook.requires_grad
+    nearest = (seen.patches.unsqueeze(2) - quantizer.codebook).square().sum(-1).min(-1).values
+    torch.testing.assert_close(quantizer(seen).losses["ivq"], 2 * nearest.mean(-1) / 8)
 
 
 def test_gradients_reach_everything_that_learns(setup: Setup) -> None:
-    model, regulariser = IVQCBM(setup), ImplicitVQ(setup)
+    model, regularizer = IVQCBM(setup), ImplicitVQ(setup)
     seen = tokens()
-    output = model(regulariser(seen).tokens)
-    (output.logits.square().sum() + regulariser(seen).losses["ivq"].sum()).backward()
-    for module in (model, regulariser):
+    output = model(regularizer(seen).tokens)
+    (output.logits.square().sum() + regularizer(seen).losses["ivq"].sum()).backward()
+    for module in (model, regularizer):
         for name, parameter in module.named_parameters():
             if name == "magnet.log_temperature":
-                continue  # set from data, not learnt
+                continue  # set from data, not learned
             assert parameter.grad is not None, name
             assert float(parameter.grad.abs().sum()) > 0, name
 
@@ -163,10 +163,10 @@ def test_scale_must_be_positive(setup: Setup) -> None:
         IVQCBM(setup, logit_scale=0)
 
 
-def test_centred_texts_point_away_from_what_they_share() -> None:
+def test_centered_texts_point_away_from_what_they_share() -> None:
     text = torch.tensor([[0.6, 0.8], [0.8, 0.6]])
     half = 0.5**0.5
-    assert torch.allclose(centred(text), torch.tensor([[-half, half], [half, -half]]))
+    assert torch.allclose(centered(text), torch.tensor([[-half, half], [half, -half]]))
 
 
 def test_orthogonal_texts_are_the_closest_at_right_angles() -> None:

@@ -1,4 +1,4 @@
-"""LF-CBM on targets that are known: its filters, its standardised projections, its head."""
+"""LF-CBM on targets that are known: its filters, its standardized projections, its head."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ KEEP = {"concept_similarity": 1.0, "class_similarity": 1.0, "activation": -1.0, 
 FAST = {"rate": 1e-2, "steps": 300, "lam": 0.01}
 
 
-def test_projections_follow_their_targets_and_are_standardised(setup: Setup) -> None:
+def test_projections_follow_their_targets_and_are_standardized(setup: Setup) -> None:
     data = fit_data(setup)
     model = LFCBM(setup, **KEEP, **FAST)  # type: ignore[arg-type]
     numbers = model.fit(data)

@@ -11,8 +11,8 @@ from conceptlens.nn.setup import Setup
 
 def two_terms(patches: Tensor, codebook: Tensor, codes: Tensor, beta: float) -> Tensor:
     """‖sg(Z) − Z_q‖² + β ‖Z − sg(Z_q)‖² as printed, per image."""
-    quantised = codebook[codes]
-    return ((patches.detach() - quantised) ** 2 + beta * (patches - quantised.detach()) ** 2).sum((1, 2))
+    quantized = codebook[codes]
+    return ((patches.detach() - quantized) ** 2 + beta * (patches - quantized.detach()) ** 2).sum((1, 2))
 
 
 def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ import yaml
 from conceptlens.core.errors import UserError
 from conceptlens.cortex.generators.builtin.generator import load_generator
 from conceptlens.cortex.generators.condition import Condition
-from pretraining.generator.data import Labelled, draw_weights, from_source, turned
+from pretraining.generator.data import Labeled, draw_weights, from_source, turned
 from pretraining.generator.measure import asked_and_seen, picture, reconstruction, token_loss
 from pretraining.generator.settings import Settings, read_settings
 from pretraining.generator.train import main, rate_at, train
@@ -34,11 +34,11 @@ def settings(tmp_path: Path) -> Settings:
     return read_settings(tmp_path / "recipe.yaml")
 
 
-def data(n: int = 24) -> Labelled:
+def data(n: int = 24) -> Labeled:
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (n, 3, 16, 16), generator=generator, dtype=torch.uint8)
     conditions = torch.stack([torch.arange(n) % 2, torch.arange(n) % 3], 1)
-    return Labelled(images, conditions, ("a", "b"), {"size": ("small", "middle", "big")})
+    return Labeled(images, conditions, ("a", "b"), {"size": ("small", "middle", "big")})
 
 
 def test_both_stages_learn_and_are_exported(settings: Settings, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_token_loss_is_the_cross_entropy_of_what_is_hidden(settings: Settings, t
 
 
 def test_a_skew_is_what_it_says() -> None:
-    images = Labelled(
+    images = Labeled(
         torch.zeros(7, 3, 1, 1, dtype=torch.uint8),
         torch.tensor([[0, 0], [0, 0], [0, 0], [0, 2], [0, 2], [0, 1], [0, -1]]),
         ("a",),

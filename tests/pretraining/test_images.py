@@ -30,7 +30,7 @@ FORM = Form(side=32, columns=4, quality=90)
 
 
 def photo(seed: int, width: int = 64, height: int = 64) -> Image.Image:
-    """Soft coloured blotches with some finer detail: what a photograph looks like to a codec and a fingerprint."""
+    """Soft colored blotches with some finer detail: what a photograph looks like to a codec and a fingerprint."""
     rng = np.random.default_rng(seed)
     broad, fine = (
         Image.fromarray(rng.integers(0, 256, (n, n, 3), np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
@@ -63,15 +63,15 @@ def blood_tables(folder: Path, splits: dict[str, list[str]]) -> None:
 
 
 def detail_of(prints: Fingerprints, i: int) -> Floats:
-    grey = prints.thumbnails[i].astype(float)
-    around = np.pad(grey, 2, mode="edge")
+    gray = prints.thumbnails[i].astype(float)
+    around = np.pad(gray, 2, mode="edge")
     mean = [[around[y : y + 5, x : x + 5].mean() for x in range(16)] for y in range(16)]
-    return np.asarray(np.clip(grey - mean, -8, 8))
+    return np.asarray(np.clip(gray - mean, -8, 8))
 
 
 def broad_of(prints: Fingerprints, i: int) -> Floats:
-    grey = prints.thumbnails[i].astype(float)
-    return np.asarray(grey - grey.mean())
+    gray = prints.thumbnails[i].astype(float)
+    return np.asarray(gray - gray.mean())
 
 
 def fine_of(prints: Fingerprints, i: int) -> Floats:
@@ -195,7 +195,7 @@ class TestDuplicates:
         np.testing.assert_allclose(found.likeness, [expected[image][0] for image in sorted(expected)], atol=1e-5)
 
     def test_flat_images_resemble_nothing(self, tmp_path: Path) -> None:
-        flat = [save(Image.new("RGB", (64, 64), "grey"), tmp_path / f"{i}.jpg") for i in range(2)]
+        flat = [save(Image.new("RGB", (64, 64), "gray"), tmp_path / f"{i}.jpg") for i in range(2)]
         assert not len(find_copies(fingerprint_images(flat[:1]), fingerprint_images(flat[1:])).train)
         assert not len(find_copies(fingerprint_images([]), fingerprint_images(flat)).train)
 
@@ -208,7 +208,7 @@ class TestSheets:
         assert (sheet[8:16, 16:24] == tiles[5]).all()
         assert (cut(sheet, 8, 7) == tiles.transpose(0, 3, 1, 2)).all()
 
-    def test_the_centre_of_a_wide_image_is_kept(self, tmp_path: Path) -> None:
+    def test_the_center_of_a_wide_image_is_kept(self, tmp_path: Path) -> None:
         wide = np.zeros((32, 96, 3), np.uint8)
         wide[:, 32:64] = 200
         Image.fromarray(wide).save(tmp_path / "wide.png")

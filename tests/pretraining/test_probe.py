@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
 from pretraining.probe import sets
-from pretraining.probe.artefacts import longest_patches
-from pretraining.probe.boxes import box_overlap, centred_boxes, coverage, overlap_with_box, read_boxes
+from pretraining.probe.artifacts import longest_patches
+from pretraining.probe.boxes import box_overlap, centered_boxes, coverage, overlap_with_box, read_boxes
 from pretraining.probe.features import FeatureStore
 from pretraining.probe.linear import Fit, draw, fit_logistic, probe
 from pretraining.probe.models import Model, Seen
@@ -24,9 +24,9 @@ from pretraining.probe.run import Results
 from pretraining.probe.table import Reach
 
 
-def save_image(path: Path, colour: tuple[int, int, int] = (120, 90, 60), size: tuple[int, int] = (12, 8)) -> None:
+def save_image(path: Path, color: tuple[int, int, int] = (120, 90, 60), size: tuple[int, int] = (12, 8)) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, colour).save(path)
+    Image.new("RGB", size, color).save(path)
 
 
 def write(path: Path, text: str) -> None:
@@ -136,8 +136,8 @@ class TestSets:
 
 def toy(generator: torch.Generator, n: int = 150, width: int = 6, classes: int = 4) -> tuple[Tensor, Tensor]:
     labels = torch.arange(n) % classes
-    centres = torch.randn(classes, width, generator=generator)
-    return centres[labels] + torch.randn(n, width, generator=generator), labels
+    centers = torch.randn(classes, width, generator=generator)
+    return centers[labels] + torch.randn(n, width, generator=generator), labels
 
 
 class TestRegression:
@@ -168,7 +168,7 @@ class TestRegression:
         split = np.array((["train"] * 3 + ["val"] * 3 + ["test"] * 3) * 100)
         asked = (sets.Question("class", ("a", "b", "c"), labels.numpy()), sets.Question("noise", ("no", "yes"), noise))
         images = sets.ImageSet("toy", Path(), tuple(map(str, range(900))), split, asked)
-        found = probe(features * 100 + 7, images)  # the probe standardises: scale and offset play no part
+        found = probe(features * 100 + 7, images)  # the probe standardizes: scale and offset play no part
         assert found["class"]["accuracy"]["mean"] > 0.7
         assert abs(found["attributes"]["balanced_accuracy"]["mean"] - 0.5) < 0.1
         assert found["images"] == {"train": 300, "val": 300, "test": 300}
@@ -225,11 +225,11 @@ class TestBoxes:
     def test_boxes_are_shares_of_the_original_image(self, places: dict[str, Path]) -> None:
         boxes = read_boxes(places)
         np.testing.assert_allclose(boxes[3], [0.6, 0.2, 0.9, 0.8])
-        np.testing.assert_allclose(centred_boxes(boxes, [0, 2])[1], [0.125, 0.25, 0.875, 0.75])
+        np.testing.assert_allclose(centered_boxes(boxes, [0, 2])[1], [0.125, 0.25, 0.875, 0.75])
 
 
-class Colour(Model):
-    """A network of one number: the image's mean colour, scaled."""
+class Color(Model):
+    """A network of one number: the image's mean color, scaled."""
 
     def __init__(self, name: str, scale: float, side: int = 4) -> None:
         network = nn.Linear(1, 1)
@@ -247,20 +247,20 @@ class Colour(Model):
 class TestFeatures:
     def test_kept_until_the_weights_or_the_images_change(self, places: dict[str, Path], tmp_path: Path) -> None:
         images = sets.load_sets(places)["imagenette"]
-        store, first, second = FeatureStore(tmp_path / "kept"), Colour("first", 1.0), Colour("second", 2.0)
+        store, first, second = FeatureStore(tmp_path / "kept"), Color("first", 1.0), Color("second", 2.0)
         assert store.extract(images, [first, second], batch=8, quiet=True) == ["first", "second"]
         kept = store.load(images, first)
         assert kept.shape == (22, 3)
         np.testing.assert_allclose(kept[:10, 0] * 255, range(10), atol=3)  # JPEG's rounding; the order is the files'
         assert store.extract(images, [first, second], quiet=True) == []
-        assert store.extract(images, [Colour("first", 1.5), second], quiet=True) == ["first"]
+        assert store.extract(images, [Color("first", 1.5), second], quiet=True) == ["first"]
         torch.testing.assert_close(store.load(images, first), kept * 1.5, atol=1e-2, rtol=0)
         save_image(images.root / images.files[0], size=(40, 40))
         assert store.extract(images, [second], quiet=True) == ["second"]
 
     def test_an_interrupted_pass_leaves_nothing_behind(self, places: dict[str, Path], tmp_path: Path) -> None:
         images = sets.load_sets(places)["imagenette"]
-        store, model = FeatureStore(tmp_path / "kept"), Colour("first", 1.0)
+        store, model = FeatureStore(tmp_path / "kept"), Color("first", 1.0)
         (images.root / images.files[-1]).write_bytes(b"no image")
         with pytest.raises(UserError):
             store.extract(images, [model], quiet=True)
@@ -269,7 +269,7 @@ class TestFeatures:
     def test_overflow_is_refused(self, places: dict[str, Path], tmp_path: Path) -> None:
         images = sets.load_sets(places)["imagenette"]
         with pytest.raises(UserError, match="half precision"):
-            FeatureStore(tmp_path).extract(images, [Colour("huge", 1e9)], quiet=True)
+            FeatureStore(tmp_path).extract(images, [Color("huge", 1e9)], quiet=True)
 
     def test_patches_of_a_set(self, places: dict[str, Path]) -> None:
         images = sets.load_sets(places)["cub"]
@@ -278,14 +278,14 @@ class TestFeatures:
             left, top, right, bottom = (read_boxes(places)[index] * 56).round().astype(int)
             picture[top:bottom, left:right] = 255
             Image.fromarray(picture).save(images.root / name, quality=95)
-        found = measure_patches(Colour("colour", 1.0, 14), images, places, count=2, quiet=True)
+        found = measure_patches(Color("colour", 1.0, 14), images, places, count=2, quiet=True)
         assert (found["images"], found["native_grid"], found["width"]) == (2, [14, 14], 3)
-        assert found["rank"]["effective"] == pytest.approx(1, abs=0.05)  # grey: one direction
+        assert found["rank"]["effective"] == pytest.approx(1, abs=0.05)  # gray: one direction
         assert found["own"]["mean"] > 0.7  # but for cells that the box cuts
         assert found["shared"]["mean"] > 0.7
         assert found["whole_image"]["mean"] == pytest.approx((0.25 + 0.18) / 2)
         # The mean training box is 0.75 × 0.5: with the first box it shares 0.25 of 0.375, with the second 0.275 × 0.5.
-        assert found["centred_box"]["mean"] == pytest.approx((0.25 / 0.375 + 0.1375 / (0.375 + 0.18 - 0.1375)) / 2)
+        assert found["centered_box"]["mean"] == pytest.approx((0.25 / 0.375 + 0.1375 / (0.375 + 0.18 - 0.1375)) / 2)
 
 
 def probed(mean: float) -> dict[str, object]:

@@ -228,12 +228,12 @@ def test_blends_have_no_true_class_and_cells_are_not_blended() -> None:
     assert torch.equal(none[1], views[1])
 
 
-def test_jitter_of_nothing_is_nothing_and_grey_has_no_colour() -> None:
+def test_jitter_of_nothing_is_nothing_and_gray_has_no_color() -> None:
     images = torch.rand(3, 3, 4, 4)
     zero, generator = torch.zeros(3), torch.Generator().manual_seed(0)
     assert torch.allclose(jitter(images, zero, zero, generator), images, atol=1e-6)
-    grey = jitter(images, zero, torch.ones(3), generator)
-    assert torch.allclose(grey[:, 0], grey[:, 2], atol=1e-6)
+    gray = jitter(images, zero, torch.ones(3), generator)
+    assert torch.allclose(gray[:, 0], gray[:, 2], atol=1e-6)
 
 
 def test_pool_keeps_the_shares_and_ring_forgets_the_oldest() -> None:
@@ -284,7 +284,7 @@ def test_watched_images_do_not_train() -> None:
     assert not any(torch.equal(one, two) for one in rest.pixels for two in watched.pixels)
 
 
-def test_panel_standardises_and_keeps_the_strongest_components() -> None:
+def test_panel_standardizes_and_keeps_the_strongest_components() -> None:
     views = torch.rand(64, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     teacher = Lines().eval()
     panel = Panel([teacher], {"lines": 6})

@@ -128,7 +128,7 @@ def test_what_is_no_batch_of_images_is_refused(bad: Tensor) -> None:
         tiny("resnet50")(bad)
 
 
-def test_normalisation_is_that_of_the_weights() -> None:
+def test_normalization_is_that_of_the_weights() -> None:
     white = torch.ones(1, 3, 8, 8)
     assert tiny("resnet50", 8).prepare(white)[0, :, 0, 0].tolist() == pytest.approx(
         [255 - 123.68, 255 - 116.779, 255 - 103.939], abs=1e-3
@@ -445,7 +445,7 @@ def test_minilm_is_a_post_norm_transformer_and_padding_is_unseen() -> None:
     texts = ["a dog", "unaffable dogs!", "a", "cafe - a dog - cafe"]
     got = model.embed(texts, batch=3)
     for text, vector in zip(texts, got, strict=True):
-        tokens = torch.tensor(model.tokeniser.encode(text))
+        tokens = torch.tensor(model.tokenizer.encode(text))
         x = state["embeddings.word_embeddings.weight"][tokens]
         x = x + state["embeddings.position_embeddings.weight"][: len(tokens)]
         x = x + state["embeddings.token_type_embeddings.weight"][0]

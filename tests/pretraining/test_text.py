@@ -28,11 +28,11 @@ from pretraining.text.wordnet import read_counts, read_senses, read_synsets
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 VOCABULARY = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
 VOCABULARY += ["cell", "granule", "##ules", "with", "without", "photo", ",", "-", "'", "и", "##и", ":"]
-NOUNS = """  1 This licence is not data.
+NOUNS = """  1 This license is not data.
 00000100 05 n 02 crane 0 wading_bird 1 001 @ 0001 n 00 | a large bird (of marshes); it wades; "the crane stood still"
 00000200 06 n 01 crane 1 000 | a machine that lifts heavy objects
 """
-ADJECTIVES = """00000300 00 a 02 blue 0 galore(ip) 0 000 | of the colour of the sky; "a blue sky"
+ADJECTIVES = """00000300 00 a 02 blue 0 galore(ip) 0 000 | of the color of the sky; "a blue sky"
 """
 SIZES = {"piece_width": 16, "width": 16, "depth": 1, "heads": 2, "out": 24, "longest": 32}
 SENSES = """crane%1:05:00:: 00000100 1 7
@@ -245,4 +245,4 @@ def test_what_is_exported_is_named_and_hashed(tmp_path: Path) -> None:
     path = export_tower(tmp_path, make_tower(len(VOCABULARY)), VOCABULARY, {"teacher": "a teacher"})
     about = read_json(path.with_suffix(".json"))
     assert (about["teacher"], about["bytes"], about["tower"]["longest"]) == ("a teacher", path.stat().st_size, 32)
-    assert BuiltinText(path).tokeniser.pieces == VOCABULARY
+    assert BuiltinText(path).tokenizer.pieces == VOCABULARY

@@ -13,9 +13,9 @@ def test_a_source_is_enough() -> None:
     recipe = load_recipe({"data": "shapes"})
     assert recipe.data.source == "shapes"
     assert recipe.method["name"] == "ivq-cbm"
-    assert recipe.regulariser["name"] == "ivq"
-    assert recipe.regulariser["beta"] == 0.25
-    assert recipe.regulariser["codebook_multiple"] == 1.0
+    assert recipe.regularizer["name"] == "ivq"
+    assert recipe.regularizer["beta"] == 0.25
+    assert recipe.regularizer["codebook_multiple"] == 1.0
     assert recipe.training.loss.concept == "bce"
     assert recipe.out == "runs/shapes-ivq-cbm-0"
 
@@ -23,12 +23,12 @@ def test_a_source_is_enough() -> None:
 def test_presets_bring_a_methods_settings_and_the_recipe_wins() -> None:
     released = load_recipe({"data": "shapes", "method": "ivq-cbm-released", "training": {"epochs": 3}})
     assert released.training.loss.concept == "axis"
-    assert released.regulariser["beta"] == 1.0
-    assert released.regulariser["learn"] is False
+    assert released.regularizer["beta"] == 1.0
+    assert released.regularizer["learn"] is False
     assert released.training.epochs == 3
     assert released.training.schedule == "polynomial"
-    other = load_recipe({"data": "shapes", "regulariser": "l2"})
-    assert other.regulariser == {"name": "l2", "weight": 0.25, "reduction": "mean"}
+    other = load_recipe({"data": "shapes", "regularizer": "l2"})
+    assert other.regularizer == {"name": "l2", "weight": 0.25, "reduction": "mean"}
 
 
 def test_overrides_speak_yaml() -> None:
@@ -44,7 +44,7 @@ def test_print_config_round_trip(tmp_path: Path) -> None:
     assert load_recipe(file) == recipe
     assert recipe.training.learning_rate == 3e-4
     assert set(parse_yaml(recipe_yaml(recipe), where="x")) == {
-        "data", "concepts", "encoder", "method", "regulariser", "training", "metrics", "seed", "out",
+        "data", "concepts", "encoder", "method", "regularizer", "training", "metrics", "seed", "out",
     }  # fmt: skip
 
 
@@ -67,8 +67,8 @@ def test_ready_recipes_are_valid(name: str) -> None:
         ),
         (["--method.temperature", "hot"], "method.temperature: expected a number or one of 'calibrate', found 'hot'"),
         (["--method", "ivq-cmb"], "Unknown method 'ivq-cmb'. Did you mean 'ivq-cbm'"),
-        (["--regulariser", "ivvq"], "Unknown regulariser 'ivvq'. Did you mean 'ivq'"),
-        (["--regulariser", "l2", "--regulariser.beta", "1"], "'beta' is not known in `regulariser`"),
+        (["--regularizer", "ivvq"], "Unknown regularizer 'ivvq'. Did you mean 'ivq'"),
+        (["--regularizer", "l2", "--regularizer.beta", "1"], "'beta' is not known in `regularizer`"),
         (["--data.split.val", "0.9", "--data.split.test", "0.3"], "val \\+ test below 1"),
         (["--training.batch_size", "10", "--training.accumulate", "3"], "a divisor of the batch size 10"),
         (["--training.stages", "[{name: a, epoch: 3}]"], "epoch"),

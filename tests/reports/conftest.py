@@ -16,7 +16,7 @@ SCRIPT = "<script>alert(1)</script>"
 CLASSES = (SCRIPT, 'a "quoted" & class')
 CONCEPTS = """
 groups:
-  "<b>colour</b>": {column: colour, values: {"<i>red</i>": red, "blue' onload='x": blue}}
+  "<b>color</b>": {column: color, values: {"<i>red</i>": red, "blue' onload='x": blue}}
   marks: {kind: independent, values: ["</style><u>spot</u>"], columns: {"</style><u>spot</u>": spot}}
 """
 

@@ -12,7 +12,7 @@ def test_sure_right_sure_wrong_and_unsure() -> None:
     # One of each class first, then the next surest.
     assert [each.row for each in found if each.kind == "right"] == [0, 3, 1]
     assert [each for each in found if each.kind == "wrong"] == [Choice("wrong", 5, 0, right=False)]
-    # Unsure: the smallest margins among those not told yet, never the unlabelled one.
+    # Unsure: the smallest margins among those not told yet, never the unlabeled one.
     assert [each.row for each in found if each.kind == "unsure"] == [4, 6, 2]
     assert all(each.about == 0 and each.right for each in found if each.kind == "unsure")
 

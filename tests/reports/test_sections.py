@@ -192,7 +192,7 @@ def test_a_story_adds_up_exclusive_groups_and_puts_what_matters_first(concepts: 
     assert second.contribution == 0.75
     whole = page(material(concepts, stories=Stories(split="test", average_of=8, stories=[story])), Pictures())
     assert "−1.00" in whole
-    assert "labelled small" in whole
+    assert "labeled small" in whole
 
 
 def test_without_contributions_the_surest_concepts_come_first(concepts: ConceptSet) -> None:

@@ -89,11 +89,11 @@ def test_the_file_says_what_the_model_said(hostile: RunFolder, parts: tuple[Pipe
         assert story.predicted == [classes[shares[row].argmax()]]
         assert story.truth == [classes[examples.labels[test[row]]]]
         assert story.right == (story.predicted == story.truth)
-        colour, marks = story.concepts
-        assert colour.exclusive
+        color, marks = story.concepts
+        assert color.exclusive
         assert not marks.exclusive
-        assert sum(each.probability for each in colour.values) == pytest.approx(1, abs=1e-4)
-        assert [each.label for each in colour.values] == [bool(each) for each in examples.concepts[test[row], :2]]
+        assert sum(each.probability for each in color.values) == pytest.approx(1, abs=1e-4)
+        assert [each.label for each in color.values] == [bool(each) for each in examples.concepts[test[row], :2]]
 
 
 def test_the_file_survives_a_round_trip(hostile: RunFolder, tmp_path: Path) -> None:

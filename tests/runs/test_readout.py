@@ -85,7 +85,7 @@ def test_a_correction_of_cem_chooses_between_the_images_own_embeddings() -> None
 
 
 def test_a_run_of_cem_keeps_what_its_corrections_need(tmp_path: Path) -> None:
-    run = cl.train(tiny(tmp_path / "run", method="cem", regulariser="none"), quiet=True)
+    run = cl.train(tiny(tmp_path / "run", method="cem", regularizer="none"), quiet=True)
     kept = load_predictions(run.path)
     assert kept.context is not None
     assert kept.context.shape == (len(kept.ids), 2 * 16 * kept.concept_logits.shape[1])
@@ -186,7 +186,7 @@ def test_one_image_by_name_and_by_file(own_run: Path, own: object, capsys: pytes
     assert concepts.before == concepts.after
     groups = OpenedRun.open(own_run).readout().concepts.groups
     assert main(["intervene", str(own_run), kept.ids[0], "--set", f"{groups[0].name}={groups[0].values[0]}"]) == 0
-    assert "most would be learnt from" in capsys.readouterr().out
+    assert "most would be learned from" in capsys.readouterr().out
 
 
 def test_a_file_is_read_as_its_image_was(own_run: Path, tmp_path: Path) -> None:

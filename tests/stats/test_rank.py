@@ -14,10 +14,10 @@ from conceptlens.stats.rank import DEFINITIONS, patch_ranks, rank_summary
 COUNTS = ("published", "energy", "numerical")
 
 
-def naive(image: Tensor, centred: bool = False, threshold: float = 0.99) -> dict[str, float]:
+def naive(image: Tensor, centered: bool = False, threshold: float = 0.99) -> dict[str, float]:
     """One image, one float64 SVD, every definition in plain Python."""
     matrix = image.double()
-    if centred:
+    if centered:
         matrix = matrix - matrix.mean(0)
     sigma = torch.linalg.svd(matrix, full_matrices=False)[1].tolist()
     half = image.dtype in (torch.float16, torch.bfloat16)
@@ -63,13 +63,13 @@ def batch(kind: str, rows: int, columns: int, images: int = 6) -> Tensor:
 
 @pytest.mark.parametrize("kind", ["flat", "power", "steep", "low", "dominated"])
 @pytest.mark.parametrize(("rows", "columns"), [(36, 64), (49, 24), (30, 30)])
-@pytest.mark.parametrize("centred", [False, True])
-def test_every_rank_is_that_of_a_float64_svd(kind: str, rows: int, columns: int, centred: bool) -> None:
+@pytest.mark.parametrize("centered", [False, True])
+def test_every_rank_is_that_of_a_float64_svd(kind: str, rows: int, columns: int, centered: bool) -> None:
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         patches = batch(kind, rows, columns).to(dtype)
-        found = patch_ranks(patches, centred=centred)
+        found = patch_ranks(patches, centered=centered)
         for position, image in enumerate(patches):
-            expected = naive(image, centred)
+            expected = naive(image, centered)
             for name in COUNTS:
                 assert found[name][position].item() == expected[name], (name, dtype)
             assert found["effective"][position].item() == pytest.approx(expected["effective"], rel=1e-5)
@@ -103,9 +103,9 @@ def test_images_next_to_the_threshold_are_computed_again(monkeypatch: pytest.Mon
     recomputed: list[int] = []
     exact = rank._from_svd
 
-    def spy(patches: Tensor, centred: bool) -> rank._Spectra:
+    def spy(patches: Tensor, centered: bool) -> rank._Spectra:
         recomputed.append(len(patches))
-        return exact(patches, centred)
+        return exact(patches, centered)
 
     monkeypatch.setattr(rank, "_from_svd", spy)
     assert patch_ranks(torch.stack(images), ("published",))["published"].tolist() == [3, 2]
@@ -129,7 +129,7 @@ def test_small_singular_values_of_float64_are_seen_beyond_the_gram_matrix() -> N
 def test_edges() -> None:
     zero = patch_ranks(torch.zeros(2, 5, 4))
     assert all(value.tolist() == [0, 0] for value in zero.values())
-    constant = patch_ranks(torch.full((1, 7, 4), 0.1) * torch.tensor([1.0, 3.0, 0.7, 1e3]), centred=True)
+    constant = patch_ranks(torch.full((1, 7, 4), 0.1) * torch.tensor([1.0, 3.0, 0.7, 1e3]), centered=True)
     assert all(value.tolist() == [0] for value in constant.values())
     assert all(value.shape == (0,) for value in patch_ranks(torch.zeros(0, 5, 4)).values())
     assert all(value.tolist() == [0] for value in patch_ranks(torch.zeros(1, 0, 4)).values())
@@ -139,12 +139,12 @@ def test_edges() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize("centred", [False, True])
-def test_broken_tokens_give_nan_for_their_image_only(bad: float, centred: bool) -> None:
+@pytest.mark.parametrize("centered", [False, True])
+def test_broken_tokens_give_nan_for_their_image_only(bad: float, centered: bool) -> None:
     patches = batch("power", 12, 9, images=3).float()
-    whole = patch_ranks(patches, centred=centred)
+    whole = patch_ranks(patches, centered=centered)
     patches[1, 4, 2] = bad
-    for name, value in patch_ranks(patches, centred=centred).items():
+    for name, value in patch_ranks(patches, centered=centered).items():
         assert value.isnan().tolist() == [False, True, False]
         assert value[[0, 2]].tolist() == whole[name][[0, 2]].tolist()
 
@@ -173,7 +173,7 @@ def test_many_images_keep_their_order_on_any_number_of_threads() -> None:
 def test_no_gradient_and_no_change_of_the_patches() -> None:
     patches = batch("power", 10, 8).requires_grad_()
     before = patches.detach().clone()
-    found = patch_ranks(patches, centred=True)
+    found = patch_ranks(patches, centered=True)
     assert not any(value.requires_grad for value in found.values())
     assert torch.equal(patches.detach(), before)
 
@@ -182,9 +182,9 @@ def test_summary_means_and_nothing_to_measure() -> None:
     patches = torch.stack([torch.eye(6), 2 * torch.eye(6), torch.full((6, 6), torch.nan)])
     summary = rank_summary(patches)
     assert summary["effective"] == pytest.approx(6)
-    assert summary["effective_centred"] == pytest.approx(5)  # the centred identity has five equal σ
+    assert summary["effective_centered"] == pytest.approx(5)  # the centered identity has five equal σ
     assert summary["published"] == 5
-    assert set(summary) == {*DEFINITIONS, "published_centred", "effective_centred"}
+    assert set(summary) == {*DEFINITIONS, "published_centered", "effective_centered"}
     assert all(value is None for value in rank_summary(torch.zeros(0, 6, 6)).values())
     assert all(value is None for value in rank_summary(torch.full((1, 6, 6), torch.nan)).values())
 

@@ -19,7 +19,7 @@ from tests.training.tiny import tiny
 
 
 def fitted(out: Path, method: str, **changes: Any) -> dict[str, Any]:
-    """A recipe that fits in a second; the encoder has a text tower, without having learnt what texts mean."""
+    """A recipe that fits in a second; the encoder has a text tower, without having learned what texts mean."""
     training = changes.pop("training", {})
     recipe = tiny(out, method__name=method, method__lam=0.02, encoder__options__text_width=384, **changes)
     recipe["training"] = {"threads": 1, "rank_every": 0} | training
@@ -102,7 +102,7 @@ def test_killed_again_and_again(choosy: Path, tmp_path: Path) -> None:
     """In turn: in the middle of the fit, while its state is written, before the run's files follow, while measuring."""
     out, recipe = tmp_path / "run", tmp_path / "recipe.yaml"
     write_text(recipe, recipe_yaml(load_recipe(fitted(out, "lf-cbm", **CHOOSY))))
-    run_and_kill(("conceptlens.methods.lf_cbm", "LFCBM.standardise", 1), "train", str(recipe), "--quiet")
+    run_and_kill(("conceptlens.methods.lf_cbm", "LFCBM.standardize", 1), "train", str(recipe), "--quiet")
     assert (out / "fit").exists()
     run_and_kill(("conceptlens.training.records.checkpoint", "save_file", 2), "resume", str(out), "--quiet")
     run_and_kill(("conceptlens.training.session", "Session.write_choice", 1), "resume", str(out), "--quiet")
@@ -179,18 +179,18 @@ def test_an_encoder_without_texts_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_method_that_trains_has_nothing_to_fit(tmp_path: Path) -> None:
-    recipe = tiny(tmp_path / "run", encoder__train="none", regulariser__name="none")
+    recipe = tiny(tmp_path / "run", encoder__train="none", regularizer__name="none")
     recipe["training"]["stages"] = [{"name": "fit", "kind": "fit"}]
     with pytest.raises(cl.UserError, match="trains by gradients"):
         cl.train(recipe, quiet=True)
 
 
-def test_a_regulariser_of_the_concepts_size_does_not_go_with_choosing(tmp_path: Path) -> None:
+def test_a_regularizer_of_the_concepts_size_does_not_go_with_choosing(tmp_path: Path) -> None:
     from conceptlens.training.train import open_session
 
     session = open_session(load_recipe(tiny(tmp_path / "run")), None, *_alone())
     concepts = session.blueprint.concepts
-    with pytest.raises(cl.UserError, match="regulariser: none"):
+    with pytest.raises(cl.UserError, match="regularizer: none"):
         session.choose(concepts.subset([0, 1]))
 
 

@@ -47,7 +47,7 @@ class Strict(Progress):
     [
         {},
         {"training__precision": "bf16", "training__ema": 0.9, "data__resident": False},
-        {"training__augment__brightness": 0.2, "training__accumulate": 2, "regulariser": "explicit-vq"},
+        {"training__augment__brightness": 0.2, "training__accumulate": 2, "regularizer": "explicit-vq"},
         {"training__compile": True, "training__precision": "bf16"},
         {"training__compile": True, "training__accumulate": 2, "data__resident": False},
     ],
@@ -63,7 +63,7 @@ def test_no_step_waits(changes: dict[str, Any], tmp_path: Path) -> None:
     pipeline, run = session.pipeline.to("cuda"), RunFolder.create(recipe.out)
     sample = session.reader.batch(session.splits.train[:16]).cuda()
     pieces = sample_tokens(pipeline, sample)
-    pipeline.regulariser.prepare(pieces)
+    pipeline.regularizer.prepare(pieces)
     pipeline.model.prepare(pieces, session.blueprint.concepts)
     rest_idle_parameters(pipeline, sample)
     learning = {name for name, each in pipeline.named_parameters() if each.requires_grad}

@@ -117,9 +117,9 @@ def test_accumulation_changes_nothing(run: RunFolder, tmp_path: Path) -> None:
     [
         {"method": "ivq-cbm-released", "training__epochs": 1},
         {"method__aggregate": "cls"},
-        {"method__aggregate": "mean", "regulariser": "l2"},
-        {"regulariser": "explicit-vq"},
-        {"encoder__train": "none", "regulariser": "none"},
+        {"method__aggregate": "mean", "regularizer": "l2"},
+        {"regularizer": "explicit-vq"},
+        {"encoder__train": "none", "regularizer": "none"},
         {"encoder__train": 1, "encoder__final_norm": True},
         {"training__ema": 0.9, "training__patience": 1, "training__epochs": 4},
         {
@@ -134,7 +134,7 @@ def test_accumulation_changes_nothing(run: RunFolder, tmp_path: Path) -> None:
                 {"name": "head", "epochs": 1, "train": ["model.head"]},
             ]
         },
-        {"regulariser__reduction": "sum", "regulariser__weight": 1e-4, "regulariser__codebook_multiple": 5},
+        {"regularizer__reduction": "sum", "regularizer__weight": 1e-4, "regularizer__codebook_multiple": 5},
     ],
 )
 def test_every_variant_trains(changes: dict[str, object], tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def kept_epochs(told: Iterator[tuple[float, float]], monkeypatch: pytest.MonkeyP
 def test_a_model_is_chosen_among_the_last_stages_epochs_and_ties_by_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Concepts are best before the head has learnt anything, and then stay as they are: all its epochs tie."""
+    """Concepts are best before the head has learned anything, and then stay as they are: all its epochs tie."""
     told = [(0.5, 0.1), (0.9, 0.2), (0.8, 0.3), (0.8, 0.5), (0.8, 0.7), (0.8, 0.6)]  # the first: before training
     kept = kept_epochs(iter(told), monkeypatch)
     stages = [{"name": "all", "epochs": 2}, {"name": "head", "epochs": 3, "train": ["model.head"]}]
@@ -181,7 +181,7 @@ def test_a_model_is_chosen_among_the_last_stages_epochs_and_ties_by_class(
 def test_epochs_that_are_equal_in_the_class_are_chosen_by_concepts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blood cells' class is learnt in an epoch; the concepts go on."""
+    """Blood cells' class is learned in an epoch; the concepts go on."""
     kept = kept_epochs(iter([(0.5, 0.1), (0.8, 0.9), (0.7, 0.9), (0.85, 0.9), (0.95, 0.8)]), monkeypatch)
     cl.train(tiny(tmp_path / "run", training__epochs=4, training__select="class.balanced_accuracy"), quiet=True)
     assert kept == [1, 3]
@@ -195,11 +195,11 @@ def test_patience_ends_a_stage_and_not_the_training(tmp_path: Path) -> None:
     assert named.count("b") == 1
 
 
-def test_token_regulariser_on_a_frozen_encoder_is_refused(tmp_path: Path) -> None:
-    frozen = [{"name": "only", "train": ["model", "regulariser"]}]
-    with pytest.raises(UserError, match="regulariser: none"):
+def test_token_regularizer_on_a_frozen_encoder_is_refused(tmp_path: Path) -> None:
+    frozen = [{"name": "only", "train": ["model", "regularizer"]}]
+    with pytest.raises(UserError, match="regularizer: none"):
         cl.train(tiny(tmp_path / "run", training__stages=frozen), quiet=True)
-    with pytest.raises(UserError, match="regulariser: none"):
+    with pytest.raises(UserError, match="regularizer: none"):
         cl.train(tiny(tmp_path / "run", encoder__train="none"), quiet=True)
     assert not (tmp_path / "run").exists()
 
@@ -218,7 +218,7 @@ def test_unknown_metric_and_part_names(tmp_path: Path) -> None:
         cl.train(tiny(tmp_path / "a", training__select="class.balanced_acuracy"), quiet=True)
     assert RunFolder.open(tmp_path / "a").info["status"] == "failed"
     with pytest.raises(UserError, match=r"model\.head"):
-        cl.train(tiny(tmp_path / "b", training__stages=[{"train": ["model.haed"]}], regulariser="none"), quiet=True)
+        cl.train(tiny(tmp_path / "b", training__stages=[{"train": ["model.haed"]}], regularizer="none"), quiet=True)
 
 
 def test_a_loss_that_explodes_is_said_so(tmp_path: Path) -> None:
@@ -229,8 +229,8 @@ def test_a_loss_that_explodes_is_said_so(tmp_path: Path) -> None:
                 training__learning_rate=9.0,
                 training__clip=0,
                 training__warmup=0,
-                regulariser__reduction="sum",
-                regulariser__weight=1e30,
+                regularizer__reduction="sum",
+                regularizer__weight=1e30,
             ),
             quiet=True,
         )

@@ -36,7 +36,7 @@ def tiny(out: Path | str, **changes: Any) -> dict[str, Any]:
 
 
 def train_interrupted(recipe: dict[str, Any], step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train until Ctrl-C comes within an optimiser step."""
+    """Train until Ctrl-C comes within an optimizer step."""
     from conceptlens.training import loop
 
     real, calls = loop.clip_gradients, []

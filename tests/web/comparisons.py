@@ -8,7 +8,7 @@ from tests.workflows.compare.fakes import comparison_file, finish, jobs_of
 
 ROWS = {
     "good": {"random_text": True},
-    "poor": {"set": {"regulariser": "l2"}, "random_text": False},
+    "poor": {"set": {"regularizer": "l2"}, "random_text": False},
     "told": {"set": {"training.clip": 2.0}, "random_text": False, "supervision": "text"},
 }
 QUALITY = {"good": 2.5, "poor": 0.3, "good (random text)": 0.3, "told": 3.5}

@@ -33,7 +33,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Runs for reading only."""
     made = World(tmp_path_factory.mktemp("served") / "runs")
     cl.train(tiny(made.slots, training__epochs=2), quiet=True)
-    recipe = tiny(made.whole, training__epochs=1, method={"name": "cbm"}, regulariser={"name": "none"})
+    recipe = tiny(made.whole, training__epochs=1, method={"name": "cbm"}, regularizer={"name": "none"})
     cl.train(recipe, quiet=True)
     broken = made.root / "broken"
     broken.mkdir()
@@ -51,7 +51,7 @@ def own_world(world: World, tmp_path: Path) -> World:
 @pytest.fixture(scope="session")
 def blind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a method without concepts, for reading only."""
-    settings = {"method": {"name": "black-box"}, "regulariser": {"name": "none"}, "training__epochs": 1}
+    settings = {"method": {"name": "black-box"}, "regularizer": {"name": "none"}, "training__epochs": 1}
     return cl.train(tiny(tmp_path_factory.mktemp("blind") / "blind", **settings), quiet=True).path
 
 
@@ -66,7 +66,7 @@ def measured(world: World, blind: Path, tmp_path_factory: pytest.TempPathFactory
     shutil.copytree(blind, root / "blind")
     api.intervene(run, resamples=20)
     api.leakage(run, resamples=20, twins=0)
-    api.localise(run, n=8)
+    api.localize(run, n=8)
     api.faithfulness(run, n=4, steps=4)
     api.audit(run, resamples=20)
     return root

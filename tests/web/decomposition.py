@@ -131,7 +131,7 @@ _made: dict[int, bytes] = {}
 
 
 def _sheet(number: int) -> bytes:
-    """Four squares of a colour of its own; few different ones, so that a thousand are made in a moment."""
+    """Four squares of a color of its own; few different ones, so that a thousand are made in a moment."""
     key = number % 12
     if key not in _made:
         sheet = Image.new("RGB", (FACES * 112, 112))

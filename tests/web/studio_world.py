@@ -22,7 +22,7 @@ def make_studies(root: Path, *, written: bool = True) -> Path:
     if written:
         tokens_result(study, n=6, k=12, samples=3, limit=10, show=2)
         few = SearchSettings(steps=12, record=3)
-        edit_result(study, "square", "centre 4x4", sample=0, settings=few)
+        edit_result(study, "square", "center 4x4", sample=0, settings=few)
         search_result(study, "round", images=2, settings=few)
     sizes = root / "runs" / "sizes"
     values = ["size=small", "size=big"]

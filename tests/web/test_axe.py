@@ -16,7 +16,7 @@ import pytest
 
 import conceptlens as cl
 from conceptlens import api
-from conceptlens.workflows.study.analyze import analyse_study
+from conceptlens.workflows.study.analyze import analyze_study
 from conceptlens.workflows.study.simulate import Simulated, simulate
 from tests.training.tiny import tiny
 from tests.web.browser import CHROMIUM, serve
@@ -75,7 +75,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     first = cl.train(tiny(folder / "first", training__epochs=1), quiet=True).path
     api.intervene(first, resamples=10)
     shutil.copytree(first, folder / "second")
-    blind = {"method": {"name": "black-box"}, "regulariser": {"name": "none"}}
+    blind = {"method": {"name": "black-box"}, "regularizer": {"name": "none"}}
     cl.train(tiny(folder / "blind", training__epochs=1, **blind), quiet=True)
     (folder / "broken").mkdir()
     (folder / "broken" / "run.json").write_text("{", encoding="utf-8")
@@ -87,7 +87,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pack = make_pack(folder / name, key)
         for rater in ("a", "b"):
             simulate(key, Simulated(rater)).write(pack / "responses" / f"responses-{key.study}-{rater}.json")
-    analyse_study(folder / "closed")
+    analyze_study(folder / "closed")
     return folder
 
 
@@ -106,7 +106,7 @@ def cards(base: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def look_at(base: str, chromium: Any) -> Iterator[Look]:
-    """A page of some width and colours at an address; one for all views of a look."""
+    """A page of some width and colors at an address; one for all views of a look."""
     pages: dict[tuple[str, bool], Any] = {}
 
     def go(look: str, address: str) -> Any:
@@ -181,7 +181,7 @@ def test_no_violation_in_menus_and_dialogs(look_at: Look, look: str) -> None:
     page = look_at(look, "#/study?run=open")
     page.locator(".view-head summary").click()
     assert violations(page) == []
-    page.get_by_role("button", name="Close the study and analyse").click()
+    page.get_by_role("button", name="Close the study and analyze").click()
     assert violations(page) == []
     page.keyboard.press("Escape")
     page.keyboard.press("?")

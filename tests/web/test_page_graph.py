@@ -145,7 +145,7 @@ def test_a_node_opens_into_its_sheet(visit: Open, graph: Graph) -> None:
     into = [f"{edge.source.split('/')[0]} · {graph.node(edge.source).name}" for edge in graph.into("layer3/2")]
     made = sheet.locator("div:has(> h3:text-is('Made by, strongest first')) .label").all_inner_texts()
     assert made == into[:8]
-    # The neighbours are doors: the strongest one opens, and the address says so.
+    # The neighbors are doors: the strongest one opens, and the address says so.
     sheet.locator("div:has(> h3:text-is('Made by, strongest first')) button").first.click()
     until(page, "(name) => document.querySelector('.graph-sheet h2').textContent === name", into[0])
     page.get_by_role("button", name="Close the sheet").click()
@@ -318,7 +318,7 @@ def test_faces_come_when_one_is_near(visit: Open) -> None:
     page = visit()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/sheet") else None)
-    colours = """() => {
+    colors = """() => {
         const canvas = document.querySelector(".graph-canvas");
         // From a copy: the browser warns of a canvas that is read again and again.
         const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
@@ -330,7 +330,7 @@ def test_faces_come_when_one_is_near(visit: Open) -> None:
     page.get_by_role("button", name="Nearer").click()
     # The first face of concept 3 is drawn in the middle: (40 + 17·3, 220 − 15·3, 60), give or take JPEG.
     for _ in range(100):
-        red, green, blue, _alpha = page.evaluate(colours)
+        red, green, blue, _alpha = page.evaluate(colors)
         if abs(red - 91) < 12 and abs(green - 175) < 12 and abs(blue - 60) < 12:
             break
         page.wait_for_timeout(50)

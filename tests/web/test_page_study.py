@@ -113,9 +113,9 @@ def test_two_raters_answer_and_the_result_is_shown(visit: Open, runs: Path) -> N
     text = desk.locator("main").inner_text()
     assert "clear enough" not in text
     assert desk.locator(".study-result").count() == 0
-    desk.get_by_role("button", name="Close the study and analyse").click()
+    desk.get_by_role("button", name="Close the study and analyze").click()
     assert "1 of 2 raters" in desk.get_by_role("dialog").inner_text()
-    desk.get_by_role("button", name="Close and analyse").click()
+    desk.get_by_role("button", name="Close and analyze").click()
     desk.wait_for_selector(".study-result")
     assert "gave the maps 5.00 of 5, and shuffled ones 1.00" in desk.locator(".study-result .sentence").inner_text()
     assert desk.locator("[data-plot] svg.chart").count() == 2

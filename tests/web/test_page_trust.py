@@ -70,7 +70,7 @@ def test_the_summary_says_what_each_document_says(visit: Open, runs: Path) -> No
     text = page.locator(".trust").inner_text()
     assert document(runs, "trust/leakage.json")["summary"] in text
     assert percent(document(runs, "trust/interventions.json")["start"]["value"]) in text
-    energy = document(runs, "localisation.json")["targets"]["part"]["maps"]
+    energy = document(runs, "localization.json")["targets"]["part"]["maps"]
     assert percent(energy["own"]["energy"]["value"]) in text
     assert percent(energy["blob"]["energy"]["value"]) in text
     assert page.locator(".trust-cards .card").count() == 8
@@ -171,14 +171,14 @@ def test_what_is_missing_is_named_with_its_command(visit: Open, base: str) -> No
     page = visit("#/trust?run=bare")
     commands = page.request.get(f"{base}/api/v1/runs/bare").json()["missing"]
     shown = page.locator(".trust-cards code").all_inner_texts()
-    assert set(shown) == {commands[name] for name in (*DOCUMENTS, "localisation")}
+    assert set(shown) == {commands[name] for name in (*DOCUMENTS, "localization")}
     together = page.locator(".trust > .card code").inner_text().split(" && ")
-    assert together == [commands[name] for name in DOCUMENTS]  # localise is done with faithfulness
+    assert together == [commands[name] for name in DOCUMENTS]  # localize is done with faithfulness
     for section, name in zip(SECTIONS[:4], (*DOCUMENTS[:3], DOCUMENTS[2]), strict=True):
         choose(page, section.capitalize())
         assert page.locator(".empty code").inner_text() == commands[name], section
     choose(page, "Maps")
-    assert page.locator(".empty code").all_inner_texts() == [commands["localisation"], commands["faithfulness"]]
+    assert page.locator(".empty code").all_inner_texts() == [commands["localization"], commands["faithfulness"]]
     points, shows = page.locator(".empty").all_inner_texts()
     assert "masks, boxes or points" in points
     assert "masks, boxes or points" not in shows  # what maps show is measured without them

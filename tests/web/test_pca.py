@@ -15,7 +15,7 @@ def test_points_on_a_line_by_hand() -> None:
     spots, shares = places(np.array([[0.0, 0.0], [1.0, 1.0], [5.0, 5.0]]))
     np.testing.assert_allclose(shares, [1, 0, 0], atol=1e-12)
     along = [spot[0] for spot in spots]
-    # Centred at 2: −2, −1, 3 along the line; the farthest point is at 1.
+    # Centered at 2: −2, −1, 3 along the line; the farthest point is at 1.
     np.testing.assert_allclose(along, [-2 / 3, -1 / 3, 1], atol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""The files of the page: small, without a build step, and within a strict policy; colours that can be read."""
+"""The files of the page: small, without a build step, and within a strict policy; colors that can be read."""
 
 import re
 from importlib.resources import files
@@ -16,7 +16,7 @@ def test_all_javascript_is_at_most_700_kb() -> None:
     assert 0 < sum(script.stat().st_size for script in SCRIPTS) <= 700_000
 
 
-def test_d3_comes_with_its_licence() -> None:
+def test_d3_comes_with_its_license() -> None:
     assert "Mike Bostock" in (STATIC / "vendor" / "LICENSE-D3.txt").read_text(encoding="utf-8")
     assert "ISC" in (STATIC / "vendor" / "d3.js").read_text(encoding="utf-8")[:300]
 
@@ -42,8 +42,8 @@ def test_a_script_imports_files_that_are_there_and_runs_no_text(script: Path) ->
     assert far == []
 
 
-def _luminance(colour: str) -> float:
-    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+def _luminance(color: str) -> float:
+    channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -58,7 +58,7 @@ def test_contrast_of_black_and_white_is_21() -> None:
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_every_text_colour_has_the_contrast_of_wcag_aa(theme: int) -> None:
+def test_every_text_color_has_the_contrast_of_wcag_aa(theme: int) -> None:
     sheet = (STATIC / "css" / "tokens.css").read_text(encoding="utf-8")
     found = re.findall(r"(--[\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", sheet)
     tokens = {name: pair[theme] for name, *pair in found}

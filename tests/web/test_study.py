@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from conceptlens.web.server.safety import Policy
-from conceptlens.workflows.study.analyze import analyse_study
+from conceptlens.workflows.study.analyze import analyze_study
 from conceptlens.workflows.study.key import Key
 from conceptlens.workflows.study.responses import Responses, read_responses
 from tests.web.conftest import client_of
@@ -80,7 +80,7 @@ def test_from_the_list_to_the_result(client: Any, pack: Path) -> None:
     page = client.get(f"{STUDY}/analysis.html")
     assert page.content == (pack / "analysis.html").read_bytes()
     assert page.headers["content-disposition"].startswith("attachment")
-    by_command = analyse_study(pack)
+    by_command = analyze_study(pack)
     assert by_command.analysis.model_dump() == closed.json()["analysis"]
 
 
@@ -259,8 +259,8 @@ def test_nothing_that_is_served_depends_on_the_key(tmp_path: Path) -> None:
     assert not any("secret" in text or "other 3" in text for _, _, text in told[1])
     # The test can fail: the result, which is there once the study is closed, does depend on it.
     assert (
-        analyse_study(tmp_path / "one" / "runs" / "pack").table
-        != analyse_study(tmp_path / "other" / "runs" / "pack").table
+        analyze_study(tmp_path / "one" / "runs" / "pack").table
+        != analyze_study(tmp_path / "other" / "runs" / "pack").table
     )
 
 

@@ -16,8 +16,8 @@ DOCUMENTS = {
     "leakage": ("trust/leakage.json", "leakage"),
     "failures": ("trust/failures.json", "audit"),
     "audit": ("audit/audit.json", "audit"),
-    "localisation": ("localisation.json", "localise"),
-    "faithfulness": ("faithfulness.json", "localise --faithfulness 64"),
+    "localization": ("localization.json", "localize"),
+    "faithfulness": ("faithfulness.json", "localize --faithfulness 64"),
 }
 
 

@@ -9,7 +9,7 @@ from conceptlens.core.progress import note
 
 if TYPE_CHECKING:
     from conceptlens.runs.opened import OpenedRun
-    from conceptlens.workflows.study.analyze import Analysed
+    from conceptlens.workflows.study.analyze import Analyzed
     from conceptlens.workflows.study.make import Pack
 
 
@@ -112,7 +112,7 @@ def make_study(
 
 def analyze_study(
     pack: str | Path, responses: Sequence[str | Path] = (), *, out: str | Path | None = None, beside: Sequence[str] = ()
-) -> "Analysed":
+) -> "Analyzed":
     """Analyze what raters' answers say of a run's maps: ratings against shuffled maps, choices, agreement.
 
     Args:
@@ -121,6 +121,6 @@ def analyze_study(
         out: Folder for the result; the pack's by default.
         beside: `analysis.json` of another study, for one table of all.
     """
-    from conceptlens.workflows.study.analyze import analyse_study as analyze
+    from conceptlens.workflows.study.analyze import analyze_study as analyze
 
     return analyze(pack, responses, out=out, beside=beside)

@@ -161,13 +161,12 @@ def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool 
         overwrite: Train anew even if the demo is there.
         quiet: Show no progress.
     """
-    from conceptlens.core.files import dump_yaml
-    from conceptlens.recipes.parse import load_recipe, recipe_tree
+    from conceptlens.recipes.parse import load_recipe, recipe_yaml
     from conceptlens.runs.folder import RunFolder
 
     folder = Path(out)
     if not overwrite and (folder / "run.json").exists():
-        wanted = dump_yaml(recipe_tree(load_recipe(DEMO, {"out": str(out)})))
+        wanted = recipe_yaml(load_recipe(DEMO, {"out": str(out)}))
         same = (folder / "recipe.yaml").exists() and (folder / "recipe.yaml").read_text("utf-8") == wanted
         if same:
             done = RunFolder.open(folder).info["status"] == "done"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from conceptlens.evaluation.faithfulness.faithfulness import Faithfulness
     from conceptlens.evaluation.interventions.measure import Interventions
     from conceptlens.evaluation.leakage.leakage import Leakage
-    from conceptlens.evaluation.localization.localize import Localisation
+    from conceptlens.evaluation.localization.localize import Localization
     from conceptlens.runs.opened import OpenedRun
     from conceptlens.workflows.refine.document import Refinement
 
@@ -146,7 +146,7 @@ def localize(
     n: int | None = None,
     sigma: float | None = None,
     out: str | Path | None = None,
-) -> "Localisation":
+) -> "Localization":
     """Measure whether a run's maps point at the object and at the part of each concept.
 
     Regions come from the recipe's `data.regions`, or from here, as --data.regions.masks FOLDER (see
@@ -162,11 +162,11 @@ def localize(
         sigma: Width of the center prior in sides of the image; that of other images' regions by default.
         out: File for the result; in the run folder by default.
     """
-    from conceptlens.evaluation.localization.localize import localise_run
+    from conceptlens.evaluation.localization.localize import localize_run
     from conceptlens.runs.opened import OpenedRun
 
     opened = OpenedRun.open(run)
-    result = localise_run(opened, data=_section(data, regions=True), split=split, where=where, n=n, sigma=sigma)
+    result = localize_run(opened, data=_section(data, regions=True), split=split, where=where, n=n, sigma=sigma)
     return result.save(Path(out or opened.path / result.default_file))
 
 

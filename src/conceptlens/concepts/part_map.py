@@ -1,4 +1,4 @@
-"""Which part of the object each concept speaks of: a committed file, nothing that is learnt (PF-CBM, section 3.4).
+"""Which part of the object each concept speaks of: a committed file, nothing that is learned (PF-CBM, section 3.4).
 
 A map names every group, or single concepts, under the part whose slot they read, or under `whole`. It may say roughly
 where parts are, for data in which nobody marked any.

@@ -9,7 +9,7 @@ class UserError(Exception):
 
 
 def did_you_mean(name: str, options: Iterable[str], *, listing: int = 12) -> str:
-    """The closest match for a misspelt name, or the list of what exists."""
+    """The closest match for a misspelled name, or the list of what exists."""
     known = [str(option) for option in options]
     folded = {option.lower().replace("_", "-"): option for option in known}
     close = get_close_matches(str(name).lower().replace("_", "-"), list(folded), n=1, cutoff=0.6)

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.upgrades import SCHEMA, upgrade
 
-SCHEMA = 1
 MAX_YAML = 5_000_000  # characters
 MAX_DEPTH = 50  # levels of nesting in YAML
 
@@ -80,9 +80,7 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: no such file.") from None
     except (UnicodeDecodeError, json.JSONDecodeError, gzip.BadGzipFile) as error:
         raise UserError(f"{path}: expected JSON, but {error}.") from None
-    if isinstance(value, dict) and value.get("schema", SCHEMA) != SCHEMA:
-        raise UserError(f"{path}: written with schema {value['schema']}; this version reads schema {SCHEMA}.")
-    return value
+    return upgrade(value, where=str(path))
 
 
 @contextlib.contextmanager

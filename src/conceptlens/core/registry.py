@@ -99,11 +99,11 @@ def _scan_presets() -> dict[str, str]:
 
 
 METHODS = Registry("method", "conceptlens.methods", _scan_presets)
-REGULARISERS = Registry(
-    "regulariser",
+REGULARIZERS = Registry(
+    "regularizer",
     "conceptlens.regularizers",
     lambda: {
-        "none": "conceptlens.nn.regularizers.regularizer:NoRegulariser",
+        "none": "conceptlens.nn.regularizers.regularizer:NoRegularizer",
         "ivq": "conceptlens.nn.quantization.quantization:ImplicitVQ",
         "explicit-vq": "conceptlens.nn.quantization.quantization:ExplicitVQ",
         "explicit-vq-ema": "conceptlens.nn.quantization.library_vq:EmaVQ",
@@ -149,8 +149,8 @@ def register_method(
 
 
 def register_regularizer(name: str, cls: type, *, replace: bool = False) -> None:
-    """Add a regularizer of tokens, as in `regulariser: NAME`."""
-    REGULARISERS.register(name, cls, replace=replace)
+    """Add a regularizer of tokens, as in `regularizer: NAME`."""
+    REGULARIZERS.register(name, cls, replace=replace)
 
 
 def register_encoder(name: str, factory: Callable[..., Any], *, replace: bool = False) -> None:
@@ -184,7 +184,7 @@ def list_methods(pattern: str = "*") -> list[str]:
 
 def list_regularizers(pattern: str = "*") -> list[str]:
     """Names of regularizers that match a pattern such as `explicit-*`."""
-    return REGULARISERS.names(pattern)
+    return REGULARIZERS.names(pattern)
 
 
 def list_data_sources(pattern: str = "*") -> list[str]:

@@ -13,14 +13,14 @@ Place = tuple[int | str, ...]
 def explain_invalid(
     error: ValidationError, model_at: Callable[[Place], type[BaseModel]], plain: Mapping[str, str]
 ) -> str:
-    """The first thing that is wrong, in words, with the closest match for a misspelt key.
+    """The first thing that is wrong, in words, with the closest match for a misspelled key.
 
     Args:
         error: From pydantic.
         model_at: The model that knows the keys beside the one at a place.
         plain: Words in the place of pydantic's, by kind of error.
     """
-    problems = error.errors()  # a misspelt key makes another one missing; the misspelling is what helps
+    problems = error.errors()  # a misspelled key makes another one missing; the misspelling is what helps
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     place = " → ".join(str(step) for step in first["loc"] if not str(step).startswith("function-"))
     if first["type"] == "extra_forbidden":

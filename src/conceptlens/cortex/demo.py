@@ -99,7 +99,7 @@ def demo(
     words.append(search_result(study, other, images=2, settings=SEARCH).text())
     side = f"{max(1, study.model.grid[0] // 2)}x{max(1, study.model.grid[1] // 2)}"
     gently = replace(SEARCH, start="image", keep="final")
-    words.append(edit_result(study, other, f"centre {side}", sample=0, settings=gently).text())
+    words.append(edit_result(study, other, f"center {side}", sample=0, settings=gently).text())
     study = open_study(folder / "values")
     bias = bias_result(study, n=(10,), neutral=2 * per_concept, limit=60, permutations=50, note=note)
     words.append(bias.text())

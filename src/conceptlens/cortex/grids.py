@@ -2,7 +2,7 @@
 
 `grids.json` beside the other results, and `grids/ROW.png`: painted by models that decode, of others the image that the
 tokens were read from, where its data is still there. Importance is kept as whole numbers from −255 to 255, parts of the
-largest of its map: enough for a colour, and small.
+largest of its map: enough for a color, and small.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from conceptlens.cortex.study import Study
 NAME = "grids"
 MOST_IMAGES = 48  # whatever the number of concepts
 MOST_HEATS = 6  # concepts of an image: its own and the most probable ones
-NEAR = 4  # neighbours of a code
+NEAR = 4  # neighbors of a code
 
 
 def levels(scores: Tensor) -> tuple[float, list[int]]:
@@ -40,7 +40,7 @@ def nearest_codes(codebook: Tensor, codes: Sequence[int], count: int = NEAR) -> 
     found: dict[int, list[tuple[int, float]]] = {}
     for part in torch.split(chosen, 256):
         apart = torch.cdist(codebook[part].float(), codebook.float())
-        apart.scatter_(1, part[:, None], torch.inf)  # a code is none of its own neighbours
+        apart.scatter_(1, part[:, None], torch.inf)  # a code is none of its own neighbors
         near = apart.topk(min(count, len(codebook) - 1), largest=False)
         for code, ids, values in zip(part.tolist(), near.indices.tolist(), near.values.tolist(), strict=True):
             found[code] = [(other, round(value, 4)) for other, value in zip(ids, values, strict=True)]

@@ -13,7 +13,7 @@ from conceptlens.cortex.masking import MaskingCurve
 from conceptlens.pages.pictures import encode_image
 
 Pixels = npt.NDArray[np.uint8]
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito
 GAP, TITLE = 2, 14
 
 
@@ -39,7 +39,7 @@ def sheet(rows: Sequence[tuple[str, Tensor]], scale: int = 1) -> bytes:
     return png(whole)
 
 
-def boxed(images: Tensor, marked: Tensor, colour: tuple[int, int, int] = (220, 30, 30)) -> Tensor:
+def boxed(images: Tensor, marked: Tensor, color: tuple[int, int, int] = (220, 30, 30)) -> Tensor:
     """Images (n, 3, H, W) with a frame around each marked position (n, h, w), as Figure 3."""
     result = []
     for picture, places in zip(to_bytes(images), marked.cpu(), strict=True):
@@ -48,7 +48,7 @@ def boxed(images: Tensor, marked: Tensor, colour: tuple[int, int, int] = (220, 3
         tall, wide = image.height / places.shape[0], image.width / places.shape[1]
         for row, column in places.nonzero().tolist():
             corners = (column * wide, row * tall, (column + 1) * wide - 1, (row + 1) * tall - 1)
-            draw.rectangle(corners, outline=colour)
+            draw.rectangle(corners, outline=color)
         result.append(np.asarray(image))
     return torch.from_numpy(np.stack(result)).permute(0, 3, 1, 2).float() / 255
 
@@ -66,7 +66,7 @@ def masking_figure(curves: Sequence[MaskingCurve]) -> bytes:
     orders = list(dict.fromkeys(curve.order for curve in curves))
     for curve in curves:
         look = {
-            "color": COLOURS[judges.index(curve.judge) % len(COLOURS)],
+            "color": COLORS[judges.index(curve.judge) % len(COLORS)],
             "linestyle": ("-", "--", ":", "-.")[orders.index(curve.order) % 4],
             "label": f"{curve.judge}, {curve.order}",
         }
@@ -84,7 +84,7 @@ def path_figure(steps: Sequence[int], paths: Tensor, title: str) -> bytes:
     figure = new_figure(4.6, 3.0)
     axes = figure.subplots()
     for path in paths.cpu():
-        axes.plot(steps, path.numpy(), color=COLOURS[0], alpha=0.7, linewidth=1)
+        axes.plot(steps, path.numpy(), color=COLORS[0], alpha=0.7, linewidth=1)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("step")
     axes.set_ylabel("probability by the extractor")

@@ -301,7 +301,7 @@ def pairs_result(
     pairs: Sequence[tuple[str, str]],
     judges: Judges,
     *,
-    region: str = "centre 4x4",
+    region: str = "center 4x4",
     images: int = 50,
     settings: SearchSettings | None = None,
     seed: int = 0,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from safetensors.torch import save as serialise
+from safetensors.torch import save as serialize
 from torch import Tensor
 
 from conceptlens.core.errors import UserError
@@ -73,7 +73,7 @@ class Samples:
     def save(self, path: Path) -> None:
         """As `path` (.safetensors) and a JSON of the same name."""
         tensors = {"tokens": self.tokens, "labels": self.labels} | ({} if self.rows is None else {"rows": self.rows})
-        write_bytes(path, serialise({name: tensor.contiguous() for name, tensor in tensors.items()}))
+        write_bytes(path, serialize({name: tensor.contiguous() for name, tensor in tensors.items()}))
         write_json(path.with_suffix(".json"), {"concepts": list(self.concepts), "samples": len(self)})
 
     @classmethod

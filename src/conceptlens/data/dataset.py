@@ -15,7 +15,7 @@ from conceptlens.data.images.window import Window
 
 Task = Literal["single", "multilabel", "ordinal"]
 SPLITS = ("train", "val", "test")
-UNLABELLED = -1  # a class label nobody gave
+UNLABELED = -1  # a class label nobody gave
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Examples:
     """Everything known of N images but their pixels."""
 
     ids: tuple[str, ...]  # unique, stable: a path relative to the source, or a row's name
-    labels: npt.NDArray[np.int64]  # (N,) class index or UNLABELLED; multi-label: (N, C) of 0, 1, UNKNOWN
+    labels: npt.NDArray[np.int64]  # (N,) class index or UNLABELED; multi-label: (N, C) of 0, 1, UNKNOWN
     concepts: npt.NDArray[np.int8]  # (N, K) of 0, 1, UNKNOWN
     split: tuple[str, ...] | None = None  # given splits: "train", "val", "test" or "" for unused
     group: tuple[str, ...] | None = None  # a patient or a lesion: never on two sides of a split
@@ -79,7 +79,7 @@ class DataSource(ABC):
     classes: tuple[str, ...]
     task: Task
     examples: Examples
-    window: Window = "file"  # which values of deep grey become black and white
+    window: Window = "file"  # which values of deep gray become black and white
     places: Places | None = None  # where things are, if a recipe's `data.regions` says so
 
     @abstractmethod

@@ -46,11 +46,11 @@ class Encoder(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self._scales: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}  # see `normalise`
+        self._scales: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}  # see `normalize`
 
     @abstractmethod
     def tokens(self, images: Tensor) -> Tokens:
-        """Normalised images (B, 3, H, W) → tokens."""
+        """Normalized images (B, 3, H, W) → tokens."""
 
     @abstractmethod
     def blocks(self) -> Sequence[nn.Module]:
@@ -74,7 +74,7 @@ class Encoder(nn.Module, ABC):
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """The token grid (h, w) for an image of that size."""
 
-    def normalise(self, images: Tensor) -> Tensor:
+    def normalize(self, images: Tensor) -> Tensor:
         """Images of bytes or of values in [0, 1], (B, 3, H, W), to what `tokens` expects."""
         if not images.is_floating_point():
             images = images.to(torch.get_default_dtype()).div_(255)
@@ -97,7 +97,7 @@ class Encoder(nn.Module, ABC):
         return found
 
     def before(self, images: Tensor, blocks: int) -> Tensor:
-        """Normalised images → what enters the last `blocks` blocks, (B, N, D); 0: what leaves the last one.
+        """Normalized images → what enters the last `blocks` blocks, (B, N, D); 0: what leaves the last one.
 
         Where layers that lie before are handed on, their tokens follow: see `layer_choice`.
         """
@@ -109,7 +109,7 @@ class Encoder(nn.Module, ABC):
 
     def forward(self, images: Tensor) -> Tokens:
         """Images (B, 3, H, W) of bytes or in [0, 1] → tokens."""
-        return self.tokens(self.normalise(images))
+        return self.tokens(self.normalize(images))
 
     def from_stored(self, entering: Tensor) -> Tokens:
         """What a token store keeps of images, (B, N, D), → tokens; a `cut` says where it enters."""

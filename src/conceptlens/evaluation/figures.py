@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from conceptlens.evaluation.interventions.measure import Interventions
     from conceptlens.evaluation.leakage.leakage import Leakage
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
 SHOWN = 12  # concepts in the right half of the leakage figure
 
 
-def _band(axes: Any, points: list[Estimate], colour: str, **look: Any) -> None:
+def _band(axes: Any, points: list[Estimate], color: str, **look: Any) -> None:
     xs = [x for x, point in enumerate(points) if point.value is not None]
-    axes.plot(xs, [points[x].value for x in xs], color=colour, **look)
+    axes.plot(xs, [points[x].value for x in xs], color=color, **look)
     spread = [(x, *points[x].interval) for x in xs if points[x].interval is not None]  # type: ignore[misc]
     if spread:
         places, low, high = zip(*spread, strict=True)
-        axes.fill_between(places, low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.fill_between(places, low, high, color=color, alpha=0.12, linewidth=0)
 
 
 def intervention_figure(result: "Interventions") -> "Figure":
@@ -29,9 +29,9 @@ def intervention_figure(result: "Interventions") -> "Figure":
     figure = new_figure(11, 4.4)
     left, right = figure.subplots(1, 2)
     for place, curve in enumerate(result.curves):
-        colour = COLOURS[place % len(COLOURS)]
-        _band(left, curve.points, colour, label=f"by {curve.policy}", marker="o", markersize=3)
-        _band(left, curve.wrong, colour, linestyle=":", linewidth=1)
+        color = COLORS[place % len(COLORS)]
+        _band(left, curve.points, color, label=f"by {curve.policy}", marker="o", markersize=3)
+        _band(left, curve.wrong, color, linestyle=":", linewidth=1)
     if result.ceiling.value is not None:
         left.axhline(result.ceiling.value, color="black", linestyle="--", linewidth=1, label="label → class ceiling")
     left.set_xlabel(f"{result.by} corrected (dotted: set to a wrong answer)")
@@ -65,18 +65,18 @@ def leakage_figure(result: "Leakage") -> "Figure":
     left.set_xlabel("accuracy (dashed: label → class ceiling, dotted: chance)")
     left.set_title(f"{result.run or 'leakage'}: {result.images} images", fontsize=10)
     worst = sorted(result.concepts, key=lambda each: each.beyond_label.value or 0)[-SHOWN:]
-    _bars(right, [each.concept for each in worst], [each.beyond_label for each in worst], COLOURS[1])
+    _bars(right, [each.concept for each in worst], [each.beyond_label for each in worst], COLORS[1])
     for place, each in enumerate(worst):
         if each.chance is not None and each.chance.twins.interval is not None:
             low, high = each.chance.twins.interval
             right.barh(place, high - low, left=low, color="#888888", height=0.9, alpha=0.5)
     right.axvline(0, color="black", linewidth=0.8)
-    right.set_xlabel("nats about the class in a score beyond its own label (grey: of the run's twins)")
+    right.set_xlabel("nats about the class in a score beyond its own label (gray: of the run's twins)")
     return figure
 
 
-def _bars(axes: Any, names: list[str], values: list[Estimate], colour: str = COLOURS[0]) -> None:
-    axes.barh(range(len(names)), [each.value or 0 for each in values], color=colour, height=0.65)
+def _bars(axes: Any, names: list[str], values: list[Estimate], color: str = COLORS[0]) -> None:
+    axes.barh(range(len(names)), [each.value or 0 for each in values], color=color, height=0.65)
     for place, each in enumerate(values):
         if each.interval is not None:
             axes.plot(each.interval, [place, place], color="black", linewidth=1)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
-from conceptlens.data.dataset import UNLABELLED, Task
+from conceptlens.data.dataset import UNLABELED, Task
 from conceptlens.evaluation.concepts.groups import Axis, axes
 from conceptlens.recipes.schema import MetricsConfig
 from conceptlens.stats.bootstrap import Statistic, bootstrap_intervals
@@ -81,12 +81,12 @@ def class_statistics(
             "class.balanced_accuracy": lambda weights: _mean(each_balanced(weights)),
             "class.macro_auc": lambda weights: _mean(each_auc(weights)),
         }
-    chosen, labelled = values.argmax(1), truth != UNLABELLED
+    chosen, labeled = values.argmax(1), truth != UNLABELED
     return {
-        "class.accuracy": lambda weights: weighted_accuracy(chosen == truth, weights, labelled),
+        "class.accuracy": lambda weights: weighted_accuracy(chosen == truth, weights, labeled),
         "class.balanced_accuracy": lambda weights: weighted_balanced_accuracy(chosen, truth, weights),
         "class.macro_auc": lambda weights: _mean(
-            [weighted_auc(values[:, c], truth == c, weights, labelled) for c in range(values.shape[1])]
+            [weighted_auc(values[:, c], truth == c, weights, labeled) for c in range(values.shape[1])]
         ),
     }
 

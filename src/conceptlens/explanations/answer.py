@@ -420,7 +420,7 @@ class Answerer:
 
     @property
     def _codebook(self) -> Tensor | None:
-        return getattr(self.pipeline.regulariser, "codebook", None)
+        return getattr(self.pipeline.regularizer, "codebook", None)
 
 
 def answer(

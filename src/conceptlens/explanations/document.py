@@ -99,7 +99,7 @@ class CodeName(Part):
 class LegendEntry(CodeName):
     """A code that one image has."""
 
-    colour: str  # "#rrggbb"
+    color: str  # "#rrggbb"
     patches: int  # of this image
 
 
@@ -116,7 +116,7 @@ class Drawing(Part):
     """How the picture is drawn from the numbers."""
 
     opacity: float  # at the map's largest value
-    colour_map: str
+    color_map: str
     scale: str
     upsampling: str
     side: int  # pixels of one picture

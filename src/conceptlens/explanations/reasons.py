@@ -35,7 +35,7 @@ def reasons(
     """All questions, the weightiest first.
 
     A question is told by the answer that the model reads, if that answer adds much of the weight. It need not be: where
-    all colours of a group score lower than usual, the likeliest of them is not why. Then the value that adds most is
+    all colors of a group score lower than usual, the likeliest of them is not why. Then the value that adds most is
     told, as more or less than in the reference.
 
     Args:

@@ -214,9 +214,9 @@ def open_module(
 class ConceptTower(nn.Module):
     """A trained concept bottleneck up to its named concepts: images in [0, 1] → concept logits (B, K)."""
 
-    def __init__(self, encoder: nn.Module, regulariser: nn.Module, model: nn.Module, read: Any) -> None:
+    def __init__(self, encoder: nn.Module, regularizer: nn.Module, model: nn.Module, read: Any) -> None:
         super().__init__()
-        self.encoder, self.regulariser, self.model = encoder, regulariser, model
+        self.encoder, self.regularizer, self.model = encoder, regularizer, model
         self._read = [read]  # in a list: as a submodule it would give every layer a second name
         registers = getattr(encoder, "registers", None)
         prefix = getattr(getattr(encoder, "model", None), "num_prefix_tokens", None)
@@ -236,7 +236,7 @@ def _tower(path: Path) -> Opened:
     run = OpenedRun.open(path, device="cpu")
     run.need_concepts("there is nothing named to end in")
     pipeline, card, concepts = run.pipeline, run.card, run.concepts
-    tower = ConceptTower(pipeline.encoder, pipeline.regulariser, pipeline.model, pipeline)
+    tower = ConceptTower(pipeline.encoder, pipeline.regularizer, pipeline.model, pipeline)
     return Opened(
         name=f"run {path.resolve().name}",
         module=tower.eval(),

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from conceptlens.explanations.pictures.colors import colour
+from conceptlens.explanations.pictures.colors import color
 from conceptlens.gig.document import Place
 
 CONTEXT = 1.5  # sides of a crop, in sides of the box that holds most of the receptive field
@@ -64,7 +64,7 @@ def _blurred(field: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def placed(picture: Image.Image, place: Place, side: int = 112) -> Image.Image:
-    """Where a concept is: its positive coefficients in colours over the image."""
+    """Where a concept is: its positive coefficients in colors over the image."""
     small = picture.resize((side, side), Image.Resampling.BICUBIC)
     values = np.clip(np.asarray(place.values, dtype=np.float32), 0, None)
     largest = float(values.max())
@@ -74,7 +74,7 @@ def placed(picture: Image.Image, place: Place, side: int = 112) -> Image.Image:
         Image.fromarray(values / largest).resize((side, side), Image.Resampling.BILINEAR), dtype=np.float64
     )
     mask = Image.fromarray((255 * 0.62 * np.clip(smooth, 0, 1)).astype(np.uint8))
-    return Image.composite(Image.fromarray(colour(smooth)), small, mask)
+    return Image.composite(Image.fromarray(color(smooth)), small, mask)
 
 
 def strip(pictures: Sequence[Image.Image], gap: int = 6) -> Image.Image:

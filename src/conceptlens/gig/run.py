@@ -483,7 +483,7 @@ def _trajectories(
         own = photographer.concepts[node.layer]
         members = own.members(node.concept).cpu()
         if not len(members):
-            continue  # of a dictionary that was learnt: no sample is nearest to it
+            continue  # of a dictionary that was learned: no sample is nearest to it
         vectors = taken[node.layer].features()[members].to(own.shift) - own.shift
         way = trajectory(vectors, own.vectors[node.concept])
         stops = [int(members[stop]) for stop in way.stops]

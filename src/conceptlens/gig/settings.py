@@ -22,7 +22,7 @@ class Settings(Document):
         layers: Names of modules, from the input up; None for the blocks that the network repeats, at most four.
         per_image: Vectors sampled of each image and layer.
         rule: What they are sampled by: sharing ratios, or gradient × input.
-        dictionary: Where concept vectors come from: the paper's `clusters`, a dictionary that is `learnt`, or a sparse
+        dictionary: Where concept vectors come from: the paper's `clusters`, a dictionary that is `learned`, or a sparse
             `autoencoder`; the same lasso codes with each.
         k: Concepts of each layer; None for min(8 C, 8192, samples / 6).
         sparsity: λ as a share of the λ at which a typical vector uses no concept.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.core.registry import METHODS, REGULARISERS
+from conceptlens.core.registry import METHODS, REGULARIZERS
 from conceptlens.encoders import make_encoder, make_text_encoder, text_encoder_name
 from conceptlens.encoders.contract import Encoder, Tokens
 from conceptlens.encoders.freezing import set_trainable
@@ -60,24 +60,24 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
         blueprint.classes,
         embed,
     )
-    # The method draws its weights first: one seed starts it alike under every regulariser.
+    # The method draws its weights first: one seed starts it alike under every regularizer.
     model = method(setup, **_options(recipe.method))
-    regulariser = REGULARISERS.get(str(recipe.regulariser["name"]))(setup, **_options(recipe.regulariser))
+    regularizer = REGULARIZERS.get(str(recipe.regularizer["name"]))(setup, **_options(recipe.regularizer))
     stages = recipe.training.stages
     learns = any(part.split(".")[0] == "encoder" for stage in stages for part in stage.train) if stages else True
-    if regulariser.acts_on_tokens and not (learns and any(each.requires_grad for each in encoder.parameters())):
+    if regularizer.acts_on_tokens and not (learns and any(each.requires_grad for each in encoder.parameters())):
         raise UserError(
-            f"regulariser.name: {recipe.regulariser['name']!r} acts on the encoder's tokens, but the encoder is frozen "
+            f"regularizer.name: {recipe.regularizer['name']!r} acts on the encoder's tokens, but the encoder is frozen "
             "(by encoder.train or in every stage), so no gradient would reach it. Train some blocks, or set "
-            "`regulariser: none`."
+            "`regularizer: none`."
         )
-    if regulariser.second_view is not None and recipe.encoder.store is not None:
+    if regularizer.second_view is not None and recipe.encoder.store is not None:
         raise UserError(
-            f"regulariser.name: {recipe.regulariser['name']!r} needs a second view of every image, but with "
+            f"regularizer.name: {recipe.regularizer['name']!r} needs a second view of every image, but with "
             "encoder.store the encoder reads stored tokens of one view. Leave encoder.store empty, or choose another "
-            "regulariser."
+            "regularizer."
         )
-    return Pipeline(encoder, regulariser, model)
+    return Pipeline(encoder, regularizer, model)
 
 
 def _reader(blueprint: Blueprint, encoder: Encoder) -> Callable[[Sequence[str]], Tensor]:
@@ -116,7 +116,7 @@ def rest_idle_parameters(pipeline: Pipeline, images: Tensor) -> list[str]:
     """
     pipeline.eval()
     few = images[:2]
-    output = pipeline(few) if pipeline.regulariser.second_view is None else pipeline(few, few)
+    output = pipeline(few) if pipeline.regularizer.second_view is None else pipeline(few, few)
     loss = output.logits.sum() + output.concept_logits.sum() + sum(value.sum() for value in output.losses.values())
     if output.auxiliary is not None:
         loss = loss + output.auxiliary.sum()

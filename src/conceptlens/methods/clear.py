@@ -21,7 +21,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.methods.contract import Supervision
 from conceptlens.methods.fitted.data import FitData, FitImages
 from conceptlens.methods.pcbm import PCBMText
-from conceptlens.nn.heads.softmax_fit import Labelled, Penalty, fit_softmax, no_penalty
+from conceptlens.nn.heads.softmax_fit import Labeled, Penalty, fit_softmax, no_penalty
 from conceptlens.nn.losses.score_matching import fit_score, langevin
 from conceptlens.nn.setup import Setup
 
@@ -103,7 +103,7 @@ class CLEAR(PCBMText):
                 "method.name: CLEAR's classifier decides between classes that exclude each other, but data.task is "
                 "multilabel. Choose a method that trains."
             )
-        train, val = _labelled(data.train, data.device), _labelled(data.val, data.device)
+        train, val = _labeled(data.train, data.device), _labeled(data.val, data.device)
         count = min(self.wanted or 2 * len(data.classes), len(data.concepts))
         learned, numbers = self.learn_concepts(train, val, count, data)
         chosen, cosine = match(learned, self.vectors)
@@ -114,7 +114,7 @@ class CLEAR(PCBMText):
         return {**numbers, **(self.fit_dense_head(train, val, data) if self.nec is None else self.fit_head(data))}
 
     def learn_concepts(
-        self, train: Labelled, val: Labelled, count: int, data: FitData
+        self, train: Labeled, val: Labeled, count: int, data: FitData
     ) -> tuple[Tensor, dict[str, float]]:
         """Steps 1 and 2: the rows of S, (k, D), and numbers for the history."""
         numbers: dict[str, float] = {}
@@ -149,14 +149,14 @@ class CLEAR(PCBMText):
                 numbers["langevin_distance"] = float(drift())
         return concepts.weight.detach(), numbers
 
-    def fit_dense_head(self, train: Labelled, val: Labelled, data: FitData) -> dict[str, float]:
-        """Step 4: a linear classifier of the cosines, which are standardised while it is trained."""
+    def fit_dense_head(self, train: Labeled, val: Labeled, data: FitData) -> dict[str, float]:
+        """Step 4: a linear classifier of the cosines, which are standardized while it is trained."""
         scores = self.scores(train.vectors)
         mean, deviation = scores.mean(0), scores.std(0, correction=0).clamp_min(1e-6)
         head = nn.Linear(len(self.vectors), len(data.classes)).to(data.device)
         nn.init.zeros_(head.weight)
         nn.init.zeros_(head.bias)
-        seen = [Labelled((self.scores(part.vectors) - mean) / deviation, part.labels) for part in (train, val)]
+        seen = [Labeled((self.scores(part.vectors) - mean) / deviation, part.labels) for part in (train, val)]
         loss = self._fit(head, seen[0], seen[1], data)
         weight = head.weight.detach() / deviation
         self.head.weight.data.copy_(weight)
@@ -164,13 +164,13 @@ class CLEAR(PCBMText):
         return {"head_val_loss": loss}
 
     def _fit(
-        self, model: nn.Module, train: Labelled, val: Labelled, data: FitData, penalty: Penalty = no_penalty
+        self, model: nn.Module, train: Labeled, val: Labeled, data: FitData, penalty: Penalty = no_penalty
     ) -> float:
         weights = data.class_weights.to(data.device)
         settings = {"rate": self.rate, "steps": self.steps, "batch": self.batch, "seed": data.seed}
         return fit_softmax(model, train, val, weights, penalty=penalty, **settings)  # type: ignore[arg-type]
 
 
-def _labelled(images: FitImages, device: torch.device) -> Labelled:
-    rows = images.labelled
-    return Labelled(torch.from_numpy(images.vectors[rows]).to(device), torch.from_numpy(images.labels[rows]).to(device))
+def _labeled(images: FitImages, device: torch.device) -> Labeled:
+    rows = images.labeled
+    return Labeled(torch.from_numpy(images.vectors[rows]).to(device), torch.from_numpy(images.labels[rows]).to(device))

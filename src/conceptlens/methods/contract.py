@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Encoder, Tokens
-from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regulariser
+from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularizer
 
 if TYPE_CHECKING:
     from conceptlens.methods.fitted.data import FitData
@@ -40,7 +40,7 @@ class ConceptOutput:
     auxiliary: Tensor | None = None  # (B, C): further class logits, trained by the class loss; they decide nothing
     auxiliary_weight: float = 1.0  # of that loss, relative to the class loss
     gate: Tensor | None = None  # (B, L): logits of each patch belonging to the object, where a method has a gate
-    centroids: Tensor | None = None  # (B, S, 2): row and column of each slot's centre of attention, in patches
+    centroids: Tensor | None = None  # (B, S, 2): row and column of each slot's center of attention, in patches
     context: Tensor | None = None  # (B, E): what `decide_within` reads of the image besides: part of a declared bypass
 
 
@@ -67,7 +67,7 @@ class ConceptModel(nn.Module, ABC):
         """
         return concepts
 
-    def summarise(self, tokens: Tokens) -> Tensor:
+    def summarize(self, tokens: Tokens) -> Tensor:
         """One vector an image, (B, D): what `fit` gets of every training and validation image."""
         return tokens.patches.mean(1) if tokens.cls is None else tokens.cls
 
@@ -126,16 +126,16 @@ class ConceptModel(nn.Module, ABC):
 
 
 class Pipeline(nn.Module):
-    """Image → tokens → (regulariser) → concepts → class."""
+    """Image → tokens → (regularizer) → concepts → class."""
 
-    def __init__(self, encoder: Encoder, regulariser: Regulariser, model: ConceptModel) -> None:
+    def __init__(self, encoder: Encoder, regularizer: Regularizer, model: ConceptModel) -> None:
         super().__init__()
         self.encoder = encoder
-        self.regulariser = regulariser
+        self.regularizer = regularizer
         self.model = model
 
     def forward(self, images: Tensor, second: Tensor | None = None) -> ConceptOutput:
-        """Images of bytes or in [0, 1], (B, 3, H, W), and a second view of them, if the regulariser asks for one.
+        """Images of bytes or in [0, 1], (B, 3, H, W), and a second view of them, if the regularizer asks for one.
 
         While the encoder is cut, what a token store keeps of the images may come in their place.
         """
@@ -145,10 +145,10 @@ class Pipeline(nn.Module):
     def read(self, tokens: Tokens, context: Context = NOTHING) -> ConceptOutput:
         """From tokens on: the same path for live and for stored tokens."""
         seen = tokens.patches
-        regularised = self.regulariser(tokens, context)
-        output: ConceptOutput = self.model(self.with_image_vector(regularised.tokens))
-        output.losses = {**output.losses, **regularised.losses}
-        output.patches, output.codes = seen, regularised.codes
+        regularized = self.regularizer(tokens, context)
+        output: ConceptOutput = self.model(self.with_image_vector(regularized.tokens))
+        output.losses = {**output.losses, **regularized.losses}
+        output.patches, output.codes = seen, regularized.codes
         return output
 
     def with_image_vector(self, tokens: Tokens) -> Tokens:

@@ -7,7 +7,7 @@ Classification, MICCAI 2024. For axis a with criteria texts t_a1 … t_an (the a
     p_ai = softmax_i(s ⟨v_a, t_ai⟩)                             how well each criterion fits
     L = L_class(W p, y) + mean_a −log p_a,true                  criteria-anchor alignment: `loss.concept: axis`
 
-`explicd-released` is the behaviour of its published code (see the presets).
+`explicd-released` is the behavior of its published code (see the presets).
 """
 
 import math
@@ -50,7 +50,7 @@ class Explicd(ConceptModel):
             reads: What the class head reads: probabilities within each axis, or the scaled cosines, as the published
                 code.
             heads: Heads of the cross-attention; 12, or the most up to 12 that divide the width, if not given.
-            token_norm: Normalise tokens (without affine) before attention, or take them as they are.
+            token_norm: Normalize tokens (without affine) before attention, or take them as they are.
             query_rate: The queries' learning rate as a multiple of the training's.
             project: To the text space: FFN, norm and linear map, or a linear map alone.
             logit_scale: Scale of the cosines, the inverse of the contrastive loss's temperature.

@@ -1,7 +1,7 @@
 """IVQ-CBM: patches → Magnet slots → concept scores against texts → class (sections 3.1 to 3.4, Appendix B).
 
-`ivq-cbm` follows the paper's equations; `ivq-cbm-released` is the behaviour of its published code (see the presets).
-The regulariser (IVQ, Eq. 4) is a part of its own: `nn/quantization/quantization.py`.
+`ivq-cbm` follows the paper's equations; `ivq-cbm-released` is the behavior of its published code (see the presets).
+The regularizer (IVQ, Eq. 4) is a part of its own: `nn/quantization/quantization.py`.
 """
 
 import math
@@ -22,7 +22,7 @@ from conceptlens.nn.heads.text_projection import text_projection
 from conceptlens.nn.setup import Setup
 
 
-def centred(text: Tensor) -> Tensor:
+def centered(text: Tensor) -> Tensor:
     """Unit vectors (K, T) less their mean, of unit length again."""
     return F.normalize(text - text.mean(0), dim=-1)
 
@@ -36,7 +36,11 @@ def orthogonal(text: Tensor) -> Tensor:
     return F.normalize((left @ right).to(text.dtype), dim=-1)
 
 
-TEXTS: dict[str, Callable[[Tensor], Tensor]] = {"raw": lambda text: text, "centred": centred, "orthogonal": orthogonal}
+TEXTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "raw": lambda text: text,
+    "centered": centered,
+    "orthogonal": orthogonal,
+}
 
 
 class IVQCBM(ConceptModel):
@@ -64,7 +68,7 @@ class IVQCBM(ConceptModel):
         logit_scale: float = 10.0,
         learn_logit_scale: bool = True,
         logit_bias: bool = True,
-        text: Literal["raw", "centred", "orthogonal"] = "raw",
+        text: Literal["raw", "centered", "orthogonal"] = "raw",
     ) -> None:
         """IVQ-CBM.
 
@@ -77,7 +81,7 @@ class IVQCBM(ConceptModel):
             learn_temperature: Whether τ learns from there on; it is then not calibrated again.
             target_entropy: Mean entropy of the assignment that calibration aims at, as a share of the largest.
             hold_entropy: Calibrate again after each epoch; otherwise tokens and queries part and slots starve.
-            token_norm: Normalise tokens (without affine) before distances and sums, or take them as they are.
+            token_norm: Normalize tokens (without affine) before distances and sums, or take them as they are.
             pooling: Weighted sum, as Eq. 6 is printed, weighted average, as its words say, or `product`: an average by
                 how far a patch belongs to the slot times how far the slot looks at the patch.
             patch_entropy: With `product`, the mean entropy of a slot's look over patches that calibration aims at, as a
@@ -186,5 +190,5 @@ class IVQCBM(ConceptModel):
             return {}
         refilled = self.magnet.refill(tokens.patches) if self.refills else 0
         if self.holds:
-            self.magnet.calibrate(self.magnet.normalise(tokens.patches))
+            self.magnet.calibrate(self.magnet.normalize(tokens.patches))
         return {"slots_refilled": float(refilled), "temperature": float(self.magnet.log_temperature.detach().exp())}

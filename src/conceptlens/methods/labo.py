@@ -94,7 +94,7 @@ class LaBo(ConceptModel):
         blank = torch.zeros(setup.classes, len(setup.concepts))  # until `fit` knows what was selected
         self.head = association_head(blank, **self.reading)
 
-    def summarise(self, tokens: Tokens) -> Tensor:
+    def summarize(self, tokens: Tokens) -> Tensor:
         image = tokens.aux[IMAGE_VECTOR]
         if image.shape[1] != self.text.shape[1]:
             raise UserError(
@@ -104,7 +104,7 @@ class LaBo(ConceptModel):
         return image
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        cosines = self.summarise(tokens).to(self.text.dtype) @ self.text.T
+        cosines = self.summarize(tokens).to(self.text.dtype) @ self.text.T
         return ConceptOutput(logits=self.decide(cosines), concept_logits=self.scale * cosines, bottleneck=cosines)
 
     def keep(self, columns: Sequence[int]) -> None:
@@ -146,7 +146,7 @@ class LaBo(ConceptModel):
         return proposals.proposed_by_likeness(data.concepts, similarity)
 
     def select(self, proposed: Proposals, similarity: submodular.Floats, text: Floats) -> Proposals:
-        """Of each class's candidates (C, K), those that maximise F."""
+        """Of each class's candidates (C, K), those that maximize F."""
         shares = submodular.likelihood(similarity, self.likelihood, self.scale)
         measure = submodular.negative_entropy if self.discriminability == "entropy" else submodular.mutual_information
         value = measure(shares)

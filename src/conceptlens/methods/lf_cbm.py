@@ -2,7 +2,7 @@
 
 Label-Free Concept Bottleneck Models (T. Oikarinen et al., ICLR 2023). Concepts are filtered (section 3.1), a projection
 W_c of the frozen encoder's vector learns to follow the image-text similarities (3.2, 3.3), concepts it cannot follow
-go, and a sparse head decides on the standardised projections (3.4).
+go, and a sparse head decides on the standardized projections (3.4).
 """
 
 import numpy as np
@@ -95,13 +95,13 @@ class LFCBM(FittedModel):
             seed=data.seed,
             **self.learning,  # type: ignore[arg-type]
         )
-        for concept, reason in filters.not_learnt(found.similarity, self.interpretability, kept).items():
+        for concept, reason in filters.not_learned(found.similarity, self.interpretability, kept).items():
             data.drop(concept, reason)
         self.vectors.zero_()
         self.offsets.zero_()
         self.vectors[kept] = found.weight.to(self.vectors)
         self.keep(data.kept())
-        self.standardise(data.train)
+        self.standardize(data.train)
         return {
             "concepts": float(len(self.vectors)),
             "projection_steps": float(found.steps),
@@ -110,7 +110,7 @@ class LFCBM(FittedModel):
         }
 
     def unwanted(self, data: FitData) -> filters.Reasons:
-        """Concepts that go before anything is learnt, and why."""
+        """Concepts that go before anything is learned, and why."""
         names = data.concepts.names
         gone = filters.too_long(data.concepts, self.longest)
         if self.class_similarity < 1:
@@ -119,7 +119,7 @@ class LFCBM(FittedModel):
             gone |= filters.like_another(data.text, names, self.concept_similarity, gone)
         return filters.seldom_seen(strongest(data), self.activation, self.activation_by) | gone
 
-    def standardise(self, images: FitImages) -> None:
+    def standardize(self, images: FitImages) -> None:
         """Scores of zero mean and unit variance over the training images."""
         scores = torch.from_numpy(self.score_all(images)).double()
         mean, deviation = scores.mean(0), scores.std(0, correction=0).clamp_min(1e-12)

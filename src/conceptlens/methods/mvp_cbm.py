@@ -9,8 +9,8 @@ with the text T_i of all its values together, and concept j of axis i with text 
     s_ℓij = scale · p_ℓi cos(v_ℓi, t_ij)                        fused over few layers: `bottleneck.layer_fusion`
     L = L_class(W s, y) + λ₁ L_axis(s, c) + λ₂ · share of active layers
 
-`mvp-cbm-released` is the behaviour of its published code: dot products in place of cosines, a mask without a gradient,
-parts that no optimiser was given, and the concept loss of `bottleneck.batch_softmax_loss`.
+`mvp-cbm-released` is the behavior of its published code: dot products in place of cosines, a mask without a gradient,
+parts that no optimizer was given, and the concept loss of `bottleneck.batch_softmax_loss`.
 """
 
 import math
@@ -57,7 +57,7 @@ class MVPCBM(ConceptModel):
             similarity: How vectors and texts are compared; `dot` as the published code.
             depth: Linear layers of the map from pooled patches to the text space, or `axes`: as many as there are axes,
                 as in the published code.
-            token_norm: Normalise tokens (without affine) first, or take them as they are.
+            token_norm: Normalize tokens (without affine) first, or take them as they are.
             preference_temperature: τ₁ at the start; it learns.
             mask: How the mask over layers learns: by the gradient of a soft one, or not at all, as in the
                 published code.
@@ -102,13 +102,13 @@ class MVPCBM(ConceptModel):
 
     def preferences(self, tokens: Tokens) -> Tensor:
         """p: how a layer shares its attention among the axes, (B, layers, axes)."""
-        classes = self.prefer(self._normalise(torch.stack(tokens.layer_cls, 1))).to(self.text.dtype)
+        classes = self.prefer(self._normalize(torch.stack(tokens.layer_cls, 1))).to(self.text.dtype)
         agreement = self._compare(classes) @ self._compare(self.axis_text).T
         return (agreement.sigmoid() / self.log_temperature.exp()).softmax(-1)
 
     def layer_scores(self, tokens: Tokens) -> Tensor:
         """s: every concept's score in every layer, (B, layers, K)."""
-        pooled = torch.stack([_pool(self._normalise(layer), len(self.groups)) for layer in tokens.layers], 1)
+        pooled = torch.stack([_pool(self._normalize(layer), len(self.groups)) for layer in tokens.layers], 1)
         visual = self._compare(self.project(pooled).to(self.text.dtype))  # (B, layers, axes, D_text)
         found = (visual[:, :, self.axis] * self._compare(self.text)).sum(-1)
         return self.log_scale.exp() * self.preferences(tokens)[:, :, self.axis] * found
@@ -130,7 +130,7 @@ class MVPCBM(ConceptModel):
             output.losses["batch_softmax"] = loss.expand(len(labels))
         return output
 
-    def _normalise(self, tokens: Tensor) -> Tensor:
+    def _normalize(self, tokens: Tensor) -> Tensor:
         return F.layer_norm(tokens, tokens.shape[-1:]) if self.token_norm == "layer" else tokens
 
     def _compare(self, vectors: Tensor) -> Tensor:

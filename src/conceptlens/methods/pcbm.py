@@ -38,7 +38,7 @@ class PostHoc(FittedModel):
     def forward(self, tokens: Tokens) -> ConceptOutput:
         output = super().forward(tokens)
         if self.residual is not None:
-            output.logits = output.logits + self.residual(self.summarise(tokens).to(self.vectors.dtype))
+            output.logits = output.logits + self.residual(self.summarize(tokens).to(self.vectors.dtype))
         return output
 
 
@@ -132,7 +132,7 @@ class PCBMText(PostHoc):
         self.vectors.copy_(setup.text / norms)
         self.set_residual(residual, width, setup.classes)
 
-    def summarise(self, tokens: Tokens) -> Tensor:
+    def summarize(self, tokens: Tokens) -> Tensor:
         image = tokens.aux[IMAGE_VECTOR]
         if image.shape[1] != self.vectors.shape[1]:
             raise UserError(

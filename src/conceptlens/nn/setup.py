@@ -16,7 +16,7 @@ def no_reader(texts: Sequence[str]) -> Tensor:
 
 @dataclass(frozen=True)
 class Setup:
-    """The sizes and words that a method, an aggregator or a regulariser is made to fit."""
+    """The sizes and words that a method, an aggregator or a regularizer is made to fit."""
 
     concepts: ConceptSet
     text: Tensor  # (K, D_text), unit length: the texts of the concepts; (K, 0) for a method that uses none

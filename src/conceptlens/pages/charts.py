@@ -1,4 +1,4 @@
-"""Small drawings in SVG: colours come from the style sheet, so that they follow light, dark and print."""
+"""Small drawings in SVG: colors come from the style sheet, so that they follow light, dark and print."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ MOST_POINTS = 400  # a line of thousands of epochs is thinned
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart; `look` is its colour and dash in the style sheet, 1 to 5."""
+    """One line of a chart; `look` is its color and dash in the style sheet, 1 to 5."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -163,5 +163,5 @@ def heat(share: float, *, right: bool) -> str:
 
     The root makes small shares visible: one image in ten taken for another class matters.
     """
-    colour = "0,114,178" if right else "213,94,0"
-    return f"background:rgba({colour},{0.55 * math.sqrt(share):.2f})"
+    color = "0,114,178" if right else "213,94,0"
+    return f"background:rgba({color},{0.55 * math.sqrt(share):.2f})"

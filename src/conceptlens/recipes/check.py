@@ -7,7 +7,7 @@ from dataclasses import asdict
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.recipes.schema import Recipe
 
-PARTS = ("encoder", "regulariser", "model")  # of a pipeline, by which a stage says what learns
+PARTS = ("encoder", "regularizer", "model")  # of a pipeline, by which a stage says what learns
 
 
 def _numbers(node: object, path: str = "") -> Iterator[tuple[str, float]]:

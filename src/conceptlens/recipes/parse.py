@@ -15,9 +15,10 @@ from typing import Any
 from jsonargparse import ArgumentParser, Namespace
 
 from conceptlens.core.errors import UserError, did_you_mean, unknown_name
-from conceptlens.core.files import SCHEMA, dump_yaml, parse_yaml, read_yaml
+from conceptlens.core.files import dump_yaml, parse_yaml, read_yaml
 from conceptlens.core.plugins import check_code, is_code, parse_code, trust
-from conceptlens.core.registry import METHOD_PRESETS, METHODS, PRESETS, REGULARISERS
+from conceptlens.core.registry import METHOD_PRESETS, METHODS, PRESETS, REGULARIZERS
+from conceptlens.core.upgrades import RENAMED_KEYS, SCHEMA, upgrade
 from conceptlens.recipes.check import check_recipe
 from conceptlens.recipes.schema import (
     DataConfig,
@@ -33,7 +34,7 @@ from conceptlens.recipes.schema import (
 )
 
 DEFAULT_METHOD = "ivq-cbm"
-SHORT = {"data": "source", "method": "name", "regulariser": "name"}  # a section that is just a word means this key
+SHORT = {"data": "source", "method": "name", "regularizer": "name"}  # a section that is just a word means this key
 # Names of files and columns are taken to the letter: YAML would cut `scans #2` at its comment and read `1` as a number.
 LITERAL = {
     "out",
@@ -46,7 +47,7 @@ LITERAL = {
     "data.images",
     "data.corrections",
     "method.name",
-    "regulariser.name",
+    "regularizer.name",
     *(f"data.regions.{name}" for name in ("boxes", "points", "masks", "mask_column", "sizes")),
 } | {f"data.{name}" for name in DataConfig.__dataclass_fields__ if name.endswith("_column")}
 Tree = dict[str, Any]
@@ -83,6 +84,9 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
         raise UserError(
             f"{where}: expected a mapping with keys such as `data` and `method`, found {type(raw).__name__}."
         )
+    # What version 0.1 kept in a run folder says nothing of its schema; what a person writes is of today's.
+    unmarked = 1 if (Path(str(recipe)).parent / "run.json").exists() else SCHEMA
+    raw = upgrade(raw, where=where, schema=raw.get("schema", unmarked))
     if not where.startswith("recipe "):
         folder = Path(recipe).parent
         raw = with_code_paths(raw, folder)
@@ -91,7 +95,7 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
     return raw, where
 
 
-_CODE_KEYS = {"method": "name", "regulariser": "name", "encoder": "name", "data": "source"}
+_CODE_KEYS = {"method": "name", "regularizer": "name", "encoder": "name", "data": "source"}
 
 
 def _code_word(section: str, value: Any) -> str | None:
@@ -166,13 +170,13 @@ def _preset(method: str) -> Tree:
         del preset["class"]
     else:
         preset = deepcopy(dict(getattr(cls, "preset", {})))
-    preset = merge({"method": {}, "regulariser": {"name": "none"}}, _expand(preset))
+    preset = merge({"method": {}, "regularizer": {"name": "none"}}, _expand(preset))
     preset["method"]["name"] = method  # whatever it was registered as
     return preset
 
 
 def _expand(tree: Mapping[str, Any]) -> Tree:
-    """Sections that are just a word, spelt out."""
+    """Sections that are just a word, spelled out."""
     return {
         key: {SHORT[key]: value} if key in SHORT and isinstance(value, str) else value for key, value in tree.items()
     }
@@ -186,15 +190,15 @@ def _name(tree: Tree, key: str, default: str) -> str:
     return default if name is None else str(name)
 
 
-def make_parser(method: str | None = None, regulariser: str | None = None) -> ArgumentParser:
-    """All keys of a recipe. Without names, `method` and `regulariser` show only their `name`, and torch stays out."""
-    classes = METHODS.get(method) if method else None, REGULARISERS.get(regulariser) if regulariser else None
-    return _make_parser(method, classes[0], regulariser, classes[1])
+def make_parser(method: str | None = None, regularizer: str | None = None) -> ArgumentParser:
+    """All keys of a recipe. Without names, `method` and `regularizer` show only their `name`, and torch stays out."""
+    classes = METHODS.get(method) if method else None, REGULARIZERS.get(regularizer) if regularizer else None
+    return _make_parser(method, classes[0], regularizer, classes[1])
 
 
 @cache
 def _make_parser(
-    method: str | None, method_class: Any, regulariser: str | None, regulariser_class: Any
+    method: str | None, method_class: Any, regularizer: str | None, regularizer_class: Any
 ) -> ArgumentParser:
     parser = ArgumentParser(prog="conceptlens train RECIPE", exit_on_error=False, add_help=False)
     parser.add_argument("--data", type=DataConfig, help="Where images and labels come from.")
@@ -204,7 +208,7 @@ def _make_parser(
     )
     for key, name, cls, registry in (
         ("method", method, method_class, METHODS),
-        ("regulariser", regulariser, regulariser_class, REGULARISERS),
+        ("regularizer", regularizer, regularizer_class, REGULARIZERS),
     ):
         names = ", ".join(registry.names())
         parser.add_argument(f"--{key}.name", type=str, default=name, help=f"One of: {names}.")
@@ -212,7 +216,7 @@ def _make_parser(
             parser.add_class_arguments(cls, key, skip={"setup"}, instantiate=False)
     parser.add_argument("--training", type=TrainingConfig, default=TrainingConfig(), help="The loop.")
     parser.add_argument("--metrics", type=MetricsConfig, default=MetricsConfig(), help="What is measured at the end.")
-    parser.add_argument("--seed", type=int, default=0, help="Of initialisation, order and augmentation.")
+    parser.add_argument("--seed", type=int, default=0, help="Of initialization, order and augmentation.")
     parser.add_argument(
         "--out", type=str | None, default=None, help="The run folder; runs/<data>-<method>-<seed> if not given."
     )
@@ -268,6 +272,8 @@ def _check_keys(tree: Tree, known: frozenset[str], where: str) -> None:
         section, _, name = key.rpartition(".")
         if section and section not in known:
             continue  # its section is reported
+        if name in RENAMED_KEYS:
+            raise UserError(f"{where}: the key {name!r} is called {RENAMED_KEYS[name]!r} since version 0.2.")
         elsewhere = sorted(other for other in known if other.rpartition(".")[2] == name)
         if elsewhere:  # the right name in the wrong place, such as `epochs` at the top
             raise UserError(f"{where}: the key {name!r} belongs elsewhere: did you mean {' or '.join(elsewhere[:3])}?")
@@ -350,7 +356,7 @@ def _plain_type(kind: str) -> str:
 
 
 def _home(path: str | None) -> str | None:
-    """The path with `~` spelt out, which a shell does not do inside a file or behind an equals sign."""
+    """The path with `~` spelled out, which a shell does not do inside a file or behind an equals sign."""
     return str(Path(path).expanduser()) if path and path.startswith("~") else path
 
 
@@ -381,15 +387,14 @@ def load_recipe(
             trust(word)
         else:
             check_code([word], Path(where).parent if Path(where).name == "recipe.yaml" else where)
-    if tree.pop("schema", SCHEMA) != SCHEMA:
-        raise UserError(f"{where}: written with another schema; this version reads recipes of schema {SCHEMA}.")
+    tree.pop("schema", None)
     method = _name(tree, "method", DEFAULT_METHOD)
     preset = _preset(method)
-    own = preset["regulariser"]["name"]
-    regulariser = _name(tree, "regulariser", own)
-    if regulariser != own:
-        preset["regulariser"] = {"name": regulariser}  # another regulariser's options would not fit
-    parser = make_parser(method, regulariser)
+    own = preset["regularizer"]["name"]
+    regularizer = _name(tree, "regularizer", own)
+    if regularizer != own:
+        preset["regularizer"] = {"name": regularizer}  # another regularizer's options would not fit
+    parser = make_parser(method, regularizer)
     known = _known_keys(parser)
     _check_keys(tree, known, where)
     tree = _check_sections(tree, known, where)
@@ -409,7 +414,7 @@ def load_recipe(
         concepts=_home(values.concepts),
         encoder=replace(values.encoder, weights=_home(values.encoder.weights), store=_home(values.encoder.store)),
         method={"name": method, **{key: value for key, value in values.method.as_dict().items() if key != "name"}},
-        regulariser={"name": regulariser, **{k: v for k, v in values.regulariser.as_dict().items() if k != "name"}},
+        regularizer={"name": regularizer, **{k: v for k, v in values.regularizer.as_dict().items() if k != "name"}},
         training=values.training,
         metrics=values.metrics,
         seed=values.seed,
@@ -429,4 +434,4 @@ def recipe_tree(recipe: Recipe) -> Tree:
 
 
 def recipe_yaml(recipe: Recipe) -> str:
-    return dump_yaml(recipe_tree(recipe))
+    return dump_yaml({"schema": SCHEMA, **recipe_tree(recipe)})

@@ -69,7 +69,7 @@ class RenameConfig:
 
 @dataclass
 class RegionsConfig:
-    """Where the object and its parts are in the images, by which maps are judged (`conceptlens localise`).
+    """Where the object and its parts are in the images, by which maps are judged (`conceptlens localize`).
 
     Coordinates count from the upper left corner of the upright image. An image that a table or folder does not name has
     no region there. `object` is the whole thing; without one it is all parts together.
@@ -123,15 +123,15 @@ class DataConfig:
         task: One class per image, several, or one on an ordered scale.
         classes: Class names in the order wanted (an ordinal scale needs one); as found if not given.
         rename: Other names for the same things, as they stand in the data.
-        npy_channels: Order of the colours in dataList.npy; the published builder writes blue first.
+        npy_channels: Order of the colors in dataList.npy; the published builder writes blue first.
         split: How images without a given split are divided.
         shapes: Settings of the drawn data set `shapes`.
         regions: Where the object and its parts are, where that is known.
         corrections: A corrections.csv, as the page writes it, whose labels replace those of the data.
         corrections_read: Read only its first so many rows; a run's own recipe says how many it read.
         limit: Use at most so many images per split, chosen with the split's seed; for a first try.
-        fit: How an image becomes a square: `squash` keeps all of it, `crop` the centre, `pad` adds a border.
-        window: Which values of grey with more than 8 bits become black and white: `file`, as a DICOM file says, else as
+        fit: How an image becomes a square: `squash` keeps all of it, `crop` the center, `pad` adds a border.
+        window: Which values of gray with more than 8 bits become black and white: `file`, as a DICOM file says, else as
             `range`, the image's smallest to its largest value; `percentile`, its 1st to its 99th; or two numbers in the
             file's units, such as [-160, 240] for soft tissue in a CT.
         cache_mb: Decoded images are kept in memory if all of them fit in so many megabytes.
@@ -226,7 +226,7 @@ class AugmentConfig:
 
 @dataclass
 class LossConfig:
-    """The supervised part of Eq. 9; a regulariser brings its own weight.
+    """The supervised part of Eq. 9; a regularizer brings its own weight.
 
     Args:
         concept: `bce`, as Eq. 8 (every concept a yes/no), or `axis`: cross-entropy within each exclusive group.
@@ -250,7 +250,7 @@ class StageConfig:
     Args:
         name: For the history.
         epochs: Passes over the training images.
-        train: What learns in this stage: `encoder`, `regulariser`, `model` or names of the model's parts.
+        train: What learns in this stage: `encoder`, `regularizer`, `model` or names of the model's parts.
         learning_rate: The stage's rate.
         kind: `train` by gradients, or `fit`: the method's own solution on all training images at once; the encoder must
             be frozen, and the other keys but the name say nothing.
@@ -260,7 +260,7 @@ class StageConfig:
 
     name: str = "main"
     epochs: int | None = None
-    train: list[str] = field(default_factory=lambda: ["encoder", "regulariser", "model"])
+    train: list[str] = field(default_factory=lambda: ["encoder", "regularizer", "model"])
     learning_rate: float | None = None
     kind: Literal["train", "fit"] = "train"
     class_weight: float | None = None
@@ -273,7 +273,7 @@ class TrainingConfig:
 
     Args:
         epochs: Passes over the training images.
-        batch_size: Images per optimiser step, over all processes and accumulation steps.
+        batch_size: Images per optimizer step, over all processes and accumulation steps.
         accumulate: Pieces into which a batch is cut where memory is short.
         learning_rate: AdamW's peak rate.
         weight_decay: AdamW's.
@@ -353,17 +353,17 @@ class MetricsConfig:
 
 @dataclass
 class Recipe:
-    """A run. `method` and `regulariser` hold a name and that name's own options.
+    """A run. `method` and `regularizer` hold a name and that name's own options.
 
     Args:
         data: Where images and labels come from.
         concepts: A concept file, or the name of a ready one; built-in data knows its own.
         encoder: What turns images into tokens.
         method: Name and options of the method.
-        regulariser: Name and options of the token regulariser; the method's own if not given.
+        regularizer: Name and options of the token regularizer; the method's own if not given.
         training: The loop.
         metrics: What is measured at the end.
-        seed: Of initialisation, order and augmentation.
+        seed: Of initialization, order and augmentation.
         out: The run folder; `runs/<data>-<method>-<seed>` if not given.
     """
 
@@ -371,7 +371,7 @@ class Recipe:
     concepts: str | None
     encoder: EncoderConfig
     method: dict[str, object]
-    regulariser: dict[str, object]
+    regularizer: dict[str, object]
     training: TrainingConfig
     metrics: MetricsConfig
     seed: int

@@ -7,7 +7,7 @@ from conceptlens.reports.material import Material
 
 HEAD = (
     "Concept group",
-    "Labelled",
+    "Labeled",
     "Chance",
     "Balanced accuracy",
     "… prior-corrected",
@@ -58,7 +58,7 @@ def _single(material: Material, found: list[dict[str, Any]]) -> Html | None:
         )
         for row in found
     ]
-    head = ("Concept", "Present in", "of labelled", "AUC", "AUC within class")
+    head = ("Concept", "Present in", "of labeled", "AUC", "AUC within class")
     return h(
         "details",
         h("summary", f"All {len(found)} concepts one by one"),

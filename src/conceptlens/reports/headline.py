@@ -30,7 +30,7 @@ def result(material: Material) -> str:
     read = (
         f" and the right value of a concept in {of_hundred(concepts)} of 100"
         if concepts is not None
-        else "; whether it reads the concepts rightly is unknown, as none is labelled in these images"
+        else "; whether it reads the concepts rightly is unknown, as none is labeled in these images"
     )
     if "concept" not in material.metrics:
         return f"{found}{sure}. It reads no concepts: {material.info.get('bypass')} decides."
@@ -49,7 +49,7 @@ def warnings(material: Material) -> list[str]:
     told = []
     if material.split != "test":
         told.append(
-            f"There are no labelled test images. All numbers are of {SPOKEN[material.split]} images, which chose "
+            f"There are no labeled test images. All numbers are of {SPOKEN[material.split]} images, which chose "
             "the model and its thresholds, and are therefore flattering."
         )
     at_chance = value_of(material.metrics, "concept.axes_at_chance.names") or []

@@ -115,6 +115,6 @@ RANKS = {
     "numerical": "singular values above rounding error",
     "effective": "exp of the entropy of σ / Σσ",
     "stable": "Σσ² / largest σ²",
-    "published_centred": "as published, after subtracting the mean patch",
-    "effective_centred": "effective, after subtracting the mean patch",
+    "published_centered": "as published, after subtracting the mean patch",
+    "effective_centered": "effective, after subtracting the mean patch",
 }

@@ -14,7 +14,7 @@ def provenance(material: Material) -> Html:
     made = [
         ("Run", info.get("id")),
         ("Method", info.get("method")),
-        ("Regulariser", info.get("regulariser")),
+        ("Regularizer", info.get("regularizer")),
         ("Besides the concepts", info.get("bypass") or "nothing reaches the class"),
         ("Seed", info.get("seed")),
         ("Data", _with_hash(info.get("data"))),

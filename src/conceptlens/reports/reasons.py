@@ -38,7 +38,7 @@ def _of_group(group: GroupReading, at_chance: bool) -> list[Reason]:
                 question=f"{group.group}: {each.value}",
                 answer="yes" if each.probability >= 0.5 else "no",
                 probability=max(each.probability, 1 - each.probability),
-                label="not labelled" if each.label is None else "yes" if each.label else "no",
+                label="not labeled" if each.label is None else "yes" if each.label else "no",
                 agrees=None if each.label is None else each.label == (each.probability >= 0.5),
                 contribution=each.contribution,
                 at_chance=at_chance,
@@ -53,7 +53,7 @@ def _of_group(group: GroupReading, at_chance: bool) -> list[Reason]:
             question=group.group,
             answer=said.value,
             probability=said.probability,
-            label=names(true) or "not labelled",
+            label=names(true) or "not labeled",
             agrees=said.value in true if true else None,
             contribution=sum(added) if added else None,
             at_chance=at_chance,
@@ -86,10 +86,10 @@ def _reading(reason: Reason) -> Html:
     said = [f"{reason.question}: ", h("b", reason.answer), f" {percent(reason.probability, 0)}\u00a0"]
     flag = h("strong", "at chance", class_="flag") if reason.at_chance else None
     if reason.agrees:
-        mark = [h("span", "✓", class_="agrees", aria_hidden="true"), h("span", "as labelled", class_="unseen")]
+        mark = [h("span", "✓", class_="agrees", aria_hidden="true"), h("span", "as labeled", class_="unseen")]
         return h("th", said, mark, " ", flag, scope="row")
     cross = h("span", "✗", class_="differs", aria_hidden="true") if reason.agrees is False else None
-    label = reason.label if reason.agrees is None else f"labelled {reason.label}"
+    label = reason.label if reason.agrees is None else f"labeled {reason.label}"
     return h("th", said, cross, " ", flag, h("span", label, class_="meaning"), scope="row")
 
 

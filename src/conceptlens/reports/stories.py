@@ -27,7 +27,7 @@ FILE = "stories.json"
 
 
 class ConceptReading(BaseModel):
-    """What the model reads of one concept, and what the label says (None: nobody labelled it)."""
+    """What the model reads of one concept, and what the label says (None: nobody labeled it)."""
 
     model_config = ConfigDict(allow_inf_nan=False)
     value: str

@@ -17,7 +17,7 @@ def story_cards(material: Material, pictures: Pictures) -> Html:
     """Section 7."""
     stories = material.stories
     if stories is None or not stories.stories:
-        return h("p", "This run tells no single images: it has no stories.json, or no labelled images to choose from.")
+        return h("p", "This run tells no single images: it has no stories.json, or no labeled images to choose from.")
     at_chance = value_of(material.metrics, "concept.axes_at_chance.names") or []
     told = [(story, reasons_of(story, at_chance)) for story in stories.stories]
     lengths = [0.0, *(length for _, reasons in told for length in bars(reasons))]
@@ -45,7 +45,7 @@ def _introduction(material: Material, stories: Stories) -> str:
     if not any(story.concepts for story in stories.stories):
         return chosen + "This method reads no concepts, so there are no reasons to tell."
     if not stories.average_of:
-        return chosen + "Listed are the concepts that the model is surest of. ✓: as labelled."
+        return chosen + "Listed are the concepts that the model is surest of. ✓: as labeled."
     exclusive = any(group.kind == "exclusive" for group in material.concepts.groups)
     summed = " A group's bar adds up all its values." if exclusive else ""
     besides = ", besides what bypasses them" if material.info.get("bypass") else ""
@@ -53,7 +53,7 @@ def _introduction(material: Material, stories: Stories) -> str:
     return chosen + (
         "A bar to the right speaks for the class, one to the left against it, compared with an average image (the mean "
         f"of {stories.average_of}){others}; all bars have one scale.{summed} They are exact, as the class is a "
-        f"weighted sum of concept scores{besides}. ✓: as labelled."
+        f"weighted sum of concept scores{besides}. ✓: as labeled."
     )
 
 

@@ -17,7 +17,7 @@ from conceptlens.runs.folder import RunFolder
 SIDE = 160  # pixels of the longer side, at most
 CREDITS = {
     "blood-cells": "Images: Acevedo et al. (2020), Data in Brief 30, 105474, CC BY 4.0, made smaller. "
-    "Labels: WBCAtt, Tsutsui et al. (2023), MIT licence."
+    "Labels: WBCAtt, Tsutsui et al. (2023), MIT license."
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.files import read_json, remove_leftovers, write_json, write_text
+from conceptlens.core.upgrades import upgrade
 
 Status = Literal["running", "done", "failed"]
 PACKAGES = (
@@ -105,7 +106,7 @@ class RunFolder:
         if not self.history.exists():
             return []
         lines = self.history.read_bytes().split(b"\n")
-        return [json.loads(line) for line in lines[:-1] if line]
+        return [upgrade(json.loads(line), where=str(self.history), schema=1) for line in lines[:-1] if line]
 
     def update(self, **values: Any) -> None:
         """Change entries of run.json."""

@@ -56,7 +56,7 @@ def choose(images: RunImages, pipeline: Pipeline, card: Card, *, split: str, sho
         labels = images.source.examples.labels[indices]
         chosen = indices[order(shares, labels, card.task, card.thresholds, show)[:n]]
     if not len(chosen):
-        what = "image" if show in ("all", "uncertain") else f"labelled image that the model gets {show}"
+        what = "image" if show in ("all", "uncertain") else f"labeled image that the model gets {show}"
         raise UserError(f"{split}: no {what} to explain. Choose another --split or --show.")
     return chosen
 
@@ -77,14 +77,14 @@ def order(
     if task == "multilabel":
         distance = np.abs(shares - np.asarray(thresholds))
         errors = known & ((shares >= np.asarray(thresholds)) != (labels == 1))
-        wrong, labelled = errors.any(1), known.any(1)
+        wrong, labeled = errors.any(1), known.any(1)
         sure = np.where(wrong, np.where(errors, distance, 0).max(1), distance.min(1))
         margin = distance.min(1)
     else:
-        wrong, labelled = shares.argmax(1) != labels, known
+        wrong, labeled = shares.argmax(1) != labels, known
         ranked = np.sort(shares, axis=1)
         margin = sure = ranked[:, -1] - ranked[:, -2] if shares.shape[1] > 1 else ranked[:, -1]
     if show == "uncertain":
         return np.argsort(margin, kind="stable")
-    rows = np.flatnonzero(labelled & (wrong if show == "wrong" else ~wrong))
+    rows = np.flatnonzero(labeled & (wrong if show == "wrong" else ~wrong))
     return rows[np.argsort(-sure[rows], kind="stable")]

@@ -82,7 +82,7 @@ def predict(
     was_training = pipeline.training
     pipeline.eval()
     mine = np.arange(len(indices))[processes.index :: processes.count]
-    codebook = getattr(pipeline.regulariser, "codebook", None)
+    codebook = getattr(pipeline.regularizer, "codebook", None)
     tally = _Tally(int((mine < rank_images).sum()))  # ranks are measured on the first images, whoever has them
 
     def batches() -> Iterator[Indices]:

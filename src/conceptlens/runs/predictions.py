@@ -14,7 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import SCHEMA, write_bytes
+from conceptlens.core.files import write_bytes
+from conceptlens.core.upgrades import SCHEMA, upgrade
 from conceptlens.data.dataset import DataSource, Task
 from conceptlens.runs.predict import Predictions
 
@@ -91,8 +92,7 @@ def load_predictions(run: Path, split: str = "test") -> StoredPredictions:
         with safe_open(path, "np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - the file is no mapping
             words: dict[str, Any] = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
-        if words["schema"] != SCHEMA:
-            raise UserError(f"{path}: written with schema {words['schema']}; this version reads schema {SCHEMA}.")
+        upgrade({"schema": words["schema"]}, where=str(path))
         found = StoredPredictions(
             ids=tuple(map(str, words["ids"])),
             units=tuple(map(str, words["units"])),

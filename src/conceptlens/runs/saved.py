@@ -11,6 +11,7 @@ from torch import Tensor
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import file_hash, new_folder, read_json, write_json
+from conceptlens.core.upgrades import upgrade_parameters
 from conceptlens.data.dataset import Task
 from conceptlens.data.images.read import Fit
 from conceptlens.data.images.window import Window
@@ -32,7 +33,7 @@ class Card:
     thresholds: list[float] = field(default_factory=list)  # per class, chosen on validation
     concept_priors: list[float] = field(default_factory=list)  # share of each concept among training labels
     weights_hash: str = ""
-    window: Window = "file"  # which values of deep grey become black and white
+    window: Window = "file"  # which values of deep gray become black and white
 
 
 def save_model(folder: Path, weights: dict[str, Tensor], card: Card) -> None:
@@ -69,7 +70,7 @@ def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:
     concepts = ConceptSet.load(run / "concepts.yaml")
     if structure := card.encoder.get("structure"):
         recipe.encoder.options = {**recipe.encoder.options, "structure": structure}
-    state = load_file(weights)
+    state = upgrade_parameters(load_file(weights))
     # The concepts' vectors are among the weights: what read their texts may be large, or on a hub.
     pipeline = build_pipeline(Blueprint(recipe, concepts, tuple(card.classes), state.get("model.text")))
     try:

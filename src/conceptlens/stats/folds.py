@@ -1,4 +1,4 @@
-"""Nothing is judged by what was learnt from it: images are dealt into folds, and what is said of one fold is learnt
+"""Nothing is judged by what was learned from it: images are dealt into folds, and what is said of one fold is learned
 from the others. Images of one patient or lesion stay together."""
 
 from collections.abc import Sequence

@@ -12,9 +12,9 @@ def places(vectors: Floats) -> tuple[list[Place], list[float]]:
 
     Axes are turned so that the farthest point lies on the positive side: the map is the same every time.
     """
-    centred = np.asarray(vectors, dtype=np.float64) - np.mean(vectors, axis=0)
-    u, s, _ = np.linalg.svd(centred, full_matrices=False)
-    found = np.zeros((len(centred), 3))
+    centered = np.asarray(vectors, dtype=np.float64) - np.mean(vectors, axis=0)
+    u, s, _ = np.linalg.svd(centered, full_matrices=False)
+    found = np.zeros((len(centered), 3))
     count = min(3, len(s))
     found[:, :count] = u[:, :count] * s[:count]
     farthest = found[np.abs(found).argmax(0), np.arange(3)]

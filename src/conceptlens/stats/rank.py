@@ -101,14 +101,14 @@ DEFINITIONS: Mapping[str, Callable[[_Spectra, float], _Ranks]] = MappingProxyTyp
 
 
 def patch_ranks(
-    patches: Tensor, definitions: Sequence[str] = tuple(DEFINITIONS), *, centred: bool = False, threshold: float = 0.99
+    patches: Tensor, definitions: Sequence[str] = tuple(DEFINITIONS), *, centered: bool = False, threshold: float = 0.99
 ) -> dict[str, Tensor]:
     """The rank of each image's patch matrix, as a float64 SVD of it gives.
 
     Args:
         patches: (B, L, D), of any floating type, on any device; no gradient flows.
         definitions: Which ranks; see the head of this file.
-        centred: Subtract the image's mean patch first.
+        centered: Subtract the image's mean patch first.
         threshold: Share for `published` and `energy`.
 
     Returns:
@@ -128,7 +128,7 @@ def patch_ranks(
         patches = patches.cpu()  # not every accelerator knows float64
     if patches.numel() == 0:
         return {name: torch.zeros(len(patches), dtype=torch.float64) for name in definitions}
-    eigenvalues = _eigenvalues(patches, centred)
+    eigenvalues = _eigenvalues(patches, centered)
     broken, zero = np.isnan(eigenvalues).any(1), eigenvalues[:, 0] == 0
     spectra = _from_gram(np.nan_to_num(eigenvalues), patches)
     ranks = {name: DEFINITIONS[name](spectra, threshold) for name in definitions}
@@ -136,7 +136,7 @@ def patch_ranks(
     left_open = np.any([rank.open for rank in ranks.values()], axis=0) & ~broken & ~zero
     if left_open.any():
         again = torch.from_numpy(np.flatnonzero(left_open)).to(patches.device)
-        exact = _from_svd(patches[again].cpu(), centred)
+        exact = _from_svd(patches[again].cpu(), centered)
         for name, value in values.items():
             value[left_open] = DEFINITIONS[name](exact, threshold).value
     for value in values.values():
@@ -146,9 +146,9 @@ def patch_ranks(
 
 
 def rank_columns(patches: Tensor) -> dict[str, Tensor]:
-    """All ranks of each image, (B,) each: the five definitions, and two of them on centred patches."""
-    centred = patch_ranks(patches, ("published", "effective"), centred=True)
-    return patch_ranks(patches) | {f"{name}_centred": value for name, value in centred.items()}
+    """All ranks of each image, (B,) each: the five definitions, and two of them on centered patches."""
+    centered = patch_ranks(patches, ("published", "effective"), centered=True)
+    return patch_ranks(patches) | {f"{name}_centered": value for name, value in centered.items()}
 
 
 def rank_means(columns: Mapping[str, npt.ArrayLike]) -> dict[str, float | None]:
@@ -170,9 +170,9 @@ def _from_gram(eigenvalues: Floats, patches: Tensor) -> _Spectra:
     return _Spectra(np.sqrt(squared), doubt, error, _tolerance(patches))
 
 
-def _from_svd(patches: Tensor, centred: bool) -> _Spectra:
+def _from_svd(patches: Tensor, centered: bool) -> _Spectra:
     matrices = _unit_scale(patches.double())
-    sigma = torch.linalg.svdvals(_centre(matrices) if centred else matrices).numpy()
+    sigma = torch.linalg.svdvals(_center(matrices) if centered else matrices).numpy()
     return _Spectra(sigma, np.zeros_like(sigma), np.zeros_like(sigma[:, :1]), _tolerance(patches))
 
 
@@ -187,11 +187,11 @@ def _unit_scale(matrices: Tensor) -> Tensor:
     return matrices / torch.where(largest > 0, largest, 1.0)
 
 
-def _centre(matrices: Matrices) -> Matrices:
+def _center(matrices: Matrices) -> Matrices:
     # From the first patch on, so that patches that are all alike come out as zeros and not as rounding errors.
     shifted = matrices - matrices[:, :1]
-    centred: Matrices = shifted - shifted.mean(1)[:, None]
-    return centred
+    centered: Matrices = shifted - shifted.mean(1)[:, None]
+    return centered
 
 
 def _gram(matrices: Matrices) -> Matrices:
@@ -200,7 +200,7 @@ def _gram(matrices: Matrices) -> Matrices:
     return gram
 
 
-def _eigenvalues(patches: Tensor, centred: bool) -> Floats:
+def _eigenvalues(patches: Tensor, centered: bool) -> Floats:
     """Float64 eigenvalues (B, n) of the smaller Gram matrix, descending; NaN for an image with broken tokens.
 
     Each thread has images of its own: LAPACK gains little from two threads in one matrix this small. NumPy rather than
@@ -214,11 +214,11 @@ def _eigenvalues(patches: Tensor, centred: bool) -> Floats:
     on_gpu = patches.device.type == "cuda"
     if on_gpu:
         matrices = patches.double()
-        patches = _gram(_centre(matrices) if centred else matrices).cpu()
+        patches = _gram(_center(matrices) if centered else matrices).cpu()
     array, threads = patches.numpy(), torch.get_num_threads()
 
     def solve(images: npt.NDArray[Any]) -> Floats:
-        gram = images if on_gpu else _gram_of(images, centred)
+        gram = images if on_gpu else _gram_of(images, centered)
         # A token that is not finite leaves its trace on the diagonal.
         broken = ~np.isfinite(np.trace(gram, axis1=1, axis2=2))
         gram[broken] = 0.0
@@ -234,10 +234,10 @@ def _eigenvalues(patches: Tensor, centred: bool) -> Floats:
         return np.concatenate(list(_pool(threads, os.getpid()).map(solve, pieces)))
 
 
-def _gram_of(images: npt.NDArray[Any], centred: bool) -> Floats:
+def _gram_of(images: npt.NDArray[Any], centered: bool) -> Floats:
     matrices = images.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        return _gram(_centre(matrices) if centred else matrices)
+        return _gram(_center(matrices) if centered else matrices)
 
 
 @cache

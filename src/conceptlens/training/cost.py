@@ -16,7 +16,7 @@ from conceptlens.training.batches.augment import augment
 from conceptlens.training.batches.views import draw_views
 from conceptlens.training.loop import Session, stages_of
 from conceptlens.training.optimization.losses import SupervisedLoss, Targets, class_weights
-from conceptlens.training.optimization.optimizer import build_optimiser, check_optimiser
+from conceptlens.training.optimization.optimizer import build_optimizer, check_optimizer
 from conceptlens.training.start import meet_encoder
 
 
@@ -73,11 +73,11 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
         stored_bytes = inputs.nbytes / len(inputs)
     meet_encoder(pipeline)
     learns = any(parameter.requires_grad for parameter in pipeline.parameters())  # a method may only fit
-    optimiser = None
+    optimizer = None
     if learns:
         rest_idle_parameters(pipeline, inputs)
-        optimiser = build_optimiser(pipeline, training, recipe.encoder, training.learning_rate)
-        check_optimiser(pipeline, optimiser)
+        optimizer = build_optimizer(pipeline, training, recipe.encoder, training.learning_rate)
+        check_optimizer(pipeline, optimizer)
     weights = class_weights(
         training.loss, session.source.examples.labels[splits.train], len(session.source.classes), session.source.task
     )
@@ -92,13 +92,13 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
 
     def step(number: int) -> None:
         seen = [inputs]
-        if optimiser is None:
+        if optimizer is None:
             with torch.inference_mode():
                 pipeline(*seen)
             return
         if recipe.encoder.store is None:
             images = session.reader.batch(indices).to(device)
-            views = draw_views(training.augment, pipeline.regulariser.second_view, len(indices), (0, number))
+            views = draw_views(training.augment, pipeline.regularizer.second_view, len(indices), (0, number))
             seen = [augment(images, view.to(device)) for view in views]
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             with session.processes.autocast():
@@ -106,8 +106,8 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
             terms = criterion(output, whole.to(device), counts)
             total = torch.stack(list(terms.values())).sum()
         total.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
     pipeline.train()
     with FlopCounterMode(display=False) as counter:  # which cannot follow views of weights without their gradients
@@ -154,7 +154,7 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
 def _encode(session: Session, pixels: Tensor) -> tuple[Tensor, float]:
     """What a token store would give in the place of these pixels, and the seconds an image takes to get there."""
     encoder, blocks = session.pipeline.encoder.eval(), blocks_behind(session.recipe.encoder)
-    images = encoder.normalise(pixels)
+    images = encoder.normalize(pixels)
     encoder.before(images[:1], blocks)
     started = time.perf_counter()
     entering = encoder.before(images, blocks).half().cpu()

@@ -29,11 +29,11 @@ from conceptlens.training.fit_stage import FitStage, check_fits
 from conceptlens.training.optimization.average import WeightAverage
 from conceptlens.training.optimization.compiled import compiles
 from conceptlens.training.optimization.losses import SupervisedLoss, class_weights
-from conceptlens.training.optimization.optimizer import build_optimiser, check_optimiser, clip_gradients, set_rate
+from conceptlens.training.optimization.optimizer import build_optimizer, check_optimizer, clip_gradients, set_rate
 from conceptlens.training.optimization.schedule import rate
 from conceptlens.training.optimization.step import Step
 from conceptlens.training.optimization.sums import Sums
-from conceptlens.training.records.checkpoint import Position, StateFolder, optimiser_tensors, restore_optimiser
+from conceptlens.training.records.checkpoint import Position, StateFolder, optimizer_tensors, restore_optimizer
 from conceptlens.training.records.history import History
 from conceptlens.training.records.ranks import Means, RankTracker
 from conceptlens.training.session import Session as Session
@@ -87,7 +87,7 @@ def fit(session: Session) -> dict[str, Tensor]:
     with session.resident_images():
         best = _train(session)
     session.pipeline.load_state_dict(best)
-    session.pipeline.regulariser.detach()
+    session.pipeline.regularizer.detach()
     return session.pipeline.state_dict()
 
 
@@ -103,7 +103,7 @@ def _train(session: Session) -> dict[str, Tensor]:
     session.places = find_places(session)  # before a state is loaded, which knows better where parameters stand
     if resumed is None:
         pieces = sample_tokens(pipeline, sample)
-        pipeline.regulariser.prepare(pieces)
+        pipeline.regularizer.prepare(pieces)
         session.choose(pipeline.model.prepare(pieces, session.blueprint.concepts))
         position = Position()
     else:
@@ -156,7 +156,7 @@ def _train(session: Session) -> dict[str, Tensor]:
 
 
 class TrainStage(Stage):
-    """A stage that trains: its parameters, its optimiser, its epochs."""
+    """A stage that trains: its parameters, its optimizer, its epochs."""
 
     def __init__(
         self,
@@ -174,10 +174,10 @@ class TrainStage(Stage):
         for name, parameter in pipeline.named_parameters():
             parameter.requires_grad_(name in learning and _chosen(name, stage))
         self.parameters = [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
-        self.optimiser: AdamW = build_optimiser(
+        self.optimizer: AdamW = build_optimizer(
             pipeline, self.training, recipe.encoder, stage.learning_rate or self.training.learning_rate
         )
-        check_optimiser(pipeline, self.optimiser)
+        check_optimizer(pipeline, self.optimizer)
         self.average = WeightAverage(pipeline, self.training.ema) if self.training.ema else None
         examples = session.source.examples
         weights = class_weights(
@@ -233,7 +233,7 @@ class TrainStage(Stage):
         inputs = session.stream(batch[part] for batch in batches for part in own)
         indices = send(torch.from_numpy(np.stack(batches)), processes.device) if batches else ()
         for step, batch in enumerate(indices, position.step):
-            set_rate(self.optimiser, self.rate(step))
+            set_rate(self.optimizer, self.rate(step))
             whole, counts = self.targets.targets(batch), self.targets.counts(batch)
             views = self.draw(step)
             for part in own:
@@ -244,8 +244,8 @@ class TrainStage(Stage):
                     processes.backward(total)
                 sums.add(terms)
             clip_gradients(self.parameters, self.training.clip)
-            self.optimiser.step()
-            self.optimiser.zero_grad(set_to_none=True)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
             if self.average:
                 self.average.update(session.pipeline)
             position.step, position.total_steps = step + 1, position.total_steps + 1
@@ -262,7 +262,7 @@ class TrainStage(Stage):
         session, epoch = self.session, self.position.total_epochs
         if session.stored is not None:
             return ()
-        second = session.pipeline.regulariser.second_view
+        second = session.pipeline.regularizer.second_view
         key = (session.recipe.seed, epoch, step)
         drawn = draw_views(self.training.augment, second, self.order.batch_size, key)
         return tuple(view.to(session.processes.device) for view in drawn)
@@ -282,7 +282,7 @@ class TrainStage(Stage):
         self.record(
             "train",
             stage=self.stage.name,
-            learning_rate=self.optimiser.param_groups[0]["peak"] * self.rate(self.order.steps - 1),
+            learning_rate=self.optimizer.param_groups[0]["peak"] * self.rate(self.order.steps - 1),
             loss=sum(losses.values()),
             **{f"loss_{name}": value for name, value in losses.items()},
         )
@@ -321,7 +321,7 @@ class TrainStage(Stage):
         pipeline = self.session.pipeline
         tokens = join(sample_tokens(pipeline, self.sample))
         notes = {
-            **pipeline.regulariser.end_epoch(tokens, self.session.processes.total),
+            **pipeline.regularizer.end_epoch(tokens, self.session.processes.total),
             **pipeline.model.end_epoch(tokens),
         }
         self.session.processes.agree(pipeline)
@@ -334,7 +334,7 @@ class TrainStage(Stage):
         super().record(split, **values)
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        tensors = super().tensors() | {"optimiser": optimiser_tensors(self.session.pipeline, self.optimiser)}
+        tensors = super().tensors() | {"optimizer": optimizer_tensors(self.session.pipeline, self.optimizer)}
         return tensors | {"average": self.average.tensors()} if self.average else tensors
 
     def save(self) -> None:
@@ -346,7 +346,7 @@ class TrainStage(Stage):
         super().save()
 
     def restore(self, tensors: dict[str, dict[str, Tensor]]) -> None:
-        restore_optimiser(self.session.pipeline, self.optimiser, tensors["optimiser"])
+        restore_optimizer(self.session.pipeline, self.optimizer, tensors["optimizer"])
         if self.average and "average" in tensors:
             self.average.restore(tensors["average"])
         super().restore(tensors)

@@ -88,10 +88,10 @@ class Session:
         gone = [name for name in before.names if name not in chosen.names]
         if not gone:
             return
-        if self.pipeline.regulariser.state_dict():
+        if self.pipeline.regularizer.state_dict():
             raise UserError(
-                f"regulariser.name: {self.recipe.regulariser['name']!r} is as large as the concept set, but the method "
-                f"left {len(gone)} concepts out. Set `regulariser: none`."
+                f"regularizer.name: {self.recipe.regularizer['name']!r} is as large as the concept set, but the method "
+                f"left {len(gone)} concepts out. Set `regularizer: none`."
             )
         reasons = dropped or {}
         self.dropped = {**self.dropped, **{name: reasons.get(name, "the method did not choose it") for name in gone}}
@@ -109,7 +109,7 @@ class Session:
             self.source.examples = open_source(self.recipe.data, chosen, data=self.data)[0].examples
             self.blueprint = replace(self.blueprint, concepts=chosen, text=None)
             fresh = build_pipeline(self.blueprint)  # its weights come with the state; the encoder keeps its cut
-            self.pipeline.model, self.pipeline.regulariser = fresh.model, fresh.regulariser
+            self.pipeline.model, self.pipeline.regularizer = fresh.model, fresh.regularizer
         if self.processes.main:
             self.write_choice()
 

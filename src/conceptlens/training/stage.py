@@ -69,7 +69,7 @@ class Stage(ABC):
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """What a state holds of this stage."""
-        return {"pipeline": self.session.pipeline.state_dict(), "optimiser": {}, "random": random_tensors()}
+        return {"pipeline": self.session.pipeline.state_dict(), "optimizer": {}, "random": random_tensors()}
 
     def save(self) -> None:
         """A state to resume from."""

@@ -127,7 +127,7 @@ def _describe(session: Session, run: RunFolder) -> None:
         id=run.path.name,
         kind="bottleneck",
         method=recipe.method["name"],
-        regulariser=recipe.regulariser["name"],
+        regularizer=recipe.regularizer["name"],
         supervision=session.pipeline.model.supervision,
         bypass=session.pipeline.model.bypass,
         status="running",

@@ -16,7 +16,7 @@ from conceptlens.cortex.samples import Generated
 from tests.cortex.tiny import GRID, TinyVQ
 
 SETTINGS = SearchSettings(steps=6, rate=0.5, of="logit", record=2)
-MASK = parse_region("centre 4x4", GRID)
+MASK = parse_region("center 4x4", GRID)
 
 
 def study() -> tuple[TinyVQ, InformationExtractor, Generated]:
@@ -26,7 +26,7 @@ def study() -> tuple[TinyVQ, InformationExtractor, Generated]:
     return model, extractor, Generated(model, {name: Condition(name) for name in model.classes}, 3)
 
 
-def colours(images: Tensor) -> Tensor:
+def colors(images: Tensor) -> Tensor:
     """A judge: the shares of red, green and blue light."""
     light = images.mean((2, 3))
     return light / light.sum(1, keepdim=True)
@@ -36,7 +36,7 @@ def test_rows_are_those_of_a_loop() -> None:
     model, extractor, stream = study()
     samples = stream.all()
     rows = judge_pairs(
-        model, extractor, samples, [("red", "blue")], MASK, {"light": colours}, images=2, settings=SETTINGS, batch=3
+        model, extractor, samples, [("red", "blue")], MASK, {"light": colors}, images=2, settings=SETTINGS, batch=3
     )
     assert [row.method for row in rows] == ["embeddings", "tokens"]
     old, new, right = [], [], []
@@ -45,7 +45,7 @@ def test_rows_are_those_of_a_loop() -> None:
             wanted = torch.tensor([target])
             codebook = model.codebook.detach()
             found = search_embeddings(extractor, codebook, wanted, MASK, tokens=tokens[None], settings=SETTINGS)
-            before, after = colours(model.decode(tokens[None]))[0], colours(model.decode(found.tokens))[0]
+            before, after = colors(model.decode(tokens[None]))[0], colors(model.decode(found.tokens))[0]
             old.append((before[original], before[target]))
             new.append((after[original] - before[original], after[target] - before[target]))
             right.append(float(before.argmax() == original))

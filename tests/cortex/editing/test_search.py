@@ -69,16 +69,16 @@ def test_draws_follow_the_probabilities() -> None:
 
 
 @pytest.mark.parametrize("of", ["probability", "logit"])
-@pytest.mark.parametrize("optimiser", ["gradient", "adam"])
+@pytest.mark.parametrize("optimizer", ["gradient", "adam"])
 @pytest.mark.parametrize("shrink", ["sum", "mean"])
-def test_search_is_equation_7_with_full_matrices(of: str, optimiser: str, shrink: str) -> None:
+def test_search_is_equation_7_with_full_matrices(of: str, optimizer: str, shrink: str) -> None:
     network, codes, tokens = extractor(), codebook(), grids(2)
     mask = parse_region("1:3,0:2", GRID)
     concepts = torch.tensor([2, 0])
     settings = SearchSettings(
         steps=4,
         rate=0.3,
-        optimiser=optimiser,
+        optimizer=optimizer,
         of=of,
         alpha=0.01,
         shrink=shrink,
@@ -94,7 +94,7 @@ def test_search_is_equation_7_with_full_matrices(of: str, optimiser: str, shrink
     full = torch.full((2, 16, CODES), -300.0).scatter(2, tokens.flatten(1)[..., None], 300.0)
     full[:, places] = start
     full.requires_grad_()
-    stepper = (torch.optim.Adam if optimiser == "adam" else torch.optim.SGD)([full], lr=0.3)
+    stepper = (torch.optim.Adam if optimizer == "adam" else torch.optim.SGD)([full], lr=0.3)
     for step in range(4):
         noise = torch.zeros_like(full)
         noise[:, places] = gumbel_noise(start.shape, generator, start.device)
@@ -116,7 +116,7 @@ def test_search_is_equation_7_with_full_matrices(of: str, optimiser: str, shrink
 
 
 def test_only_the_mask_changes_and_the_concept_rises() -> None:
-    mask = parse_region("centre 2x2", GRID)
+    mask = parse_region("center 2x2", GRID)
     tokens, concepts = grids(3), torch.tensor([1, 1, 1])
     settings = SearchSettings(steps=300, keep="best")
     found = search_tokens(extractor(), codebook(), concepts, mask, tokens=tokens, settings=settings)
@@ -133,7 +133,7 @@ def test_only_the_mask_changes_and_the_concept_rises() -> None:
 
 def test_the_baseline_takes_the_nearest_tokens() -> None:
     mask, tokens, concepts = parse_region("0:2,0:4", GRID), grids(2), torch.tensor([0, 2])
-    settings = SearchSettings(steps=3, rate=0.5, of="logit", optimiser="gradient")
+    settings = SearchSettings(steps=3, rate=0.5, of="logit", optimizer="gradient")
     found = search_embeddings(extractor(), codebook(), concepts, mask, tokens=tokens, settings=settings)
     codes = codebook()
     embeddings = codes[tokens].movedim(-1, 1)
@@ -187,9 +187,9 @@ def test_starts() -> None:
 
 
 def test_regions() -> None:
-    assert parse_region("centre 2x2", GRID).nonzero().tolist() == [[1, 1], [1, 2], [2, 1], [2, 2]]
+    assert parse_region("center 2x2", GRID).nonzero().tolist() == [[1, 1], [1, 2], [2, 1], [2, 2]]
     assert parse_region("0:1,2:4", GRID).nonzero().tolist() == [[0, 2], [0, 3]]
-    for words in ("0:5,0:1", "2:2,0:1", "centre 5x1", "centre 0x2"):
+    for words in ("0:5,0:1", "2:2,0:1", "center 5x1", "center 0x2"):
         with pytest.raises(UserError, match="at least one token"):
             parse_region(words, GRID)
     with pytest.raises(UserError, match="expected a region"):

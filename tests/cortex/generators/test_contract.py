@@ -29,7 +29,7 @@ def test_nearest_tokens_are_those_of_a_loop() -> None:
 def test_codes_are_their_own_nearest_tokens() -> None:
     model = TinyVQ()
     tokens = torch.arange(CODES).view(1, 3, 4)
-    assert torch.equal(model.quantise(model.embed(tokens)), tokens)
+    assert torch.equal(model.nearest_codes(model.embed(tokens)), tokens)
 
 
 def test_decoded_and_encoded_again_tokens_stay() -> None:
@@ -49,7 +49,7 @@ def test_ids_outside_of_the_codebook_are_refused() -> None:
 
 def test_a_codebook_of_another_width_is_refused() -> None:
     with pytest.raises(UserError, match=f"width {WIDTH}"):
-        TinyVQ().quantise(torch.zeros(1, WIDTH + 1, 2, 2))
+        TinyVQ().nearest_codes(torch.zeros(1, WIDTH + 1, 2, 2))
 
 
 def test_a_model_without_decoder_or_generator_says_so() -> None:

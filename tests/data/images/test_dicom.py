@@ -40,8 +40,8 @@ def dicom(pixels: npt.NDArray[Any], syntax: Any = ExplicitVRLittleEndian, **tags
     meta.MediaStorageSOPClassUID = CTImageStorage
     meta.MediaStorageSOPInstanceUID = "1.2.3"
     data = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
-    colour = tags.get("SamplesPerPixel", 1) == 3
-    shape = pixels.shape[-3:-1] if colour else pixels.shape[-2:]
+    color = tags.get("SamplesPerPixel", 1) == 3
+    shape = pixels.shape[-3:-1] if color else pixels.shape[-2:]
     data.SOPClassUID, data.SOPInstanceUID, data.Modality = CTImageStorage, "1.2.3", "CT"
     data.Rows, data.Columns = shape
     data.BitsAllocated = 8 * pixels.dtype.itemsize
@@ -60,7 +60,7 @@ def dicom(pixels: npt.NDArray[Any], syntax: Any = ExplicitVRLittleEndian, **tags
     return buffer.getvalue()
 
 
-def grey(data: bytes, **settings: Any) -> list[int]:
+def gray(data: bytes, **settings: Any) -> list[int]:
     image = np.asarray(open_image(data, name="it", **settings))
     assert (image == image[..., :1]).all()
     found: list[int] = image[..., 0].reshape(-1).tolist()
@@ -70,19 +70,19 @@ def grey(data: bytes, **settings: Any) -> list[int]:
 def test_rescale_and_window() -> None:
     # Low -160 - 0.5 + 0.5 = -160, high 239 (PS3.3 C.11.2.1.2.1): 255 · 160 / 399 = 102.
     ct = {"RescaleSlope": 1, "RescaleIntercept": -1024, "WindowCenter": 40, "WindowWidth": 400}
-    assert grey(dicom(HU, **ct)) == [0, 0, 102, 255]
+    assert gray(dicom(HU, **ct)) == [0, 0, 102, 255]
     exact = {**ct, "VOILUTFunction": "LINEAR_EXACT"}  # -160 to 240: 255 · 160 / 400
-    assert grey(dicom(HU, **exact)) == [0, 0, 102, 255]
+    assert gray(dicom(HU, **exact)) == [0, 0, 102, 255]
     narrow = {**ct, "WindowWidth": 2, "WindowCenter": 0.5}  # -0.5 to 0.5: the value 0 is its middle
-    assert grey(dicom(HU, **narrow)) == [0, 0, 128, 255]
+    assert gray(dicom(HU, **narrow)) == [0, 0, 128, 255]
     sigmoid = {**ct, "VOILUTFunction": "SIGMOID", "WindowCenter": 0, "WindowWidth": 640}
-    assert grey(dicom(HU, **sigmoid)) == [0, 69, 128, 236]  # 255 / (1 + e^(-4 v / 640))
-    assert grey(dicom(HU, **{**ct, "RescaleSlope": 2, "RescaleIntercept": -2048})) == [0, 0, 102, 255]
+    assert gray(dicom(HU, **sigmoid)) == [0, 69, 128, 236]  # 255 / (1 + e^(-4 v / 640))
+    assert gray(dicom(HU, **{**ct, "RescaleSlope": 2, "RescaleIntercept": -2048})) == [0, 0, 102, 255]
 
 
 def test_the_first_of_several_windows() -> None:
     several = {"RescaleIntercept": -1024, "RescaleSlope": 1, "WindowCenter": [40, -600], "WindowWidth": [400, 1500]}
-    assert grey(dicom(HU, **several)) == [0, 0, 102, 255]
+    assert gray(dicom(HU, **several)) == [0, 0, 102, 255]
 
 
 @pytest.mark.parametrize("place", ["SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"])
@@ -91,26 +91,26 @@ def test_enhanced_files_keep_them_elsewhere(place: str) -> None:
     rescale.RescaleSlope, rescale.RescaleIntercept, rescale.RescaleType = 1, -1024, "HU"
     window.WindowCenter, window.WindowWidth = 40, 400
     groups.PixelValueTransformationSequence, groups.FrameVOILUTSequence = [rescale], [window]
-    assert grey(dicom(np.stack([HU, HU[::-1]]), NumberOfFrames=2, **{place: [groups]})) == [0, 0, 102, 255]
+    assert gray(dicom(np.stack([HU, HU[::-1]]), NumberOfFrames=2, **{place: [groups]})) == [0, 0, 102, 255]
 
 
 def test_monochrome1_is_inverted() -> None:
     tags = {"PhotometricInterpretation": "MONOCHROME1", "RescaleSlope": 1, "RescaleIntercept": -1024}
-    assert grey(dicom(HU, **tags, WindowCenter=40, WindowWidth=400)) == [255, 255, 153, 0]
-    assert grey(dicom(HU, **tags)) == [255 - value for value in grey(dicom(HU))]
+    assert gray(dicom(HU, **tags, WindowCenter=40, WindowWidth=400)) == [255, 255, 153, 0]
+    assert gray(dicom(HU, **tags)) == [255 - value for value in gray(dicom(HU))]
 
 
 def test_without_a_window() -> None:
-    assert grey(dicom(HU)) == [0, 155, 183, 255]  # 255 · v / 1424
-    assert grey(dicom(np.array([[10, 20]], np.uint8))) == [10, 20]  # eight bits are shown as they are
-    assert grey(dicom(np.array([[-5, 5]], np.int16))) == [0, 255]
-    assert grey(dicom(HU, WindowCenter=40, WindowWidth=0)) == grey(dicom(HU))  # nonsense is no window
+    assert gray(dicom(HU)) == [0, 155, 183, 255]  # 255 · v / 1424
+    assert gray(dicom(np.array([[10, 20]], np.uint8))) == [10, 20]  # eight bits are shown as they are
+    assert gray(dicom(np.array([[-5, 5]], np.int16))) == [0, 255]
+    assert gray(dicom(HU, WindowCenter=40, WindowWidth=0)) == gray(dicom(HU))  # nonsense is no window
 
 
 def test_the_recipe_s_window_wins() -> None:
     ct = {"RescaleSlope": 1, "RescaleIntercept": -1024, "WindowCenter": 40, "WindowWidth": 400}
-    assert grey(dicom(HU, **ct), window=(-1024.0, 400.0)) == [0, 155, 183, 255]
-    assert grey(dicom(HU, **ct), window="range") == [0, 155, 183, 255]
+    assert gray(dicom(HU, **ct), window=(-1024.0, 400.0)) == [0, 155, 183, 255]
+    assert gray(dicom(HU, **ct), window="range") == [0, 155, 183, 255]
 
 
 def test_a_table_of_values_of_interest() -> None:
@@ -118,13 +118,13 @@ def test_a_table_of_values_of_interest() -> None:
     table.LUTDescriptor = [4, 0, 8]
     table.LUTData = np.array([0, 10, 120, 200], "<u2").tobytes()
     table["LUTData"].VR = "OW"
-    found = grey(dicom(np.array([[0, 1], [2, 3]], np.uint8), VOILUTSequence=[table]))
+    found = gray(dicom(np.array([[0, 1], [2, 3]], np.uint8), VOILUTSequence=[table]))
     assert found == [0, 13, 153, 255]  # 255 · table / 200
 
 
 @pytest.mark.parametrize("syntax", [ImplicitVRLittleEndian, ExplicitVRBigEndian])
 def test_ways_of_storing(syntax: Any) -> None:
-    assert grey(dicom(HU, syntax)) == grey(dicom(HU))
+    assert gray(dicom(HU, syntax)) == gray(dicom(HU))
 
 
 def test_compressed_that_can_be_read() -> None:
@@ -132,25 +132,25 @@ def test_compressed_that_can_be_read() -> None:
     data.compress(RLELossless)
     buffer = io.BytesIO()
     data.save_as(buffer)
-    assert grey(buffer.getvalue()) == grey(dicom(HU))
+    assert gray(buffer.getvalue()) == gray(dicom(HU))
     jpeg = io.BytesIO()
     Image.new("L", (16, 16), 77).save(jpeg, "JPEG")
     tags = {"PixelData": encapsulate([jpeg.getvalue()])}
-    assert set(grey(dicom(np.zeros((16, 16), np.uint8), JPEGBaseline8Bit, **tags))) == {77}
+    assert set(gray(dicom(np.zeros((16, 16), np.uint8), JPEGBaseline8Bit, **tags))) == {77}
 
 
-def test_colour() -> None:
+def test_color() -> None:
     pixels = np.array([[[255, 0, 0], [0, 128, 255]]], np.uint8)
     tags = {"SamplesPerPixel": 3, "PlanarConfiguration": 0, "PhotometricInterpretation": "RGB"}
     data = dicom(pixels, **tags)
     assert np.asarray(open_image(data, name="it")).tolist() == pixels.tolist()
     deep = dicom(pixels.astype(np.uint16) * 256, **tags)
     assert np.asarray(open_image(deep, name="it")).tolist() == pixels.tolist()
-    assert not describe_image(data, name="it").grey
+    assert not describe_image(data, name="it").gray
     palette: dict[str, Any] = {"PhotometricInterpretation": "PALETTE COLOR"}
-    for colour, values in (("Red", [0, 255]), ("Green", [10, 0]), ("Blue", [20, 0])):
-        palette[f"{colour}PaletteColorLookupTableDescriptor"] = [2, 0, 16]
-        palette[f"{colour}PaletteColorLookupTableData"] = (256 * np.array(values, "<u2")).astype("<u2").tobytes()
+    for color, values in (("Red", [0, 255]), ("Green", [10, 0]), ("Blue", [20, 0])):
+        palette[f"{color}PaletteColorLookupTableDescriptor"] = [2, 0, 16]
+        palette[f"{color}PaletteColorLookupTableData"] = (256 * np.array(values, "<u2")).astype("<u2").tobytes()
     image = open_image(dicom(np.array([[0, 1]], np.uint8), **palette), name="it")
     assert np.asarray(image).tolist() == [[[0, 10, 20], [255, 0, 0]]]
 
@@ -158,9 +158,9 @@ def test_colour() -> None:
 def test_facts_and_the_first_frame(tmp_path: Path) -> None:
     frames = dicom(np.stack([HU, HU[::-1]]), NumberOfFrames=2)
     facts = describe_image(frames, name="it")
-    assert (facts.width, facts.height, facts.grey, facts.deep, facts.frames) == (2, 2, True, True, 2)
+    assert (facts.width, facts.height, facts.gray, facts.deep, facts.frames) == (2, 2, True, True, 2)
     assert facts.mode == "DICOM MONOCHROME2"
-    assert grey(frames) == grey(dicom(HU))
+    assert gray(frames) == gray(dicom(HU))
     (tmp_path / "named-without-suffix").write_bytes(frames)
     assert open_image(tmp_path / "named-without-suffix", name="it").size == (2, 2)
     with (tmp_path / "named-without-suffix").open("rb") as file:

@@ -66,7 +66,7 @@ def test_orientation_is_applied(turn: int, place: tuple[int, int], size: tuple[i
     assert sorted((facts.width, facts.height)) == [2, 4]
 
 
-def test_grey_alpha_palette_cmyk_and_bits() -> None:
+def test_gray_alpha_palette_cmyk_and_bits() -> None:
     assert (pixels(encode(Image.new("L", (2, 2), 7))) == 7).all()
     assert (pixels(encode(Image.new("1", (2, 2), 1))) == 255).all()
     half = pixels(encode(Image.new("RGBA", (1, 1), (0, 0, 0, 128))))
@@ -86,7 +86,7 @@ def test_sixteen_bits_are_scaled_by_their_own_window() -> None:
     assert pixels(data)[..., 0].tolist() == [[0, 13], [26, 255]]  # 255 · (v - 1000) / 2000
     facts = describe_image(data, name="it")
     assert facts.deep
-    assert facts.grey
+    assert facts.gray
     flat = encode(Image.fromarray(np.full((2, 2), 900, dtype=np.uint16)))
     assert (pixels(flat) == 0).all()
 
@@ -98,7 +98,7 @@ def test_floats_with_gaps() -> None:
         pixels(encode(Image.fromarray(np.full((2, 2), np.nan, dtype=np.float32)), "TIFF"))
 
 
-def test_sixteen_bit_colour_is_noticed() -> None:
+def test_sixteen_bit_color_is_noticed() -> None:
     pixel = struct.pack(">HHH", 0x1234, 0xFF00, 0x00FF)
     data = png(struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0), b"\0" + pixel)
     assert pixels(data).reshape(-1).tolist() == [0x12, 0xFF, 0x00]
@@ -107,7 +107,7 @@ def test_sixteen_bit_colour_is_noticed() -> None:
 
 def test_facts_of_a_plain_image() -> None:
     facts = describe_image(encode(corner()), name="it")
-    assert (facts.mode, facts.grey, facts.alpha, facts.deep, facts.rotated, facts.frames) == (
+    assert (facts.mode, facts.gray, facts.alpha, facts.deep, facts.rotated, facts.frames) == (
         "RGB", False, False, False, False, 1,
     )  # fmt: skip
     frames = encode(corner(), "GIF", save_all=True, append_images=[Image.new("RGB", (4, 2), "white")])

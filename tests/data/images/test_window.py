@@ -1,4 +1,4 @@
-"""Deep grey to bytes, against numbers worked by hand."""
+"""Deep gray to bytes, against numbers worked by hand."""
 
 import io
 

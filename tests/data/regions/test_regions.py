@@ -18,7 +18,7 @@ Box = tuple[float, float, float, float]
 
 
 class Marked(DataSource):
-    """Grey images of one size with annotations given by hand."""
+    """Gray images of one size with annotations given by hand."""
 
     name = "marked"
     classes = ("one",)
@@ -60,7 +60,7 @@ def test_a_box_by_hand() -> None:
     assert found.parts == ("object",)
     np.testing.assert_allclose(row(found, "object", found.cover)[1:3], [[0.0, 1.0, 1.0, 0.0], [0.0, 0.5, 0.5, 0.0]])
     assert row(found, "object", found.on).sum() == 4
-    np.testing.assert_allclose(found.centre[0, 0], [2, (2 * 1.5 + 2.5) / 3], rtol=1e-6)
+    np.testing.assert_allclose(found.center[0, 0], [2, (2 * 1.5 + 2.5) / 3], rtol=1e-6)
     gap = row(found, "object", found.gap)
     assert gap[1, 1] == 0
     assert gap[1, 3] == 1
@@ -82,7 +82,7 @@ def test_a_point_is_a_disc_of_a_tenth_of_the_object() -> None:
     np.testing.assert_allclose(cover[3, 1], np.pi * 4**2 / 100, atol=0.03)
     assert np.count_nonzero(cover) == 1
     assert row(found, "eye", found.on).tolist() == (cover > 0).tolist()
-    np.testing.assert_allclose(found.centre[0, found.parts.index("eye")], [1.5, 3.5])
+    np.testing.assert_allclose(found.center[0, found.parts.index("eye")], [1.5, 3.5])
     assert row(found, "eye", found.gap)[3, 1] == 0
     np.testing.assert_allclose(row(found, "eye", found.gap_object)[3, 3], 20 / 40)
 

@@ -42,7 +42,7 @@ def test_one_cell_by_hand(blood: BloodCells) -> None:
     index = next(i for i, label in enumerate(blood.examples.labels) if blood.classes[label] == "Lymphocyte")
     holds = {concepts.concepts[k].name for k in np.flatnonzero(blood.examples.concepts[index] == 1)}
     assert "granularity: no" in holds
-    assert len(holds) >= 9  # granule type and colour have no meaning without granules, if the set says so
+    assert len(holds) >= 9  # granule type and color have no meaning without granules, if the set says so
     image = blood.read(index)
     assert image.mode == "RGB"
     assert max(image.size) == 96

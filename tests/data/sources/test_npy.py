@@ -39,7 +39,7 @@ def test_pixels_stay_on_disk(tmp_path: Path, cells: ConceptSet) -> None:
     assert pickle.loads(copied).read(7).size == (64, 64)
 
 
-def test_grey_and_other_numbers_of_classes(tmp_path: Path, cells: ConceptSet) -> None:
+def test_gray_and_other_numbers_of_classes(tmp_path: Path, cells: ConceptSet) -> None:
     pair = NpyPair(save(tmp_path, np.full((3, 2, 2), 9, dtype=np.uint8), [[0], [-1], [2]]), CONFIG, cells)
     assert pair.classes == ("class 0", "class 1", "class 2")
     assert pair.examples.labels.tolist() == [0, -1, 2]

@@ -21,7 +21,7 @@ def test_built_in_data_brings_its_words(cells: ConceptSet) -> None:
         open_source(DataConfig("blood-cells"), cells)
 
 
-def test_formats_are_recognised(tmp_path: Path, cells: ConceptSet, paint) -> None:
+def test_formats_are_recognized(tmp_path: Path, cells: ConceptSet, paint) -> None:
     paint(tmp_path / "set" / "Monocyte" / "a.png")
     (tmp_path / "t.csv").write_text("image,class\nset/Monocyte/a.png,Monocyte\n")
     (tmp_path / "t.dat").write_text("image\tclass\nset/Monocyte/a.png\tMonocyte\n")

@@ -18,7 +18,7 @@ from conceptlens.data.sources.shapes import GROUNDS, MARKS, Shapes
 from conceptlens.data.sources.species import HEAD_START, PORTRAITS, RULE, scores
 from conceptlens.recipes.schema import ShapesConfig
 
-COLOUR_OF = {
+COLOR_OF = {
     "body": "body colour",
     "head": "head colour",
     "tail": "tail colour",
@@ -45,7 +45,7 @@ def look(source: Shapes, index: int) -> dict[str, list[str]]:
 
 
 def inner(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Pixels of a mask whose eight neighbours belong to it too."""
+    """Pixels of a mask whose eight neighbors belong to it too."""
     padded = np.pad(mask, 1)
     height, width = mask.shape
     views = [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
@@ -92,13 +92,13 @@ def test_images_are_rgb_of_the_size_asked_for() -> None:
     assert {mask.shape for mask in annotation.masks.values()} == {(64, 64)}
 
 
-def test_colours_under_the_masks_are_the_named_ones() -> None:
+def test_colors_under_the_masks_are_the_named_ones() -> None:
     source = drawn()
     palette = np.array(list(PALETTE.values()), dtype=float)
     palette /= np.linalg.norm(palette, axis=1, keepdims=True)
     for index in range(150):
         image, masks, held = pixels(source, index).astype(float), source.annotation(index).masks, look(source, index)
-        for part, group in COLOUR_OF.items():
+        for part, group in COLOR_OF.items():
             if part in masks:
                 mean = image[masks[part]].mean(axis=0)
                 named = list(PALETTE)[int(np.argmax(palette @ (mean / np.linalg.norm(mean))))]
@@ -116,7 +116,7 @@ def test_background_is_free_of_the_creature() -> None:
 
 
 @pytest.mark.parametrize("size", [96, 32])
-def test_every_part_that_is_labelled_can_be_seen(size: int) -> None:
+def test_every_part_that_is_labeled_can_be_seen(size: int) -> None:
     source = drawn(size=size)
     for index in range(200):
         annotation, held = source.annotation(index), look(source, index)
@@ -206,12 +206,12 @@ def test_concepts_are_uniform_and_independent_of_each_other() -> None:
             assert correlation[a, b] < 0.04
 
 
-def test_a_wing_that_is_not_there_has_no_colour() -> None:
+def test_a_wing_that_is_not_there_has_no_color() -> None:
     source = drawn()
     winged = source.true_concepts[:, source.concepts.index("wing", "present")]
-    colour = source.true_concepts[:, source.concepts.group("wing colour").concepts]
-    assert (colour[winged == 0] == UNKNOWN).all()
-    assert (colour[winged == 1].sum(axis=1) == 1).all()
+    color = source.true_concepts[:, source.concepts.group("wing colour").concepts]
+    assert (color[winged == 0] == UNKNOWN).all()
+    assert (color[winged == 1].sum(axis=1) == 1).all()
 
 
 @pytest.mark.parametrize("classes", [2, 4, 6])
@@ -295,8 +295,8 @@ def test_shortcut_helps_in_training_and_not_in_the_test() -> None:
     assert says_class[kind == "aligned"].all()
     for index in range(30):  # and the mark in the image is that mark
         middle = inner(inner(source.annotation(index).masks["shortcut"]))
-        colour = np.median(pixels(source, index)[middle], axis=0)
-        nearest = np.argmin(np.abs(np.array(MARKS) - colour).sum(axis=1))
+        color = np.median(pixels(source, index)[middle], axis=0)
+        nearest = np.argmin(np.abs(np.array(MARKS) - color).sum(axis=1))
         assert nearest == source._mark[index]
 
 

@@ -201,7 +201,7 @@ def test_changed_data_is_noticed() -> None:
             Splits.from_json(broken, data.ids)
 
 
-def test_unlabelled_images_are_divided_too() -> None:
+def test_unlabeled_images_are_divided_too() -> None:
     splits = make_splits(examples([-1] * 40 + [0] * 40), CONFIG, "single")
     assert_partition(splits, 80)
     assert (splits.val < 40).sum() == 6

@@ -70,7 +70,7 @@ def test_tokens_behind_the_cut_are_those_of_the_whole_encoder(name: str, train: 
     own, images = encoder(settings), torch.rand(2, 3, 32, 32)
     blocks = 0 if train == "none" else int(str(train))
     whole = own(images)
-    entering = own.before(own.normalise(images), blocks)
+    entering = own.before(own.normalize(images), blocks)
     own.cut = Cut(blocks, whole.grid)
     cut = own.from_stored(entering)
     assert cut.grid == whole.grid
@@ -87,7 +87,7 @@ def test_rows_come_back_in_the_order_asked_for(tmp_path: Path, dtype: str) -> No
     store, own = filled(tmp_path / "s", settings, dtype=dtype), encoder(settings)
     assert store.shards == 3
     order = np.array([9, 0, 5, 5, 3])
-    live = own.before(own.normalise(reader().batch(order)), 1)
+    live = own.before(own.normalize(reader().batch(order)), 1)
     stored = StoredReader(store).batch(order)
     assert stored.dtype == getattr(torch, dtype)
     assert torch.equal(stored, live.to(getattr(torch, dtype)))

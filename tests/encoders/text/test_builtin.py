@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
 from conceptlens.encoders.text.builtin import WEIGHTS, BuiltinText
-from conceptlens.encoders.text.int8_rows import dequantise, pack, quantise, unpack
+from conceptlens.encoders.text.int8_rows import dequantize, pack, quantize, unpack
 from conceptlens.encoders.text.tower import TextTower
 from pretraining.text.export import export_tower
 
@@ -90,11 +90,11 @@ def test_case_and_accents_do_not_matter(encoder: BuiltinText) -> None:
 def test_int8_rows_are_within_half_a_step() -> None:
     matrix = torch.randn(50, 33, generator=torch.Generator().manual_seed(0)) * torch.logspace(-4, 3, 50)[:, None]
     matrix[7] = 0
-    rows, steps = quantise(matrix)
+    rows, steps = quantize(matrix)
     assert (rows.dtype, steps.dtype) == (torch.int8, torch.float32)
-    assert bool(((dequantise(rows, steps) - matrix).abs() <= steps[:, None] * 0.5001).all())
-    assert not dequantise(rows, steps)[7].any()
-    by_hand = quantise(torch.tensor([[1.27, -0.631, 0.004]]))[0]
+    assert bool(((dequantize(rows, steps) - matrix).abs() <= steps[:, None] * 0.5001).all())
+    assert not dequantize(rows, steps)[7].any()
+    by_hand = quantize(torch.tensor([[1.27, -0.631, 0.004]]))[0]
     assert by_hand.tolist() == [[127, -63, 0]]
 
 
@@ -111,7 +111,7 @@ def test_packing_a_state_keeps_vectors_and_names() -> None:
 
 def test_the_file_is_int8_and_gives_what_was_exported(path: Path, encoder: BuiltinText) -> None:
     assert load_file(path)["table.weight"].dtype == torch.int8
-    numbers = torch.tensor([encoder.tokeniser.encode("a red cell")])
+    numbers = torch.tensor([encoder.tokenizer.encode("a red cell")])
     with torch.no_grad():
         expected = make_tower().eval()(numbers, numbers != 0)
     assert float((encoder.embed(["a red cell"]) * expected).sum()) > 0.99

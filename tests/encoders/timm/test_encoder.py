@@ -62,10 +62,10 @@ def test_a_vit_s_tokens_are_timm_s(registers: int, prefix: int) -> None:
     torch.manual_seed(0)
     reference = timm.create_model("test_vit", num_classes=0, reg_tokens=registers).eval()
     reference.load_state_dict(encoder.model.state_dict(), strict=False)
-    after = reference.forward_features(encoder.normalise(images))
+    after = reference.forward_features(encoder.normalize(images))
     before: list[torch.Tensor] = []
     hook = reference.blocks[-1].register_forward_hook(lambda module, given, output: before.append(output))
-    reference.forward_features(encoder.normalise(images))
+    reference.forward_features(encoder.normalize(images))
     hook.remove()
     tokens = encoder(images)
     assert tokens.cls is not None
@@ -85,7 +85,7 @@ def test_dinov3_without_class_token_and_registers_among_its_patches(side: int, g
     tokens = encoder(images)
     assert tokens.grid == encoder.grid(side, side) == (grid, grid)
     assert tokens.patches.shape == (1, grid * grid, 48)
-    expected = encoder.model.forward_features(encoder.normalise(images))
+    expected = encoder.model.forward_features(encoder.normalize(images))
     torch.testing.assert_close(encoder.model.norm(tokens.patches), expected[:, 5:])
     torch.testing.assert_close(tokens.cls, expected[:, 0])
 
@@ -100,7 +100,7 @@ def test_dinov3_in_its_own_size() -> None:
 @pytest.mark.parametrize("name", ["test_resnet", "test_convnext", "test_mambaout"])
 def test_a_map_is_read_row_by_row(name: str) -> None:
     encoder, images = make(name), torch.rand(1, 3, 96, 160)
-    maps = encoder.model.forward_features(encoder.normalise(images))
+    maps = encoder.model.forward_features(encoder.normalize(images))
     if name == "test_mambaout":  # channels last
         maps = maps.permute(0, 3, 1, 2)
     tokens = encoder(images)
@@ -155,7 +155,7 @@ def test_local_weights_with_their_classifier(name: str, tmp_path: Path) -> None:
     save_file(trained.state_dict(), path)
     encoder = TimmEncoder(name, weights=path, final_norm=True).eval()
     images = torch.rand(1, 3, 160, 160)
-    expected = trained.forward_features(encoder.normalise(images))
+    expected = trained.forward_features(encoder.normalize(images))
     patches = encoder(images).patches
     torch.testing.assert_close(patches, expected[:, 1:] if name == "test_vit" else expected.flatten(2).transpose(1, 2))
 

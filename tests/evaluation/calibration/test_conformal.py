@@ -131,9 +131,9 @@ def test_silence_by_hand() -> None:
 
 def patches(n: int, seed: int, shift: float = 0.0, scale: float = 1.0, odd: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    centres = torch.randn(5, 12, generator=torch.Generator().manual_seed(99)) * 4
+    centers = torch.randn(5, 12, generator=torch.Generator().manual_seed(99)) * 4
     chosen = torch.randint(5, (n, 30), generator=generator)
-    made = centres[chosen] + scale * torch.randn(n, 30, 12, generator=generator) + shift
+    made = centers[chosen] + scale * torch.randn(n, 30, 12, generator=generator) + shift
     if odd:
         made[:, :odd] += 30
     return made

@@ -78,7 +78,7 @@ def test_an_undefined_share_is_none() -> None:
     assert row["specificity"] == row["npv"] == 1
 
 
-def test_threshold_maximises_youden() -> None:
+def test_threshold_maximizes_youden() -> None:
     rng = np.random.default_rng(1)
     positive = rng.random(150) < 0.2
     scores = expit(rng.normal(size=150) + 1.5 * positive - 2)

@@ -9,7 +9,7 @@ from conceptlens.evaluation.codebook.codes import (
     border_lift,
     class_dependence,
     explained_by_class,
-    neighbours,
+    neighbors,
     profile,
 )
 from conceptlens.evaluation.codebook.nearest import NearestPatches
@@ -134,7 +134,7 @@ def test_planted_codes_are_named() -> None:
     assert "duplicate" in kinds[3]
     assert kinds[4] == ["dormant"]
     assert kinds[5] == []
-    assert made.neighbour[0] == 3
+    assert made.neighbor[0] == 3
     assert made.dependence[1] > 0.9
     assert made.dependence_p[1] < 0.05
     assert made.dependence_p[2] > 0.05
@@ -174,12 +174,12 @@ def test_class_dependence_by_hand() -> None:
     assert np.isnan(p).all()
 
 
-def test_neighbours_by_hand() -> None:
+def test_neighbors_by_hand() -> None:
     codes = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]])
-    which, ratio = neighbours(codes)
+    which, ratio = neighbors(codes)
     assert which.tolist() == [1, 0, 0]
     np.testing.assert_allclose(ratio, [9 / 16, 9 / 16, 16 / 16])
-    assert neighbours(codes[:1])[0].tolist() == [-1]
+    assert neighbors(codes[:1])[0].tolist() == [-1]
 
 
 def test_border_where_all_is_border() -> None:

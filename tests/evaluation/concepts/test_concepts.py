@@ -133,11 +133,11 @@ def test_knowing_only_the_class_is_no_use_within_class() -> None:
     found = concept_metrics(logits, labels, concepts, class_labels=classes)
     assert found["auc"] > 0.75
     assert found["auc_within_class"] == 0.5
-    unlabelled = np.where(np.arange(600) % 2 == 0, -1, classes)
-    kept = unlabelled >= 0
+    unlabeled = np.where(np.arange(600) % 2 == 0, -1, classes)
+    kept = unlabeled >= 0
     sharp = logits + 0.5 * labels
     assert (
-        concept_metrics(sharp, labels, concepts, class_labels=unlabelled)["auc_within_class"]
+        concept_metrics(sharp, labels, concepts, class_labels=unlabeled)["auc_within_class"]
         == concept_metrics(sharp[kept], labels[kept], concepts, class_labels=classes[kept])["auc_within_class"]
     )
     several = np.stack([classes, classes * 0], axis=1)

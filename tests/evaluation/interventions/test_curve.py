@@ -9,7 +9,7 @@ from scipy.special import softmax
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.interventions.ask_next import ask_next, least_sure
-from conceptlens.evaluation.interventions.curve import area, each_alone, follow, follow_policy, summarise
+from conceptlens.evaluation.interventions.curve import area, each_alone, follow, follow_policy, summarize
 from conceptlens.evaluation.interventions.edits import to_truth
 from conceptlens.evaluation.interventions.order import (
     POLICIES,
@@ -132,7 +132,7 @@ def test_corrections_help_where_there_is_room_and_lies_hurt(policy: str) -> None
     made = clean(800, noise=2.5)
     units = make_units(CONCEPTS)
     followed = follow_policy(made, maps_of(made), units, policy)
-    curve = summarise(policy, followed, Bootstrap(made.units, 200))
+    curve = summarize(policy, followed, Bootstrap(made.units, 200))
     first, last = curve.points[0].value, curve.points[-1].value
     assert first is not None
     assert last is not None

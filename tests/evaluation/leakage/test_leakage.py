@@ -155,7 +155,7 @@ def test_probes_are_judged_on_images_they_have_not_seen() -> None:
     features, labels = draw.normal(size=(60, 50)), draw.integers(2, size=60)
     fold = deal([str(place) for place in range(60)])
     right = probe.cross_fit(features, labels, fold).argmax(1) == labels
-    assert right.mean() < 0.75  # learnt by heart it would be 1
+    assert right.mean() < 0.75  # learned by heart it would be 1
     gone = np.where(fold == 0, 2, labels)
     shares = np.exp(probe.cross_fit(features, gone, fold))
     np.testing.assert_allclose(shares.sum(1), 1)

@@ -13,7 +13,7 @@ from conceptlens.evaluation.leakage.permuted import (
     class_strata,
     own_label,
     p_values,
-    standardised,
+    standardized,
     strata,
 )
 from conceptlens.evaluation.leakage.signs import Signs, beyond_own, find_signs, room
@@ -95,7 +95,7 @@ def test_p_values_by_hand_and_in_a_loop() -> None:
     smallest = [min(row[place] for row in each) for place in range(12)]
     assert alone.tolist() == pytest.approx([row[0] for row in each])
     assert together.tolist() == pytest.approx([sum(low <= row[0] for low in smallest) / 12 for row in each])
-    z = standardised(np.array([[1.0, 2, 3], [4, 4, 4]]))
+    z = standardized(np.array([[1.0, 2, 3], [4, 4, 4]]))
     assert z[0].tolist() == pytest.approx([-math.sqrt(1.5), 0, math.sqrt(1.5)])
     assert z[1].tolist() == [0, 0, 0]
 

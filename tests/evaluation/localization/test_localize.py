@@ -41,8 +41,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(run: Path) -> dict[str, Any]:
-    result = api.localise(run)
-    assert result.written_to == run / "localisation.json"
+    result = api.localize(run)
+    assert result.written_to == run / "localization.json"
     assert "every concept's map against the object" in result.text()
     return dict(read_json(result.written_to))
 
@@ -108,7 +108,7 @@ def test_a_map_that_points_at_its_part_is_found_to(run: Path, tmp_path: Path, mo
         return replace(real, maps={**real.maps, "own": cells[:, None].expand(-1, len(concepts), -1)})
 
     monkeypatch.setattr("conceptlens.evaluation.localization.localize.concept_maps", planted)
-    result = api.localise(run, out=tmp_path / "planted.json").to_dict()
+    result = api.localize(run, out=tmp_path / "planted.json").to_dict()
     parts = result["targets"]["part"]["parts"]
     head, tail = parts["head"]["maps"], parts["tail"]["maps"]
     for key in ("energy", "pointing", "distance_patches", "iou"):
@@ -122,16 +122,16 @@ def test_a_reader_of_the_class_token_is_judged_by_gradcam_alone(tmp_path: Path) 
         tmp_path / "run",
         training__epochs=1,
         method={"name": "ivq-cbm", "aggregate": "cls"},
-        regulariser={"name": "none"},
+        regularizer={"name": "none"},
     )
-    result = api.localise(cl.train(recipe, quiet=True).path, split="val", where="present", sigma=0.2, n=9)
+    result = api.localize(cl.train(recipe, quiet=True).path, split="val", where="present", sigma=0.2, n=9)
     assert result.to_dict()["maps"]["own"] is None
     assert "own" not in result.to_dict()["targets"]["object"]["maps"]
     assert result.to_dict()["images"] == 9
     assert set(result.to_dict()["blob"]["sigma"].values()) == {0.2}
     assert "judged by Grad-CAM alone" in result.text()
     body = result.to_dict()["targets"]["part"]["parts"]["body"]
-    assert body["images"] == 9  # every creature has a body of some colour
+    assert body["images"] == 9  # every creature has a body of some color
     one = result.to_dict()["targets"]["object"]["by_concept"]["body colour: red"]["gradcam"]["share"]
     assert one is None or 0 < one < 1
 
@@ -145,26 +145,26 @@ def test_own_images_with_masks_named_later_and_other_data(own_run: Path, tmp_pat
         picture.paste(255, (0, 0, picture.size[0] // 2, picture.size[1]))
         picture.save(masks / f"{Path(row['image']).stem}.png")
     section = {"regions": {"masks": str(masks)}}
-    result = api.localise(own_run, section, out=tmp_path / "own.json").to_dict()
+    result = api.localize(own_run, section, out=tmp_path / "own.json").to_dict()
     assert set(result["targets"]) == {"object"}  # its concepts name no parts
     assert result["targets"]["object"]["maps"]["uniform"]["energy"]["value"] == pytest.approx(0.5, abs=0.02)
     named = {"source": str(other.table), "class_column": "diagnosis", **section}
-    elsewhere = api.localise(own_run, named)
-    assert elsewhere.written_to == own_run / "localisation-lesions.json"
+    elsewhere = api.localize(own_run, named)
+    assert elsewhere.written_to == own_run / "localization-lesions.json"
     assert elsewhere.to_dict()["split"] == "all"
     assert elsewhere.to_dict()["images"] == len(other.rows())
     assert elsewhere.to_dict()["blob"]["fitted_on"] == "the judged images"
 
 
 def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["localise", str(run), "--n", "8", "--faithfulness", "6", "--fill", "mean"]) == 0
+    assert main(["localize", str(run), "--n", "8", "--faithfulness", "6", "--fill", "mean"]) == 0
     assert "insertion" in capsys.readouterr().out
     found = read_json(run / "faithfulness.json")
     assert (found["images"], found["fill"]) == (6, "mean")
-    assert set(found["curves"]) == {"own", "gradcam", "centre", "random"}
+    assert set(found["curves"]) == {"own", "gradcam", "center", "random"}
     for curves in found["curves"].values():
         assert all(0 <= curves[key]["value"] <= 1 for key in ("insertion", "deletion"))
-    assert found["stability"]["own"]["value"] > found["randomised"]["own"]["value"]
+    assert found["stability"]["own"]["value"] > found["randomized"]["own"]["value"]
     assert 0 <= found["occlusion"]["wins"]["value"] <= 1
     assert set(found["agreement"]) == {"own and gradcam"}
     again = api.faithfulness(run, n=6, fill="mean", out=tmp_path / "again.json")
@@ -173,40 +173,40 @@ def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = shutil.copytree(own_run, tmp_path / "copy")
-    assert main(["localise", str(run), "--faithfulness", "2"]) == 0
+    assert main(["localize", str(run), "--faithfulness", "2"]) == 0
     assert "Where maps point was not measured" in capsys.readouterr().out
-    assert not (run / "localisation.json").exists()
+    assert not (run / "localization.json").exists()
     found = read_json(run / "faithfulness.json")
-    assert set(found["curves"]) >= {"gradcam", "centre", "random"}
+    assert set(found["curves"]) >= {"gradcam", "center", "random"}
     assert found["occlusion"] == {}
 
 
 def test_bad_input(run: Path, own_run: Path, own: OwnData, refuse: Refuse, tmp_path: Path) -> None:
-    assert "Did you mean 'test'" in refuse("localise", run, "--split", "tset")
-    assert "Did you mean 'present'" in refuse("localise", run, "--where", "presnt")
-    assert "--n: expected at least 1" in refuse("localise", run, "--n", 0)
-    assert "--sigma: expected a width above 0" in refuse("localise", run, "--sigma", -1)
-    assert "invalid choice: 'grey'" in refuse("localise", run, "--fill", "grey")
-    assert "knows its own regions exactly" in refuse("localise", run, "--data.regions.boxes", "x.csv")
-    assert "nothing is known of where things are" in refuse("localise", own_run)
-    assert "no such file" in refuse("localise", own_run, "--data.regions.boxes", tmp_path / "no.csv")
-    assert "add --data SOURCE" in refuse("localise", own_run, "--data.class_column", "dx")
-    assert "no such run" in refuse("localise", tmp_path / "nothing")
+    assert "Did you mean 'test'" in refuse("localize", run, "--split", "tset")
+    assert "Did you mean 'present'" in refuse("localize", run, "--where", "presnt")
+    assert "--n: expected at least 1" in refuse("localize", run, "--n", 0)
+    assert "--sigma: expected a width above 0" in refuse("localize", run, "--sigma", -1)
+    assert "invalid choice: 'gray'" in refuse("localize", run, "--fill", "gray")
+    assert "knows its own regions exactly" in refuse("localize", run, "--data.regions.boxes", "x.csv")
+    assert "nothing is known of where things are" in refuse("localize", own_run)
+    assert "no such file" in refuse("localize", own_run, "--data.regions.boxes", tmp_path / "no.csv")
+    assert "add --data SOURCE" in refuse("localize", own_run, "--data.class_column", "dx")
+    assert "no such run" in refuse("localize", tmp_path / "nothing")
     boxes = tmp_path / "boxes.csv"
     with boxes.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("image", "x", "y", "w", "h"), (own.rows()[0]["image"], 1, 1, 2, 2)])
     words = ("--data.regions.boxes", boxes, "--data.regions.concepts", "{border: edge}")
-    assert "Unknown part 'edge'" in refuse("localise", own_run, *words)
+    assert "Unknown part 'edge'" in refuse("localize", own_run, *words)
 
 
 def test_a_method_without_concepts_has_no_maps(tmp_path: Path) -> None:
-    recipe = tiny(tmp_path / "run", training__epochs=1, method={"name": "black-box"}, regulariser={"name": "none"})
+    recipe = tiny(tmp_path / "run", training__epochs=1, method={"name": "black-box"}, regularizer={"name": "none"})
     with pytest.raises(UserError, match="black-box reads no concepts, so it has no maps"):
-        api.localise(cl.train(recipe, quiet=True).path)
+        api.localize(cl.train(recipe, quiet=True).path)
 
 
 def test_the_documented_recipe_is_valid() -> None:
-    page = (ROOT / "docs/localisation.md").read_text("utf-8")
+    page = (ROOT / "docs/localization.md").read_text("utf-8")
     recipe = load_recipe(parse_yaml(page.split("```yaml\n")[1].split("```")[0], where="docs"))
     concepts = ConceptSet.load(str(recipe.concepts))
     names = ("object", *concepts.parts)

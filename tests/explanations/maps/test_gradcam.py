@@ -65,7 +65,7 @@ def test_as_captum(pipeline: Pipeline) -> None:
     assert watched.place == (
         "patches that enter its last block" if reads_class_token else "patches that leave the encoder"
     )
-    entering = encoder.before(encoder.normalise(images), 1)
+    entering = encoder.before(encoder.normalize(images), 1)
     if reads_class_token:
         oracle = LayerGradCam(model := FromMap(pipeline, entering[:, :3]), model.here)
         maps = as_map(entering[:, 3:])

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from conceptlens.explanations.document import IndexMap, LegendEntry, PatchMap
-from conceptlens.explanations.pictures.colors import TABLE, code_colour, rgb
+from conceptlens.explanations.pictures.colors import TABLE, code_color, rgb
 from conceptlens.explanations.pictures.overlay import index_overlay, overlay
 from conceptlens.explanations.pictures.sheet import Tile, sheet, wrap
 
@@ -23,7 +23,7 @@ def test_a_map_of_zeros_draws_nothing() -> None:
     assert overlay(PICTURE, PatchMap(grid=(1, 1), values=[[0.0]], range=(0, 0)), 1.0) is PICTURE
 
 
-def test_codes_have_the_colours_of_their_legend() -> None:
+def test_codes_have_the_colors_of_their_legend() -> None:
     def entry(code: int, patches: int) -> LegendEntry:
         return LegendEntry(
             code=code,
@@ -32,19 +32,19 @@ def test_codes_have_the_colours_of_their_legend() -> None:
             confidence=None,
             chance=None,
             sampled=0,
-            colour=code_colour(code, True),
+            color=code_color(code, True),
             patches=patches,
         )
 
     index = IndexMap(grid=(2, 2), codes=[[7, 7], [3, 11]], legend=[entry(7, 2), entry(3, 1), entry(11, 1)], sample=0)
     drawn = np.asarray(index_overlay(PICTURE, index, 1.0))
     for (row, column), code in {(0, 0): 7, (0, 63): 7, (63, 0): 3, (63, 63): 11}.items():
-        assert tuple(drawn[row, column]) == rgb(code_colour(code, True))
+        assert tuple(drawn[row, column]) == rgb(code_color(code, True))
 
 
-def test_codes_differ_in_colour_and_the_unnamed_are_grey() -> None:
-    assert len({code_colour(code, True) for code in range(64)}) == 64
-    red, green, blue = rgb(code_colour(5, False))
+def test_codes_differ_in_color_and_the_unnamed_are_gray() -> None:
+    assert len({code_color(code, True) for code in range(64)}) == 64
+    red, green, blue = rgb(code_color(5, False))
     assert red == green == blue
 
 

@@ -97,8 +97,8 @@ def test_a_constant_of_the_projection_does_not_matter() -> None:
     onward = between(network, "one", "two", picture)
     vectors = torch.randn(2, 6, dtype=torch.float64)
     plain = contributions(to_concepts(onward, vectors), layer, steps=16)
-    centred = contributions(to_concepts(lambda x: onward(x) - network.shift("two"), 3 * vectors), layer, steps=16)
-    assert torch.allclose(plain.at, centred.at)
+    centered = contributions(to_concepts(lambda x: onward(x) - network.shift("two"), 3 * vectors), layer, steps=16)
+    assert torch.allclose(plain.at, centered.at)
 
 
 def test_steps_follow_the_completeness_error() -> None:

@@ -13,9 +13,9 @@ from conceptlens.gig.dictionaries.lasso import decompose
 def features(n: int, seed: int) -> torch.Tensor:
     """Around six directions."""
     generator = torch.Generator().manual_seed(seed)
-    centres = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
+    centers = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
     size = 1 + torch.rand(n, 1, generator=generator)
-    return size * centres[torch.arange(n) % 6] + 0.1 * torch.randn(n, 8, generator=generator) + 0.5
+    return size * centers[torch.arange(n) % 6] + 0.1 * torch.randn(n, 8, generator=generator) + 0.5
 
 
 def test_every_dictionary_meets_the_same_lasso() -> None:
@@ -46,7 +46,7 @@ def test_sizes_are_in_channels() -> None:
         compare_dictionaries("l", train, held, torch.zeros(8), 4, makers=["cluster"])
 
 
-@pytest.mark.parametrize("kind", ["clusters", "learnt", "autoencoder"])
+@pytest.mark.parametrize("kind", ["clusters", "learned", "autoencoder"])
 def test_each_vector_belongs_to_a_concept_of_its_dictionary(kind: DictionaryKind) -> None:
     vectors = torch.randn(90, 5, generator=torch.Generator().manual_seed(0)) + 2
     shift = torch.full((5,), 2.0)

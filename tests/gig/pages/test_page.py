@@ -94,7 +94,7 @@ def test_the_strongest_way_takes_what_adds() -> None:
     assert strongest_path(small(), "dog") == ["output/dog"]
 
 
-def test_weak_edges_are_not_drawn_and_signs_have_colours() -> None:
+def test_weak_edges_are_not_drawn_and_signs_have_colors() -> None:
     drawn = svg(small(), {})
     assert len(re.findall(r'class="edge', drawn)) == 4
     assert len(re.findall(r'class="edge takes', drawn)) == 1
@@ -124,7 +124,7 @@ def test_a_receptive_field_is_cropped_with_context() -> None:
     assert face(Image.new("RGB", (40, 40), "white"), field, side=32).size == (32, 32)
 
 
-def test_a_place_is_coloured_where_the_concept_is() -> None:
+def test_a_place_is_colored_where_the_concept_is() -> None:
     place = Place(image="a", grid=(2, 2), values=[[0, 0], [0, 3.0]])
     pixels = np.asarray(placed(Image.new("RGB", (40, 40), "white"), place, side=40)).astype(int)
     assert (pixels[2, 2] == 255).all()

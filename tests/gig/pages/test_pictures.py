@@ -10,14 +10,14 @@ from conceptlens.gig.document import Completeness, Face, Graph, Node, Row
 from conceptlens.gig.pages.page import address
 from conceptlens.gig.pages.pictures import FACE, FOLDER, SIDE, image_file, keep_pictures, sheet_file
 
-COLOURS = ("red", "lime", "blue")
+COLORS = ("red", "lime", "blue")
 
 
 class Drawn:
-    """Faces in three colours, images in white."""
+    """Faces in three colors, images in white."""
 
     def faces_of(self, layer: str, concept: int) -> list[str]:
-        return [address(Image.new("RGB", (64, 64), colour)) for colour in COLOURS]
+        return [address(Image.new("RGB", (64, 64), color)) for color in COLORS]
 
     def image(self, name: str) -> Image.Image:
         return Image.new("RGB", (30, 40), "white")

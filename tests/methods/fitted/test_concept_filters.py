@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.methods.fitted.concept_filters import like_a_class, like_another, not_learnt, seldom_seen, too_long
+from conceptlens.methods.fitted.concept_filters import like_a_class, like_another, not_learned, seldom_seen, too_long
 
 
 def at(degrees: float) -> list[float]:
@@ -48,9 +48,9 @@ def test_what_no_image_shows_goes() -> None:
     assert seldom_seen(strongest, 0.0, "quantile") == {}
 
 
-def test_what_is_not_learnt_goes() -> None:
+def test_what_is_not_learned_goes() -> None:
     similarity = torch.tensor([0.5, 0.44, float("nan")])
-    found = not_learnt(similarity, 0.45, [1, 4, 7])
+    found = not_learned(similarity, 0.45, [1, 4, 7])
     assert set(found) == {4, 7}
     assert "0.44" in found[4]
 

@@ -26,7 +26,7 @@ def with_table(concepts: ConceptSet, table: str = TABLE) -> ConceptSet:
 
 
 def test_by_table(concepts: ConceptSet) -> None:
-    """Of size, colour and extras, the values big and spots; big and blue."""
+    """Of size, color and extras, the values big and spots; big and blue."""
     found = proposed_by_table(with_table(concepts), CLASSES)
     assert found.tolist() == [[True, False, False, False, True], [True, False, False, True, False]]
     with pytest.raises(UserError, match="says nothing of 'right'"):

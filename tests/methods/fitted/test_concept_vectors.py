@@ -29,7 +29,7 @@ def test_against_the_dual_solver(setup: Setup) -> None:
 
 
 def test_where_the_vectors_lie_does_not_matter(setup: Setup) -> None:
-    """The plane moves with them, though the solver penalises the intercept."""
+    """The plane moves with them, though the solver penalizes the intercept."""
     shift = np.full(setup.width, 5.0, np.float32)
     moved = [
         replace(each, vectors=each.vectors + shift) for each in (fit_images(setup, 120, 1), fit_images(setup, 60, 2))

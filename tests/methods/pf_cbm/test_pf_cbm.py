@@ -11,7 +11,7 @@ from conceptlens.data.regions.part_points import read_points
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
 from conceptlens.methods.pf_cbm.places import MarkedPlaces, PlaceTargets
-from conceptlens.nn.grounding.gaussian_prior import patch_centres
+from conceptlens.nn.grounding.gaussian_prior import patch_centers
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes.parse import load_recipe
 from tests.methods.pf_world import GRID, WHERE, WIDTH, N, images, model, patches, pointing, source, spread, train
@@ -259,7 +259,7 @@ def test_a_blind_reader_points_at_the_means() -> None:
     made = model()
     made.find_places(images())
     maps = made.expected_maps(GRID)
-    peaks = patch_centres(GRID, maps)[maps.argmax(-1)]
+    peaks = patch_centers(GRID, maps)[maps.argmax(-1)]
     away = (peaks - made.grounding.prior.means.detach()[made.concept_slot]).abs().max()
     assert float(away) <= 0.5
     assert model(prior=False).expected_maps(GRID) is None

@@ -143,7 +143,7 @@ def test_both_temperatures_are_calibrated() -> None:
     )  # fmt: skip
     patches = torch.randn(6, 20, 8) * 3
     magnet.prepare([patches[:4], patches[4:]])
-    z = magnet.normalise(patches)
+    z = magnet.normalize(patches)
     looks = -(torch.cdist(z, magnet.queries.detach().expand(6, -1, -1)) ** 2) / magnet.log_patch_temperature.exp()
     assert float(entropy_share(looks[..., :4].transpose(1, 2).softmax(-1))) == pytest.approx(0.7, abs=0.01)
     assert float(entropy_share(magnet(patches)[2])) == pytest.approx(0.4, abs=0.01)

@@ -74,7 +74,7 @@ def test_a_closed_gate_removes_a_patch_and_still_has_a_gradient() -> None:
     assert logits.grad.isfinite().all()
 
 
-def test_gate_multiplies_unnormalised_weights() -> None:
+def test_gate_multiplies_unnormalized_weights() -> None:
     torch.manual_seed(2)
     attend, patches = PartAttention(2, 8, 4), torch.randn(1, 6, 8)
     gate = torch.rand(1, 6)

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, mean_places, patch_centres
+from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, mean_places, patch_centers
 from conceptlens.nn.grounding.part_attention import PartAttention
 
 
-def test_centres_are_halves() -> None:
-    assert patch_centres((2, 3), torch.zeros(1)).tolist() == [
+def test_centers_are_halves() -> None:
+    assert patch_centers((2, 3), torch.zeros(1)).tolist() == [
         [0.5, 0.5], [0.5, 1.5], [0.5, 2.5], [1.5, 0.5], [1.5, 1.5], [1.5, 2.5]
     ]  # fmt: skip
 
@@ -18,7 +18,7 @@ def test_centres_are_halves() -> None:
 def test_equation_2_by_hand() -> None:
     prior = GaussianPrior(2, sigma=2.0)
     prior.start(torch.tensor([[0.5, 0.5], [1.5, 2.5]]))
-    found = prior(patch_centres((2, 3), torch.zeros(1)))
+    found = prior(patch_centers((2, 3), torch.zeros(1)))
     assert found[0].tolist() == pytest.approx([-(d / 8) - math.log(2) for d in (0, 1, 4, 1, 2, 5)])
     assert found[1].tolist() == pytest.approx([-(d / 8) - math.log(2) for d in (5, 2, 1, 4, 1, 0)])
 
@@ -29,7 +29,7 @@ def test_starts_at_log_5() -> None:
 
 @pytest.mark.parametrize("shape", ["diagonal", "full"])
 def test_wider_shapes_hold_the_paper_s(shape: str) -> None:
-    places, means = patch_centres((4, 5), torch.zeros(1)), torch.rand(3, 2) * 4
+    places, means = patch_centers((4, 5), torch.zeros(1)), torch.rand(3, 2) * 4
     plain, wide = GaussianPrior(3, sigma=1.5), GaussianPrior(3, sigma=1.5, shape=shape)
     plain.start(means)
     wide.start(means)
@@ -42,7 +42,7 @@ def test_full_is_a_multivariate_normal() -> None:
         prior.means.copy_(torch.tensor([[1.0, 2.0]]))
         prior.log_sigma.copy_(torch.tensor([[0.3, -0.2]]))
         prior.slant.copy_(torch.tensor([0.7]))
-    places = patch_centres((4, 4), torch.zeros(1))
+    places = patch_centers((4, 4), torch.zeros(1))
     mean, covariance = prior.ellipses()
     normal = torch.distributions.MultivariateNormal(mean[0], covariance[0]).log_prob(places)
     found = prior(places)[0]
@@ -61,7 +61,7 @@ def test_gradients_reach_means_and_widths_through_attention(shape: str) -> None:
     torch.manual_seed(0)
     prior, attend = GaussianPrior(2, sigma=1.0, shape=shape), PartAttention(2, 8, 4)
     prior.start(torch.tensor([[0.5, 1.0], [2.0, 3.0]]))
-    slots, _ = attend(torch.randn(3, 16, 8), prior(patch_centres((4, 4), torch.zeros(1))))
+    slots, _ = attend(torch.randn(3, 16, 8), prior(patch_centers((4, 4), torch.zeros(1))))
     (slots * torch.randn_like(slots)).sum().backward()
     for parameter in prior.parameters():
         assert parameter.grad is not None

@@ -2,12 +2,12 @@
 
 import torch
 
-from conceptlens.nn.grounding.gaussian_prior import patch_centres
+from conceptlens.nn.grounding.gaussian_prior import patch_centers
 from conceptlens.nn.grounding.object_frame import object_frame, pose_of
 
 
 def test_pose_by_hand() -> None:
-    places = patch_centres((4, 4), torch.zeros(1))
+    places = patch_centers((4, 4), torch.zeros(1))
     gate = torch.zeros(1, 16)
     gate[0, [0, 3]] = 1.0  # the first row's ends: columns 0.5 and 3.5
     middle, size, _ = pose_of(places, gate, mirrored=False)
@@ -16,7 +16,7 @@ def test_pose_by_hand() -> None:
 
 
 def test_moved_and_mirrored_objects_look_alike() -> None:
-    places = patch_centres((10, 10), torch.zeros(1))
+    places = patch_centers((10, 10), torch.zeros(1))
     creature = torch.zeros(3, 10, 10)
     creature[0, 4, 2:6] = creature[0, 3, 2] = 1.0
     creature[1, 6, 4:8] = creature[1, 5, 4] = 1.0  # two down, two to the right
@@ -29,5 +29,5 @@ def test_moved_and_mirrored_objects_look_alike() -> None:
 
 
 def test_an_empty_gate_gives_numbers() -> None:
-    places = patch_centres((3, 3), torch.zeros(1))
+    places = patch_centers((3, 3), torch.zeros(1))
     assert object_frame(places, torch.zeros(1, 9), torch.zeros(2), torch.ones(()), mirrored=True).isfinite().all()

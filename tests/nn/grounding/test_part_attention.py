@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from conceptlens.nn.grounding.gaussian_prior import patch_centres
+from conceptlens.nn.grounding.gaussian_prior import patch_centers
 from conceptlens.nn.grounding.part_attention import PartAttention, alignment_loss, attention_entropy, centroids
 
 
@@ -48,7 +48,7 @@ def test_same_gradients_as_scaled_dot_product_attention() -> None:
 
 def test_centroid_by_hand() -> None:
     attention = torch.tensor([[[0.25, 0.0, 0.75, 0.0]]])
-    assert centroids(attention, patch_centres((2, 2), attention)).tolist() == [[[0.5 * 0.25 + 1.5 * 0.75, 0.5]]]
+    assert centroids(attention, patch_centers((2, 2), attention)).tolist() == [[[0.5 * 0.25 + 1.5 * 0.75, 0.5]]]
 
 
 def test_alignment_by_hand() -> None:

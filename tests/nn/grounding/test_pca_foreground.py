@@ -13,9 +13,9 @@ def blob(grid: tuple[int, int], at: tuple[float, float], radius: float) -> torch
 def test_components_are_those_of_a_decomposition() -> None:
     torch.manual_seed(0)
     rows = torch.randn(3, 40, 12) * torch.tensor([9.0, 6.0, 4.0, *[1.0] * 9])
-    centred = rows - rows.mean(1, keepdim=True)
-    _, _, right = torch.linalg.svd(centred, full_matrices=False)
-    found = principal_components(centred, 3)
+    centered = rows - rows.mean(1, keepdim=True)
+    _, _, right = torch.linalg.svd(centered, full_matrices=False)
+    found = principal_components(centered, 3)
     torch.testing.assert_close((found * right[:, :3].mT).sum(1).abs(), torch.ones(3, 3), rtol=0, atol=1e-3)
 
 
@@ -58,5 +58,5 @@ def test_windows() -> None:
     assert all(int(part.sum()) > 0 for grid in ((1, 1), (2, 3)) for part in windows(grid, torch.device("cpu")))
 
 
-def test_one_colour_gives_a_map_without_nan() -> None:
+def test_one_color_gives_a_map_without_nan() -> None:
     assert pca_foreground(torch.ones(1, 16, 4), (4, 4), tight=True).isfinite().all()

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import torch
 
-from conceptlens.nn.grounding.gaussian_prior import patch_centres
+from conceptlens.nn.grounding.gaussian_prior import patch_centers
 from conceptlens.nn.grounding.pseudo_keypoints import name_prototypes, prototype_points
 
 
@@ -13,10 +13,10 @@ def test_points_by_hand() -> None:
     prototypes = torch.eye(2)
     patches = torch.tensor([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.0, 1.0]]])
     foreground = torch.tensor([[1.0, 0.5, 0.8, 0.2]])
-    points, seen = prototype_points(patches, foreground, patch_centres((2, 2), patches), prototypes)
+    points, seen = prototype_points(patches, foreground, patch_centers((2, 2), patches), prototypes)
     torch.testing.assert_close(points, torch.tensor([[[0.5, (0.5 + 1.5 * 0.5) / 1.5], [1.5, 0.5]]]))
     assert seen.tolist() == [[True, True]]
-    _, none = prototype_points(patches, torch.zeros(1, 4), patch_centres((2, 2), patches), prototypes)
+    _, none = prototype_points(patches, torch.zeros(1, 4), patch_centers((2, 2), patches), prototypes)
     assert not none.any()
 
 

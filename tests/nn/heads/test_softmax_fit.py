@@ -6,17 +6,17 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-from conceptlens.nn.heads.softmax_fit import Labelled, fit_softmax
+from conceptlens.nn.heads.softmax_fit import Labeled, fit_softmax
 
 
-def world(n: int, seed: int) -> Labelled:
+def world(n: int, seed: int) -> Labeled:
     chance = torch.Generator().manual_seed(seed)
     vectors = torch.randn(n, 2, generator=chance)
     noisy = vectors[:, 0] + 0.8 * torch.randn(n, generator=chance)
-    return Labelled(vectors, (noisy > 0).long())
+    return Labeled(vectors, (noisy > 0).long())
 
 
-def loss_of(model: nn.Module, data: Labelled) -> float:
+def loss_of(model: nn.Module, data: Labeled) -> float:
     return float(nn.functional.cross_entropy(model(data.vectors), data.labels).detach())
 
 
@@ -34,7 +34,7 @@ def test_it_finds_the_minimum() -> None:
 def test_validation_takes_an_earlier_step() -> None:
     """Validation with the labels swapped is worse at every look, so the first is kept."""
     train = world(100, 0)
-    val, model = Labelled(train.vectors, 1 - train.labels), nn.Linear(2, 2)
+    val, model = Labeled(train.vectors, 1 - train.labels), nn.Linear(2, 2)
     nn.init.zeros_(model.weight)
     nn.init.zeros_(model.bias)
     found = fit_softmax(model, train, val, torch.ones(2), rate=0.05, steps=200, batch=50, seed=0, check_every=1)
@@ -43,7 +43,7 @@ def test_validation_takes_an_earlier_step() -> None:
 
 
 def test_without_validation_images_the_last_step_is_taken_and_a_penalty_acts() -> None:
-    train, nobody = world(100, 0), Labelled(torch.zeros(0, 2), torch.zeros(0, dtype=torch.long))
+    train, nobody = world(100, 0), Labeled(torch.zeros(0, 2), torch.zeros(0, dtype=torch.long))
     free, held = nn.Linear(2, 2), nn.Linear(2, 2)
 
     def pull() -> Tensor:

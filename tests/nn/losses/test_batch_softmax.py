@@ -17,8 +17,8 @@ def test_by_hand(concepts: ConceptSet) -> None:
     scores = torch.zeros(3, 5)
     scores[:, 0] = torch.tensor([0.0, math.log(2), math.log(5)])  # shares 1/8, 2/8, 5/8 of the batch
     size = -(math.log(2 / 8) + math.log(5 / 8))
-    colour = -math.log(1 / 3)  # image 1 has its second value; concept number 1, of `size`, scores 0 everywhere
-    assert float(batch_softmax_loss(scores, LABELS, concepts.groups)) == pytest.approx((size + colour) / 2)
+    color = -math.log(1 / 3)  # image 1 has its second value; concept number 1, of `size`, scores 0 everywhere
+    assert float(batch_softmax_loss(scores, LABELS, concepts.groups)) == pytest.approx((size + color) / 2)
 
 
 def test_as_written_in_the_published_code(concepts: ConceptSet) -> None:

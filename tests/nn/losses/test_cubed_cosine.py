@@ -12,7 +12,7 @@ def rows(x: torch.Tensor, p: torch.Tensor) -> tuple[Rows, int]:
 
 
 def test_by_hand() -> None:
-    """(0, 0, 3) is (−1, −1, 2) centred and (−1, −1, 8) cubed; (3, 0, 0) is (8, −1, −1); the cosine is −15/66."""
+    """(0, 0, 3) is (−1, −1, 2) centered and (−1, −1, 8) cubed; (3, 0, 0) is (8, −1, −1); the cosine is −15/66."""
     q = torch.tensor([[0.0, 5.0], [0.0, 7.0], [3.0, 9.0]])
     p = torch.tensor([[3.0, -1.0], [0.0, 0.0], [0.0, 1.0]])
     torch.testing.assert_close(cubed_cosine(q, p), torch.tensor([-15 / 66, 1.0]))

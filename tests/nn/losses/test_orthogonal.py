@@ -61,9 +61,9 @@ def test_going_down_parts_the_labels() -> None:
     """At the minimum images with one label agree, and those with different ones are opposed: λ d₂ has no floor at 0."""
     vectors = torch.randn(8, 4, generator=torch.Generator().manual_seed(2), requires_grad=True)
     members = concept_members(torch.tensor([[0], [1]] * 4))
-    optimiser = torch.optim.Adam([vectors], lr=0.1)
+    optimizer = torch.optim.Adam([vectors], lr=0.1)
     for _ in range(200):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         orthogonal_loss(vectors, members, 0.5).sum().backward()
-        optimiser.step()
+        optimizer.step()
     assert orthogonal_loss(vectors, members, 0.5).item() == pytest.approx(-0.5, abs=1e-2)

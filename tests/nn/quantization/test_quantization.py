@@ -80,37 +80,37 @@ def test_codebook_sizes(setup) -> None:
 def test_kmeans_start_puts_every_code_in_use(setup) -> None:
     torch.manual_seed(0)
     tokens = Tokens(torch.randn(8, 16, 8) + 5, (4, 4))
-    regulariser = ImplicitVQ(setup)
-    assert nearest_codes(tokens.patches, regulariser.codebook).unique().numel() < len(setup.concepts)
-    regulariser.prepare([tokens])
-    assert nearest_codes(tokens.patches, regulariser.codebook).unique().numel() == len(setup.concepts)
+    regularizer = ImplicitVQ(setup)
+    assert nearest_codes(tokens.patches, regularizer.codebook).unique().numel() < len(setup.concepts)
+    regularizer.prepare([tokens])
+    assert nearest_codes(tokens.patches, regularizer.codebook).unique().numel() == len(setup.concepts)
 
 
 def test_dead_codes_are_counted_and_revived(setup) -> None:
     torch.manual_seed(0)
-    regulariser = ImplicitVQ(setup).train()
+    regularizer = ImplicitVQ(setup).train()
     tokens = Tokens(torch.randn(4, 16, 8), (4, 4))
     with torch.no_grad():
-        regulariser.codebook.fill_(0.0)
-        regulariser.codebook[1:] = 1000.0  # no patch will choose these
-    regulariser(tokens)
-    assert regulariser.uses.tolist() == [64, 0, 0, 0, 0]
-    notes = regulariser.end_epoch(tokens, torch.clone)
+        regularizer.codebook.fill_(0.0)
+        regularizer.codebook[1:] = 1000.0  # no patch will choose these
+    regularizer(tokens)
+    assert regularizer.uses.tolist() == [64, 0, 0, 0, 0]
+    notes = regularizer.end_epoch(tokens, torch.clone)
     assert notes == {"codes_dead": 4.0, "codes_perplexity": pytest.approx(1.0)}
-    assert regulariser.uses.sum() == 0
-    regulariser(tokens)
-    assert int((regulariser.uses == 0).sum()) == 0
+    assert regularizer.uses.sum() == 0
+    regularizer(tokens)
+    assert int((regularizer.uses == 0).sum()) == 0
 
 
 def test_frozen_codebook_is_never_moved(setup) -> None:
-    regulariser = ImplicitVQ(setup, learn=False, init="uniform").train()
-    before = regulariser.codebook.clone()
+    regularizer = ImplicitVQ(setup, learn=False, init="uniform").train()
+    before = regularizer.codebook.clone()
     tokens = Tokens(torch.randn(2, 4, 8), (2, 2))
-    regulariser.prepare([tokens])
-    regulariser(tokens)
-    regulariser.end_epoch(tokens, torch.clone)
-    assert torch.equal(before, regulariser.codebook)
-    assert not regulariser.codebook.requires_grad
+    regularizer.prepare([tokens])
+    regularizer(tokens)
+    regularizer.end_epoch(tokens, torch.clone)
+    assert torch.equal(before, regularizer.codebook)
+    assert not regularizer.codebook.requires_grad
     assert float(before.detach().abs().max()) <= 1 / len(before)
 
 
@@ -123,9 +123,9 @@ def test_plain_l2_by_hand(setup) -> None:
 def test_ivq_with_codes_at_zero_is_plain_l2(setup) -> None:
     """The control: commitment to a code at zero is an L2 penalty of weight β."""
     patches = torch.randn(2, 5, 8, requires_grad=True)
-    regulariser = ImplicitVQ(setup, codebook_size=1, learn=False, beta=0.25)
+    regularizer = ImplicitVQ(setup, codebook_size=1, learn=False, beta=0.25)
     with torch.no_grad():
-        regulariser.codebook.zero_()
-    (from_ivq,) = torch.autograd.grad(regulariser(Tokens(patches, (1, 5))).losses["ivq"].sum(), patches)
+        regularizer.codebook.zero_()
+    (from_ivq,) = torch.autograd.grad(regularizer(Tokens(patches, (1, 5))).losses["ivq"].sum(), patches)
     (from_l2,) = torch.autograd.grad(PlainL2(setup, weight=0.25)(Tokens(patches, (1, 5))).losses["l2"].sum(), patches)
     torch.testing.assert_close(from_ivq, from_l2)

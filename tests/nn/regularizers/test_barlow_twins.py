@@ -42,8 +42,8 @@ def naive(first: Tensor, second: Tensor, off_diagonal: float) -> float:
 def test_equals_a_naive_loop(setup: Setup, over: str) -> None:
     torch.manual_seed(0)
     first, second = torch.randn(5, 4, 8), torch.randn(5, 4, 8)
-    regulariser = BarlowTwins(setup, weight=2.0, over=over, off_diagonal=0.1)
-    found = regulariser(Tokens(first, (2, 2)), Context(second=Tokens(second, (2, 2))))
+    regularizer = BarlowTwins(setup, weight=2.0, over=over, off_diagonal=0.1)
+    found = regularizer(Tokens(first, (2, 2)), Context(second=Tokens(second, (2, 2))))
     assert found.tokens.patches is first
     rows = (
         (first.double().mean(1), second.double().mean(1))
@@ -65,9 +65,9 @@ def test_gradient_is_that_of_differences(setup: Setup) -> None:
 
 def test_both_views_learn_and_without_a_second_there_is_no_loss(setup: Setup) -> None:
     first, second = torch.randn(4, 4, 8, requires_grad=True), torch.randn(4, 4, 8, requires_grad=True)
-    regulariser = BarlowTwins(setup)
-    assert regulariser(Tokens(first, (2, 2))).losses == {}
-    regulariser(Tokens(first, (2, 2)), Context(second=Tokens(second, (2, 2)))).losses["barlow"].sum().backward()
+    regularizer = BarlowTwins(setup)
+    assert regularizer(Tokens(first, (2, 2))).losses == {}
+    regularizer(Tokens(first, (2, 2)), Context(second=Tokens(second, (2, 2)))).losses["barlow"].sum().backward()
     for view in (first, second):
         assert view.grad is not None
         assert float(view.grad.abs().sum()) > 0
@@ -88,7 +88,7 @@ def test_a_descent_on_the_loss_raises_the_rank() -> None:
     torch.manual_seed(0)
     features = torch.randn(64, 1) @ torch.ones(1, 6) + 0.1 * torch.randn(64, 6)
     features.requires_grad_()
-    optimiser = torch.optim.Adam([features], lr=0.05)
+    optimizer = torch.optim.Adam([features], lr=0.05)
 
     def worst() -> float:
         correlation = cross_correlation(features, features).detach()
@@ -96,16 +96,16 @@ def test_a_descent_on_the_loss_raises_the_rank() -> None:
 
     assert worst() > 0.9
     for _ in range(300):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         barlow_loss(cross_correlation(features, features + 0.01 * torch.randn(64, 6)), 0.1).backward()
-        optimiser.step()
+        optimizer.step()
     assert worst() < 0.3
 
 
 def test_options_out_of_range(setup: Setup) -> None:
-    with pytest.raises(UserError, match=r"regulariser\.colour"):
-        BarlowTwins(setup, colour=1.0)
-    with pytest.raises(UserError, match=r"regulariser\.weight"):
+    with pytest.raises(UserError, match=r"regularizer\.colour"):
+        BarlowTwins(setup, color=1.0)
+    with pytest.raises(UserError, match=r"regularizer\.weight"):
         BarlowTwins(setup, weight=-1)
 
 

@@ -51,43 +51,43 @@ def test_turning_all_patches_alike_costs_nothing() -> None:
 
 
 def test_the_anchor_is_the_start_and_stays_there(setup: Setup) -> None:
-    encoder, regulariser = mini(), Gram(setup, weight=4.0)
+    encoder, regularizer = mini(), Gram(setup, weight=4.0)
     images = torch.rand(3, 3, 16, 16)
     start = encoder(images).patches.detach()
-    assert regulariser(encoder(images), Context(images)).losses == {}  # not attached: nothing to hold
-    regulariser.attach(encoder)
-    assert regulariser(encoder(images), Context(images)).losses["gram"].tolist() == pytest.approx([0, 0, 0], abs=1e-9)
+    assert regularizer(encoder(images), Context(images)).losses == {}  # not attached: nothing to hold
+    regularizer.attach(encoder)
+    assert regularizer(encoder(images), Context(images)).losses["gram"].tolist() == pytest.approx([0, 0, 0], abs=1e-9)
     with torch.no_grad():
         for parameter in encoder.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    regulariser.train()
+    regularizer.train()
     tokens = encoder(images)
-    loss = regulariser(tokens, Context(images)).losses["gram"]
+    loss = regularizer(tokens, Context(images)).losses["gram"]
     torch.testing.assert_close(loss, 4.0 * gram_loss(tokens.patches, start))
     assert float(loss.detach().min()) > 0
     loss.sum().backward()
     assert encoder.stem is not None
     assert all(parameter.grad is not None for parameter in encoder.trunk.parameters())
     with torch.no_grad():
-        assert regulariser(encoder(images), Context(images)).losses == {}  # predictions pay nothing for it
+        assert regularizer(encoder(images), Context(images)).losses == {}  # predictions pay nothing for it
 
 
 def test_the_anchor_is_no_part_of_what_is_saved(setup: Setup) -> None:
-    encoder, regulariser = mini(), Gram(setup)
-    regulariser.attach(encoder)
-    assert list(regulariser.parameters()) == []
-    assert regulariser.state_dict() == {}
-    regulariser.detach()
-    assert regulariser(encoder(torch.rand(1, 3, 16, 16)), Context(torch.rand(1, 3, 16, 16))).losses == {}
+    encoder, regularizer = mini(), Gram(setup)
+    regularizer.attach(encoder)
+    assert list(regularizer.parameters()) == []
+    assert regularizer.state_dict() == {}
+    regularizer.detach()
+    assert regularizer(encoder(torch.rand(1, 3, 16, 16)), Context(torch.rand(1, 3, 16, 16))).losses == {}
 
 
 def test_stored_tokens_pass_through_the_anchor_too(setup: Setup) -> None:
     from conceptlens.encoders.contract import Cut
 
-    encoder, regulariser = mini(), Gram(setup)
+    encoder, regularizer = mini(), Gram(setup)
     images = torch.rand(2, 3, 16, 16)
-    entering = encoder.before(encoder.normalise(images), 1).detach()
+    entering = encoder.before(encoder.normalize(images), 1).detach()
     encoder.cut = Cut(1, encoder.grid(16, 16))
-    regulariser.attach(encoder)
-    loss = regulariser(encoder.from_stored(entering), Context(entering)).losses["gram"]
+    regularizer.attach(encoder)
+    loss = regularizer(encoder.from_stored(entering), Context(entering)).losses["gram"]
     assert loss.tolist() == pytest.approx([0, 0], abs=1e-9)

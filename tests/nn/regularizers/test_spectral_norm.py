@@ -30,10 +30,10 @@ def sigmas(encoder: BuiltinViT) -> list[float]:
     ]
 
 
-def settle(regulariser: SpectralNorm, encoder: BuiltinViT, images: torch.Tensor, times: int = 200) -> None:
+def settle(regularizer: SpectralNorm, encoder: BuiltinViT, images: torch.Tensor, times: int = 200) -> None:
     with torch.no_grad():
         for _ in range(times):
-            regulariser(encoder(images))
+            regularizer(encoder(images))
 
 
 def test_singular_value_by_hand() -> None:
@@ -65,89 +65,89 @@ def test_which_weights(setup: Setup) -> None:
 
 
 def test_penalty_is_half_the_sum_of_squares(setup: Setup) -> None:
-    encoder, regulariser = mini(), SpectralNorm(setup, weight=0.5, iterations=3)
+    encoder, regularizer = mini(), SpectralNorm(setup, weight=0.5, iterations=3)
     images = torch.rand(3, 3, 16, 16)
-    assert regulariser.train()(encoder(images)).losses == {}  # not attached
-    regulariser.attach(encoder)
-    settle(regulariser, encoder, images)
-    losses = regulariser(encoder(images)).losses["spectral"]
+    assert regularizer.train()(encoder(images)).losses == {}  # not attached
+    regularizer.attach(encoder)
+    settle(regularizer, encoder, images)
+    losses = regularizer(encoder(images)).losses["spectral"]
     assert losses.shape == (3,)  # the same for every image: its mean is the penalty, however a batch is cut
     expected = 0.25 * sum(value**2 for value in sigmas(encoder))
     assert losses.mean().item() == pytest.approx(expected, rel=1e-3)
-    assert regulariser.eval()(encoder(images)).losses == {}
+    assert regularizer.eval()(encoder(images)).losses == {}
 
 
 def test_penalty_reaches_every_matrix_and_shrinks_it(setup: Setup) -> None:
-    encoder, regulariser = mini(), SpectralNorm(setup, weight=1.0)
-    regulariser.attach(encoder)
+    encoder, regularizer = mini(), SpectralNorm(setup, weight=1.0)
+    regularizer.attach(encoder)
     before, images = sigmas(encoder), torch.rand(2, 3, 16, 16)
-    optimiser = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
     for _ in range(10):
-        optimiser.zero_grad()
-        regulariser.train()(encoder(images)).losses["spectral"].mean().backward()
+        optimizer.zero_grad()
+        regularizer.train()(encoder(images)).losses["spectral"].mean().backward()
         for module, name in weight_matrices(encoder):
             assert float(getattr(module, name).grad.abs().sum()) > 0
-        optimiser.step()
+        optimizer.step()
     for start, end in zip(before, sigmas(encoder), strict=True):
         assert end < 0.95 * start  # the second singular value is left alone and soon becomes the first
 
 
 def test_weights_that_rest_in_a_stage_are_left_out(setup: Setup) -> None:
-    encoder, regulariser = mini(), SpectralNorm(setup)
-    regulariser.attach(encoder)
+    encoder, regularizer = mini(), SpectralNorm(setup)
+    regularizer.attach(encoder)
     encoder.requires_grad_(False)
-    assert regulariser.train()(encoder(torch.rand(1, 3, 16, 16))).losses == {}
+    assert regularizer.train()(encoder(torch.rand(1, 3, 16, 16))).losses == {}
 
 
-@pytest.mark.parametrize("mode", ["penalty", "normalise"])
+@pytest.mark.parametrize("mode", ["penalty", "normalize"])
 def test_nothing_is_left_behind(setup: Setup, mode: str) -> None:
-    encoder, regulariser = mini(), SpectralNorm(setup, mode=mode)
+    encoder, regularizer = mini(), SpectralNorm(setup, mode=mode)
     names, images = list(encoder.state_dict()), torch.rand(2, 3, 16, 16)
-    regulariser.attach(encoder)
-    assert set(regulariser.state_dict()) | set(encoder.state_dict()) != set(names)  # vectors are kept while it trains
-    assert {id(value) for value in regulariser.parameters()} == set()
+    regularizer.attach(encoder)
+    assert set(regularizer.state_dict()) | set(encoder.state_dict()) != set(names)  # vectors are kept while it trains
+    assert {id(value) for value in regularizer.parameters()} == set()
     encoder.train()
-    regulariser.train()(encoder(images))
+    regularizer.train()(encoder(images))
     seen = encoder.eval()(images).patches
     encoder.train()  # whatever mode training ended in
-    regulariser.detach()
-    assert regulariser.state_dict() == {}
+    regularizer.detach()
+    assert regularizer.state_dict() == {}
     assert sorted(encoder.state_dict()) == sorted(names)
     torch.testing.assert_close(encoder.eval()(images).patches, seen)
     assert all(parameter.requires_grad for parameter in encoder.trunk.parameters())
 
 
-def test_normalised_encoder_begins_as_it_was_and_cannot_grow(setup: Setup) -> None:
+def test_normalized_encoder_begins_as_it_was_and_cannot_grow(setup: Setup) -> None:
     encoder, images = mini(), torch.rand(2, 3, 16, 16)
-    regulariser = SpectralNorm(setup, mode="normalise")
+    regularizer = SpectralNorm(setup, mode="normalize")
     before, start = sigmas(encoder), encoder.eval()(images).patches.detach()
     places = weight_matrices(encoder)
-    regulariser.attach(encoder)
+    regularizer.attach(encoder)
     torch.testing.assert_close(encoder(images).patches, start, atol=1e-4, rtol=1e-3)
     with torch.no_grad():
         for module, name in places:
             module.parametrizations[name].original.mul_(5)
     torch.testing.assert_close(encoder(images).patches, start, atol=1e-4, rtol=1e-3)
-    assert regulariser(encoder.train()(images)).losses == {}
-    regulariser.detach()
+    assert regularizer(encoder.train()(images)).losses == {}
+    regularizer.detach()
     assert sigmas(encoder) == pytest.approx(before, rel=1e-2)
 
 
 def test_a_given_norm_is_that_of_every_matrix(setup: Setup) -> None:
-    encoder, regulariser = mini(), SpectralNorm(setup, mode="normalise", norm=2.0)
-    regulariser.attach(encoder)
+    encoder, regularizer = mini(), SpectralNorm(setup, mode="normalize", norm=2.0)
+    regularizer.attach(encoder)
     encoder.train()
     for _ in range(200):
         encoder(torch.rand(1, 3, 16, 16))
-    regulariser.detach()
+    regularizer.detach()
     assert sigmas(encoder) == pytest.approx([2.0] * len(sigmas(encoder)), rel=1e-3)
 
 
-def test_gradients_pass_the_normalisation(setup: Setup) -> None:
-    """Growing a matrix changes nothing, so the gradient of a normalised weight is at right angles to the weight."""
-    encoder, regulariser = mini(), SpectralNorm(setup, mode="normalise")
+def test_gradients_pass_the_normalization(setup: Setup) -> None:
+    """Growing a matrix changes nothing, so the gradient of a normalized weight is at right angles to the weight."""
+    encoder, regularizer = mini(), SpectralNorm(setup, mode="normalize")
     places = weight_matrices(encoder)
-    regulariser.attach(encoder)
+    regularizer.attach(encoder)
     encoder.train()
     for _ in range(100):  # until u and v are the singular vectors
         encoder(torch.rand(1, 3, 16, 16))
@@ -160,16 +160,16 @@ def test_gradients_pass_the_normalisation(setup: Setup) -> None:
 
 
 def test_an_attached_pipeline_can_be_copied(setup: Setup) -> None:
-    encoder, regulariser = mini(), SpectralNorm(setup)
-    regulariser.attach(encoder)
-    both = copy.deepcopy(torch.nn.ModuleDict({"encoder": encoder, "regulariser": regulariser}))
-    both["regulariser"].train()(both["encoder"](torch.rand(1, 3, 16, 16))).losses["spectral"].sum().backward()
+    encoder, regularizer = mini(), SpectralNorm(setup)
+    regularizer.attach(encoder)
+    both = copy.deepcopy(torch.nn.ModuleDict({"encoder": encoder, "regularizer": regularizer}))
+    both["regularizer"].train()(both["encoder"](torch.rand(1, 3, 16, 16))).losses["spectral"].sum().backward()
     assert both["encoder"].trunk[0].qkv.weight.grad is not None
     assert encoder.trunk[0].qkv.weight.grad is None
 
 
 def test_options_out_of_range(setup: Setup) -> None:
-    with pytest.raises(UserError, match=r"regulariser\.norm"):
+    with pytest.raises(UserError, match=r"regularizer\.norm"):
         SpectralNorm(setup, norm=0.0)
-    with pytest.raises(UserError, match=r"regulariser\.iterations"):
+    with pytest.raises(UserError, match=r"regularizer\.iterations"):
         SpectralNorm(setup, iterations=0)

@@ -13,17 +13,17 @@ Floats = npt.NDArray[np.float64]
 
 
 def problem(n: int = 120, d: int = 12, classes: int = 4, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Correlated features of different scale, off centre, and classes of different size; float64."""
+    """Correlated features of different scale, off center, and classes of different size; float64."""
     generator = np.random.default_rng(seed)
     labels = generator.choice(classes, size=n, p=np.arange(1, classes + 1) / np.arange(1, classes + 1).sum())
     labels[:classes] = np.arange(classes)
-    centres = generator.standard_normal((classes, d)) * (generator.random((classes, d)) < 0.5)
-    x = centres[labels] + generator.standard_normal((n, 3)) @ generator.standard_normal((3, d))
+    centers = generator.standard_normal((classes, d)) * (generator.random((classes, d)) < 0.5)
+    x = centers[labels] + generator.standard_normal((n, 3)) @ generator.standard_normal((3, d))
     x = (x + generator.standard_normal((n, d))) * generator.uniform(0.5, 3, d) + generator.uniform(-2, 2, d)
     return torch.tensor(x), torch.tensor(labels)
 
 
-def standardised(x: Tensor) -> Tensor:
+def standardized(x: Tensor) -> Tensor:
     return (x - x.mean(0)) / x.std(0, correction=0)
 
 
@@ -39,7 +39,7 @@ def objective(w: Any, b: Any, x: Any, y: Any, lam: float, alpha: float, share: A
 def reference(
     x: Any, y: Any, classes: int, lam: float, alpha: float, share: Any = None
 ) -> tuple[Floats, Floats, float]:
-    """Weights, biases and objective of the optimum, for features penalised as they are."""
+    """Weights, biases and objective of the optimum, for features penalized as they are."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y)
     n, d = x.shape
     share = np.full(n, 1 / n) if share is None else np.asarray(share)

@@ -10,18 +10,18 @@ from torch import Tensor
 from conceptlens.nn.sparse_head.duality import _mixing, duality_gap
 from conceptlens.nn.sparse_head.objective import Penalty, evaluate, null_point
 from conceptlens.nn.sparse_head.rows import Rows
-from tests.nn.sparse_head.problems import objective, problem, reference, standardised
+from tests.nn.sparse_head.problems import objective, problem, reference, standardized
 
 
 def rows_of(x: Tensor, y: Tensor, classes: int = 4) -> Rows:
-    return Rows(x, y, classes, standardise=False)
+    return Rows(x, y, classes, standardize=False)
 
 
 @pytest.mark.parametrize("alpha", [0.99, 0.3, 1.0])
 @pytest.mark.parametrize("lam", [0.2, 0.01])
 def test_never_below_the_true_distance(alpha: float, lam: float) -> None:
     x, y = problem()
-    x = standardised(x)
+    x = standardized(x)
     rows, penalty = rows_of(x, y), Penalty(lam, alpha)
     w, b, best = reference(x, y, 4, lam, alpha)
     optimum = torch.tensor(np.concatenate([w, b[:, None]], 1))
@@ -38,7 +38,7 @@ def test_never_below_the_true_distance(alpha: float, lam: float) -> None:
 
 def test_small_at_the_optimum_and_shrinks_towards_it() -> None:
     x, y = problem()
-    x = standardised(x)
+    x = standardized(x)
     rows, penalty = rows_of(x, y), Penalty(0.02, 0.99)
     w, b, best = reference(x, y, 4, 0.02, 0.99)
     optimum = torch.tensor(np.concatenate([w, b[:, None]], 1))
@@ -66,7 +66,7 @@ def test_equals_primal_minus_dual_written_out() -> None:
 
 def test_zero_where_nothing_is_the_optimum() -> None:
     x, y = problem(seed=2)
-    rows = rows_of(standardised(x), y)
+    rows = rows_of(standardized(x), y)
     assert duality_gap(rows, null_point(rows), Penalty(10.0, 0.99)) < 1e-12
 
 
@@ -83,7 +83,7 @@ def test_mixing_meets_the_shares_and_stays_a_distribution() -> None:
 
 def test_gives_up_early_above_the_limit() -> None:
     x, y = problem()
-    rows, penalty = rows_of(standardised(x), y), Penalty(0.01, 0.99)
+    rows, penalty = rows_of(standardized(x), y), Penalty(0.01, 0.99)
     start = null_point(rows)
     gap = duality_gap(rows, start, penalty)
     assert duality_gap(rows, start, penalty, limit=gap / 2) == math.inf

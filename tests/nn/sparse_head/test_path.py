@@ -11,7 +11,7 @@ from torch import Tensor
 from conceptlens.core.errors import UserError
 from conceptlens.nn.sparse_head import SparseHead, fit_elastic_net, fit_path
 from conceptlens.nn.sparse_head import solver as solver_module
-from tests.nn.sparse_head.problems import objective, problem, reference, standardised
+from tests.nn.sparse_head.problems import objective, problem, reference, standardized
 
 TIGHT: dict[str, Any] = {"tolerance": 1e-9}
 
@@ -22,7 +22,7 @@ def same_head(a: SparseHead, b: SparseHead, atol: float = 1e-4) -> None:
 
 
 def check_optimality(head: SparseHead, x: Tensor, y: Tensor, alpha: float, slack: float) -> None:
-    """0 ∈ ∂P for features penalised as they are: entry by entry, and for the bias."""
+    """0 ∈ ∂P for features penalized as they are: entry by entry, and for the bias."""
     residual = head.logits(x).softmax(-1) - torch.nn.functional.one_hot(y, len(head.weights))
     gradient = residual.T @ x / len(x) + head.lam * (1 - alpha) * head.weights
     on = head.weights != 0
@@ -36,7 +36,7 @@ def check_optimality(head: SparseHead, x: Tensor, y: Tensor, alpha: float, slack
 @pytest.mark.parametrize("lam", [0.1, 0.01])
 def test_agrees_with_a_slow_solver(alpha: float, lam: float) -> None:
     x, y = problem()
-    head = fit_elastic_net(x, y, 4, lam, alpha=alpha, standardise=False, tolerance=1e-8)
+    head = fit_elastic_net(x, y, 4, lam, alpha=alpha, standardize=False, tolerance=1e-8)
     w, _, best = reference(x, y, 4, lam, alpha)
     mine = objective(head.weights, head.biases, x, y, lam, alpha)
     assert mine == pytest.approx(head.objective, rel=1e-9)
@@ -50,13 +50,13 @@ def test_agrees_with_a_slow_solver(alpha: float, lam: float) -> None:
 def test_path_agrees_with_a_slow_solver_at_every_lambda() -> None:
     x, y = problem(seed=1)
     path = fit_path(x, y, 4, steps=8, ratio=0.01)
-    z = standardised(x)
+    z = standardized(x)
     assert (path.gaps <= 1e-4).all()
     assert (path.lambdas[1:] < path.lambdas[:-1]).all()
     for head in path:
         _, _, best = reference(z, y, 4, head.lam, 0.99)
         assert -1e-9 < head.objective - best <= 1e-4 * head.objective
-        # The weights are for the features as given, the penalty for the standardised ones.
+        # The weights are for the features as given, the penalty for the standardized ones.
         b = head.biases + head.weights @ x.mean(0)
         assert objective(head.weights * x.std(0, correction=0), b, z, y, head.lam, 0.99) == pytest.approx(
             head.objective, rel=1e-9
@@ -70,7 +70,7 @@ def test_nothing_at_the_largest_lambda_and_something_below() -> None:
     assert (path.weights[1] != 0).sum() >= 1
     # By hand: the largest |Σ_i (π_c − [y_i = c]) x_ij| / n over classes and features, divided by α.
     prior = torch.bincount(y, minlength=4) / len(y)
-    gradient = (prior - torch.nn.functional.one_hot(y, 4)).double().T @ standardised(x) / len(y)
+    gradient = (prior - torch.nn.functional.one_hot(y, 4)).double().T @ standardized(x) / len(y)
     assert path.lambdas[0] == pytest.approx(float(gradient.abs().max()) / 0.99, rel=1e-6)
     torch.testing.assert_close(path.biases[0].softmax(0), prior.double(), atol=1e-6, rtol=0)
     assert (fit_elastic_net(x, y, 4, 10.0).weights == 0).all()
@@ -113,12 +113,12 @@ def test_class_without_rows() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("standardise", [True, False])
-def test_constant_and_repeated_features(dtype: torch.dtype, standardise: bool) -> None:
+@pytest.mark.parametrize("standardize", [True, False])
+def test_constant_and_repeated_features(dtype: torch.dtype, standardize: bool) -> None:
     x, y = problem(seed=7)
     extended = torch.cat([x, torch.full((len(x), 1), 1e3 / 3), torch.zeros(len(x), 1), x[:, :1]], 1).to(dtype)
-    head = fit_elastic_net(extended, y, 4, 0.02, standardise=standardise, tolerance=1e-5)
-    plain = fit_elastic_net(x.to(dtype), y, 4, 0.02, standardise=standardise, tolerance=1e-5)
+    head = fit_elastic_net(extended, y, 4, 0.02, standardize=standardize, tolerance=1e-5)
+    plain = fit_elastic_net(x.to(dtype), y, 4, 0.02, standardize=standardize, tolerance=1e-5)
     assert (head.weights[:, 12:14] == 0).all()
     assert torch.isfinite(head.weights).all()
     assert head.objective <= plain.objective * (1 + 1e-5)  # one more copy can only help: its ridge is shared
@@ -201,7 +201,7 @@ def test_strong_rule_that_errs_is_put_right(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(solver_module.Solver, "_admit", careless)
     head = fit_elastic_net(x, y, 3, top / 5, **TIGHT)
     assert len(thresholds) > 1
-    assert abs(head.objective - reference(standardised(x), y, 3, top / 5, 0.99)[2]) < 1e-6
+    assert abs(head.objective - reference(standardized(x), y, 3, top / 5, 0.99)[2]) < 1e-6
 
 
 def test_stops_at_a_number_of_concepts() -> None:

@@ -1,4 +1,4 @@
-"""The parts of a step: gradient, curvature, the model's minimiser, the shift that the loss cannot see."""
+"""The parts of a step: gradient, curvature, the model's minimizer, the shift that the loss cannot see."""
 
 import pytest
 import torch
@@ -80,7 +80,7 @@ def test_largest_eigenvalue_is_a_close_upper_bound() -> None:
         assert exact * (1 - 1e-5) <= _largest_eigenvalue(gram) <= exact * 40 ** (1 / 64) * (1 + 1e-5)
 
 
-def test_model_step_minimises_the_model(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_step_minimizes_the_model(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conceptlens.nn.sparse_head.model_step.STEPS", 5000)
     monkeypatch.setattr("conceptlens.nn.sparse_head.model_step.ACCURACY", 1e-9)
     penalty, start = Penalty(0.05, 0.9), evaluate(rows, random_coef())
@@ -112,7 +112,7 @@ def test_no_other_shift_is_cheaper(classes: int, alpha: float) -> None:
     coef = torch.randn(classes, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.5
     best = remove_common_shift(coef, penalty)
     moved = coef - best
-    assert (moved[:, -1] == 0).all()  # the bias is not penalised
+    assert (moved[:, -1] == 0).all()  # the bias is not penalized
     torch.testing.assert_close(moved[:, :-1], moved[:1, :-1].expand(classes, -1))
     for shift in torch.linspace(-3, 3, 601, dtype=torch.float64):
         other = best.clone()

@@ -1,4 +1,4 @@
-"""Sinkhorn against a plan worked out by hand, a naive loop, a linear programme and finite differences."""
+"""Sinkhorn against a plan worked out by hand, a naive loop, a linear program and finite differences."""
 
 import math
 import sys
@@ -58,7 +58,7 @@ def test_the_same_steps_as_a_naive_loop() -> None:
         np.testing.assert_allclose(plan[image].numpy(), expected, rtol=1e-10)
 
 
-def test_with_little_entropy_it_is_the_linear_programme() -> None:
+def test_with_little_entropy_it_is_the_linear_program() -> None:
     cost, a, b = (each.double()[0] for each in problem(1, 6, 5))
     a, b = a / a.sum(), b / b.sum()
     sums = np.concatenate([np.kron(np.eye(6), np.ones(5)), np.kron(np.ones(6), np.eye(5))])

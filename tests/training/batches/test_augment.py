@@ -71,19 +71,19 @@ def test_values_stay_in_range(images: Tensor) -> None:
         assert changed.max() <= 1
 
 
-def test_colours_by_hand() -> None:
-    """Brightness halves; contrast 0 leaves the mean; saturation 0 leaves grey."""
+def test_colors_by_hand() -> None:
+    """Brightness halves; contrast 0 leaves the mean; saturation 0 leaves gray."""
     image = torch.tensor([[0, 100], [200, 40]], dtype=torch.uint8).expand(1, 3, 2, 2).clone()
     image[0, 0] = 255
     same = torch.tensor([[[1.0, 0, 0], [0, 1.0, 0]]])
 
-    def coloured(*factors: float) -> Tensor:
+    def colored(*factors: float) -> Tensor:
         return augment(image, Draw(same, torch.tensor([factors])))[0]
 
     plain = to_unit(image)[0]
-    assert torch.allclose(coloured(0.5, 1, 1), plain / 2, atol=1e-6)
-    assert torch.allclose(coloured(1, 0, 1), plain.mean().expand(3, 2, 2), atol=1e-6)
-    assert torch.allclose(coloured(1, 1, 0), plain.mean(0).expand(3, 2, 2), atol=1e-6)
+    assert torch.allclose(colored(0.5, 1, 1), plain / 2, atol=1e-6)
+    assert torch.allclose(colored(1, 0, 1), plain.mean().expand(3, 2, 2), atol=1e-6)
+    assert torch.allclose(colored(1, 1, 0), plain.mean(0).expand(3, 2, 2), atol=1e-6)
 
 
 def test_a_crop_shows_a_part_of_the_image() -> None:

@@ -102,7 +102,7 @@ def test_points_and_boxes_are_those_of_the_regions() -> None:
     regions = read_regions(source, rows, **where)
     points, seen = read_points(source, rows, regions.parts[1:], **where)
     assert (seen == regions.seen[:, 1:]).all()
-    np.testing.assert_allclose(points[seen], regions.centre[:, 1:][seen][:, ::-1], atol=1e-4)
+    np.testing.assert_allclose(points[seen], regions.center[:, 1:][seen][:, ::-1], atol=1e-4)
     cover, known = read_boxes(source, rows, **where)
     assert known.all()
     for row in range(10):

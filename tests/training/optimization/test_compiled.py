@@ -76,7 +76,7 @@ def first_step(recipe: dict[str, Any], *, whole_graph: bool) -> tuple[dict[str, 
     torch.manual_seed(0)
     loaded = load_recipe(recipe)
     session = open_session(loaded, None, Launched(loaded.training.precision), Progress(quiet=True))
-    session.pipeline.regulariser.attach(session.pipeline.encoder)
+    session.pipeline.regularizer.attach(session.pipeline.encoder)
     learning = {name for name, each in session.pipeline.named_parameters() if each.requires_grad}
     stage = TrainStage(session, stages_of(loaded)[0], learning, *(None,) * 4)  # type: ignore[arg-type]
     step = stage.step
@@ -98,9 +98,9 @@ def first_step(recipe: dict[str, Any], *, whole_graph: bool) -> tuple[dict[str, 
         {"training__augment__brightness": 0.2, "training__augment__rotate": 10.0},
         {"training__precision": "bf16", "training__loss__concept": "axis", "training__loss__class_balance": "balanced"},
         pytest.param({"method": "ivq-cbm-released"}, marks=pytest.mark.slow),
-        pytest.param({"method__aggregate": "mean", "regulariser": "l2"}, marks=pytest.mark.slow),
-        pytest.param({"regulariser": "explicit-vq"}, marks=pytest.mark.slow),
-        {"encoder": {"name": "timm/test_vit", "pretrained": False, "image_size": 32}, "regulariser": "barlow-twins"},
+        pytest.param({"method__aggregate": "mean", "regularizer": "l2"}, marks=pytest.mark.slow),
+        pytest.param({"regularizer": "explicit-vq"}, marks=pytest.mark.slow),
+        {"encoder": {"name": "timm/test_vit", "pretrained": False, "image_size": 32}, "regularizer": "barlow-twins"},
     ],
 )
 def test_nothing_in_a_step_asks_the_device_for_a_number(changes: dict[str, Any], tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_the_real_compiler_agrees(tmp_path: Path) -> None:
 
 
 def test_a_draw_is_sent_whole() -> None:
-    drawn = Draw(torch.randn(4, 2, 3), torch.rand(4, 3), recolours=False)
+    drawn = Draw(torch.randn(4, 2, 3), torch.rand(4, 3), recolors=False)
     sent = drawn.to(torch.device("cpu"))
     assert torch.equal(sent.affine, drawn.affine)
-    assert torch.equal(sent.colour, drawn.colour)
-    assert sent[1:3].recolours is False
+    assert torch.equal(sent.color, drawn.color)
+    assert sent[1:3].recolors is False

@@ -17,8 +17,8 @@ from conceptlens.training.optimization.losses import SupervisedLoss, Targets, cl
 
 def examples(n: int = 12, *, unknown: bool = True) -> Examples:
     rng = np.random.default_rng(0)
-    size, colour = rng.integers(2, size=n), rng.integers(2, size=n)
-    concepts = np.stack([size, 1 - size, colour, 1 - colour, rng.integers(2, size=n)], 1).astype(np.int8)
+    size, color = rng.integers(2, size=n), rng.integers(2, size=n)
+    concepts = np.stack([size, 1 - size, color, 1 - color, rng.integers(2, size=n)], 1).astype(np.int8)
     if unknown:
         concepts[0, :2] = -1
         concepts[1, 4] = -1

@@ -13,16 +13,16 @@ from conceptlens.core.errors import UserError
 from conceptlens.training.records.checkpoint import (
     Position,
     StateFolder,
-    optimiser_tensors,
+    optimizer_tensors,
     random_tensors,
-    restore_optimiser,
+    restore_optimizer,
     restore_random,
 )
 
 
 def parts(value: float) -> dict[str, dict[str, Tensor]]:
     filled = {"weight": torch.full((2, 3), value)}
-    return {"pipeline": filled, "optimiser": {"weight/exp_avg": torch.zeros(2, 3)}, "random": random_tensors()}
+    return {"pipeline": filled, "optimizer": {"weight/exp_avg": torch.zeros(2, 3)}, "random": random_tensors()}
 
 
 def states_of(run: Path, *steps: int) -> StateFolder:
@@ -112,7 +112,7 @@ def rename_an_entry(state: Path) -> None:
 
 
 def remove_a_part(state: Path) -> None:
-    (state / "optimiser.safetensors").unlink()
+    (state / "optimizer.safetensors").unlink()
 
 
 @pytest.mark.parametrize("damage", [damage_tensors, damage_position, rename_an_entry, remove_a_part])
@@ -138,23 +138,23 @@ def test_damaged_best_weights_are_a_clear_message(tmp_path: Path) -> None:
 
 
 def test_moments_go_back_to_their_parameters() -> None:
-    """Two steps in a row, or one, saved, restored into a fresh optimiser, and another: the same weights."""
+    """Two steps in a row, or one, saved, restored into a fresh optimizer, and another: the same weights."""
     torch.manual_seed(0)
     first = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     images = torch.randn(5, 3)
 
-    def step(module: nn.Module, optimiser: AdamW) -> None:
+    def step(module: nn.Module, optimizer: AdamW) -> None:
         module(images).square().sum().backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
 
-    optimiser = AdamW(first.parameters(), lr=0.1)
-    step(first, optimiser)
+    optimizer = AdamW(first.parameters(), lr=0.1)
+    step(first, optimizer)
     second = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     second.load_state_dict(first.state_dict())
     other = AdamW(second.parameters(), lr=0.1)
-    restore_optimiser(second, other, {key: value.clone() for key, value in optimiser_tensors(first, optimiser).items()})
-    step(first, optimiser)
+    restore_optimizer(second, other, {key: value.clone() for key, value in optimizer_tensors(first, optimizer).items()})
+    step(first, optimizer)
     step(second, other)
     for mine, theirs in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(mine, theirs)

@@ -317,8 +317,8 @@ def test_sixteen_clients_at_once(address: tuple[str, int]) -> None:
 
 
 def test_the_body_of_an_error() -> None:
-    body = error_body(Problem(409, "missing", "ä", command="conceptlens localise x"))
-    assert re.fullmatch(rb'\{"schema": 1, "error": \{.*"command": "conceptlens localise x"\}\}', body)
+    body = error_body(Problem(409, "missing", "ä", command="conceptlens localize x"))
+    assert re.fullmatch(rb'\{"schema": 1, "error": \{.*"command": "conceptlens localize x"\}\}', body)
     assert Gate  # the application is only ever behind it
 
 

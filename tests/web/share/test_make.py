@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_made_smaller_and_said(run: RunFolder, tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_run_without_concepts_shares_what_it_has(tmp_path: Path) -> None:
-    blind = {"method": {"name": "black-box"}, "regulariser": {"name": "none"}}
+    blind = {"method": {"name": "black-box"}, "regularizer": {"name": "none"}}
     made = cl.train(tiny(tmp_path / "blind", training__epochs=1, **blind), quiet=True)
     told = cl.api.share(made.path, tmp_path / "blind.html", images=2, quiet=True)
     assert told.note.views == ["image", "training"]

@@ -85,7 +85,7 @@ def test_maps_are_those_of_the_model(client: Any, told: dict[str, Any], world: W
     shares = decode(told["maps"]["assignment"], cells).sum(0)
     np.testing.assert_allclose(shares, 1, atol=0.51 * len(told["maps"]["assignment"]["of"]) / 255)
     output = pipeline(pixels)
-    codebook = pipeline.regulariser.codebook
+    codebook = pipeline.regularizer.codebook
     assert told["index"]["codes"] == output.codes[0].tolist()
     similarity = torch.nn.functional.cosine_similarity(output.patches[0], codebook[output.codes[0]], dim=-1)
     np.testing.assert_allclose(told["index"]["similarity"], similarity.detach(), atol=1e-4)
@@ -130,7 +130,7 @@ def test_a_black_box_predicts_without_concepts(own_world: World) -> None:
     from tests.training.tiny import tiny
 
     recipe = tiny(
-        own_world.root / "box", training__epochs=1, method={"name": "black-box"}, regulariser={"name": "none"}
+        own_world.root / "box", training__epochs=1, method={"name": "black-box"}, regularizer={"name": "none"}
     )
     cl.train(recipe, quiet=True)
     with client_of(own_world.root) as client:

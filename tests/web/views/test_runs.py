@@ -22,7 +22,7 @@ def test_every_run_has_a_card_and_a_broken_one_its_reason(client: Any, world: Wo
     assert cards["broken"]["status"] == "broken"
     assert "expected JSON" in cards["broken"]["reason"]
     card, metrics = cards["slots"], read_json(world.slots / "metrics.json")["splits"]
-    assert (card["status"], card["method"], card["regulariser"]) == ("done", "ivq-cbm", "ivq")
+    assert (card["status"], card["method"], card["regularizer"]) == ("done", "ivq-cbm", "ivq")
     assert card["scores"]["class.accuracy"] == metrics["test"]["class"]["accuracy"]
     assert card["epoch"] == card["epochs"] == 2
     history = RunFolder(world.slots).read_history()
@@ -156,9 +156,9 @@ def test_documents(own_world: World) -> None:
         address = "/api/v1/runs/slots/documents"
         assert client.get(f"{address}/leakage").json() == {"schema": 1, "leaks": None}
         assert client.get(f"{address}/metrics").json() == read_json(own_world.slots / "metrics.json")
-        error = client.get(f"{address}/localisation")
+        error = client.get(f"{address}/localization")
         assert error.status_code == 409
-        assert error.json()["error"]["command"] == f"conceptlens localise {own_world.slots}"
+        assert error.json()["error"]["command"] == f"conceptlens localize {own_world.slots}"
         assert client.get(f"{address}/passwd").status_code == 404
 
 

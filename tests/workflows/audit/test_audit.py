@@ -30,7 +30,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("audit") / "run"
     made = cl.train(tiny(out, data__shapes={"n": 160, "size": 32}, training__epochs=2), quiet=True).path
     leakage().write(made / "trust" / "leakage.json")
-    (made / "localisation.json").write_text('{"schema": 1, "targets": 3}')
+    (made / "localization.json").write_text('{"schema": 1, "targets": 3}')
     return made
 
 
@@ -98,7 +98,7 @@ def test_pictures_and_page(finished: Path, audited: Audit) -> None:
 
 def test_other_measurements_are_pulled_in(audited: Audit, tmp_path: Path) -> None:
     trust = audited.trust
-    assert [each.file for each in trust] == ["trust/leakage.json", "localisation.json"]
+    assert [each.file for each in trust] == ["trust/leakage.json", "localization.json"]
     assert trust[0].says == ["This bottleneck leaks."]
     assert "cannot be read" in trust[1].says[0]
     assert any(line.startswith("trust/leakage.json") for line in audited.findings)
@@ -141,19 +141,19 @@ def test_what_cannot_be_audited(run: Path, refuse: Refuse, tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["cbm", "black-box"])
 def test_methods_without_a_codebook(method: str, tmp_path: Path) -> None:
-    made = cl.train(tiny(tmp_path / "run", method=method, regulariser="none", training__epochs=1), quiet=True)
+    made = cl.train(tiny(tmp_path / "run", method=method, regularizer="none", training__epochs=1), quiet=True)
     found = api.audit(made.path)
     assert found.codebook is None
     assert "no codebook" in found.findings[0]
     assert len(found.concepts) == (0 if method == "black-box" else 36)
     assert found.failures.unlike is not None
-    assert "centres of training patches" in found.failures.unlike.compared_with
+    assert "centers of training patches" in found.failures.unlike.compared_with
     assert (tmp_path / "run" / "audit" / "audit.html").exists()
 
 
 @pytest.mark.slow
-def test_explicit_quantisation_is_said(tmp_path: Path) -> None:
-    made = cl.train(tiny(tmp_path / "run", regulariser="explicit-vq", training__epochs=1), quiet=True)
+def test_explicit_quantization_is_said(tmp_path: Path) -> None:
+    made = cl.train(tiny(tmp_path / "run", regularizer="explicit-vq", training__epochs=1), quiet=True)
     codebook = api.audit(made.path).codebook
     assert codebook is not None
     assert codebook.kind == "explicit"

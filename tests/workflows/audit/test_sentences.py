@@ -86,7 +86,7 @@ def test_concepts_in_words() -> None:
             {
                 "concept": name,
                 "text": name,
-                "labelled": 1,
+                "labeled": 1,
                 "holds": None,
                 "said": 0.0,
                 "auc": None,

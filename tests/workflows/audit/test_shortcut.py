@@ -9,15 +9,13 @@ from conceptlens import api
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "share", [0.7, 0.25]
-)  # of marks with the colour of the class; with four classes 0.25 is chance
+@pytest.mark.parametrize("share", [0.7, 0.25])  # of marks with the color of the class; with four classes 0.25 is chance
 def test_a_planted_shortcut_shows(tmp_path: Path, share: float) -> None:
     recipe = {
         "data": {"source": "shapes", "shapes": {"n": 2000, "size": 64, "shortcut": share}},
         "encoder": {"name": "builtin/vit", "image_size": 64, "train": "none", "store": "run"},
         "method": {"name": "ivq-cbm", "aggregate": "mean"},
-        "regulariser": "none",
+        "regularizer": "none",
         "training": {
             "epochs": 25, "batch_size": 64, "learning_rate": 4e-3, "rank_every": 0, "select": "class.accuracy",
             "loss": {"concept_weight": 0.1},

@@ -47,7 +47,7 @@ FEATURES = {
         feature("other", "glossy", "shiny black plumage all over"),
     ],
     "Blue Jay": [
-        feature("breast colour", "grey", "a pale grey breast"),
+        feature("breast colour", "gray", "a pale gray breast"),
         feature("crest", "yes", "a pointed crest on the head"),
         feature("crest colour", "blue", "a blue crest on the head"),
         feature("other", "feathers", "a body covered in feathers"),

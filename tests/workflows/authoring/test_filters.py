@@ -83,7 +83,7 @@ SEEN = [
     "hard exudates near the macula",
     "soft exudates with fluffy edges",
     "a bird perched on a branch",
-    "blue-grey nests of pigment",
+    "blue-gray nests of pigment",
     "a long bill",
     "growth of new vessels on the disc",
     "red blood inside the lesion",
@@ -240,7 +240,7 @@ def test_one_name_in_two_spellings_is_one_concept() -> None:
 
 @pytest.mark.timeout(60)
 def test_two_thousand_concepts_are_filtered_quickly(text: TextEncoder) -> None:
-    colours = ["red", "blue", "green", "yellow", "orange", "purple", "pink", "brown", "black", "white", "grey", "olive"]
+    colors = ["red", "blue", "green", "yellow", "orange", "purple", "pink", "brown", "black", "white", "gray", "olive"]
     parts = [
         "crown",
         "nape",
@@ -258,7 +258,7 @@ def test_two_thousand_concepts_are_filtered_quickly(text: TextEncoder) -> None:
         "cheek",
     ]
     shapes = ["spots", "stripes", "bars", "patches", "rings", "streaks", "scales", "bands", "dots", "edges"]
-    made = [f"{colour} {shape} on the {part}" for colour in colours for part in parts for shape in shapes]
+    made = [f"{color} {shape} on the {part}" for color in colors for part in parts for shape in shapes]
     candidates = [of(each, f"class {n % 200}", axis=each, value=each) for n, each in enumerate((made * 2)[:2000])]
     started = time.perf_counter()
     judged = Judge([f"species {n}" for n in range(200)], text, Rules()).of(candidates)

@@ -42,7 +42,7 @@ def test_folds_keep_units_together() -> None:
     assert set(fold) == set(range(5))
 
 
-def test_neighbours_by_hand() -> None:
+def test_neighbors_by_hand() -> None:
     features = np.array([[1, 0], [1, 0.1], [1, 0.2], [0, 1], [0.1, 1]])
     units = np.array([0, 0, 1, 2, 3])
     near = nearest(features, units, 2)
@@ -50,7 +50,7 @@ def test_neighbours_by_hand() -> None:
     labels = np.array([[1], [1], [0], [-1], [1]], dtype=np.int8)
     assert disagreement(labels, near)[:, 0].tolist()[:3] == [0.5, 0.5, 1.0]
     assert np.isnan(disagreement(labels, near)[3, 0])
-    assert disagreement(labels, near)[4, 0] == 1.0  # the unknown neighbour does not count
+    assert disagreement(labels, near)[4, 0] == 1.0  # the unknown neighbor does not count
     assert chance_disagreement(labels[:, 0]) == pytest.approx(2 * 0.75 * 0.25)
     assert nearest(features[:2], np.array([0, 0]), 3).tolist() == [[-1, -1, -1]] * 2
 

@@ -37,7 +37,7 @@ def comparison_file(folder: Path, **changes: Any) -> Path:
             "training": {"epochs": 1, "batch_size": 16, "warmup": 0, "rank_every": 0, "threads": 1},
             "metrics": {"bootstrap": 0, "rank_images": 2},
         },
-        "recipes": {"one": {"random_text": False}, "two": {"set": {"regulariser": "l2"}, "random_text": False}},
+        "recipes": {"one": {"random_text": False}, "two": {"set": {"regularizer": "l2"}, "random_text": False}},
         "data": {"shapes": {"source": "shapes", "shapes": {"n": 48, "size": 32}}},
         "seeds": [0, 1],
         "statistics": {"resamples": 100, "permutations": 200},
@@ -114,7 +114,7 @@ def finish(
     lines = [{"epoch": e, "split": "val", "rank.effective": 5.0 + e, "time": 2.0 * e} for e in range(3)]
     write_text(folder / "history.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     RunFolder(folder).update(
-        status="done", data={"name": "shapes"}, method=job.recipe.method["name"], regulariser="none", bypass=bypass
+        status="done", data={"name": "shapes"}, method=job.recipe.method["name"], regularizer="none", bypass=bypass
     )
     write_json(places.out / "run.json", {"kind": "compare", "status": "running", "data": {}})
     write_json(places.record(job), {"id": job.id, "status": "done", "reason": None, "seconds": 12.0})

@@ -19,7 +19,7 @@ from tests.workflows.compare.fakes import comparison_file, finish, jobs_of
 THREE = {
     "good": {"random_text": True},
     "twin": {"set": {"training.clip": 2.0}, "random_text": False},
-    "poor": {"set": {"regulariser": "l2"}, "random_text": False},
+    "poor": {"set": {"regularizer": "l2"}, "random_text": False},
 }
 QUALITY = {"good": 2.5, "twin": 2.5, "poor": 0.3, "good (random text)": 0.3}
 

@@ -81,7 +81,7 @@ def test_the_zero_shot_auc_is_the_rows_measure(folder: Path) -> None:
         alone = group.kind == "independent"
         shares = cosines[:, span] if alone else softmax(100 * cosines[:, span], axis=1)
         marks = source.examples.concepts[rows][:, span] == 1
-        known = np.ones(len(rows), bool) if alone else marks.any(1)  # the colour of wings that are not there is unknown
+        known = np.ones(len(rows), bool) if alone else marks.any(1)  # the color of wings that are not there is unknown
         marks, shares = marks[known], shares[known]
         judged = [c for c in range(marks.shape[1]) if 0 < marks[:, c].sum() < len(marks)]
         by_group.append(np.mean([roc_auc_score(marks[:, c], shares[:, c]) for c in judged]))

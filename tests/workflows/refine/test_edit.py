@@ -13,7 +13,7 @@ groups:
   texture:
     prompt: "a lesion that looks {value}"
     values: {rough: rough, smooth: smooth and even}
-  colour: {values: [red, blue, 3]}
+  color: {values: [red, blue, 3]}
   signs: {kind: independent, values: [hair, ruler], columns: {hair: has_hair}}
   hair kind: {under: {signs: hair}, values: [thick, thin]}
 by_class:

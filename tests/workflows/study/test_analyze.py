@@ -1,4 +1,4 @@
-"""Response files and their analysis: raters of known skill are recognised, and who did not look is left out."""
+"""Response files and their analysis: raters of known skill are recognized, and who did not look is left out."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from conceptlens import api
 from conceptlens.cli import main
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
-from conceptlens.workflows.study.analyze import Analysis, analyse
+from conceptlens.workflows.study.analyze import Analysis, analyze
 from conceptlens.workflows.study.proportions import share_of
 from conceptlens.workflows.study.raters import attention, judge_rater
 from conceptlens.workflows.study.responses import read_responses
@@ -25,7 +25,7 @@ def test_by_hand() -> None:
     wrong = next(option for option in key.trials[0].options if option != key.trials[0].answer)
     one = answers("a", {**right, "l0": "5", "l1": "4", "l2": "1", "a0": "1"})
     two = answers("b", {**right, "c0": wrong, "l0": "4", "l1": "4", "l2": "2", "a0": "1"})
-    found = analyse(key, [one, two])
+    found = analyze(key, [one, two])
     assert found.result.likert.true.value == 17 / 4
     assert found.result.likert.shuffled.value == 1.5
     assert (found.result.choice.right, found.result.choice.n) == (3, 4)
@@ -48,7 +48,7 @@ BLIND = Simulated("blind", knows=0.0, true=3.0, shuffled=3.0, noise=1.0)
 
 def test_known_skill_is_recovered() -> None:
     key = make_key(images=400, catch=150)
-    found = {each.rater: each for each in analyse(key, [simulate(key, r) for r in (SKILLED, FAIR, BLIND)]).raters}
+    found = {each.rater: each for each in analyze(key, [simulate(key, r) for r in (SKILLED, FAIR, BLIND)]).raters}
     for rater in (SKILLED, FAIR, BLIND):
         told = found[rater.name]
         assert told.skill == pytest.approx(rater.knows, abs=0.07)
@@ -79,9 +79,9 @@ def test_intervals_of_accuracy_cover_the_truth() -> None:
 
 def test_raters_without_skill_show_nothing() -> None:
     key = make_key(images=80, catch=30)
-    ps = [analyse(key, [simulate(key, BLIND, seed=seed)]).result.likert.p or 0 for seed in range(12)]
+    ps = [analyze(key, [simulate(key, BLIND, seed=seed)]).result.likert.p or 0 for seed in range(12)]
     assert sum(p < 0.05 for p in ps) <= 3
-    found = analyse(key, [simulate(key, SKILLED)]).result.likert
+    found = analyze(key, [simulate(key, SKILLED)]).result.likert
     assert found.p is not None
     assert found.p < 0.001
 
@@ -89,8 +89,8 @@ def test_raters_without_skill_show_nothing() -> None:
 def test_shared_images_make_raters_agree() -> None:
     key = make_key(images=120, catch=0)
     pair = [Simulated(name, true=3.0, noise=0.5) for name in ("a", "b")]
-    alike = analyse(key, [simulate(key, r, image_noise=1.0) for r in pair]).result.likert_agreement
-    apart = analyse(key, [simulate(key, r) for r in pair]).result.likert_agreement
+    alike = analyze(key, [simulate(key, r, image_noise=1.0) for r in pair]).result.likert_agreement
+    apart = analyze(key, [simulate(key, r) for r in pair]).result.likert_agreement
     assert alike.kappa is not None
     assert apart.kappa is not None
     assert alike.kappa > 0.6
@@ -105,7 +105,7 @@ def test_who_did_not_look_is_left_out_and_said_so() -> None:
     asleep = simulate(key, Simulated("asleep", lapses=1.0))
     hasty = simulate(key, Simulated("hasty", ms=100))
     same = answers("same", {trial.id: "3" for trial in key.trials if trial.kind == "likert"})
-    found = analyse(key, [simulate(key, SKILLED), asleep, hasty, same])
+    found = analyze(key, [simulate(key, SKILLED), asleep, hasty, same])
     assert found.result.raters == ["skilled"]
     assert found.everyone.raters == ["skilled", "asleep", "hasty", "same"]
     why = {each.rater: " ".join(each.why_not) for each in found.raters}
@@ -124,7 +124,7 @@ def test_a_rater_whom_no_map_convinces_is_not_left_out() -> None:
 
 def test_a_part_of_the_answers_counts() -> None:
     key = make_key()
-    found = analyse(key, [answers("a", {"l0": "5", "l45": "1"})])
+    found = analyze(key, [answers("a", {"l0": "5", "l45": "1"})])
     assert found.raters[0].answered == 2
     assert found.result.likert.true.n == 1
     assert found.result.choice.value is None
@@ -135,7 +135,7 @@ def test_the_files_and_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[s
     key.write(tmp_path / "pack" / "key.json")
     for rater in (SKILLED, FAIR):
         simulate(key, rater).write(tmp_path / "in" / f"{rater.name}.json")
-    assert main(["study", "analyse", str(tmp_path / "pack"), str(tmp_path / "in")]) == 0
+    assert main(["study", "analyze", str(tmp_path / "pack"), str(tmp_path / "in")]) == 0
     said = capsys.readouterr().out
     found = Analysis.read(tmp_path / "pack" / "analysis.json")
     table = (tmp_path / "pack" / "table.md").read_text()
@@ -145,7 +145,7 @@ def test_the_files_and_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[s
     page = (tmp_path / "pack" / "analysis.html").read_text()
     assert "<script" not in page
     assert "skilled and fair" in page or "fair and skilled" in page
-    again = api.analyse_study(
+    again = api.analyze_study(
         tmp_path / "pack", [tmp_path / "in"], out=tmp_path / "out", beside=[tmp_path / "pack" / "analysis.json"]
     )
     assert len(again.table.splitlines()) == 5
@@ -164,20 +164,20 @@ def test_bad_files(refuse: Refuse, tmp_path: Path) -> None:
         return path
 
     pack = tmp_path / "pack"
-    refuse("study", "analyse", pack, tmp_path / "none.json", says="no such file")
-    refuse("study", "analyse", pack, broken(study="feed"), says="another pack")
-    refuse("study", "analyse", pack, broken(answers={"zz": {"answer": "1", "ms": 1}}), says="the key does not have")
-    refuse("study", "analyse", pack, broken(answers={"l0": {"answer": "9", "ms": 1}}), says="not among its answers")
-    refuse("study", "analyse", pack, broken(answers={"l0": {"answer": "1", "ms": -4}}), says="answers.l0.ms")
-    refuse("study", "analyse", pack, broken(rater="../../etc"), says="rater")
-    refuse("study", "analyse", pack, broken(answers={}), says="no answer in it")
-    refuse("study", "analyse", pack, broken(extra=1), says="extra")
+    refuse("study", "analyze", pack, tmp_path / "none.json", says="no such file")
+    refuse("study", "analyze", pack, broken(study="feed"), says="another pack")
+    refuse("study", "analyze", pack, broken(answers={"zz": {"answer": "1", "ms": 1}}), says="the key does not have")
+    refuse("study", "analyze", pack, broken(answers={"l0": {"answer": "9", "ms": 1}}), says="not among its answers")
+    refuse("study", "analyze", pack, broken(answers={"l0": {"answer": "1", "ms": -4}}), says="answers.l0.ms")
+    refuse("study", "analyze", pack, broken(rater="../../etc"), says="rater")
+    refuse("study", "analyze", pack, broken(answers={}), says="no answer in it")
+    refuse("study", "analyze", pack, broken(extra=1), says="extra")
     path.write_text("{")
-    refuse("study", "analyse", pack, path, says="expected JSON")
+    refuse("study", "analyze", pack, path, says="expected JSON")
     good.write(tmp_path / "one.json")
     good.write(tmp_path / "two.json")
-    refuse("study", "analyse", pack, tmp_path / "one.json", tmp_path / "two.json", says="Keep the later file")
+    refuse("study", "analyze", pack, tmp_path / "one.json", tmp_path / "two.json", says="Keep the later file")
     with pytest.raises(UserError, match="No response file"):
-        api.analyse_study(pack, [])
+        api.analyze_study(pack, [])
     assert read_json(pack / "key.json")["study"] == key.study
     assert len(read_responses([tmp_path / "one.json"], key)) == 1

@@ -215,4 +215,4 @@ def test_bad_input(refuse: Refuse, shapes_run: Path, tmp_path: Path) -> None:
     refuse("study", "make", shapes_run, "--n", 12, "--options", 20, says="expected 2 to 9")
     refuse("study", "make", shapes_run, "--n", 12, "--concepts", "wing spam", says="Unknown concept")
     refuse("study", "make", shapes_run, "--n", 12, "--catch-share", 1.5, says="between 0 and 1")
-    refuse("study", "analyse", tmp_path, tmp_path / "r.json", says="key.json")
+    refuse("study", "analyze", tmp_path, tmp_path / "r.json", says="key.json")

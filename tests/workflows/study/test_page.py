@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conceptlens.workflows.study.analyze import analyse
+from conceptlens.workflows.study.analyze import analyze
 from conceptlens.workflows.study.make import Pack
 from conceptlens.workflows.study.responses import read_responses
 from tests.web.browser import CHROMIUM, until
@@ -110,7 +110,7 @@ def test_a_study_from_beginning_to_end(context: Any, pack: Pack, tmp_path: Path)
     assert told.comment == "fine <b>"
     assert sum(each.changes for each in told.answers.values()) == 2
     assert all(each.ms >= 0 for each in told.answers.values())
-    found = analyse(pack.key, [told])
+    found = analyze(pack.key, [told])
     assert found.everyone.choice.right == found.everyone.choice.n == 9
     assert found.everyone.likert.true.value == 4
     assert found.everyone.likert.shuffled.value == 1

@@ -73,7 +73,7 @@ def test_alpha_is_its_definition(squared: bool) -> None:
 
 
 def test_wilson_by_hand() -> None:
-    # 45 of 50 (the paper's first row): z = 1.96, centre (0.9 + 0.038416) / 1.076832.
+    # 45 of 50 (the paper's first row): z = 1.96, center (0.9 + 0.038416) / 1.076832.
     low, high = wilson(0.9, 50)
     assert (low, high) == pytest.approx((0.7864, 0.9565), abs=1e-4)
     assert wilson(1.0, 10)[1] == pytest.approx(1)
@@ -164,9 +164,9 @@ def test_power_is_what_a_simulation_finds() -> None:
     found = 0
     for _ in range(400):
 
-        def means(n: int, centre: float) -> np.ndarray:
+        def means(n: int, center: float) -> np.ndarray:
             image = generator.normal(0, 1.2 * math.sqrt(0.5), n)
-            return centre + image + generator.normal(0, 1.2 * math.sqrt(0.5), (2, n)).mean(0)
+            return center + image + generator.normal(0, 1.2 * math.sqrt(0.5), (2, n)).mean(0)
 
         true, shuffled = means(need.for_likert, 1.0), means(round(need.for_likert / 4), 0.0)
         error = math.sqrt(1.2**2 * 0.75 * (1 / len(true) + 1 / len(shuffled)))

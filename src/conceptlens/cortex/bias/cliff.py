@@ -98,5 +98,5 @@ def delta_with_interval(x: npt.ArrayLike, y: npt.ArrayLike, *, paired: bool) -> 
     error = math.sqrt(variance)
     if abs(value) >= 1:  # complete separation: nothing varies, and the scale has no end there
         return Delta(value, value, value, error)
-    centre, spread = math.atanh(value), Z95 * error / (1 - value**2)
-    return Delta(value, math.tanh(centre - spread), math.tanh(centre + spread), error)
+    center, spread = math.atanh(value), Z95 * error / (1 - value**2)
+    return Delta(value, math.tanh(center - spread), math.tanh(center + spread), error)

@@ -1,7 +1,7 @@
 """Table 5 of the CORTEX paper: images of one concept edited towards another, both ways, and judged from outside.
 
-Concepts are paired; each image of one is optimised towards its partner within a fixed region, by token selection and by
-the embedding baseline. Eq. 14: ΔP = P(optimised) − P(initial), of the original and of the target concept.
+Concepts are paired; each image of one is optimized towards its partner within a fixed region, by token selection and by
+the embedding baseline. Eq. 14: ΔP = P(optimized) − P(initial), of the original and of the target concept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from conceptlens.cortex.samples import Samples
 
 @dataclass(frozen=True)
 class PairResult:
-    """A row of Table 5: one judge and one way of optimising."""
+    """A row of Table 5: one judge and one way of optimizing."""
 
     judge: str
     method: str
@@ -51,7 +51,7 @@ def judge_pairs(
 
     Args:
         model: Decodes.
-        extractor: What is optimised.
+        extractor: What is optimized.
         samples: Where images of the concepts come from.
         pairs: Reciprocal: each name is original once and target once.
         mask: (h, w), the fixed region.

@@ -9,7 +9,7 @@ from conceptlens.core.errors import UserError
 
 
 def parse_region(text: str, grid: tuple[int, int]) -> Tensor:
-    """A mask (h, w) from words: `all`, `centre 4x4`, or `rows,columns` as `7:11,3:8` (ends not included).
+    """A mask (h, w) from words: `all`, `center 4x4`, or `rows,columns` as `7:11,3:8` (ends not included).
 
     Raises:
         UserError: The words mean nothing, or no position of the grid.
@@ -17,17 +17,17 @@ def parse_region(text: str, grid: tuple[int, int]) -> Tensor:
     mask = torch.zeros(grid, dtype=torch.bool)
     if text.strip() == "all":
         return ~mask
-    centre = re.fullmatch(r"\s*cent(?:re|er)\s+(\d+)\s*[x×]\s*(\d+)\s*", text)
+    center = re.fullmatch(r"\s*cent(?:re|er)\s+(\d+)\s*[x×]\s*(\d+)\s*", text)
     ranges = re.fullmatch(r"\s*(\d+)\s*:\s*(\d+)\s*,\s*(\d+)\s*:\s*(\d+)\s*", text)
-    if centre:
-        sides = int(centre[1]), int(centre[2])
+    if center:
+        sides = int(center[1]), int(center[2])
         top, left = ((whole - side) // 2 for whole, side in zip(grid, sides, strict=True))
         bottom, right = top + sides[0], left + sides[1]
     elif ranges:
         top, bottom, left, right = map(int, ranges.groups())
     else:
         raise UserError(
-            f"{text!r}: expected a region of the token grid as `all`, `centre 4x4` or `rows,columns`: 7:11,3:8."
+            f"{text!r}: expected a region of the token grid as `all`, `center 4x4` or `rows,columns`: 7:11,3:8."
         )
     if min(top, left) < 0 or bottom > grid[0] or right > grid[1] or bottom <= top or right <= left:
         raise UserError(f"{text!r}: rows must lie in 0:{grid[0]}, columns in 0:{grid[1]}, and hold at least one token.")

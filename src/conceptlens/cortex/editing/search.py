@@ -1,7 +1,7 @@
 """Codebook-level explanation (CORTEX paper, section 3.4 and A.4): which combination of all tokens makes a concept.
 
 Eq. 6: E = GumbelSoftmax(P, τ) C.  Eq. 7: P ← P − η ∇P L ⊙ M, L = −f_y(E) + α ‖E‖².  Eq. 8: the most probable tokens.
-P is kept for the positions in the mask only, (B, M, K). The baseline optimises vectors and takes the nearest tokens.
+P is kept for the positions in the mask only, (B, M, K). The baseline optimizes vectors and takes the nearest tokens.
 
 The paper's f_y is a probability and its step plain; its published code takes the logit, Adam at 0.01 for 5,000 steps,
 no shrink, N(0, 1) as the start, and reports the step that its judges like best; here no judge chooses.
@@ -91,7 +91,7 @@ def search_tokens(
     base = logits.argmax(-1).view(count, *grid) if tokens is None else tokens.to(device).long()
     around = lookup(codebook, base)
     logits.requires_grad_()
-    optimiser = _optimiser(settings, logits)
+    optimizer = _optimizer(settings, logits)
     watch = _Watch(settings, base, positions, see)
     with frozen(extractor, "A search"):
         for step in range(settings.steps):
@@ -104,7 +104,7 @@ def search_tokens(
             probability, loss = _judge(extractor, place(around, vectors, positions), concepts, settings)
             watch.see(step, chosen, probability)
             (logits.grad,) = torch.autograd.grad(loss, logits)
-            optimiser.step()
+            optimizer.step()
             logits.grad = None  # as large as P: not kept through the next forward
             note(step)
             if halt():
@@ -125,7 +125,7 @@ def search_embeddings(
     see: See = unseen,
     halt: Callable[[], bool] = lambda: False,
 ) -> Found:
-    """The baseline of A.5: vectors in the mask are optimised, then each becomes its nearest token. No draws."""
+    """The baseline of A.5: vectors in the mask are optimized, then each becomes its nearest token. No draws."""
     settings = settings or SearchSettings()
     check_mask(mask, (mask.shape[0], mask.shape[1]))
     device = codebook.device
@@ -133,23 +133,23 @@ def search_embeddings(
     positions = mask.flatten().nonzero()[:, 0]
     around = lookup(codebook, base)
     vectors = around.flatten(2)[:, :, positions].transpose(1, 2).clone().requires_grad_()  # (B, M, d)
-    optimiser = _optimiser(settings, vectors)
+    optimizer = _optimizer(settings, vectors)
     watch = _Watch(settings, base, positions, see)
 
-    def quantised() -> Tensor:
+    def quantized() -> Tensor:
         return nearest_tokens(vectors.detach().transpose(1, 2).unsqueeze(-1), codebook)[..., 0]
 
     with frozen(extractor, "A search"):
         for step in range(settings.steps):
             probability, loss = _judge(extractor, place(around, vectors, positions), concepts, settings)
             if watch.due(step):
-                watch.see(step, quantised(), probability)
+                watch.see(step, quantized(), probability)
             (vectors.grad,) = torch.autograd.grad(loss, vectors)
-            optimiser.step()
+            optimizer.step()
             note(step)
             if halt():
                 break
-    return watch.found(extractor, codebook, concepts, mask, quantised())
+    return watch.found(extractor, codebook, concepts, mask, quantized())
 
 
 def place(frozen: Tensor, vectors: Tensor, positions: Tensor) -> Tensor:
@@ -194,8 +194,8 @@ def _start(
     return logits
 
 
-def _optimiser(settings: SearchSettings, leaf: Tensor) -> torch.optim.Optimizer:
-    if settings.optimiser == "adam":
+def _optimizer(settings: SearchSettings, leaf: Tensor) -> torch.optim.Optimizer:
+    if settings.optimizer == "adam":
         return torch.optim.Adam([leaf], lr=settings.rate)
     return torch.optim.SGD([leaf], lr=settings.rate)
 

@@ -18,7 +18,7 @@ class SearchSettings:
     Args:
         steps: Budget of the search.
         rate: η, the learning rate of P.
-        optimiser: Adam, or the plain gradient step that Eq. 7 prints.
+        optimizer: Adam, or the plain gradient step that Eq. 7 prints.
         of: Raise the probability, as in the paper, or the logit, as in its code.
         alpha: Weight of ‖E‖².
         shrink: ‖E‖² as printed, or the published code's mean of squares.
@@ -33,7 +33,7 @@ class SearchSettings:
 
     steps: int = 500
     rate: float = 0.1  # η
-    optimiser: Literal["adam", "gradient"] = "adam"  # Eq. 7 prints a plain gradient step
+    optimizer: Literal["adam", "gradient"] = "adam"  # Eq. 7 prints a plain gradient step
     of: Of = "probability"
     alpha: float = 0.0  # of ‖E‖²
     shrink: Literal["sum", "mean"] = "sum"  # ‖E‖² as printed, or the published code's mean of squares
@@ -53,7 +53,7 @@ class SearchSettings:
             ("temperature schedule", self.schedule, get_args(Schedule)),
             ("start of the search", self.start, get_args(Start)),
             ("choice of the result", self.keep, get_args(Keep)),
-            ("optimiser of the search", self.optimiser, ("adam", "gradient")),
+            ("optimizer of the search", self.optimizer, ("adam", "gradient")),
             ("shrink", self.shrink, ("sum", "mean")),
             ("score to search by", self.of, get_args(Of)),
         ):

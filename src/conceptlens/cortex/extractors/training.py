@@ -103,7 +103,7 @@ def train_extractor(
     if train.concepts != extractor.card.concepts:
         raise UserError(f"The samples show {train.concepts}; the extractor was made for {extractor.card.concepts}.")
     kind = torch.optim.AdamW if extractor.card.network == "TE" else torch.optim.Adam
-    optimiser = kind(extractor.parameters(), lr=settings.rate, weight_decay=settings.weight_decay)
+    optimizer = kind(extractor.parameters(), lr=settings.rate, weight_decay=settings.weight_decay)
     a_epoch = max(1, -(-len(train) // settings.batch))
     mixed = extractor.card.network == "TE" and codebook.device.type == "cuda"
     torch.manual_seed(seed)
@@ -115,14 +115,14 @@ def train_extractor(
             if len(labels) < 2:
                 continue  # one sample has no batch statistics
             labels = labels.to(codebook.device)
-            for group in optimiser.param_groups:
+            for group in optimizer.param_groups:
                 group["lr"] = settings.rate_at(extractor.card.network, step, a_epoch)
             with torch.autocast(codebook.device.type, torch.bfloat16, enabled=mixed):
                 logits = extractor(lookup(codebook, tokens.to(codebook.device)))
             loss = F.cross_entropy(logits.float(), labels)
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            optimizer.step()
             step += 1
             total += float(loss.detach()) * len(labels)
             right += int((logits.argmax(1) == labels).sum())

@@ -53,7 +53,7 @@ class VQModel(nn.Module, ABC):
         """Tokens (B, h, w) → E (B, d, h, w)."""
         return lookup(self.codebook, tokens)
 
-    def quantise(self, embeddings: Tensor) -> Tensor:
+    def nearest_codes(self, embeddings: Tensor) -> Tensor:
         """The nearest code of each vector of E (B, d, h, w): tokens (B, h, w)."""
         return nearest_tokens(embeddings, self.codebook)
 

@@ -23,11 +23,11 @@ class IVQCodebook(VQModel):
         super().__init__()
         run = OpenedRun.open(path, device="cpu")
         self.pipeline, self.card, self.vocabulary = run.pipeline, run.card, run.concepts
-        codes = getattr(self.pipeline.regulariser, "codebook", None)
+        codes = getattr(self.pipeline.regularizer, "codebook", None)
         if not isinstance(codes, Tensor):
             raise UserError(
-                f"{run.path}: this run has no codebook. Train one with `regulariser: {{name: ivq}}` or another "
-                "quantiser (see docs/regularisers.md)."
+                f"{run.path}: this run has no codebook. Train one with `regularizer: {{name: ivq}}` or another "
+                "quantizer (see docs/regularizers.md)."
             )
         self.name, self.image_size = str(run.path), self.card.image_size
         self.grid = self.pipeline.encoder.grid(self.image_size, self.image_size)
@@ -36,12 +36,12 @@ class IVQCodebook(VQModel):
 
     @property
     def codebook(self) -> Tensor:
-        codes: Tensor = self.pipeline.regulariser.codebook  # type: ignore[assignment]
+        codes: Tensor = self.pipeline.regularizer.codebook  # type: ignore[assignment]
         return codes
 
     @torch.no_grad()
     def vectors(self, images: Tensor) -> Tensor:
-        """Patch tokens (B, D, h, w) before they are quantised."""
+        """Patch tokens (B, D, h, w) before they are quantized."""
         side = (self.image_size, self.image_size)
         if tuple(images.shape[-2:]) != side:
             images = F.interpolate(images, side, mode="bicubic", antialias=True).clamp(0, 1)
@@ -49,4 +49,4 @@ class IVQCodebook(VQModel):
         return tokens.patches.transpose(1, 2).unflatten(2, tokens.grid).float()  # type: ignore[no-any-return]
 
     def encode(self, images: Tensor) -> Tensor:
-        return self.quantise(self.vectors(images))
+        return self.nearest_codes(self.vectors(images))

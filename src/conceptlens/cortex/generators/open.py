@@ -69,7 +69,7 @@ def _diffusers(folder: Path, image_size: int | None) -> VQGAN:
         raise UserError(f"{folder / 'config.json'}: expected diffusers' VQModel, found {kind!r}.")
     if config.get("norm_type", "group") != "group":
         raise UserError(
-            f"{folder}: this VQModel normalises by its codes (norm_type {config['norm_type']!r}), which is not read."
+            f"{folder}: this VQModel normalizes by its codes (norm_type {config['norm_type']!r}), which is not read."
         )
     weights = folder / DIFFUSERS_WEIGHTS
     if not weights.exists():

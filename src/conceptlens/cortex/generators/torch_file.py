@@ -2,7 +2,7 @@
 
 Such a file is a zip with the numbers of each tensor and a pickle, a small program that names functions to call. Here
 the program's steps are only looked at: numbers, words, lists and dictionaries are built, the call that makes a tensor
-is recognised by its name, and every other function is a name without effect. Calls of anything that checkpoints of
+is recognized by its name, and every other function is a name without effect. Calls of anything that checkpoints of
 networks do not need are refused: a file with code in it is not one to work with.
 """
 

@@ -230,7 +230,7 @@ class VQGAN(VQModel):
         if images.shape[-2:] != (self.image_size, self.image_size):
             side = (self.image_size, self.image_size)
             images = F.interpolate(images, side, mode="bicubic", antialias=True).clamp(0, 1)
-        return self.quantise(self.quant_conv(self.encoder(2 * images.to(self.codebook) - 1)))
+        return self.nearest_codes(self.quant_conv(self.encoder(2 * images.to(self.codebook) - 1)))
 
     def decode_embeddings(self, embeddings: Tensor) -> Tensor:
         painted: Tensor = self.decoder(self.post_quant_conv(embeddings))

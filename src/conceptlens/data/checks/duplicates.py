@@ -3,7 +3,7 @@
 Near copies (encoded again, resized, slightly brighter) have gradient hashes that differ in at most four of 64 bits. Cut
 into five bands, two such hashes agree in at least one, so sorting by each band brings them side by side: near-linear in
 the number of images instead of quadratic. Their fine detail then confirms, since the hashes of different images that
-share a layout (a centred cell, a fundus) may agree too.
+share a layout (a centered cell, a fundus) may agree too.
 """
 
 import numpy as np
@@ -13,8 +13,8 @@ _BITS = 4  # hashes of near copies differ in at most so many
 # Correlation of fine detail. Measured on fundus photographs, skin lesions and blood cells: different images stay below
 # 0.79, images encoded again, resized by 0.6 or 2, brightened by 5 % or cropped by 1 % above 0.84 (99 % of them).
 _ALIKE = 0.84
-_SAME_GREY = 4.0  # flat images have no detail; they are alike if their brightness is
-_WINDOW = 64  # neighbours compared in the sorted order; in a very large bucket of equal bands some pairs are missed
+_SAME_GRAY = 4.0  # flat images have no detail; they are alike if their brightness is
+_WINDOW = 64  # neighbors compared in the sorted order; in a very large bucket of equal bands some pairs are missed
 _BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))  # (first bit, number of bits)
 
 Pairs = npt.NDArray[np.int64]
@@ -65,6 +65,6 @@ def _alike(pairs: Pairs, detail: npt.NDArray[np.int8], brightness: npt.NDArray[n
     left, right = detail[pairs[:, 0]].astype(np.float32), detail[pairs[:, 1]].astype(np.float32)
     norm = np.sqrt((left**2).sum(1) * (right**2).sum(1))
     flat = ~(left.any(1) | right.any(1))
-    near = np.abs(brightness[pairs[:, 0]] - brightness[pairs[:, 1]]) <= _SAME_GREY
+    near = np.abs(brightness[pairs[:, 0]] - brightness[pairs[:, 1]]) <= _SAME_GRAY
     alike: npt.NDArray[np.bool_] = np.where(flat, near, (left * right).sum(1) >= _ALIKE * np.maximum(norm, 1))
     return alike

@@ -42,12 +42,12 @@ def image_findings(source: DataSource, survey: Survey) -> Iterator[Finding]:
         yield Finding("info", "ragged-sizes", message, len(sizes))
     small = which(lambda facts: min(facts.width, facts.height) < SMALL_SIDE)
     yield from handled("warning", "small-images", small, f"smaller than {SMALL_SIDE} pixels on a side")
-    grey = which(lambda facts: facts.grey)
-    if len(grey) == len(readable):
-        yield from handled("info", "grey", grey, "in grey; read as RGB with equal channels")
+    gray = which(lambda facts: facts.gray)
+    if len(gray) == len(readable):
+        yield from handled("info", "gray", gray, "in gray; read as RGB with equal channels")
     else:
-        what = "in grey among colour images; read as RGB, but a model may take the difference for a sign"
-        yield from handled("warning", "grey", grey, what)
+        what = "in gray among colour images; read as RGB, but a model may take the difference for a sign"
+        yield from handled("warning", "gray", gray, what)
     deep = which(lambda facts: facts.deep)
     scaled = {
         "file": "the window that a DICOM file names, else the image's own darkest and brightest pixel",
@@ -56,7 +56,7 @@ def image_findings(source: DataSource, survey: Survey) -> Iterator[Finding]:
     }
     chosen = source.window if isinstance(source.window, str) else None
     ends = scaled[chosen] if chosen else "the ends that data.window gives"
-    what = f"with more than 8 bits; grey is scaled by {ends}, colour cut to 8 bits"
+    what = f"with more than 8 bits; gray is scaled by {ends}, colour cut to 8 bits"
     yield from handled("info", "16-bit", deep, what)
     yield from handled("info", "alpha", which(lambda facts: facts.alpha), "with transparency; laid over white")
     yield from handled("info", "exif-rotated", which(lambda facts: facts.rotated), "turned by a tag; turned upright")

@@ -1,4 +1,4 @@
-"""What the labels alone give away: classes and concepts that cannot be learnt, or that mean less than they seem to."""
+"""What the labels alone give away: classes and concepts that cannot be learned, or that mean less than they seem to."""
 
 from collections.abc import Iterator
 
@@ -50,17 +50,17 @@ def class_findings(source: DataSource) -> Iterator[Finding]:
             f"The largest class has {largest:,} images, the smallest {smallest:,}. "
             "Read balanced accuracy rather than accuracy, and consider training.loss.class_balance: balanced.",
         )
-    unlabelled = int((labels < 0).all(1).sum() if labels.ndim == 2 else (labels < 0).sum())
-    if unlabelled:
-        message = f"{counted(unlabelled, 'image')} of {len(labels):,} without a class."
-        yield Finding("warning" if unlabelled > len(labels) / 2 else "info", "unlabelled", message, unlabelled)
+    unlabeled = int((labels < 0).all(1).sum() if labels.ndim == 2 else (labels < 0).sum())
+    if unlabeled:
+        message = f"{counted(unlabeled, 'image')} of {len(labels):,} without a class."
+        yield Finding("warning" if unlabeled > len(labels) / 2 else "info", "unlabeled", message, unlabeled)
 
 
 def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Finding]:
-    """Concepts nobody labelled, that never vary, that are rare, or that follow from the class."""
+    """Concepts nobody labeled, that never vary, that are rare, or that follow from the class."""
     labels = source.examples.concepts
     kinds = _class_kinds(source)
-    unlabelled: list[str] = []
+    unlabeled: list[str] = []
     constant: list[str] = []
     follow: list[str] = []
     nearly: list[str] = []
@@ -69,7 +69,7 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
     for group in concepts.groups:
         told = labels[:, group.concepts] >= 0
         if not told.any():
-            unlabelled.append(group.name)
+            unlabeled.append(group.name)
             continue
         for value, count in zip(group.values, (labels[:, group.concepts] == 1).sum(0).tolist(), strict=True):
             if not count:
@@ -98,9 +98,9 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
             )
     lists: tuple[tuple[Level, str, list[str], str, str, str], ...] = (
         (
-            "error" if len(unlabelled) == len(concepts.groups) else "warning",
+            "error" if len(unlabeled) == len(concepts.groups) else "warning",
             "no-concept-labels",
-            unlabelled,
+            unlabeled,
             "concept group",
             "without a label for any image",
             " Give them a column in the table, or `by_class` in the concept file.",
@@ -142,7 +142,7 @@ def _class_kinds(source: DataSource) -> npt.NDArray[np.int64]:
 
 def _questions(labels: npt.NDArray[np.int8], group: Group) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
     """What is asked of an image, with the answers (N,), -1 where unknown: an exclusive group asks once, for its value;
-    an independent one asks yes or no for each of its values that anyone has labelled."""
+    an independent one asks yes or no for each of its values that anyone has labeled."""
     if group.kind == "exclusive":
         yield group.name, np.where((labels == 1).any(1), labels.argmax(1), -1)
         return

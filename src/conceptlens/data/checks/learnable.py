@@ -1,4 +1,4 @@
-"""Whether anything can be learnt from labels and splits: what `data check` reports and training refuses."""
+"""Whether anything can be learned from labels and splits: what `data check` reports and training refuses."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import Finding
 from conceptlens.data.checks.labels import class_findings
-from conceptlens.data.dataset import UNLABELLED, DataSource
+from conceptlens.data.dataset import UNLABELED, DataSource
 from conceptlens.data.splits.splits import Splits
 
 
@@ -30,17 +30,17 @@ def split_findings(source: DataSource, splits: Splits) -> Iterator[Finding]:
 def check_learnable(
     source: DataSource, splits: Splits, concepts: ConceptSet, *, class_loss: bool = True, concept_loss: bool = True
 ) -> None:
-    """Refuse what cannot be learnt.
+    """Refuse what cannot be learned.
 
     Args:
         source: The data.
         splits: Its division.
         concepts: The vocabulary.
-        class_loss: Whether classes are learnt.
-        concept_loss: Whether concepts are learnt.
+        class_loss: Whether classes are learned.
+        concept_loss: Whether concepts are learned.
 
     Raises:
-        UserError: Classes are to be learnt but do not differ, or concepts but nobody labelled any.
+        UserError: Classes are to be learned but do not differ, or concepts but nobody labeled any.
     """
     if class_loss:
         for finding in (*class_findings(source), *split_findings(source, splits)):
@@ -59,4 +59,4 @@ def _classes_in(source: DataSource, indices: npt.NDArray[np.int64]) -> npt.NDArr
     labels = source.examples.labels[indices]
     if source.task == "multilabel":
         return np.flatnonzero((labels != UNKNOWN).any(0))
-    return np.unique(labels[labels != UNLABELLED])
+    return np.unique(labels[labels != UNLABELED])

@@ -28,7 +28,7 @@ class Survey:
 
     facts: list[ImageFacts | None]  # None: unreadable
     digest: npt.NDArray[np.uint64]  # (N,) equal for equal pixels
-    gradient: npt.NDArray[np.uint64]  # (N,) the sign of 64 differences between neighbours (dHash)
+    gradient: npt.NDArray[np.uint64]  # (N,) the sign of 64 differences between neighbors (dHash)
     detail: npt.NDArray[np.int8]  # (N, 576) what a small version shows beyond broad light and dark
     brightness: npt.NDArray[np.float32]  # (N,) mean, 0 to 255
     unreadable: dict[int, str]  # position → what is wrong
@@ -60,9 +60,9 @@ def survey_images(source: DataSource, *, workers: int | None = None, quiet: bool
                 survey.unreadable[index] = str(error)
                 continue
             survey.digest[index] = _digest(image)
-            grey = image.convert("L")
-            survey.detail[index], survey.brightness[index] = fine_detail(grey)
-            survey.gradient[index] = gradient_hash(grey)
+            gray = image.convert("L")
+            survey.detail[index], survey.brightness[index] = fine_detail(gray)
+            survey.gradient[index] = gradient_hash(gray)
         return len(positions)
 
     with (
@@ -74,19 +74,19 @@ def survey_images(source: DataSource, *, workers: int | None = None, quiet: bool
     return survey
 
 
-def gradient_hash(grey: Image.Image) -> np.uint64:
+def gradient_hash(gray: Image.Image) -> np.uint64:
     """dHash: shrink to 9 × 8, one bit for each pixel that is darker than the one to its right."""
-    small = np.asarray(_shrink(grey, 9, 8), dtype=np.int16)
+    small = np.asarray(_shrink(gray, 9, 8), dtype=np.int16)
     return np.uint64(int.from_bytes(np.packbits(small[:, :-1] < small[:, 1:]).tobytes(), "little"))
 
 
-def fine_detail(grey: Image.Image) -> tuple[npt.NDArray[np.int8], float]:
+def fine_detail(gray: Image.Image) -> tuple[npt.NDArray[np.int8], float]:
     """A small version (576,) less its own 3 × 3 mean, and its brightness.
 
-    Strong edges are cut to two grey levels: the rim that all images of a series share must not outweigh the vessels
+    Strong edges are cut to two gray levels: the rim that all images of a series share must not outweigh the vessels
     that only one of them has.
     """
-    small = np.asarray(_shrink(grey, _SIDE, _SIDE), dtype=np.float32)
+    small = np.asarray(_shrink(gray, _SIDE, _SIDE), dtype=np.float32)
     blurred = sliding_window_view(np.pad(small, 1, mode="edge"), (3, 3)).mean((2, 3))
     return np.rint(np.clip(small - blurred, -2, 2) * 32).astype(np.int8).reshape(-1), float(small.mean())
 
@@ -95,7 +95,7 @@ def _examine(source: DataSource, index: int) -> tuple[Image.Image, ImageFacts]:
     if isinstance(source, EncodedSource):
         return source.examine(index, _ENOUGH)
     image = source.read(index)
-    return image, ImageFacts(*image.size, image.mode, grey=False, alpha=False, deep=False, rotated=False, frames=1)
+    return image, ImageFacts(*image.size, image.mode, gray=False, alpha=False, deep=False, rotated=False, frames=1)
 
 
 def _digest(image: Image.Image) -> np.uint64:
@@ -104,8 +104,8 @@ def _digest(image: Image.Image) -> np.uint64:
     return np.uint64(int.from_bytes(digest.digest(), "little"))
 
 
-def _shrink(grey: Image.Image, width: int, height: int) -> Image.Image:
-    return grey.resize((width, height), Image.Resampling.BOX)
+def _shrink(gray: Image.Image, width: int, height: int) -> Image.Image:
+    return gray.resize((width, height), Image.Resampling.BOX)
 
 
 def _chunks(n: int) -> Iterator[range]:

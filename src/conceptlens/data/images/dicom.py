@@ -1,7 +1,7 @@
 """One DICOM file as RGB: rescaled to its units, windowed, the right way round (DICOM PS3.3, C.7.6.3 and C.11).
 
 - Rescale slope and intercept, or the modality's table, come first; a CT is then in Hounsfield units.
-- The first window centre and width are used; without them the table of values of interest; without that 8 bits stay as
+- The first window center and width are used; without them the table of values of interest; without that 8 bits stay as
   they are and more are spread from their smallest to their largest value. `data.window` overrides all of it.
 - MONOCHROME1 is inverted, so that bright is bright. Palettes and YBR become RGB.
 - Of several frames the first is read, and only that one is decoded.
@@ -20,7 +20,7 @@ from conceptlens.data.images.window import Window, spread
 
 SUFFIXES = (".dcm", ".dicom")
 DEFLATED = "1.2.840.10008.1.2.1.99"
-Grey = npt.NDArray[np.float64]
+Gray = npt.NDArray[np.float64]
 
 
 def is_dicom(source: Path | bytes | BinaryIO) -> bool:
@@ -72,16 +72,16 @@ def read_dicom(
         "width": columns,
         "height": rows,
         "mode": f"DICOM {kind}",
-        "grey": pixels.ndim == 2 and kind != "PALETTE COLOR",
+        "gray": pixels.ndim == 2 and kind != "PALETTE COLOR",
         "alpha": False,
         "deep": int(header.get("BitsStored", 8)) > 8,
         "rotated": False,
         "frames": int(header.get("NumberOfFrames") or 1),
     }
-    if not facts["grey"]:
-        return Image.fromarray(_colour(pixels, header, kind)), facts
-    grey = _windowed(pixels, header, window, name)
-    return Image.fromarray(255 - grey if kind == "MONOCHROME1" else grey).convert("RGB"), facts
+    if not facts["gray"]:
+        return Image.fromarray(_color(pixels, header, kind)), facts
+    gray = _windowed(pixels, header, window, name)
+    return Image.fromarray(255 - gray if kind == "MONOCHROME1" else gray).convert("RGB"), facts
 
 
 def _header(file: BinaryIO, name: str) -> Any:
@@ -127,18 +127,18 @@ def _header(file: BinaryIO, name: str) -> Any:
 def _windowed(pixels: npt.NDArray[Any], header: Any, window: Window, name: str) -> npt.NDArray[np.uint8]:
     from pydicom.pixels.processing import apply_modality_lut, apply_voi
 
-    values: Grey = np.array(apply_modality_lut(pixels, header), dtype=np.float64)
+    values: Gray = np.array(apply_modality_lut(pixels, header), dtype=np.float64)
     if window != "file":
         return spread(values, window, name=name)
-    centre, width = _first(header.get("WindowCenter")), _first(header.get("WindowWidth"))
+    center, width = _first(header.get("WindowCenter")), _first(header.get("WindowWidth"))
     shape = str(header.get("VOILUTFunction") or "LINEAR")
-    if centre is not None and width is not None and width >= (1 if shape == "LINEAR" else 1e-9):
+    if center is not None and width is not None and width >= (1 if shape == "LINEAR" else 1e-9):
         if shape == "SIGMOID":
-            curve: Grey = 1 / (1 + np.exp(np.clip(-4 * (values - centre) / width, -700, 700)))
+            curve: Gray = 1 / (1 + np.exp(np.clip(-4 * (values - center) / width, -700, 700)))
             return spread(curve, (0.0, 1.0), name=name)
         if shape == "LINEAR_EXACT":
-            return spread(values, (centre - width / 2, centre + width / 2), name=name)
-        return spread(values, (centre - 0.5 - (width - 1) / 2, centre - 0.5 + (width - 1) / 2), name=name)
+            return spread(values, (center - width / 2, center + width / 2), name=name)
+        return spread(values, (center - 0.5 - (width - 1) / 2, center - 0.5 + (width - 1) / 2), name=name)
     if header.get("VOILUTSequence"):
         return spread(np.asarray(apply_voi(values.astype(np.int64), header), np.float64), "range", name=name)
     plain = int(header.get("BitsStored", 16)) == 8 and np.array_equal(values, pixels) and not pixels.min() < 0
@@ -153,8 +153,8 @@ def _first(value: Any) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def _colour(pixels: npt.NDArray[Any], header: Any, kind: str) -> npt.NDArray[np.uint8]:
-    """RGB bytes (H, W, 3); deeper colour keeps its upper 8 bits."""
+def _color(pixels: npt.NDArray[Any], header: Any, kind: str) -> npt.NDArray[np.uint8]:
+    """RGB bytes (H, W, 3); deeper color keeps its upper 8 bits."""
     bits = int(header.get("BitsStored", 8))
     if kind == "PALETTE COLOR":
         from pydicom.pixels.processing import apply_color_lut

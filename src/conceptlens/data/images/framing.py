@@ -62,14 +62,14 @@ def cover_of_box(box: Box, frame: Frame, grid: tuple[int, int]) -> Floats:
 
 
 def cover_of_disc(
-    centre: tuple[float, float], radius: float, frame: Frame, grid: tuple[int, int], fine: int = 8
+    center: tuple[float, float], radius: float, frame: Frame, grid: tuple[int, int], fine: int = 8
 ) -> Floats:
     """The share of each cell (h, w) that a disc in pixels covers, counted at `fine` × `fine` places of each cell."""
     x, y = (
         ((np.arange(cells * fine) + 0.5) / (cells * fine) - frame.shift[axis]) / frame.scale[axis]
         for axis, cells in ((0, grid[1]), (1, grid[0]))
     )
-    inside = (y[:, None] - centre[1]) ** 2 + (x[None, :] - centre[0]) ** 2 <= radius**2
+    inside = (y[:, None] - center[1]) ** 2 + (x[None, :] - center[0]) ** 2 <= radius**2
     return np.asarray(inside.reshape(grid[0], fine, grid[1], fine).mean(axis=(1, 3)))
 
 

@@ -1,10 +1,10 @@
 """One image, whatever its file holds, as upright RGB bytes.
 
 - EXIF (and TIFF) orientation is applied.
-- Grey, 1-bit, palette and CMYK become RGB; colour profiles (ICC) are ignored.
+- Gray, 1-bit, palette and CMYK become RGB; color profiles (ICC) are ignored.
 - Transparency is laid over white, as a page would show it.
-- 16-bit and floating-point grey is scaled by a window (see `window`): by default the image's smallest value becomes 0,
-  its largest 255. 16-bit colour keeps its upper 8 bits.
+- 16-bit and floating-point gray is scaled by a window (see `window`): by default the image's smallest value becomes 0,
+  its largest 255. 16-bit color keeps its upper 8 bits.
 - DICOM files are rescaled and windowed as they ask for (see `dicom`).
 - Of several frames or pages, the first is read.
 """
@@ -36,7 +36,7 @@ MAX_PIXELS = 89_000_000  # just below the number at which Pillow warns of a deco
 
 # Formats that are only ever decoded: EPS, for one, would start another program on a stranger's file.
 _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000", "AVIF")
-_DEEP_COLOUR = ("RGB;16", "RGBA;16", "RGBX;16", "LA;16", "CMYK;16")  # Pillow's names for how a file stores its pixels
+_DEEP_COLOR = ("RGB;16", "RGBA;16", "RGBX;16", "LA;16", "CMYK;16")  # Pillow's names for how a file stores its pixels
 _ORIENTATION = 0x0112
 _TURN = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -56,7 +56,7 @@ class ImageFacts:
     width: int
     height: int
     mode: str  # Pillow's name: RGB, L, I;16, …; or DICOM and its photometric interpretation
-    grey: bool
+    gray: bool
     alpha: bool
     deep: bool  # more than 8 bits a channel
     rotated: bool  # an orientation tag turns it
@@ -71,7 +71,7 @@ def open_image(source: Encoded, *, name: str, at_least: int | None = None, windo
         name: What to call the image in an error.
         at_least: A JPEG may be decoded at half, a quarter or an eighth of its size, as long as both sides keep at least
             twice so many pixels. Much faster for large photographs that are resized afterwards.
-        window: Which values of grey with more than 8 bits become black and white.
+        window: Which values of gray with more than 8 bits become black and white.
 
     Raises:
         UserError: The file is missing, is no image, is cut short, has no pixels, or has too many.
@@ -80,7 +80,7 @@ def open_image(source: Encoded, *, name: str, at_least: int | None = None, windo
 
 
 def upright_rgb(image: Image.Image, *, name: str, window: Window = "file") -> Image.Image:
-    """An image that is in memory as `open_image` would give it: upright, RGB, grey of many bits windowed."""
+    """An image that is in memory as `open_image` would give it: upright, RGB, gray of many bits windowed."""
     try:
         image.load()
         turn = _orientation(image)
@@ -110,7 +110,7 @@ def examine_image(
             if width * height > MAX_PIXELS:
                 raise _too_large(name, f"{width} × {height}")
             mode = file.mode
-            deep = mode == "F" or mode.startswith("I") or any(raw in str(file.tile) for raw in _DEEP_COLOUR)
+            deep = mode == "F" or mode.startswith("I") or any(raw in str(file.tile) for raw in _DEEP_COLOR)
             turned = _orientation(file) > 1
             if at_least is not None:
                 file.draft(file.mode, (2 * at_least, 2 * at_least))
@@ -121,7 +121,7 @@ def examine_image(
                 width,
                 height,
                 mode,
-                grey=mode in {"1", "L", "LA", "La", "F"} or mode.startswith("I"),
+                gray=mode in {"1", "L", "LA", "La", "F"} or mode.startswith("I"),
                 alpha=file.has_transparency_data,
                 deep=deep,
                 rotated=turned or turn > 1,

@@ -1,4 +1,4 @@
-"""Grey of many levels to 8 bits: which values become black and which white."""
+"""Gray of many levels to 8 bits: which values become black and which white."""
 
 from typing import Literal
 

@@ -16,7 +16,7 @@ from conceptlens.data.labels.words import match_value
 def order_classes(
     found: Sequence[str], *, wanted: Sequence[str] | None, concepts: ConceptSet, task: Task, source: str
 ) -> tuple[str, ...]:
-    """The classes, spelt as in the concept set, in the order of the recipe, else of the concept set, else as found.
+    """The classes, spelled as in the concept set, in the order of the recipe, else of the concept set, else as found.
 
     Raises:
         UserError: The scale of an ordinal task is not known, or the recipe wants a class that the concept set has not.
@@ -32,11 +32,11 @@ def order_classes(
     if all(re.fullmatch(r"-?\d+(\.0+)?", name) for name in found):
         # Whole numbers, which some programs write as 3.0 when a cell of their column is blank.
         found = [name.split(".")[0] for name in found]
-    spelt = {name: position for position, name in enumerate(concepts.by_class)}
+    spelled = {name: position for position, name in enumerate(concepts.by_class)}
     names = []
     for name in found:
-        position = match_value(name, spelt)
-        names.append(name if position is None else list(spelt)[position])
+        position = match_value(name, spelled)
+        names.append(name if position is None else list(spelled)[position])
     try:
         return tuple(sorted(dict.fromkeys(names), key=int))
     except ValueError:
@@ -82,7 +82,7 @@ def concepts_of_classes(
     """
     table = np.stack([concepts.labels_of_class(name) for name in classes])  # (C, K)
     if task != "multilabel":
-        # The appended row is what UNLABELLED, -1, points at.
+        # The appended row is what UNLABELED, -1, points at.
         return np.concatenate([table, no_concepts(1, len(concepts))])[labels]
     derived = no_concepts(len(labels), len(concepts))
     present = labels == 1

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.data.checks.findings import Problems
-from conceptlens.data.dataset import UNLABELLED, Examples
+from conceptlens.data.dataset import UNLABELED, Examples
 from conceptlens.data.labels.classes import class_index, concepts_of_classes, order_classes, report_unknown_class
 from conceptlens.data.labels.columns import Column, Columns
 from conceptlens.data.labels.concept_labels import fill_from_classes, read_concept_labels
@@ -80,7 +80,7 @@ def _class_labels(
         )
         classes = order_classes([], wanted=config.classes, concepts=concepts, task=config.task, source=table.source)
         shape = (len(table), len(classes)) if several else (len(table),)
-        return classes, np.full(shape, UNLABELLED, dtype=np.int64)
+        return classes, np.full(shape, UNLABELED, dtype=np.int64)
 
     words = [_class_words(cell, several) for cell in column.values]
     in_use = np.unique(column.codes).tolist()
@@ -103,7 +103,7 @@ def _class_labels(
             rows[code, [number for number in indices.values() if number is not None]] = 1
     if several:
         return classes, rows[column.codes]
-    single = np.where((rows == 1).any(1), rows.argmax(1), UNLABELLED)
+    single = np.where((rows == 1).any(1), rows.argmax(1), UNLABELED)
     return classes, single[column.codes]
 
 

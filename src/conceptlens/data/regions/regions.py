@@ -42,9 +42,9 @@ class Regions:
     seen: npt.NDArray[np.bool_]  # (N, R): known and within the model's view; else the rows below are zero or NaN
     cover: npt.NDArray[np.float32]  # (N, R, L): the share of each cell that the part covers
     on: npt.NDArray[np.bool_]  # (N, R, L): the cell of its point, or the cells it covers
-    gap: npt.NDArray[np.float32]  # (N, R, L): from a cell's centre to the part, in cells
+    gap: npt.NDArray[np.float32]  # (N, R, L): from a cell's center to the part, in cells
     gap_object: npt.NDArray[np.float32]  # (N, R, L): the same in longer sides of the object's box, in image pixels
-    centre: npt.NDArray[np.float32]  # (N, R, 2): its point or centroid as (x, y), in cells
+    center: npt.NDArray[np.float32]  # (N, R, 2): its point or centroid as (x, y), in cells
     pixels: npt.NDArray[np.float32]  # (N, 2): image pixels for a cell in x and y, relative to the object's longer side
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ def _nowhere(parts: tuple[str, ...], n: int, grid: Grid) -> Regions:
         on=np.zeros(shape, dtype=bool),
         gap=unknown(*shape),
         gap_object=unknown(*shape),
-        centre=unknown(*shape[:2], 2),
+        center=unknown(*shape[:2], 2),
         pixels=unknown(n, 2),
     )
 
@@ -123,13 +123,13 @@ def _fill(regions: Regions, row: int, annotation: Annotation, frame: Frame) -> N
         regions.seen[at], regions.cover[at] = True, cover.ravel()
         if point is None:
             covered = cover > 0
-            regions.centre[at] = (cover.sum(0) @ x / cover.sum(), cover.sum(1) @ y / cover.sum())
+            regions.center[at] = (cover.sum(0) @ x / cover.sum(), cover.sum(1) @ y / cover.sum())
             regions.on[at] = covered.ravel()
             regions.gap[at] = distance_transform_edt(~covered).ravel()
             far = distance_transform_edt(~covered, sampling=(cell[1], cell[0]))
         else:
             across, down = x[None, :] - point[0], y[:, None] - point[1]
-            regions.centre[at] = point
+            regions.center[at] = point
             regions.on[row, part, int(point[1]) * w + int(point[0])] = True
             regions.gap[at] = np.hypot(across, down).ravel()
             far = np.hypot(across * cell[0], down * cell[1])

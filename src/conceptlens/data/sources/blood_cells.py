@@ -2,7 +2,7 @@
 
 Images from PBC (Acevedo et al. 2020), labels and splits from WBCAtt (Tsutsui et al. 2023); a subset in which the five
 classes are equally frequent in every split, so that results are not comparable with those on the full set. See
-builtin/ATTRIBUTION.md for sources, licences and the way the subset was chosen.
+builtin/ATTRIBUTION.md for sources, licenses and the way the subset was chosen.
 """
 
 import io

@@ -11,22 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 Points = npt.NDArray[np.float64]  # (V, 2)
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 PARTS = ("tail", "legs", "wing", "antennae", "body", "head")  # from back to front
-PALETTE: dict[str, Colour] = {
+PALETTE: dict[str, Color] = {
     "red": (222, 50, 52),
     "yellow": (246, 202, 40),
     "green": (52, 166, 82),
     "blue": (46, 102, 224),
 }
-FINE = 3  # odd, so that the centre of a pixel is the centre of a fine pixel
+FINE = 3  # odd, so that the center of a pixel is the center of a fine pixel
 UNIT = 0.36  # of the image's side, at scale 1
 MARGIN = 0.02  # of the image's side, left free at its edge
 
-_RIM, _PATTERN = 0.55, 0.4  # brightness of a part's rim and of the body's pattern, relative to the part's own colour
-_INK: Colour = (45, 42, 56)
-_WHITE: Colour = (250, 250, 250)
+_RIM, _PATTERN = 0.55, 0.4  # brightness of a part's rim and of the body's pattern, relative to the part's own color
+_INK: Color = (45, 42, 56)
+_WHITE: Color = (250, 250, 250)
 
 
 class Pose(NamedTuple):
@@ -45,11 +45,11 @@ class Stroke(NamedTuple):
 
     outline: Points
     part: str
-    colour: Colour
+    color: Color
 
 
 class Figure(NamedTuple):
-    """The polygons of a part, and the same ones grown by the rim that sets a part off from its neighbours."""
+    """The polygons of a part, and the same ones grown by the rim that sets a part off from its neighbors."""
 
     fills: tuple[Points, ...]
     rims: tuple[Points, ...]
@@ -168,26 +168,26 @@ def strokes(look: Mapping[str, str], light: float = 1.0) -> list[Stroke]:
 
     Args:
         look: The value of each group of the concept set `shapes`; for wing and antennae, "present" or anything else.
-        light: Brightness of its colours.
+        light: Brightness of its colors.
     """
     made: list[Stroke] = []
 
-    def add(part: str, figure: Figure, colour_name: str) -> Colour:
-        colour = _shade(PALETTE[colour_name], light)
-        made.extend(Stroke(rim, part, _shade(colour, _RIM)) for rim in figure.rims)
-        made.extend(Stroke(fill, part, colour) for fill in figure.fills)
-        return colour
+    def add(part: str, figure: Figure, color_name: str) -> Color:
+        color = _shade(PALETTE[color_name], light)
+        made.extend(Stroke(rim, part, _shade(color, _RIM)) for rim in figure.rims)
+        made.extend(Stroke(fill, part, color) for fill in figure.fills)
+        return color
 
     add("tail", _TAILS[look["tail shape"]], look["tail colour"])
     add("legs", _LEGS[look["leg length"]], look["leg colour"])
     if look["wing"] == "present":
-        colour = add("wing", _WING, look["wing colour"])
-        made.append(Stroke(_VEIN, "wing", _shade(colour, _RIM)))
+        color = add("wing", _WING, look["wing colour"])
+        made.append(Stroke(_VEIN, "wing", _shade(color, _RIM)))
     if look["antennae"] == "present":
         made.extend(Stroke(outline, "antennae", _INK) for outline in _ANTENNAE)
-    colour = add("body", _BODIES[look["body shape"]], look["body colour"])
+    color = add("body", _BODIES[look["body shape"]], look["body colour"])
     made.extend(
-        Stroke(outline, "body", _shade(colour, _PATTERN))
+        Stroke(outline, "body", _shade(color, _PATTERN))
         for outline in _PATTERNS[look["body shape"], look["body pattern"]]
     )
     add("head", _HEADS[look["head shape"]], look["head colour"])
@@ -195,8 +195,8 @@ def strokes(look: Mapping[str, str], light: float = 1.0) -> list[Stroke]:
     return made
 
 
-def _shade(colour: Colour, by: float) -> Colour:
-    red, green, blue = (min(255, round(channel * by)) for channel in colour)
+def _shade(color: Color, by: float) -> Color:
+    red, green, blue = (min(255, round(channel * by)) for channel in color)
     return red, green, blue
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import Problems, counted
-from conceptlens.data.dataset import UNLABELLED, Examples
+from conceptlens.data.dataset import UNLABELED, Examples
 from conceptlens.data.images.read import SUFFIXES
 from conceptlens.data.labels.classes import class_index, concepts_of_classes, order_classes, report_unknown_class
 from conceptlens.data.labels.rename import check_rename, rename_class
@@ -91,7 +91,7 @@ class Folder(EncodedSource):
             raise UserError(
                 f"{path}: none of its folders ({', '.join(found)}) is called like a class: {', '.join(self.classes)}."
             )
-        codes = {name: UNLABELLED if number is None else number for name, number in index.items()}
+        codes = {name: UNLABELED if number is None else number for name, number in index.items()}
         labels = np.array([codes[names[position]] for position in kept], dtype=np.int64)
         self.examples = Examples(
             ids=tuple(ids[position] for position in kept),

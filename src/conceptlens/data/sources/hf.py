@@ -167,7 +167,7 @@ def _class_names(features: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _named(value: Any, names: list[str]) -> Any:
-    """A class number, or a list of them, as names; -1 is unlabelled."""
+    """A class number, or a list of them, as names; -1 is unlabeled."""
     if isinstance(value, list):
         return [_named(each, names) for each in value]
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else None

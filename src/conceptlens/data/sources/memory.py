@@ -14,7 +14,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import dump_yaml
 from conceptlens.data.checks.findings import Problems
-from conceptlens.data.dataset import UNLABELLED, DataSource, Examples, no_concepts
+from conceptlens.data.dataset import UNLABELED, DataSource, Examples, no_concepts
 from conceptlens.data.images.objects import as_image
 from conceptlens.data.images.window import Window
 from conceptlens.data.labels.columns import columns_of, text_of
@@ -62,7 +62,7 @@ class HeldImages(DataSource):
             raise UserError("data: expected images, found none.")
         self.name, self.classes, self.task, self.window = MEMORY, (), "single", window
         self._images = images
-        unlabeled = np.full(len(images), UNLABELLED, dtype=np.int64)
+        unlabeled = np.full(len(images), UNLABELED, dtype=np.int64)
         self.examples = Examples(_ids(images), unlabeled, no_concepts(len(images), 0))
 
     def read(self, index: int) -> Image.Image:

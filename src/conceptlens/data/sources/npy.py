@@ -15,7 +15,7 @@ from PIL import Image
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import Problems
-from conceptlens.data.dataset import UNLABELLED, DataSource, Examples
+from conceptlens.data.dataset import UNLABELED, DataSource, Examples
 from conceptlens.data.labels.classes import concepts_of_classes, order_classes
 from conceptlens.recipes.schema import DataConfig
 
@@ -71,8 +71,8 @@ class NpyPair(DataSource):
         """The array on disk, mapped once per process."""
         if self._images is None:
             array = _load(self._file, mmap=True)
-            grey = array.ndim == 3 or (array.ndim == 4 and array.shape[-1] == 1)
-            if array.dtype != np.uint8 or not (grey or (array.ndim == 4 and array.shape[-1] == 3)) or 0 in array.shape:
+            gray = array.ndim == 3 or (array.ndim == 4 and array.shape[-1] == 1)
+            if array.dtype != np.uint8 or not (gray or (array.ndim == 4 and array.shape[-1] == 3)) or 0 in array.shape:
                 raise UserError(
                     f"{self._file}: expected images as bytes, (N, H, W, 3) or (N, H, W) of uint8, "
                     f"found {array.shape} of {array.dtype}."
@@ -114,7 +114,7 @@ def _labels(path: Path, n: int, *, several: bool) -> npt.NDArray[np.int64]:
         raise UserError(f"{path}: expected whole numbers of shape {wanted}, found {array.shape} of {array.dtype}.")
     labels = array.astype(np.int64)
     low, high = labels.min(), labels.max()
-    if low < UNLABELLED or (several and high > 1) or high >= 100_000:
+    if low < UNLABELED or (several and high > 1) or high >= 100_000:
         wanted = "0 and 1 (-1: unknown)" if several else "class numbers from 0 (-1: no class)"
         raise UserError(f"{path}: expected {wanted}, found numbers from {low} to {high}.")
     return labels

@@ -1,4 +1,4 @@
-"""The drawn data set `shapes`: creatures made of coloured parts, with the whole truth about them.
+"""The drawn data set `shapes`: creatures made of colored parts, with the whole truth about them.
 
 Every concept is drawn uniformly and independently of all others; the class follows from five groups together (see
 `species`). Each kind of chance has random numbers of its own, so an option changes what it names and nothing else,
@@ -17,26 +17,26 @@ from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import dump_yaml
 from conceptlens.data.dataset import SPLITS, Annotation, DataSource, Examples, Task
-from conceptlens.data.sources.creature import FINE, PALETTE, PARTS, Colour, Pose, place, strokes
+from conceptlens.data.sources.creature import FINE, PALETTE, PARTS, Color, Pose, place, strokes
 from conceptlens.data.sources.species import RULE, ceiling, classify
 from conceptlens.recipes.schema import ShapesConfig
 
 HIDDEN = "hidden trait"
-GROUNDS: dict[str, Colour] = {
+GROUNDS: dict[str, Color] = {
     "paper": (232, 229, 222),
     "mist": (188, 195, 204),
     "sand": (212, 198, 170),
     "slate": (98, 106, 118),
 }
-MARKS: tuple[Colour, ...] = (
+MARKS: tuple[Color, ...] = (
     (15, 15, 15),
     (255, 255, 255),
     (255, 130, 0),
     (130, 40, 180),
     (0, 200, 210),
     (255, 120, 190),
-)  # the shortcut's colour for each class
-_FRAME: Colour = (60, 60, 60)
+)  # the shortcut's color for each class
+_FRAME: Color = (60, 60, 60)
 
 _FEATURE, _POSE, _FLIP, _FLIPPED_TO, _HIDE, _SHORTCUT, _PIXELS, _CLUTTER = range(8)  # kinds of chance
 #        x, y, scale, turn, stretch, mirrored, light, ground
@@ -54,7 +54,7 @@ class _Axis(NamedTuple):
 class _Paint(NamedTuple):
     outline: list[float]  # x0, y0, x1, y1, … on the fine canvas
     part: str  # empty: background
-    colour: Colour
+    color: Color
 
 
 class Shapes(DataSource):
@@ -66,7 +66,7 @@ class Shapes(DataSource):
 
     Attributes:
         concepts: The concept set that the labels belong to.
-        true_concepts: Labels (N, K) before any is flipped or hidden. Without a wing its colour is UNKNOWN even so.
+        true_concepts: Labels (N, K) before any is flipped or hidden. Without a wing its color is UNKNOWN even so.
         label_ceiling: The best accuracy that a reader of the reported concept labels can reach; 1 unless some are
             flipped or hidden, or a group that decides the class is missing from `concepts` (a group that is there
             counts as whole, also if it lacks values).
@@ -143,7 +143,7 @@ class Shapes(DataSource):
         canvas = Image.new("RGBX", (size * FINE, size * FINE), (*ground.tolist(), 0))
         draw = ImageDraw.Draw(canvas)
         for paint in (*self._clutter(index), *self._things(index)):
-            draw.polygon(paint.outline, fill=(*paint.colour, 255 if paint.part else 0))
+            draw.polygon(paint.outline, fill=(*paint.color, 255 if paint.part else 0))
         drawn = np.asarray(canvas.reduce(FINE), dtype=np.float32)
         blotches = Image.fromarray(chance.normal(0, 9, (6, 6)).astype(np.float32))
         texture = np.asarray(blotches.resize((size, size), Image.Resampling.BICUBIC))
@@ -153,7 +153,7 @@ class Shapes(DataSource):
         return Image.fromarray(np.clip(pixels + 0.5, 0, 255).astype(np.uint8))
 
     def annotation(self, index: int) -> Annotation:
-        """What is visible of each part; a pixel belongs to what is foremost at its centre."""
+        """What is visible of each part; a pixel belongs to what is foremost at its center."""
         index = range(len(self))[index]
         side = self.config.size * FINE
         names = (*PARTS, "shortcut")
@@ -166,7 +166,7 @@ class Shapes(DataSource):
         masks["object"] = front < len(PARTS)
         masks = {name: mask for name, mask in masks.items() if mask.any()}
         return Annotation(
-            keypoints={name: _centre(mask) for name, mask in masks.items() if name in PARTS},
+            keypoints={name: _center(mask) for name, mask in masks.items() if name in PARTS},
             masks=masks,
             boxes={name: _box(mask) for name, mask in masks.items()},
             size=(self.config.size, self.config.size),
@@ -230,26 +230,26 @@ class Shapes(DataSource):
         made = strokes(look, light)
         outlines = place(made, Pose(x, y, scale, turn, stretch, mirrored < 0.5), self.config.size)
         for stroke, outline in zip(made, outlines, strict=True):
-            yield _Paint(outline, stroke.part, stroke.colour)
+            yield _Paint(outline, stroke.part, stroke.color)
         if self.config.shortcut:
             side = self.config.size * FINE
-            for inset, colour in ((0.01, _FRAME), (0.02, MARKS[self._mark[index]])):
+            for inset, color in ((0.01, _FRAME), (0.02, MARKS[self._mark[index]])):
                 left, right, top, bottom = side * np.array([inset, 0.11 - inset, 0.89 + inset, 1 - inset])
-                yield _Paint([left, top, right, top, right, bottom, left, bottom], "shortcut", colour)
+                yield _Paint([left, top, right, top, right, bottom, left, bottom], "shortcut", color)
 
     def _clutter(self, index: int) -> Iterator[_Paint]:
-        """Blobs in the colours of the creatures."""
+        """Blobs in the colors of the creatures."""
         if not self.config.clutter:
             return
         chance = np.random.default_rng([self.config.seed, _CLUTTER, index])
         side = self.config.size * FINE
-        colours = list(PALETTE.values())
+        colors = list(PALETTE.values())
         for _ in range(self.config.clutter):
             corners = int(chance.integers(3, 9))
             angle = 2 * np.pi * (chance.random() + np.arange(corners) / corners)
             x, y, radius = chance.uniform((0, 0, 0.03), (1, 1, 0.07)) * side
             outline = np.stack([x + radius * np.cos(angle), y + radius * np.sin(angle)], axis=1)
-            yield _Paint(outline.ravel().tolist(), "", colours[chance.integers(len(colours))])
+            yield _Paint(outline.ravel().tolist(), "", colors[chance.integers(len(colors))])
 
 
 def _check(config: ShapesConfig) -> None:
@@ -314,7 +314,7 @@ def _names(numbers: npt.NDArray[np.generic], names: Sequence[str]) -> tuple[str,
     return tuple(np.array(names)[numbers.astype(np.int64)].tolist())
 
 
-def _centre(mask: npt.NDArray[np.bool_]) -> tuple[float, float]:
+def _center(mask: npt.NDArray[np.bool_]) -> tuple[float, float]:
     """The mask's pixel nearest to its centroid, since the centroid of a fork lies outside of it."""
     y, x = np.nonzero(mask)
     nearest = np.argmin((x - x.mean()) ** 2 + (y - y.mean()) ** 2)

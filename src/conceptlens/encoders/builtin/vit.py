@@ -113,14 +113,14 @@ class BuiltinViT(Encoder):
         self.to_text = nn.Linear(width, text_width, bias=False) if text_width else None
         if self.to_text is not None:
             self.text = "builtin/text"
-        self._initialise()
+        self._initialize()
         if weights is not None:
             self._load(Path(weights), "Check encoder.weights and encoder.options.")
         elif pretrained and name == "builtin/vit" and WEIGHTS.exists():
             check_package_weights(WEIGHTS)
             self._load(WEIGHTS, "Leave encoder.options as they are, or set `encoder.pretrained: false`.")
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         for token in (self.positions, self.class_token, self.registers):
             if token.numel():
                 nn.init.trunc_normal_(token, std=0.02)

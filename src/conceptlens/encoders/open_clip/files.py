@@ -1,8 +1,8 @@
 """What an `open_clip/…` name stands for: a configuration, and where its weights lie. Nothing is ever unpickled.
 
 - `open_clip/ViT-B-16/laion2b_s34b_b88k`: a model of open_clip's list and the tag of its weights; without a tag, fresh.
-- `open_clip/hf-hub:ORGANISATION/NAME`: a repository on the hub with `open_clip_config.json`.
-- `open_clip/local-dir:PATH`: a folder with `open_clip_config.json`, weights, and the tokeniser where it needs one.
+- `open_clip/hf-hub:ORGANIZATION/NAME`: a repository on the hub with `open_clip_config.json`.
+- `open_clip/local-dir:PATH`: a folder with `open_clip_config.json`, weights, and the tokenizer where it needs one.
 """
 
 from dataclasses import dataclass

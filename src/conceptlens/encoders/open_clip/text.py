@@ -33,12 +33,12 @@ class OpenClipText:
         load_tower(self.tower, model, weights, "text", name)
         remote = {"trust_remote_code": False} if text.get("hf_tokenizer_name") else {}
         try:
-            self.tokeniser = open_clip().get_tokenizer(model.plain, **remote)
+            self.tokenizer = open_clip().get_tokenizer(model.plain, **remote)
         except Exception as error:  # files that are missing or damaged, a hub out of reach: many kinds, one remedy
             problem = (str(error).strip() or type(error).__name__).splitlines()[0]
             where = model.folder or f"{text.get('hf_tokenizer_name') or model.plain} on the hub"
             raise UserError(
-                f"{name}: expected its tokeniser from {where}, but {problem}. "
+                f"{name}: expected its tokenizer from {where}, but {problem}. "
                 "Put tokenizer.json and tokenizer_config.json beside the weights and name the folder with local-dir:."
             ) from None
         self.width = int(model.model["embed_dim"])
@@ -49,6 +49,6 @@ class OpenClipText:
         check_texts(self.name, texts)
         vectors = torch.empty(len(texts), self.width)
         for start in range(0, len(texts), BATCH):
-            numbers = self.tokeniser(list(texts[start : start + BATCH]))
+            numbers = self.tokenizer(list(texts[start : start + BATCH]))
             vectors[start : start + BATCH] = F.normalize(self.tower(numbers).float(), dim=-1)
         return vectors

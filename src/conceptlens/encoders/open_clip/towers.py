@@ -55,7 +55,7 @@ def _built(build: Any, model: Published, config: dict[str, Any]) -> Any:
 
 
 def need_transformers(model: Published) -> None:
-    """A Hugging Face text tower or tokeniser needs the package transformers."""
+    """A Hugging Face text tower or tokenizer needs the package transformers."""
     if importlib.util.find_spec("transformers") is None:
         raise UserError(
             f"{model.name}: its texts are read by a Hugging Face model, which needs the package transformers. "

@@ -62,7 +62,7 @@ def open_store(
     device = next(encoder.parameters()).device
     with torch.inference_mode():
         probe = torch.zeros(1, 3, reader.size, reader.size, device=device)
-        shape = encoder.before(encoder.normalise(probe), blocks).shape
+        shape = encoder.before(encoder.normalize(probe), blocks).shape
     return TokenStore(path, key, shape[1], shape[2], encoder.grid(reader.size, reader.size))
 
 
@@ -93,7 +93,7 @@ def fill(
             rows = np.asarray(store.rows_of(shard))
             pieces = []
             for batch, pixels in reader.prefetch(rows[start : start + BATCH] for start in range(0, len(rows), BATCH)):
-                images = encoder.normalise(pixels.to(processes.device, non_blocking=True))
+                images = encoder.normalize(pixels.to(processes.device, non_blocking=True))
                 with processes.autocast():
                     pieces.append(encoder.before(images, store.cut.blocks).to(kept).cpu())
                 on_images(len(batch))

@@ -44,7 +44,7 @@ class BuiltinText:
         check_package_weights(path)
         sizes: dict[str, Any] = read_json(path.with_suffix(".json"))["tower"]
         state = read_weights(path)
-        self.tokeniser = WordPiece(bytes(state.pop(PIECES).numpy()).decode().split("\n"))
+        self.tokenizer = WordPiece(bytes(state.pop(PIECES).numpy()).decode().split("\n"))
         with torch.random.fork_rng(devices=[]):  # a start that is overwritten must not use up the caller's numbers
             self.tower = TextTower(**sizes).eval()
         load_weights(self.tower, unpack(state), source=str(path), hint="Install conceptlens again.")
@@ -54,15 +54,15 @@ class BuiltinText:
     def embed(self, texts: Sequence[str]) -> Tensor:
         """(n, 384), unit length, fp32, on the CPU. A text is read up to its 62nd word piece, about 45 words."""
         check_texts(self.name, texts)
-        rows = [self.tokeniser.encode(text, longest=self.tower.longest) for text in texts]
+        rows = [self.tokenizer.encode(text, longest=self.tower.longest) for text in texts]
         for text, row in zip(texts, rows, strict=True):
-            if all(number == self.tokeniser.unknown for number in row[1:-1]):
+            if all(number == self.tokenizer.unknown for number in row[1:-1]):
                 raise UserError(f"{self.name}: none of the words of {text!r} is known. Describe it in English.")
         vectors = torch.empty(len(rows), self.width)
         order = sorted(range(len(rows)), key=lambda place: len(rows[place]))  # like lengths together: little padding
         for start in range(0, len(order), BATCH):
             places = order[start : start + BATCH]
             length = len(rows[places[-1]])
-            numbers = torch.tensor([rows[p] + [self.tokeniser.pad] * (length - len(rows[p])) for p in places])
-            vectors[places] = self.tower(numbers, numbers != self.tokeniser.pad)
+            numbers = torch.tensor([rows[p] + [self.tokenizer.pad] * (length - len(rows[p])) for p in places])
+            vectors[places] = self.tower(numbers, numbers != self.tokenizer.pad)
         return vectors

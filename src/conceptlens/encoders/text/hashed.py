@@ -57,7 +57,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def _direction(feature: str) -> npt.NDArray[np.int16]:
-    """A feature's direction: sums of four bytes of its hash, centred, which are nearly Gaussian."""
+    """A feature's direction: sums of four bytes of its hash, centered, which are nearly Gaussian."""
     stream = hashlib.shake_256(feature.encode()).digest(4 * WIDTH)
     quarters = np.frombuffer(stream, np.uint8).reshape(WIDTH, 4).astype(np.int16)
     direction: npt.NDArray[np.int16] = quarters.sum(1, dtype=np.int16) - np.int16(510)

@@ -51,9 +51,9 @@ class TextTower(nn.Module):
         self.blocks = nn.ModuleList(Block(width, heads, mlp_ratio) for _ in range(depth))
         self.norm_out = nn.LayerNorm(width)
         self.project = nn.Linear(width, out, bias=False)
-        self._initialise()
+        self._initialize()
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         nn.init.normal_(self.table.weight, std=0.1)
         nn.init.normal_(self.positions, std=0.02)
         for block in self.blocks.modules():

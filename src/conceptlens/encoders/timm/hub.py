@@ -32,7 +32,7 @@ def from_hub(name: str, repository: str, file: str, *, instead: str, revision: s
 
     Args:
         name: The encoder's name, for errors.
-        repository: `ORGANISATION/NAME`.
+        repository: `ORGANIZATION/NAME`.
         file: The file's name there.
         instead: What to do if it cannot be had.
         revision: A branch, tag or commit.

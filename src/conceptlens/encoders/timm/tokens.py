@@ -133,7 +133,7 @@ class TimmTokens(Encoder):
 
     @torch.no_grad()
     def _probe(self, height: int, width: int) -> Tokens:
-        """One grey image through the model: the surest way to its grid and width."""
+        """One gray image through the model: the surest way to its grid and width."""
         parameter = next(self.model.parameters())
         was_training = self.training
         self.eval()

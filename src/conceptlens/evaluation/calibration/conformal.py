@@ -97,22 +97,22 @@ def prediction_sets(
     Returns:
         None where nothing is known of calibration or test images.
     """
-    learnt, asked = calibration[1] >= 0, test[1] >= 0
-    if not learnt.any() or not asked.any():
+    learned, asked = calibration[1] >= 0, test[1] >= 0
+    if not learned.any() or not asked.any():
         return None
     probabilities, truth = test[0][asked], test[1][asked]
-    bounds = thresholds(calibration[0][learnt], calibration[1][learnt], len(answers), alpha, each=each)
+    bounds = thresholds(calibration[0][learned], calibration[1][learned], len(answers), alpha, each=each)
     chosen = 1 - probabilities <= bounds
     covered = chosen[np.arange(len(truth)), truth].astype(np.float64)
     size = chosen.sum(1).astype(np.float64)
     own = [units[row] for row in np.flatnonzero(asked).tolist()]
     found = Bootstrap(own, resamples).means({"coverage": covered, "size": size, "single": (size == 1).astype(float)})
-    between = None if each else expected_range(int(learnt.sum()), len(truth), alpha)
+    between = None if each else expected_range(int(learned.sum()), len(truth), alpha)
     common = float(bounds[0]) if not each else math.inf
     return PredictionSets(
         question=question,
         wanted=1 - alpha,
-        calibrated_on=int(learnt.sum()),
+        calibrated_on=int(learned.sum()),
         threshold=1 - common if math.isfinite(common) else None,
         coverage=found["coverage"],
         between=between,

@@ -13,7 +13,7 @@ from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.errors import UserError
-from conceptlens.data.dataset import UNLABELLED, Task
+from conceptlens.data.dataset import UNLABELED, Task
 from conceptlens.evaluation.calibration.ece import expected_calibration_error, top_label_error
 from conceptlens.evaluation.classification.auc import auc
 from conceptlens.evaluation.classification.balanced import balanced_accuracy, mean_of, recalls
@@ -34,7 +34,7 @@ def _checked(probabilities: npt.ArrayLike) -> Floats:
 def choose_thresholds(probabilities: npt.ArrayLike, labels: npt.ArrayLike, task: Task) -> list[float]:
     """For each class against the rest, the threshold with the largest Youden's J (sensitivity + specificity − 1).
 
-    Candidates lie midway between neighbouring distinct probabilities, so the choice does not hang on one image's exact
+    Candidates lie midway between neighboring distinct probabilities, so the choice does not hang on one image's exact
     value. Ties go to the candidate nearest to 0.5, then to the lower (more sensitive) one. A class of which validation
     does not show both outcomes gets 0.5.
 
@@ -54,7 +54,7 @@ def _youden(scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
     if len(distinct) < 2 or positive.all() or not positive.any():
         return 0.5
     candidates = (distinct[1:] + distinct[:-1]) / 2
-    # Neighbours so close that their middle rounds to the lower one would put that one on the wrong side.
+    # Neighbors so close that their middle rounds to the lower one would put that one on the wrong side.
     candidates = np.maximum(candidates, np.nextafter(distinct[:-1], np.inf))
     above = np.searchsorted(np.sort(scores[positive]), candidates)
     below = np.searchsorted(np.sort(scores[~positive]), candidates)
@@ -72,7 +72,7 @@ def _one_against_rest(
     truth = np.asarray(labels, dtype=np.int64)
     if task == "multilabel":
         return [(values[:, c], truth[:, c] == 1, truth[:, c] != UNKNOWN) for c in range(values.shape[1])]
-    return [(values[:, c], truth == c, truth != UNLABELLED) for c in range(values.shape[1])]
+    return [(values[:, c], truth == c, truth != UNLABELED) for c in range(values.shape[1])]
 
 
 def class_metrics(
@@ -88,7 +88,7 @@ def class_metrics(
 
     Args:
         probabilities: (N, C), from `class_probabilities`.
-        labels: (N,) class index or UNLABELLED, whose images are left out; multi-label: (N, C) of 0, 1, UNKNOWN.
+        labels: (N,) class index or UNLABELED, whose images are left out; multi-label: (N, C) of 0, 1, UNKNOWN.
         task: The task.
         thresholds: One per class, from `choose_thresholds` on validation. Without them there are no sensitivity,
             specificity, PPV and NPV for one class per image; a multi-label task decides at 0.5.
@@ -114,7 +114,7 @@ def class_metrics(
         raise UserError(f"Expected one threshold for each of {values.shape[1]} classes, found {len(thresholds)}.")
     if task == "multilabel":
         return _multilabel(values, truth, thresholds or [0.5] * values.shape[1], names, bins)
-    known = truth != UNLABELLED
+    known = truth != UNLABELED
     return _single(values[known], truth[known], task, thresholds, names, bins)
 
 

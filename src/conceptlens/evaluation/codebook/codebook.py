@@ -14,7 +14,7 @@ from conceptlens.evaluation.codebook.passes import Pass
 from conceptlens.evaluation.codebook.projection import principal, umap, umap_is_there
 from conceptlens.evaluation.codebook.readings import read_patches
 from conceptlens.evaluation.codebook.survey import Survey
-from conceptlens.explanations.pictures.colors import code_colour
+from conceptlens.explanations.pictures.colors import code_color
 from conceptlens.methods.contract import Pipeline
 from conceptlens.nn.quantization.usage import codebook_use, perplexity
 from conceptlens.runs.predictions import units_of
@@ -71,7 +71,7 @@ def _explicit(pipeline: Pipeline) -> bool:
     device = next(pipeline.parameters()).device
     patches = torch.randn(1, 4, width, generator=torch.Generator().manual_seed(0)).to(device)
     with torch.inference_mode():
-        seen = pipeline.regulariser(Tokens(patches, (2, 2))).tokens.patches
+        seen = pipeline.regularizer(Tokens(patches, (2, 2))).tokens.patches
     return not torch.allclose(seen, patches, atol=1e-5)
 
 
@@ -90,11 +90,11 @@ def match_all(
             matchings.append(by_co_assignment(survey.mass.numpy(), survey.dealt.numpy(), columns))
         else:
             without["co-assignment"] = "several groups of concepts read one slot"
-    labelled = by_labels(survey.counts, source.examples.concepts[found.indices], units, concepts.names)
-    if labelled is None:
+    labeled = by_labels(survey.counts, source.examples.concepts[found.indices], units, concepts.names)
+    if labeled is None:
         without["labels"] = "no concept of these images has a label"
     else:
-        matchings.append(labelled)
+        matchings.append(labeled)
     sample = torch.from_numpy(survey.sample()[0]).to(survey.codebook.device)
     readings = read_patches(pipeline, concepts, torch.cat([survey.codebook, sample]))
     if isinstance(readings, str):
@@ -115,7 +115,7 @@ def _prototype(
 ) -> Prototype:
     concepts = {kind: pairs[code] for kind, pairs in names.items() if code in pairs}
     width = found.grid[1]
-    neighbour = int(made.neighbour[code])
+    neighbor = int(made.neighbor[code])
     return Prototype(
         code=code,
         patches=patches,
@@ -131,15 +131,15 @@ def _prototype(
         distance=float(survey.distance[code]) / patches if patches else None,
         border=_number(made.border[code]),
         on_object=_number(made.on_object[code]),
-        nearest_code=neighbour if neighbour >= 0 else None,
-        nearest_code_distance=_number(made.neighbour_distance[code]),
+        nearest_code=neighbor if neighbor >= 0 else None,
+        nearest_code_distance=_number(made.neighbor_distance[code]),
         kinds=made.kinds(code, len(survey.codebook), len(found.indices)),
         concepts=concepts,
         near=[
             NearPatch(image=source.examples.ids[image], row=patch // width, column=patch % width, distance=distance)
             for image, patch, distance in survey.nearest.of(code)
         ],
-        colour=code_colour(code, bool(concepts.get("co-assignment") or concepts.get("labels"))),
+        color=code_color(code, bool(concepts.get("co-assignment") or concepts.get("labels"))),
     )
 
 

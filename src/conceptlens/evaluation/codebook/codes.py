@@ -41,15 +41,15 @@ class Profile:
     border: Floats  # (M,); NaN where nearly every place is at the border
     on_object: Floats  # (M,); NaN where not known
     object_share: float  # of all patches
-    neighbour: Indices  # (M,): the nearest other code; −1 for a single one
-    neighbour_distance: Floats  # (M,): squared, over the median of all pairs
+    neighbor: Indices  # (M,): the nearest other code; −1 for a single one
+    neighbor_distance: Floats  # (M,): squared, over the median of all pairs
 
     def kinds(self, code: int, codes: int, images: int) -> list[Kind]:
         """What should be said of a code."""
         found: list[Kind] = []
         if (self.share[code].value or 0.0) < DORMANT / codes:
             found.append("dormant")
-        if self.neighbour[code] >= 0 and self.neighbour_distance[code] < DOUBLE:
+        if self.neighbor[code] >= 0 and self.neighbor_distance[code] < DOUBLE:
             found.append("duplicate")
         if "dormant" not in found and self._background(code, images):
             found.append("background")
@@ -96,7 +96,7 @@ def profile(
                 by_class[each] = shares[labels == each].mean(0)
     dependence, p = class_dependence(shares, labels, units) if single else (np.full(codes, np.nan),) * 2
     on_object, object_share = _on_object(maps, codes)
-    neighbour, distance = neighbours(survey.codebook.double().cpu().numpy())
+    neighbor, distance = neighbors(survey.codebook.double().cpu().numpy())
     return Profile(
         [estimates[str(code)] for code in range(codes)],
         (counts > 0).sum(0),
@@ -106,7 +106,7 @@ def profile(
         border_lift(survey, grid),
         on_object,
         object_share,
-        neighbour,
+        neighbor,
         distance,
     )
 
@@ -125,7 +125,7 @@ def explained_by_class(shares: Floats, labels: Indices) -> Floats:
 def class_dependence(
     shares: Floats, labels: Indices, units: Sequence[str], *, deals: int = DEALS, seed: int = 0
 ) -> tuple[Floats, Floats]:
-    """η² of each code (M,) over the labelled images, and p-values corrected for all codes."""
+    """η² of each code (M,) over the labeled images, and p-values corrected for all codes."""
     known = np.flatnonzero(labels >= 0)
     if len(np.unique(labels[known])) < 2:
         return np.full(shares.shape[1], np.nan), np.full(shares.shape[1], np.nan)
@@ -152,7 +152,7 @@ def border_lift(survey: Survey, grid: tuple[int, int]) -> Floats:
     return np.asarray(share / ring.mean())
 
 
-def neighbours(codebook: Floats) -> tuple[Indices, Floats]:
+def neighbors(codebook: Floats) -> tuple[Indices, Floats]:
     """The nearest other code of each (M,), and its squared distance over the median of all pairs."""
     count = len(codebook)
     if count < 2:

@@ -64,7 +64,7 @@ class Prototype(Part):
     kinds: list[Kind]
     concepts: dict[str, str]  # by co-assignment, labels, text: the match, where it is sure
     near: list[NearPatch]
-    colour: str
+    color: str
 
 
 class Projection(Part):
@@ -99,7 +99,7 @@ class ConceptFinding(Part):
 
     concept: str
     text: str
-    labelled: int  # images
+    labeled: int  # images
     holds: float | None  # share of them
     said: float  # share of images in which the model says it
     auc: float | None
@@ -126,7 +126,7 @@ class Audit(Document):
     version: int = VERSION
     run: str
     method: str
-    regulariser: str
+    regularizer: str
     data: str
     split: str
     images: int

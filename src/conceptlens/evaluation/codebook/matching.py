@@ -68,7 +68,7 @@ def match(strength: Floats, chance: Floats, names: list[str], kind: str, note: s
 
 
 def farthest(strength: Floats, chance: Floats) -> Floats:
-    """p-values (M, K) that hold for all pairs together, by the largest standardised strength of each chance table."""
+    """p-values (M, K) that hold for all pairs together, by the largest standardized strength of each chance table."""
     if not len(chance):
         return np.ones_like(strength)
     spread = chance.std(0)
@@ -159,8 +159,8 @@ def by_text(readings: Floats, patches: Floats, names: list[str], *, deals: int =
     Chance: as many patches, drawn at random, in the prototypes' place. A prototype is the middle of many patches and
     less extreme than some of them, so what is sure here is sure indeed.
     """
-    centre, spread = patches.mean(0), patches.std(0)
+    center, spread = patches.mean(0), patches.std(0)
     unit = np.where(spread > 1e-9, spread, np.inf)
     drawn = np.random.default_rng([seed, 7]).integers(len(patches), size=(deals, len(readings)))
-    chance = ((patches - centre) / unit)[drawn]
-    return match((readings - centre) / unit, chance, names, "text", note="in standard deviations over patches")
+    chance = ((patches - center) / unit)[drawn]
+    return match((readings - center) / unit, chance, names, "text", note="in standard deviations over patches")

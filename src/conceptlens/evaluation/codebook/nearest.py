@@ -21,7 +21,7 @@ class NearestPatches:
     def update(self, images: Tensor, codes: Tensor, distances: Tensor) -> None:
         """Take in a batch: positions (B,), nearest codes (B, L) and squared distances to them (B, L)."""
         batch, length = codes.shape
-        # Of each image only the best patch of a code may stand: neighbours of it would fill the sheet. Sorted by
+        # Of each image only the best patch of a code may stand: neighbors of it would fill the sheet. Sorted by
         # distance, the first of each (image, code) is that one.
         order = distances.flatten().argsort(stable=True)
         key = (

@@ -55,7 +55,7 @@ class Pass:
 
 
 def run_pass(stream: TokenStream, indices: Indices, codebook: Tensor | None, judgement: Judgement) -> Pass:
-    """Look at every image once, in a random order: neighbours in a list are often alike, and must not meet."""
+    """Look at every image once, in a random order: neighbors in a list are often alike, and must not meet."""
     order = np.random.default_rng(0).permutation(indices)
     survey = None if codebook is None else Survey(codebook)
     slots: AssignmentUse | None = None

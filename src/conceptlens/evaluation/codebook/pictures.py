@@ -15,7 +15,7 @@ from conceptlens.evaluation.codebook.document import Codebook, Projection, Proto
 from conceptlens.explanations.codes import UNNAMED
 from conceptlens.explanations.document import CodeName, Reference
 from conceptlens.explanations.maps.patch_maps import index_map
-from conceptlens.explanations.pictures.colors import code_colour, rgb
+from conceptlens.explanations.pictures.colors import code_color, rgb
 from conceptlens.explanations.pictures.overlay import index_overlay
 from conceptlens.explanations.pictures.sheet import Key, Tile, sheet
 from conceptlens.explanations.reference import Background
@@ -65,7 +65,7 @@ def cut(
     across, down = SEEN / w, SEEN / h
     reach = max(AROUND * max(across, down), SEEN / 4) / 2
     x, y = (column + 0.5) * across, (row + 0.5) * down
-    left, top = (min(max(centre - reach, 0), SEEN - 2 * reach) for centre in (x, y))
+    left, top = (min(max(center - reach, 0), SEEN - 2 * reach) for center in (x, y))
     picture = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
     piece = picture.crop((round(left), round(top), round(left + 2 * reach), round(top + 2 * reach)))
     piece = piece.resize((size, size), Image.Resampling.LANCZOS)
@@ -87,7 +87,7 @@ def index_sheet(
     *,
     opacity: float = 0.6,
 ) -> Image.Image:
-    """Images and, beside each, its patches in the colours of their prototypes."""
+    """Images and, beside each, its patches in the colors of their prototypes."""
     named = [
         CodeName(
             code=each.code,
@@ -113,18 +113,18 @@ def index_sheet(
         for entry in drawn.legend:
             used[entry.code] = used.get(entry.code, 0) + entry.patches
     keys = [
-        Key(codebook.prototypes[code].colour, f"{code}: {name_of(codebook.prototypes[code])}")
+        Key(codebook.prototypes[code].color, f"{code}: {name_of(codebook.prototypes[code])}")
         for code in sorted(used, key=lambda each: -used[each])
     ]
     kind = (
         "implicit: the model sees the tokens" if codebook.kind == "implicit" else "explicit: the model sees the codes"
     )
-    note = f"Quantisation is {kind}. Grey prototypes have no sure match with a concept."
+    note = f"Quantization is {kind}. Gray prototypes have no sure match with a concept."
     return sheet("Index maps", [], tiles, [note], columns=6, keys=keys)
 
 
-def colour_of(code: int, named: bool) -> str:
-    return code_colour(code, named)
+def color_of(code: int, named: bool) -> str:
+    return code_color(code, named)
 
 
 def codes_figure(codebook: Codebook) -> "Figure":
@@ -147,12 +147,12 @@ def codes_figure(codebook: Codebook) -> "Figure":
 
 
 def _scatter(axes: Any, codebook: Codebook, found: Projection, dimensions: int) -> None:
-    colours = [tuple(part / 255 for part in rgb(each.colour)) for each in codebook.prototypes]
+    colors = [tuple(part / 255 for part in rgb(each.color)) for each in codebook.prototypes]
     patches, codes = np.array(found.patches), np.array(found.codes)
     if len(patches):
-        shown = [colours[code] for code in found.patch_codes]
+        shown = [colors[code] for code in found.patch_codes]
         axes.scatter(*patches[:, :dimensions].T, c=shown, s=5, alpha=0.35, linewidths=0)
-    axes.scatter(*codes[:, :dimensions].T, c=colours, s=60, marker="X", edgecolors="black", linewidths=0.8)
+    axes.scatter(*codes[:, :dimensions].T, c=colors, s=60, marker="X", edgecolors="black", linewidths=0.8)
     if dimensions == 2:
         for each, point in zip(codebook.prototypes, codes, strict=True):
             axes.annotate(str(each.code), point[:2], fontsize=7, xytext=(4, 3), textcoords="offset points")
@@ -172,10 +172,10 @@ def groups_figure(groups: Sequence[Any], measure: str) -> "Figure | None":
     axes = figure.subplots()
     for place, (_, found) in enumerate(rows):
         bad = found.p is not None and found.p < 0.05
-        colour = "#d55e00" if bad else "#0072b2"
+        color = "#d55e00" if bad else "#0072b2"
         if found.value.interval is not None:
-            axes.plot(found.value.interval, [place, place], color=colour, linewidth=2)
-        axes.plot([found.value.value], [place], "o", color=colour, markersize=5)
+            axes.plot(found.value.interval, [place, place], color=color, linewidth=2)
+        axes.plot([found.value.value], [place], "o", color=color, markersize=5)
     axes.set_yticks(range(len(rows)), [f"{each.column}: {each.group} ({each.images})" for each, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"{measure} (orange: differs from the rest beyond chance, corrected)")

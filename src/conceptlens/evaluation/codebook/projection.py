@@ -19,8 +19,8 @@ Floats = npt.NDArray[np.float64]
 def principal(codes: Floats, patches: Floats, patch_codes: npt.NDArray[np.int64], dimensions: int = 3) -> Projection:
     """Principal components of the patches (n, D); codes (M, D) are put into the same picture."""
     rows = patches if len(patches) > 1 else codes
-    centre = rows.mean(0)
-    _, sizes, axes = np.linalg.svd(rows - centre, full_matrices=False)
+    center = rows.mean(0)
+    _, sizes, axes = np.linalg.svd(rows - center, full_matrices=False)
     axes = axes[:dimensions]
     # Signs of components are arbitrary: the largest entry is made positive, so that pictures repeat.
     axes = axes * np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(1)])[:, None]
@@ -29,8 +29,8 @@ def principal(codes: Floats, patches: Floats, patch_codes: npt.NDArray[np.int64]
         method="PCA",
         dimensions=len(axes),
         explained=[float(size**2 / total) if total > 0 else 0.0 for size in sizes[: len(axes)]],
-        codes=_rounded((codes - centre) @ axes.T),
-        patches=_rounded((patches - centre) @ axes.T),
+        codes=_rounded((codes - center) @ axes.T),
+        patches=_rounded((patches - center) @ axes.T),
         patch_codes=patch_codes.tolist(),
     )
 

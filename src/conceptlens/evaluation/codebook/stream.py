@@ -65,7 +65,7 @@ def open_stream(run: OpenedRun, stack: ExitStack) -> TokenStream:
 
 
 def _store(run: OpenedRun, reader: PixelReader) -> TokenStore | None:
-    """What training read, where it was kept; the encoder's learnt blocks lie behind it."""
+    """What training read, where it was kept; the encoder's learned blocks lie behind it."""
     recipe, pipeline = run.recipe, run.pipeline
     place = recipe.encoder.store
     if place in (None, "run") or not Path(str(place)).is_dir() or pipeline.encoder.layers:
@@ -86,7 +86,7 @@ def _store(run: OpenedRun, reader: PixelReader) -> TokenStore | None:
         )
         probe = torch.zeros(1, 3, reader.size, reader.size, device=run.device)
         with torch.inference_mode():
-            shape = pipeline.encoder.before(pipeline.encoder.normalise(probe), blocks).shape
+            shape = pipeline.encoder.before(pipeline.encoder.normalize(probe), blocks).shape
         grid = pipeline.encoder.grid(reader.size, reader.size)
         store = TokenStore(Path(str(place)), key, shape[1], shape[2], grid)
     except (UserError, KeyError):

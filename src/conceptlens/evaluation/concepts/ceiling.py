@@ -50,10 +50,10 @@ def _fit_and_score(
     test: npt.NDArray[np.float64],
     test_labels: npt.NDArray[np.int64],
 ) -> tuple[float | None, float | None]:
-    learnt, asked = train_labels >= 0, test_labels >= 0
-    if len(np.unique(train_labels[learnt])) < 2 or not asked.any():
+    learned, asked = train_labels >= 0, test_labels >= 0
+    if len(np.unique(train_labels[learned])) < 2 or not asked.any():
         return None, None
-    model = LogisticRegression(max_iter=2000).fit(train[learnt], train_labels[learnt])
+    model = LogisticRegression(max_iter=2000).fit(train[learned], train_labels[learned])
     predicted, truth = model.predict(test[asked]), test_labels[asked]
     classes = int(max(predicted.max(), truth.max())) + 1
     return float((predicted == truth).mean()), balanced_accuracy(predicted, truth, classes)

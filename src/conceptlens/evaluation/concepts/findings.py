@@ -70,7 +70,7 @@ def concept_findings(
             ConceptFinding(
                 concept=concept.name,
                 text=concept.text,
-                labelled=int(known.sum()),
+                labeled=int(known.sum()),
                 holds=holds,
                 said=float(said[k]),
                 auc=row["auc"],

@@ -1,4 +1,4 @@
-"""Does a map show what the model used? Insertion and deletion, occlusion of parts, stability, randomised weights."""
+"""Does a map show what the model used? Insertion and deletion, occlusion of parts, stability, randomized weights."""
 
 from conceptlens.evaluation.faithfulness.curves import Curves, insertion_deletion, random_orders
 from conceptlens.evaluation.faithfulness.fill import FILLS, Fill, filled

@@ -1,4 +1,4 @@
-"""Do the maps of a trained run show what it used? Insertion, deletion, occlusion of parts, noise, randomised weights.
+"""Do the maps of a trained run show what it used? Insertion, deletion, occlusion of parts, noise, randomized weights.
 
 Insertion and deletion follow one concept of each image, the groups taking turns: the value that the model reads in
 that group. Everything else looks at all concepts. Scores are probabilities.
@@ -31,7 +31,7 @@ from conceptlens.evaluation.faithfulness import (
     with_noise,
 )
 from conceptlens.evaluation.images import Judged, judged_images
-from conceptlens.evaluation.localization import blob_maps, differences, summarise
+from conceptlens.evaluation.localization import blob_maps, differences, summarize
 from conceptlens.evaluation.localization.concept_parts import concept_parts
 from conceptlens.evaluation.localization.summary import estimate_cells
 from conceptlens.explanations.maps.concept_maps import OWN, concept_maps
@@ -42,15 +42,15 @@ from conceptlens.runs.predictions import units_of
 
 Floats = npt.NDArray[np.float64]
 BATCH = 16
-BLOB = 0.25  # σ of the centred order, in sides of the image
-RANDOM, CENTRE = "random", "centre"
-TOPICS = ("occlusion", "stability", "other_image", "randomised", "agreement")
+BLOB = 0.25  # σ of the centered order, in sides of the image
+RANDOM, CENTER = "random", "center"
+TOPICS = ("occlusion", "stability", "other_image", "randomized", "agreement")
 
 
 class Faithfulness(Document):
     """Whether maps show what was used; numbers are estimates with their intervals."""
 
-    remedy = "Measure it again with `conceptlens localise RUN --faithfulness N`."
+    remedy = "Measure it again with `conceptlens localize RUN --faithfulness N`."
 
     run: str
     method: str
@@ -61,13 +61,13 @@ class Faithfulness(Document):
     steps: int
     noise: float
     seed: int
-    centre_sigma: float
+    center_sigma: float
     curves: dict[str, dict[str, Any]]  # deletion and insertion of each map
     against_random: dict[str, dict[str, Any]]
     occlusion: dict[str, dict[str, Any]]
     stability: dict[str, dict[str, Any]]
     other_image: dict[str, dict[str, Any]]
-    randomised: dict[str, dict[str, Any]]
+    randomized: dict[str, dict[str, Any]]
     agreement: dict[str, dict[str, Any]]
     _file: str = PrivateAttr(default="faithfulness.json")
 
@@ -155,8 +155,8 @@ def faithfulness_run(
 
     Args:
         run: The run.
-        split: As for `localise_run`.
-        data: As for `localise_run`; without regions, parts are not occluded.
+        split: As for `localize_run`.
+        data: As for `localize_run`; without regions, parts are not occluded.
         n: At most so many images, evenly spread over the split.
         fill: What stands where something was taken away: `black`, `mean` or `blur`.
         steps: In which cells are taken away and put back.
@@ -193,7 +193,7 @@ def faithfulness_run(
     units = units_of(judged.source, indices)
 
     def means(found: Mapping[str, Floats]) -> dict[str, Any]:
-        return summarise(found, range(next(iter(found.values())).shape[1]), units, judged.metrics)
+        return summarize(found, range(next(iter(found.values())).shape[1]), units, judged.metrics)
 
     def topic(name: str) -> dict[str, Any]:
         return {kind: means(found)["value"] for kind, found in columns.joined(name).items()}
@@ -209,7 +209,7 @@ def faithfulness_run(
         steps=steps,
         noise=noise,
         seed=seed,
-        centre_sigma=BLOB,
+        center_sigma=BLOB,
         curves={name: means(found) for name, found in curves.items()},
         against_random={
             name: differences(found, curves[RANDOM], [0], units, judged.metrics)
@@ -219,7 +219,7 @@ def faithfulness_run(
         occlusion=topic("occlusion"),
         stability=topic("stability"),
         other_image=topic("other_image"),
-        randomised=topic("randomised"),
+        randomized=topic("randomized"),
         agreement=topic("agreement"),
     )
     faithfulness._file = judged.file("faithfulness")
@@ -233,7 +233,7 @@ def _maps(plan: _Plan, columns: _Columns, images: Tensor, start: int) -> None:
     followed = _followed(plan.score(images), plan.concepts, start)
     rows = torch.arange(len(images), device=images.device)
     orders = {name: maps[rows, followed] for name, maps in made.maps.items()}
-    orders[CENTRE] = blob_maps([BLOB], made.grid).to(images.device).expand(len(images), -1)
+    orders[CENTER] = blob_maps([BLOB], made.grid).to(images.device).expand(len(images), -1)
     orders[RANDOM] = random_orders(len(images), cells, plan.seed + start).to(images.device)
     for name, order in orders.items():
         curves = insertion_deletion(plan.score, images, order, followed, made.grid, fill=plan.fill, steps=plan.steps)
@@ -243,7 +243,7 @@ def _maps(plan: _Plan, columns: _Columns, images: Tensor, start: int) -> None:
     blank = concept_maps(plan.other, images).maps
     for name, maps in made.maps.items():
         columns.add("stability", name, "value", rank_correlation(maps, noisy[name]))
-        columns.add("randomised", name, "value", rank_correlation(maps, blank[name]))
+        columns.add("randomized", name, "value", rank_correlation(maps, blank[name]))
         alone = len(images) == 1  # there is no other image to compare with
         columns.add(
             "other_image", name, "value", rank_correlation(maps, maps.roll(1, 0)) * (torch.nan if alone else 1.0)

@@ -1,7 +1,7 @@
 """What stands where something was taken away. No choice is neutral, so each result says which was made.
 
 - black: zeros. Simple, and unlike any training image of a bright scene.
-- mean: the image's own mean colour.
+- mean: the image's own mean color.
 - blur: the image itself, blurred until its parts are gone (a Gaussian, σ a tenth of the side); nearest to what the
   model knows.
 """

@@ -1,4 +1,4 @@
-"""Randomised weights (Adebayo et al., Sanity checks for saliency maps, 2018).
+"""Randomized weights (Adebayo et al., Sanity checks for saliency maps, 2018).
 
 A map that stays the same when the weights lose all they learned shows the image, not the model. Each tensor of weights
 is shuffled in itself: its numbers stay, so activations keep their scale, and what they were for is gone.

@@ -91,7 +91,7 @@ def area(hits: Floats) -> Floats:
     return np.asarray(np.trapezoid(hits, axis=0) / max(len(hits) - 1, 1))
 
 
-def summarise(policy: str, followed: Followed, bootstrap: Bootstrap) -> Curve:
+def summarize(policy: str, followed: Followed, bootstrap: Bootstrap) -> Curve:
     """Means over images, with intervals."""
     right, wrong = followed.right, followed.wrong
     columns = {f"right {step}": row for step, row in enumerate(right)}

@@ -58,7 +58,7 @@ def to_class_mean(readout: Readout, bottleneck: Floats, columns: Columns, classe
 
 
 def to_truth(readout: Readout, maps: ValueMap) -> Floats:
-    """Every concept as a person labelled it; one that nobody labelled stays."""
+    """Every concept as a person labeled it; one that nobody labeled stays."""
     return maps.scores(readout.truth, readout.bottleneck)
 
 

@@ -7,7 +7,7 @@ from conceptlens.concepts import UNKNOWN
 from conceptlens.core.documents import Document, TableRow
 from conceptlens.evaluation.interventions.ask_next import NextQuestion, ask_next, least_sure
 from conceptlens.evaluation.interventions.counterfactual import THRESHOLD, Counterfactual, counterfactual
-from conceptlens.evaluation.interventions.curve import Alone, Curve, each_alone, follow_policy, summarise
+from conceptlens.evaluation.interventions.curve import Alone, Curve, each_alone, follow_policy, summarize
 from conceptlens.evaluation.interventions.flip import Flips, flips
 from conceptlens.evaluation.interventions.order import POLICIES
 from conceptlens.evaluation.interventions.units import make_units, with_concepts
@@ -124,17 +124,17 @@ def measure_interventions(
     """
     units, fold = make_units(readout.concepts, by), deal(readout.units, seed=seed)
     maps = cross_map(readout, fold, to)
-    labelled = bool((readout.truth != UNKNOWN).any())
+    labeled = bool((readout.truth != UNKNOWN).any())
     notes = []
     start = readout.hits(readout.logits(readout.bottleneck))
     columns = {"start": start}
     curves: list[Curve] = []
-    if labelled:
+    if labeled:
         ceiling = probe.hits(readout, probe.label_features(readout.truth), fold)
         columns |= {"ceiling": ceiling, "headroom": ceiling - start}
         for policy in orders:
             note(f"corrections by {policy}")
-            curves.append(summarise(policy, follow_policy(readout, maps, units, policy, seed=seed), bootstrap))
+            curves.append(summarize(policy, follow_policy(readout, maps, units, policy, seed=seed), bootstrap))
     else:
         notes.append("No concept of these images has a label, so nothing can be corrected to the truth.")
     if readout.bypass:
@@ -157,7 +157,7 @@ def measure_interventions(
         ceiling=found.get("ceiling", nothing),
         headroom=found.get("headroom", nothing),
         curves=curves,
-        alone=each_alone(readout, maps, units, bootstrap, seed=seed) if labelled else [],
+        alone=each_alone(readout, maps, units, bootstrap, seed=seed) if labeled else [],
         counterfactuals=[
             counterfactual(readout, choice, name, bootstrap, on=on, instead=instead, threshold=threshold, seed=seed)
             for name in (readout.classes if classes is None else classes)

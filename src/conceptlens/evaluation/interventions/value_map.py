@@ -26,7 +26,7 @@ SURE = 1e-6  # probabilities come no closer to 0 and 1
 
 @dataclass(frozen=True)
 class ValueMap:
-    """Of each concept, (1, K); or of each image and concept, (N, K), where it was learnt from other images."""
+    """Of each concept, (1, K); or of each image and concept, (N, K), where it was learned from other images."""
 
     yes: Floats  # the score that stands for a yes
     no: Floats
@@ -112,10 +112,10 @@ def platt(scores: Floats, positive: npt.NDArray[np.bool_], known: npt.NDArray[np
     weight = known.astype(np.float64)
     count = weight.sum(0)
     safe = np.maximum(count, 1)
-    centre = (scores * weight).sum(0) / safe
-    spread = np.sqrt((weight * (scores - centre) ** 2).sum(0) / safe)
+    center = (scores * weight).sum(0) / safe
+    spread = np.sqrt((weight * (scores - center) ** 2).sum(0) / safe)
     unit = np.where(spread > 0, spread, 1)
-    x, y = (scores - centre) / unit, (positive & known).astype(np.float64)
+    x, y = (scores - center) / unit, (positive & known).astype(np.float64)
     share = (y.sum(0) + 0.5) / (count + 1)
     slope, level = np.zeros(scores.shape[1]), logit(share)
     both = (y.sum(0) > 0) & (y.sum(0) < count) & (spread > 0)
@@ -128,4 +128,4 @@ def platt(scores: Floats, positive: npt.NDArray[np.bool_], known: npt.NDArray[np
         # Steps are bounded: far from the optimum of nearly separable labels Newton's would overshoot.
         step0, step1 = np.clip((h11 * g0 - h01 * g1) / scale, -2, 2), np.clip((h00 * g1 - h01 * g0) / scale, -2, 2)
         level, slope = level - np.where(both, step0, 0), slope - np.where(both, step1, 0)
-    return slope / unit, level - slope * centre / unit
+    return slope / unit, level - slope * center / unit

@@ -53,7 +53,7 @@ class WhatIf(Document):
         if self.edits:
             lines.append(f"  with {'; '.join(self.edits)}: {line(self.after)}")
         first = self.ask.ask[0]
-        lines.append(f"  most would be learnt from: {first.unit} ({first.expected_gain:.3f} nats expected)")
+        lines.append(f"  most would be learned from: {first.unit} ({first.expected_gain:.3f} nats expected)")
         if self.bypass:
             lines.append(f"  the class is also reached by {self.bypass}, which no edit touches")
         return "\n".join(lines)

@@ -58,7 +58,7 @@ def shuffled_hits(readout: Readout, *, within_label: bool, seed: int = 0) -> Flo
 
 
 def random_concept_hits(readout: Readout, fold: Indices, *, nec: int = PRUNED, seed: int = 0) -> Floats:
-    """Hits (N,) of a sparse head at an NEC on as many random mixtures of the standardised scores."""
+    """Hits (N,) of a sparse head at an NEC on as many random mixtures of the standardized scores."""
     spread = readout.bottleneck.std(0)
     scaled = (readout.bottleneck - readout.bottleneck.mean(0)) / np.where(spread > 0, spread, 1)
     mixing = np.random.default_rng(seed).standard_normal((scaled.shape[1], scaled.shape[1])) / scaled.shape[1] ** 0.5

@@ -1,8 +1,8 @@
 """How much a concept's score says of the class, and how much of that its label does not say.
 
 Mutual information I(score; class) in nats, and I(score; class | label): scores are cut into bins at their quantiles,
-class frequencies of each bin are learnt from other folds and shrunk towards those without the score, and the gain in
-log-probability of each image's class is averaged. Learnt and judged on different images, a score that says nothing
+class frequencies of each bin are learned from other folds and shrunk towards those without the score, and the gain in
+log-probability of each image's class is averaged. Learned and judged on different images, a score that says nothing
 gets 0 and not the optimism of a plug-in estimate. The mean over concepts is the mutual information of PF-CBM's Table 3,
 whose estimator is not given.
 """
@@ -43,7 +43,7 @@ def information(
 ) -> Floats:
     """Gain in log-probability (len(ask), K) of the class from knowing `cells` (N, K) besides `given` (N, K).
 
-    Learnt from the images `learn` whose class (N,) is known, and of them, for each column, from those `known` (N, K).
+    Learned from the images `learn` whose class (N,) is known, and of them, for each column, from those `known` (N, K).
     """
     classes, column = int(labels.max(initial=0)) + 1, np.arange(cells.shape[1])
     outer, inner = int(given.max(initial=0)) + 1, int(cells.max(initial=0)) + 1

@@ -102,7 +102,7 @@ def p_values(measures: Floats) -> tuple[Floats, Floats]:
     return shares[:, 0], np.mean(smallest[None] <= shares[:, :1] + 1e-12, axis=1)
 
 
-def standardised(measures: Floats) -> Floats:
+def standardized(measures: Floats) -> Floats:
     """Measures (S, 1 + twins) in deviations of their own distribution, so that the largest can be asked for."""
     spread = measures.std(1, keepdims=True)
     z: Floats = np.where(spread > 1e-12, (measures - measures.mean(1, keepdims=True)) / np.maximum(spread, 1e-12), 0.0)

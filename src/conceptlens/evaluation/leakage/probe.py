@@ -1,4 +1,4 @@
-"""What a simple reader makes of some features, said only of images it has not learnt from: a cross-fitted probe."""
+"""What a simple reader makes of some features, said only of images it has not learned from: a cross-fitted probe."""
 
 import warnings
 
@@ -15,11 +15,11 @@ FLOOR = 1e-6  # probability of a class that the learning side does not show
 
 
 def cross_fit(features: Floats, labels: Indices, fold: Indices, asked: Floats | None = None) -> Floats:
-    """Log-probabilities (N, C) by a logistic regression on standardised features, learnt from the other folds.
+    """Log-probabilities (N, C) by a logistic regression on standardized features, learned from the other folds.
 
     Args:
         features: (N, d).
-        labels: (N,) class numbers; negative ones are not learnt from.
+        labels: (N,) class numbers; negative ones are not learned from.
         fold: (N,) the fold of each image.
         asked: (N, d) what the probe is asked about in the place of `features`.
     """

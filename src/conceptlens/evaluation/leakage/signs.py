@@ -28,7 +28,7 @@ from conceptlens.evaluation.leakage.permuted import (
     middle,
     own_label,
     p_values,
-    standardised,
+    standardized,
     strata,
 )
 from conceptlens.runs.readout import Floats, Indices, Readout
@@ -145,8 +145,8 @@ def beyond_own(
         heads.append(_mean(drawn[0]))
         concepts.append(_means(drawn[1]))
         means = [mean + column / twins for mean, column in zip(means, drawn, strict=True)]
-    values = np.nan_to_num(np.array(concepts).T)  # (K, 1 + twins); a concept nobody labelled tells nothing
-    z = standardised(values)
+    values = np.nan_to_num(np.array(concepts).T)  # (K, 1 + twins); a concept nobody labeled tells nothing
+    z = standardized(values)
     largest = z.max(0)
     each = [
         Chance(

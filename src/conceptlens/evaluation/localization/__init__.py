@@ -2,7 +2,7 @@
 
 from conceptlens.evaluation.localization.baselines import blind_maps, blob_maps, fit_blob
 from conceptlens.evaluation.localization.measures import MEASURES, Truth, measure, truth_of
-from conceptlens.evaluation.localization.summary import differences, summarise
+from conceptlens.evaluation.localization.summary import differences, summarize
 
 __all__ = [
     "MEASURES",
@@ -12,6 +12,6 @@ __all__ = [
     "differences",
     "fit_blob",
     "measure",
-    "summarise",
+    "summarize",
     "truth_of",
 ]

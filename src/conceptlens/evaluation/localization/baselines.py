@@ -38,13 +38,13 @@ def fit_blob(regions: Regions) -> dict[str, float]:
 
 
 def blob_maps(sigma: Sequence[float], grid: tuple[int, int]) -> Tensor:
-    """A centred Gaussian for each σ, (K, L)."""
+    """A centered Gaussian for each σ, (K, L)."""
     h, w = grid
     x, y = ((2 * torch.arange(cells) + 1 - cells) / (2 * cells) for cells in (w, h))  # exactly symmetric
     square = (y[:, None] ** 2 + x[None, :] ** 2).flatten()
     widths = torch.tensor(list(sigma), dtype=torch.float32)
     if not bool((widths > 0).all()):
-        raise UserError(f"A centred blob needs widths above 0, found {list(sigma)}.")
+        raise UserError(f"A centered blob needs widths above 0, found {list(sigma)}.")
     return torch.exp(-square / (2 * widths[:, None] ** 2))
 
 

@@ -1,7 +1,7 @@
 """Do the maps of a trained run point at the object, and at the part that each concept speaks of?
 
 Every method is judged by its own map, where it has one, and by Grad-CAM on its tokens, which is the same for all; both
-beside maps that look at no image (see `metrics.localisation.baselines`).
+beside maps that look at no image (see `metrics.localization.baselines`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,13 +28,13 @@ from conceptlens.evaluation.localization import (
     differences,
     fit_blob,
     measure,
-    summarise,
+    summarize,
     truth_of,
 )
 from conceptlens.evaluation.localization.concept_parts import concept_parts
 from conceptlens.evaluation.localization.overlap import FIXED, THRESHOLDS
 from conceptlens.evaluation.localization.summary import Columns, estimate_cells
-from conceptlens.evaluation.localization.text import localisation_text
+from conceptlens.evaluation.localization.text import localization_text
 from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import MetricsConfig
@@ -51,10 +51,10 @@ BLIND = ("uniform", "blob", "blind")
 PERFECT, PRIOR = "perfect", "prior"
 
 
-class Localisation(Document):
+class Localization(Document):
     """Where the maps point."""
 
-    remedy = "Measure it again with `conceptlens localise RUN`."
+    remedy = "Measure it again with `conceptlens localize RUN`."
 
     run: str
     method: str
@@ -70,7 +70,7 @@ class Localisation(Document):
     iou_threshold_from: str
     targets: dict[str, dict[str, Any]]  # object and part: numbers of every map
     concept_part: dict[str, str | None]
-    _file: str = PrivateAttr(default="localisation.json")
+    _file: str = PrivateAttr(default="localization.json")
 
     @property
     def default_file(self) -> str:
@@ -78,7 +78,7 @@ class Localisation(Document):
         return self._file
 
     def text(self) -> str:
-        return localisation_text(self.to_dict())
+        return localization_text(self.to_dict())
 
     def table(self) -> list[TableRow]:
         """Every measure of every map."""
@@ -104,7 +104,7 @@ class _Bench:
     where: Where
 
 
-def localise_run(
+def localize_run(
     run: OpenedRun,
     *,
     split: str | None = None,
@@ -112,7 +112,7 @@ def localise_run(
     where: str = "visible",
     n: int | None = None,
     sigma: float | None = None,
-) -> Localisation:
+) -> Localization:
     """Judge the maps of a finished run by known regions; nothing is written.
 
     Args:
@@ -121,7 +121,7 @@ def localise_run(
         data: Keys of a recipe's `data` section: other data if they name a `source`; else `regions` of the run's own.
         where: Judge a concept's map in images in which its region is `visible`, or only where the concept is `present`.
         n: At most so many images, evenly spread over the split.
-        sigma: Width of the centred blob in sides of the image, instead of that of the regions of other images.
+        sigma: Width of the centered blob in sides of the image, instead of that of the regions of other images.
     """
     if where not in get_args(Where):
         raise unknown_name("choice of images", where, get_args(Where))
@@ -166,7 +166,7 @@ def localise_run(
         )
         for target in part_of
     }
-    localisation = Localisation(
+    localization = Localization(
         run=run.name,
         method=run.info["method"],
         data=judged.source.name,
@@ -192,8 +192,8 @@ def localise_run(
             name: names[part] if part >= 0 else None for name, part in zip(concepts.names, parts, strict=True)
         },
     )
-    localisation._file = judged.file("localisation")
-    return localisation
+    localization._file = judged.file("localization")
+    return localization
 
 
 def _seen(judged: Judged, regions_of: Callable[[Indices], Regions]) -> tuple[str, Regions]:
@@ -290,7 +290,7 @@ def _summary(
     return {
         "concepts": len(every),
         "images": int(seen[:, every].any(1).sum()),
-        "maps": {name: summarise(columns, every, units, config) for name, columns in short.items()},
+        "maps": {name: summarize(columns, every, units, config) for name, columns in short.items()},
         "against": {
             f"{name} - {other}": differences(short[name], short[other], every, units, config) for name, other in pairs
         },
@@ -299,7 +299,7 @@ def _summary(
             part: {
                 "concepts": len(members),
                 "images": int(seen[:, members].any(1).sum()),
-                "maps": {name: summarise(columns, members, units, config) for name, columns in short.items()},
+                "maps": {name: summarize(columns, members, units, config) for name, columns in short.items()},
             }
             for part, members in parts.items()
             if len(parts) > 1

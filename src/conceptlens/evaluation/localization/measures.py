@@ -16,9 +16,9 @@ MEASURES = {
     "share": "share of the image that the region covers, which is what a uniform map puts there",
     "pointing": "the map's peak lies in the region",
     "pointing_cells": "the peak is in the region's cells or next to them (3 × 3 cells around a point)",
-    "pointing_patch": "the peak's centre is within one patch of the region or point",
-    "pointing_tenth": "the peak's centre is within a tenth of the object's longer side of the region or point",
-    "distance_patches": "from the map's centroid to the region's centre or point, in patches",
+    "pointing_patch": "the peak's center is within one patch of the region or point",
+    "pointing_tenth": "the peak's center is within a tenth of the object's longer side of the region or point",
+    "distance_patches": "from the map's centroid to the region's center or point, in patches",
     "distance_object": "the same in longer sides of the object's box",
     "empty": "the map is zero everywhere; it is then judged as a uniform one",
     **{f"iou_{threshold:g}": f"overlap of region and map above {threshold:g} of its peak" for threshold in THRESHOLDS},
@@ -35,7 +35,7 @@ class Truth:
     on: Tensor  # (B, K, L)
     gap: Tensor  # (B, K, L)
     gap_object: Tensor  # (B, K, L)
-    centre: Tensor  # (B, K, 2)
+    center: Tensor  # (B, K, 2)
     pixels: Tensor  # (B, 1, 2)
 
 
@@ -53,7 +53,7 @@ def truth_of(regions: Regions, part_of: Tensor) -> Truth:
         rows(regions.on),
         rows(regions.gap),
         rows(regions.gap_object),
-        rows(regions.centre),
+        rows(regions.center),
         torch.as_tensor(regions.pixels).to(device)[:, None],
     )
 
@@ -63,7 +63,7 @@ def measure(maps: Tensor, truth: Truth) -> dict[str, Tensor]:
     mass = as_mass(maps)
     top = peak(mass)
     near = around(truth.on, truth.grid)
-    patches, objects = centroid_distance(mass, truth.centre, truth.pixels, truth.grid)
+    patches, objects = centroid_distance(mass, truth.center, truth.pixels, truth.grid)
     found = {
         "energy": energy(mass, truth.cover),
         "share": truth.cover.mean(-1),

@@ -24,6 +24,6 @@ def pointing(top: Tensor, hit: Tensor) -> Tensor:
 
 
 def around(cells: Tensor, grid: tuple[int, int]) -> Tensor:
-    """The marked cells (B, K, L) and their eight neighbours."""
+    """The marked cells (B, K, L) and their eight neighbors."""
     laid_out = cells.to(torch.float32).view(*cells.shape[:-1], *grid)
     return max_pool2d(laid_out, 3, stride=1, padding=1).flatten(-2)

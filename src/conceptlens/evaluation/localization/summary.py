@@ -20,7 +20,7 @@ Estimate = dict[str, float | list[float] | None]
 LIFT = "lift"
 
 
-def summarise(
+def summarize(
     columns: Columns, concepts: Sequence[int], units: Sequence[str] | None, config: MetricsConfig, *, seed: int = 0
 ) -> dict[str, Estimate]:
     """`{measure: {value, interval}}` for some concepts of the maps of N images; None where nothing is known.

@@ -1,4 +1,4 @@
-"""The lines a person reads of `localisation.json`."""
+"""The lines a person reads of `localization.json`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ SHOWN = {
 ABOUT = {"object": "every concept's map against the object", "part": "each concept's map against its part"}
 
 
-def localisation_text(result: Mapping[str, Any]) -> str:
+def localization_text(result: Mapping[str, Any]) -> str:
     """A table for each target: a row a map, a column a measure; intervals are in the file."""
     lines = [f"{result['run']} on {result['data']} ({result['split']}), {result['images']} images"]
     if result["maps"]["own"] is None:

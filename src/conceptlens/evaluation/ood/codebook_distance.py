@@ -1,8 +1,8 @@
-"""A warning that an image is unlike those that a run has learnt from, by the distance of its patches from the codebook.
+"""A warning that an image is unlike those that a run has learned from, by the distance of its patches from the codebook.
 
 Three numbers an image: how far its patches are from their nearest code on average, how far the farthest twentieth is,
 and how far its mean token lies from those of training images (Mahalanobis: K. Lee et al., 2018). Without a codebook,
-centres of k-means of training patches take its place. An image with patches *nearer* than usual is strange too: where a
+centers of k-means of training patches take its place. An image with patches *nearer* than usual is strange too: where a
 codebook lies near zero, its distance is the length of the tokens, and an empty image is near. So distances are judged
 by how far their logarithm is from the training images' median. The bound of each number is a rank among validation
 images, so that new images of the same kind cross one at most as often as is said, whatever the distribution.
@@ -27,8 +27,8 @@ from conceptlens.stats.estimates import Bootstrap, Estimate
 Floats = npt.NDArray[np.float64]
 SIGNS = ("patches from the codebook, on average", "patches from the codebook, the farthest", "mean token")
 FAR = 0.05  # share of an image's patches that count as the farthest
-LEAST_CENTRES = 16
-KEPT = 16_384  # training patches that centres are made of
+LEAST_CENTERS = 16
+KEPT = 16_384  # training patches that centers are made of
 RATE = 0.05
 SHOWN = 12
 TINY = 1e-12
@@ -38,7 +38,7 @@ TINY = 1e-12
 class Familiar:
     """What training images look like to the encoder."""
 
-    centres: Tensor  # (M, D)
+    centers: Tensor  # (M, D)
     codebook: bool  # whether they are the run's own codes
     median: Tensor  # (2,): of the logarithms of the first two numbers
     mean: Tensor  # (D,): of the mean tokens
@@ -47,14 +47,14 @@ class Familiar:
 
     def to(self, device: torch.device) -> "Familiar":
         """The same on a device."""
-        parts = (self.centres, self.median, self.mean, self.whiten)
-        centres, median, mean, whiten = (part.to(device) for part in parts)
-        return Familiar(centres, self.codebook, median, mean, whiten, self.images)
+        parts = (self.centers, self.median, self.mean, self.whiten)
+        centers, median, mean, whiten = (part.to(device) for part in parts)
+        return Familiar(centers, self.codebook, median, mean, whiten, self.images)
 
     def scores(self, patches: Tensor, nearest: Tensor | None = None) -> Tensor:
         """How strange images are, (B, 3), larger is stranger: patches (B, L, D), squared distances (B, L) if known."""
-        z = patches.to(self.centres.dtype)
-        lengths = _lengths(squared_distances(z, self.centres).min(-1).values if nearest is None else nearest)
+        z = patches.to(self.centers.dtype)
+        lengths = _lengths(squared_distances(z, self.centers).min(-1).values if nearest is None else nearest)
         off = (z.mean(1) - self.mean) @ self.whiten
         return torch.cat([(lengths - self.median).abs(), off.square().sum(1, keepdim=True).sqrt()], dim=1)
 
@@ -69,13 +69,13 @@ def _lengths(nearest: Tensor) -> Tensor:
 @torch.no_grad()
 def familiar(batches: Callable[[], Iterable[Tensor]], codebook: Tensor | None, concepts: int) -> Familiar:
     """Learn from patches (B, L, D) of training images, a batch at a time; without a codebook they are read twice."""
-    centres = _centres(batches(), concepts) if codebook is None else codebook.detach().float()
+    centers = _centers(batches(), concepts) if codebook is None else codebook.detach().float()
     means: list[Tensor] = []
     lengths: list[Tensor] = []
     for batch in batches():
         patches = batch.float()
         means.append(patches.mean(1).cpu())
-        lengths.append(_lengths(squared_distances(patches, centres.to(patches.device)).min(-1).values).cpu())
+        lengths.append(_lengths(squared_distances(patches, centers.to(patches.device)).min(-1).values).cpu())
     if not means:
         raise UserError("No training image is left to compare others with.")
     rows = torch.cat(means).double()
@@ -83,22 +83,22 @@ def familiar(batches: Callable[[], Iterable[Tensor]], codebook: Tensor | None, c
     values, vectors = np.linalg.eigh(covariance)
     whiten = vectors / np.sqrt(np.maximum(values, TINY))
     return Familiar(
-        centres,
+        centers,
         codebook is not None,
-        torch.cat(lengths).median(0).values.to(centres),
-        rows.mean(0).to(centres),
-        torch.from_numpy(whiten).to(centres),
+        torch.cat(lengths).median(0).values.to(centers),
+        rows.mean(0).to(centers),
+        torch.from_numpy(whiten).to(centers),
         len(rows),
     )
 
 
-def _centres(batches: Iterable[Tensor], concepts: int) -> Tensor:
+def _centers(batches: Iterable[Tensor], concepts: int) -> Tensor:
     """What stands in for a codebook: k-means of some patches of each batch."""
     generator = torch.Generator().manual_seed(0)
     kept = [sample_rows(batch.float().flatten(0, 1), KEPT // 16, generator).cpu() for batch in batches]
     if not kept:
         raise UserError("No training image is left to compare others with.")
-    return kmeans(torch.cat(kept), max(LEAST_CENTRES, concepts), limit=KEPT)
+    return kmeans(torch.cat(kept), max(LEAST_CENTERS, concepts), limit=KEPT)
 
 
 class StrangeImage(Part):
@@ -112,7 +112,7 @@ class StrangeImage(Part):
 class Unlike(Part):
     """Bounds, and what they make of a split."""
 
-    compared_with: str  # the run's codebook, or centres of training patches
+    compared_with: str  # the run's codebook, or centers of training patches
     training_images: int
     validation_images: int
     rate: float  # false alarms that were aimed at
@@ -144,7 +144,7 @@ def judge_unlike(
     """Set bounds by validation images and judge others.
 
     Args:
-        made: What was learnt from training images.
+        made: What was learned from training images.
         validation: (n, 3) scores.
         scores: (N, 3) scores of the judged images.
         ids: (N,) their names.
@@ -161,7 +161,7 @@ def judge_unlike(
     order = np.lexsort((np.arange(len(p)), p.min(1)))
     share = Bootstrap(units, resamples).means({"warned": warned.astype(np.float64)})["warned"]
     return Unlike(
-        compared_with="the run's codebook" if made.codebook else f"{len(made.centres)} centres of training patches",
+        compared_with="the run's codebook" if made.codebook else f"{len(made.centers)} centers of training patches",
         training_images=made.images,
         validation_images=n,
         rate=rate,

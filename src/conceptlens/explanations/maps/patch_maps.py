@@ -8,7 +8,7 @@ from torch import Tensor
 
 from conceptlens.explanations.codes import UNNAMED
 from conceptlens.explanations.document import CodeName, IndexMap, LegendEntry, PatchMap
-from conceptlens.explanations.pictures.colors import code_colour
+from conceptlens.explanations.pictures.colors import code_color
 from conceptlens.explanations.reference import Background
 
 
@@ -32,6 +32,6 @@ def index_map(codes: Tensor, grid: tuple[int, int], background: Background) -> I
     legend = []
     for count, code in pairs:
         name = known.get(code) or CodeName(code=code, name=UNNAMED, level=None, confidence=None, chance=None, sampled=0)
-        legend.append(LegendEntry(**name.model_dump(), colour=code_colour(code, name.name != UNNAMED), patches=count))
+        legend.append(LegendEntry(**name.model_dump(), color=code_color(code, name.name != UNNAMED), patches=count))
     sample = background.reference.images if known else 0
     return IndexMap(grid=grid, codes=numbers.reshape(grid).tolist(), legend=legend, sample=sample)

@@ -1,11 +1,11 @@
-"""Colours of maps and codes, small enough to be here: no plotting library in the way of a hundred pictures."""
+"""Colors of maps and codes, small enough to be here: no plotting library in the way of a hundred pictures."""
 
 import colorsys
 
 import numpy as np
 import numpy.typing as npt
 
-COLOUR_MAP = "blue, cyan, green, yellow, red"
+COLOR_MAP = "blue, cyan, green, yellow, red"
 # Loud on purpose: over stains, skin and feathers a quieter map cannot be told from the image. Opacity grows with the
 # value as well, so that the order can be read without seeing hues.
 _ANCHORS = np.array(
@@ -27,16 +27,16 @@ TABLE: npt.NDArray[np.uint8] = (
     .round()
     .astype(np.uint8)
 )
-_GOLDEN = 0.618033988749895  # of a turn: neighbours in number are far apart in hue
+_GOLDEN = 0.618033988749895  # of a turn: neighbors in number are far apart in hue
 
 
-def colour(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+def color(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
     """Values in [0, 1] of any shape → RGB bytes (…, 3)."""
     return TABLE[(np.clip(values, 0, 1) * 255).round().astype(np.intp)]
 
 
-def code_colour(code: int, named: bool) -> str:
-    """A code's colour as "#rrggbb", the same in every picture; grey where it has no name."""
+def code_color(code: int, named: bool) -> str:
+    """A code's color as "#rrggbb", the same in every picture; gray where it has no name."""
     if not named:
         level = 70 + 23 * (code % 7)
         return f"#{level:02x}{level:02x}{level:02x}"

@@ -1,10 +1,10 @@
-"""A map over its image: colours mixed into the pixels, at a stated opacity."""
+"""A map over its image: colors mixed into the pixels, at a stated opacity."""
 
 import numpy as np
 from PIL import Image
 
 from conceptlens.explanations.document import Drawing, IndexMap, PatchMap
-from conceptlens.explanations.pictures.colors import COLOUR_MAP, colour, rgb
+from conceptlens.explanations.pictures.colors import COLOR_MAP, color, rgb
 
 OPACITY = 0.6
 SIDE = 192  # pixels of one picture
@@ -14,7 +14,7 @@ def drawing(opacity: float) -> Drawing:
     """How pictures are drawn, for the file."""
     return Drawing(
         opacity=opacity,
-        colour_map=COLOUR_MAP,
+        color_map=COLOR_MAP,
         scale="0 to the map's largest value; opacity grows with it, and is the same for all codes",
         upsampling="bilinear; codes are not blended",
         side=SIDE,
@@ -22,21 +22,21 @@ def drawing(opacity: float) -> Drawing:
 
 
 def overlay(picture: Image.Image, patches: PatchMap, opacity: float) -> Image.Image:
-    """The map in colours over the picture, from 0 to its largest value, where it is as opaque as stated."""
+    """The map in colors over the picture, from 0 to its largest value, where it is as opaque as stated."""
     largest = patches.range[1]
     if largest <= 0:
         return picture
     values = Image.fromarray(np.asarray(patches.values, dtype=np.float32) / np.float32(largest))
     smooth = np.asarray(values.resize(picture.size, Image.Resampling.BILINEAR), dtype=np.float64)
     mask = Image.fromarray((255 * opacity * np.clip(smooth, 0, 1)).round().astype(np.uint8))
-    return Image.composite(Image.fromarray(colour(smooth)), picture, mask)
+    return Image.composite(Image.fromarray(color(smooth)), picture, mask)
 
 
 def index_overlay(picture: Image.Image, index: IndexMap, opacity: float) -> Image.Image:
-    """Each patch in its code's colour over the picture."""
+    """Each patch in its code's color over the picture."""
     codes = np.asarray(index.codes)
     numbers = np.array([entry.code for entry in index.legend])
-    table = np.array([rgb(entry.colour) for entry in index.legend], dtype=np.uint8)
+    table = np.array([rgb(entry.color) for entry in index.legend], dtype=np.uint8)
     order = np.argsort(numbers)
     blocks = Image.fromarray(table[order][np.searchsorted(numbers[order], codes)])
     return Image.blend(picture, blocks.resize(picture.size, Image.Resampling.NEAREST), opacity)

@@ -16,7 +16,7 @@ def panel(told: Explanation, picture: Image.Image) -> Image.Image:
     """One image's concepts."""
     about = next(each for each in told.classes if each.name == told.about)
     said = " and ".join(told.predicted) or "no class"
-    truth = "" if told.truth is None else f"labelled {' and '.join(told.truth) or 'no class'}"
+    truth = "" if told.truth is None else f"labeled {' and '.join(told.truth) or 'no class'}"
     first = [f"{about.name} {percent(about.probability)}", *([truth] if truth else [])]
     tiles = [Tile(picture, first)]
     opacity = told.drawing.opacity
@@ -42,7 +42,7 @@ def concept_tiles(told: Explanation, maps: ConceptMaps, picture: Image.Image) ->
     reading = told.concept(maps.concept)
     account = told.account(None)
     place = [each.name for each in told.concepts].index(maps.concept)
-    label = "" if reading.label is None else f", labelled {'yes' if reading.label else 'no'}"
+    label = "" if reading.label is None else f", labeled {'yes' if reading.label else 'no'}"
     lines = [maps.concept, f"read {percent(reading.probability)}{label}"]
     if account:
         group = sum(
@@ -65,14 +65,14 @@ def largest(patches: PatchMap) -> str:
 def legend(index: IndexMap) -> list[Key]:
     """Codes with a name, most patches first, and the others together."""
     keys = [
-        Key(entry.colour, f"{entry.name}, {percent(entry.confidence)} (code {entry.code}, {count(entry.patches)})")
+        Key(entry.color, f"{entry.name}, {percent(entry.confidence)} (code {entry.code}, {count(entry.patches)})")
         for entry in index.legend
         if entry.confidence is not None
     ][:MOST_KEYS]
     rest = [entry for entry in index.legend if entry.confidence is None]
     if rest:
-        words = f"{UNNAMED}: {len(rest)} codes in greys ({count(sum(entry.patches for entry in rest))})"
-        keys.append(Key(rest[0].colour, words))
+        words = f"{UNNAMED}: {len(rest)} codes in grays ({count(sum(entry.patches for entry in rest))})"
+        keys.append(Key(rest[0].color, words))
     return keys
 
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 from conceptlens.core.files import write_bytes, write_json
 from conceptlens.explanations.document import PatchMap
 from conceptlens.explanations.maps.patch_maps import patch_map
-from conceptlens.explanations.pictures.colors import code_colour, rgb
+from conceptlens.explanations.pictures.colors import code_color, rgb
 from conceptlens.explanations.pictures.overlay import overlay
 from conceptlens.explanations.pictures.sheet import Key, Tile, png, sheet
 from conceptlens.explanations.subjects import Subject
@@ -133,10 +133,10 @@ def prior_places(pipeline: Pipeline) -> dict[str, Any] | None:
 
 
 def prior_picture(found: dict[str, Any]) -> Image.Image:
-    """Ellipses of one deviation, before and after training, a colour a part."""
+    """Ellipses of one deviation, before and after training, a color a part."""
     parts: dict[str, dict[str, dict[str, Any]]] = found["parts"]
     rows, columns = found["grid"]
-    colours = {name: code_colour(at, True) for at, name in enumerate(parts)}
+    colors = {name: code_color(at, True) for at, name in enumerate(parts)}
     tiles = []
     for when, words in (("start", "before training"), ("now", "after training")):
         picture = Image.new("RGB", (GROUND, GROUND), (246, 246, 246))
@@ -144,12 +144,12 @@ def prior_picture(found: dict[str, Any]) -> Image.Image:
         for name, each in parts.items():
             outline = ellipse(each[when]["mean"], each[when]["covariance"])
             scaled = [(float(c) * GROUND / columns, float(r) * GROUND / rows) for r, c in outline]
-            draw.line([*scaled, scaled[0]], rgb(colours[name]), 2)
+            draw.line([*scaled, scaled[0]], rgb(colors[name]), 2)
             r, c = each[when]["mean"]
             x, y = c * GROUND / columns, r * GROUND / rows
-            draw.ellipse((x - 3, y - 3, x + 3, y + 3), rgb(colours[name]))
+            draw.ellipse((x - 3, y - 3, x + 3, y + 3), rgb(colors[name]))
         tiles.append(Tile(picture, [words]))
-    keys = [Key(colour, name) for name, colour in colours.items()]
+    keys = [Key(color, name) for name, color in colors.items()]
     frame = "the image" if found["frame"] == "image" else "the object, laid over a typical image"
     note = f"Where each part is expected: the mean and an ellipse of one deviation, in the frame of {frame}."
     return sheet("The parts' Gaussians", [], tiles, [note], keys=keys)

@@ -26,9 +26,9 @@ class Tile:
 
 @dataclass(frozen=True)
 class Key:
-    """A colour and what it stands for."""
+    """A color and what it stands for."""
 
-    colour: str
+    color: str
     words: str
 
 
@@ -87,7 +87,7 @@ def sheet(
         notes: Paragraphs in small letters at the end.
         columns: Tiles in a row.
         keys: A legend.
-        bar: Whether to show the colour map, from 0 to the largest value.
+        bar: Whether to show the color map, from 0 to the largest value.
     """
     side = tiles[0].picture.width
     columns = max(2, min(columns, len(tiles)))
@@ -127,7 +127,7 @@ def sheet(
     for number, key in enumerate(keys):
         x = GAP + number % per_row * (inner // per_row)
         top = y + 16 * (number // per_row)
-        draw.rectangle((x, top + 2, x + 11, top + 13), rgb(key.colour))
+        draw.rectangle((x, top + 2, x + 11, top + 13), rgb(key.color))
         draw.text((x + 17, top), wrap(key.words, inner // per_row - 24, 11, 1)[0], INK, font(11))
     y += 16 * -(-len(keys) // per_row)
     if bar:

@@ -1,4 +1,4 @@
-"""Generalised integrated gradients: what each concept of a layer adds to a later concept, or to a class.
+"""Generalized integrated gradients: what each concept of a layer adds to a later concept, or to a class.
 
 GIG paper, Sec. 3.3, Eq. 3-7. With X̃ᵃ = UVᵀ + β, a path from β to X̃ᵃ and a target f (a projection in layer b, summed
 over positions, or a class),

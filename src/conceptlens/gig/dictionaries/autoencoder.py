@@ -16,7 +16,7 @@ from conceptlens.core.errors import UserError
 
 @dataclass(frozen=True)
 class Autoencoder:
-    """What was learnt, in the units of the data."""
+    """What was learned, in the units of the data."""
 
     concepts: Tensor  # (k, C) columns of W_d
     encoder: Tensor  # (k, C) W_e
@@ -76,9 +76,9 @@ def fit_autoencoder(
     decoder, encoder = columns.clone().requires_grad_(), columns.clone().requires_grad_()
     threshold, offset = features.new_zeros(k, requires_grad=True), features.new_zeros(channels, requires_grad=True)
     weights = [encoder, threshold, decoder, offset]
-    optimiser = torch.optim.Adam(weights, lr=rate)
+    optimizer = torch.optim.Adam(weights, lr=rate)
     steps = epochs * -(-n // batch)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, max(0.0, 5 * (1 - step / steps))))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, max(0.0, 5 * (1 - step / steps))))
     history, step = [], 0
     for _ in range(epochs):
         order = torch.randperm(n, generator=generator).to(features.device)
@@ -86,10 +86,10 @@ def fit_autoencoder(
         for chosen in torch.split(order, batch):
             risen = sparsity * min(1.0, 20 * (step + 1) / steps)
             value = loss(features[chosen] / scale, encoder, threshold, decoder, offset, risen)
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             value.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(weights, 1.0)
-            optimiser.step()
+            optimizer.step()
             schedule.step()
             total += value.detach() * len(chosen)
             step += 1

@@ -54,16 +54,16 @@ def cluster(features: Tensor, k: int | None = None, shift: Tensor | None = None,
     if not 1 <= k <= n:
         raise UserError(f"Clusters: {k} clusters of {n} vectors. Sample more vectors, or ask for fewer clusters.")
     shift = features.new_zeros(channels) if shift is None else shift.to(features)
-    centred = features - shift
-    size = torch.linalg.vector_norm(centred, dim=1, keepdim=True).clamp_min(torch.finfo(features.dtype).tiny)
+    centered = features - shift
+    size = torch.linalg.vector_norm(centered, dim=1, keepdim=True).clamp_min(torch.finfo(features.dtype).tiny)
     if not bool(size.isfinite().all()):
         raise UserError("Clusters: some vectors hold numbers that are not finite (NaN or infinity).")
-    labels = bisect(centred, k, size, seed=seed)
+    labels = bisect(centered, k, size, seed=seed)
     counts = torch.bincount(labels, minlength=k)
     means, sums = features.new_zeros(k, channels), features.new_zeros(k, channels)
     for some in torch.split(torch.arange(n, device=features.device), CHUNK):
-        means.index_add_(0, labels[some], centred[some])
-        sums.index_add_(0, labels[some], centred[some] / size[some])
+        means.index_add_(0, labels[some], centered[some])
+        sums.index_add_(0, labels[some], centered[some] / size[some])
     cosine = float(torch.linalg.vector_norm(sums.double(), dim=1).sum() / n)
     return Clusters(means / counts[:, None], labels, counts, shift, cosine)
 

@@ -24,8 +24,8 @@ SHARES = (0.4, 0.2, 0.1, 0.05, 0.025)  # λ as shares of the λ at which a typic
 Note = Callable[[str], object]
 
 
-def _lasso(centred: Tensor, vectors: Tensor, penalty: float) -> Tensor:
-    return decompose(centred, vectors, penalty).dense()
+def _lasso(centered: Tensor, vectors: Tensor, penalty: float) -> Tensor:
+    return decompose(centered, vectors, penalty).dense()
 
 
 def compare_dictionaries(
@@ -57,21 +57,21 @@ def compare_dictionaries(
     """
     found: list[Reconstruction] = []
     penalties: list[float] = []
-    centred, judged = features - shift, held_out - shift
+    centered, judged = features - shift, held_out - shift
     for maker in makers:
         if maker not in MAKERS:
             raise UserError(f"Unknown dictionary {maker!r}. {did_you_mean(maker, MAKERS)}")
         if maker == "clusters":
             vectors = cluster(features, k, shift, seed=seed).concepts
-            penalty = lambda_for(centred, vectors)
+            penalty = lambda_for(centered, vectors)
             u = _lasso(judged, vectors, penalty)
             own = trade_off(held_out, u, u @ vectors + shift, penalty)
         elif maker == "dictionary learning":
-            learnt = fit_dictionary(centred, k, seed=seed)
-            vectors, u = learnt.concepts, learnt.encode(judged).dense()
-            own = trade_off(held_out, u, u @ vectors + shift, learnt.lam)
+            learned = fit_dictionary(centered, k, seed=seed)
+            vectors, u = learned.concepts, learned.encode(judged).dense()
+            own = trade_off(held_out, u, u @ vectors + shift, learned.lam)
         else:
-            coder = fit_autoencoder(centred, k, epochs=epochs, seed=seed)
+            coder = fit_autoencoder(centered, k, epochs=epochs, seed=seed)
             vectors, u = coder.concepts, coder.encode(judged)
             own = trade_off(held_out, u, coder.decode(u) + shift, None)
         found.append(Reconstruction(layer=layer, dictionary=maker, coding="own", concepts=len(vectors), points=[own]))
@@ -111,7 +111,7 @@ def compare_sizes(
 def _curve(
     layer: str, maker: str, held_out: Tensor, unit: Tensor, shift: Tensor, penalties: Sequence[float], note: Note
 ) -> Reconstruction:
-    def code(centred: Tensor, penalty: float) -> Tensor:
-        return _lasso(centred, unit, penalty)
+    def code(centered: Tensor, penalty: float) -> Tensor:
+        return _lasso(centered, unit, penalty)
 
     return reconstruction_curve(layer, maker, held_out, code, unit, shift, penalties, note)

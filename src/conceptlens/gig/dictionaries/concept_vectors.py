@@ -12,7 +12,7 @@ from conceptlens.gig.dictionaries.autoencoder import fit_autoencoder
 from conceptlens.gig.dictionaries.clusters import cluster, cluster_number
 from conceptlens.gig.dictionaries.dictionary_learning import fit_dictionary
 
-DictionaryKind = Literal["clusters", "learnt", "autoencoder"]
+DictionaryKind = Literal["clusters", "learned", "autoencoder"]
 
 
 def concept_vectors(
@@ -23,11 +23,11 @@ def concept_vectors(
         found = cluster(features, k, shift, seed=seed)
         return found.concepts, found.labels
     k = cluster_number(features.shape[1], len(features)) if k is None else k
-    centred = features - shift
-    if kind == "learnt":
+    centered = features - shift
+    if kind == "learned":
         batch = min(1024, max(64, len(features) // 8))
-        concepts = fit_dictionary(centred, k, batch=batch, seed=seed).concepts
+        concepts = fit_dictionary(centered, k, batch=batch, seed=seed).concepts
     else:
-        concepts = fit_autoencoder(centred, k, seed=seed).concepts
+        concepts = fit_autoencoder(centered, k, seed=seed).concepts
     unit = torch.nn.functional.normalize(concepts, dim=1)
-    return unit, torch.cat([(some @ unit.T).argmax(1) for some in torch.split(centred, 4096)])
+    return unit, torch.cat([(some @ unit.T).argmax(1) for some in torch.split(centered, 4096)])

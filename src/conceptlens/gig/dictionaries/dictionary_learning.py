@@ -15,7 +15,7 @@ from conceptlens.gig.dictionaries.lasso import Codes, decompose, lambda_for
 
 
 @dataclass(frozen=True)
-class LearntDictionary:
+class LearnedDictionary:
     """Concept vectors of at most unit length."""
 
     concepts: Tensor  # (k, C)
@@ -35,7 +35,7 @@ def fit_dictionary(
     batch: int = 1024,
     tolerance: float = 1e-3,
     seed: int = 0,
-) -> LearntDictionary:
+) -> LearnedDictionary:
     """Learn k concept vectors of features (N, C), which should be without their shift.
 
     Args:
@@ -72,7 +72,7 @@ def fit_dictionary(
             drawn = kept * drawn + u.T @ x / len(x)
             concepts = update(concepts, used, drawn)
         history.append(float(torch.stack(values).mean()))
-    return LearntDictionary(concepts, lam, tuple(history))
+    return LearnedDictionary(concepts, lam, tuple(history))
 
 
 def update(concepts: Tensor, used: Tensor, drawn: Tensor, *, block: int = 64) -> Tensor:

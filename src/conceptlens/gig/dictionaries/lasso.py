@@ -17,7 +17,7 @@ from torch import Tensor
 from conceptlens.core.errors import UserError
 from conceptlens.core.gpu_kernels import attempt
 
-GROUP = 64  # neighbouring concepts, at most, of which the worst violator may join a working set
+GROUP = 64  # neighboring concepts, at most, of which the worst violator may join a working set
 GROW = 32  # violators that join at most
 MOST_ROUNDS = 60  # of working sets
 MOST_TURNS, SWEEPS = 12, 3  # on one working set
@@ -171,7 +171,7 @@ def _store(index: Tensor, u: Tensor, mine: Tensor, ours: Tensor, open_: Tensor) 
 
 
 def _working_set(index: Tensor, u: Tensor, corr: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Concepts in use, and those that violate |⟨v_j, r⟩| ≤ λ_j most: of each group of neighbours, the worst.
+    """Concepts in use, and those that violate |⟨v_j, r⟩| ≤ λ_j most: of each group of neighbors, the worst.
 
     Returns:
         Index, coefficients and λ_j, all (m, B). Where a vector has fewer, λ_j is infinite: nothing happens there.

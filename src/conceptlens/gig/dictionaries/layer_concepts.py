@@ -17,7 +17,7 @@ from conceptlens.gig.dictionaries.lasso import Dictionary, decompose
 
 @dataclass(frozen=True)
 class LayerConcepts:
-    """k concepts of a layer with C channels, learnt from N samples."""
+    """k concepts of a layer with C channels, learned from N samples."""
 
     vectors: Tensor  # (k, C)
     shift: Tensor  # (C,) β of Eq. 9

@@ -1,6 +1,6 @@
 """The graph as an SVG: outputs at the top, layers below, edges as wide and as dark as their contribution.
 
-Blue edges add, orange ones take away, grey ones, thin whatever they carry, are what no concept explains. Weak ones are
+Blue edges add, orange ones take away, gray ones, thin whatever they carry, are what no concept explains. Weak ones are
 left out, as a hundred hairlines hide the ten that matter; the file `graph.json` has them all.
 """
 
@@ -98,7 +98,7 @@ def svg(graph: Graph, thumbnails: Mapping[str, str], *, links: bool = True) -> H
 
 
 def _look(edge: Edge) -> str:
-    """Blue, orange, or grey for what no concept explains."""
+    """Blue, orange, or gray for what no concept explains."""
     if edge.source.endswith("/error"):
         return "rest"
     return "adds" if edge.value >= 0 else "takes"

@@ -16,10 +16,10 @@ from conceptlens.pages.pictures import data_address, encode_image
 from conceptlens.pages.shell import render_page
 
 FOOTER = (
-    "Contributions are generalised integrated gradients. A concept is a direction that the network uses; what it is "
+    "Contributions are generalized integrated gradients. A concept is a direction that the network uses; what it is "
     "called is up to those who look at its samples. The figures are in graph.json."
 )
-NEIGHBOURS = 6
+NEIGHBORS = 6
 SIDE = 112  # pixels of a picture
 
 
@@ -100,7 +100,7 @@ def _drawing(graph: Graph, album: Album) -> Html:
             h(
                 "p",
                 "Point at a node to see its edges, click it for its card. Blue adds, orange takes away; the wider, the "
-                "more. Thin grey lines come from what no concept explains: how much that is stands on its card. The "
+                "more. Thin gray lines come from what no concept explains: how much that is stands on its card. The "
                 "percentage is a concept's share of all that its layer adds to or takes from the output. Unexplained: "
                 "the share of what the network says of the layer itself and not of its reconstruction.",
                 class_="note",
@@ -165,8 +165,8 @@ def _card(graph: Graph, node: Node, album: Album) -> Html:
         else None,
         h(
             "div",
-            _neighbours(graph, "made by", [(edge, edge.source) for edge in graph.into(node.id)]),
-            _neighbours(graph, "makes", [(edge, edge.target) for edge in graph.out_of(node.id)]),
+            _neighbors(graph, "made by", [(edge, edge.source) for edge in graph.into(node.id)]),
+            _neighbors(graph, "makes", [(edge, edge.target) for edge in graph.out_of(node.id)]),
             class_="columns",
         ),
         class_="card",
@@ -174,11 +174,11 @@ def _card(graph: Graph, node: Node, album: Album) -> Html:
     )
 
 
-def _neighbours(graph: Graph, title: str, edges: Sequence[tuple[Edge, str]]) -> Html | None:
+def _neighbors(graph: Graph, title: str, edges: Sequence[tuple[Edge, str]]) -> Html | None:
     if not edges:
         return None
     lines = []
-    for edge, other in edges[:NEIGHBOURS]:
+    for edge, other in edges[:NEIGHBORS]:
         node = graph.node(other)
         words = node.name if node.layer is None else f"{node.layer} {node.name}"
         bar = h("i", class_=f"bar{'' if edge.value >= 0 else ' takes'}", style=f"width:{4 + 76 * edge.weight:.0f}px")

@@ -92,7 +92,7 @@ def _small(row: LayerCurves) -> Html:
 
 
 def trajectory_section(found: Sequence[tuple[str, float, Sequence[tuple[str, str]]]]) -> Html:
-    """Samples on the way from a concept's centre to its farthest member.
+    """Samples on the way from a concept's center to its farthest member.
 
     Args:
         found: Title, cosine distance of the farthest, and words and address of each stop.

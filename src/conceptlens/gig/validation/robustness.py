@@ -43,7 +43,7 @@ def attack(
 ) -> Attack:
     """The l2 attack of Carlini & Wagner (2017): the smallest change found that makes `target` win.
 
-    Minimises ‖x′ − x‖² + c · max(max_{i ≠ t} z_i − z_t, −κ) over w, with x′ = (tanh w + 1) / 2; c grows by ten until
+    Minimizes ‖x′ − x‖² + c · max(max_{i ≠ t} z_i − z_t, −κ) over w, with x′ = (tanh w + 1) / 2; c grows by ten until
     the target is reached, then is halved between what failed and what did not.
 
     Args:
@@ -64,7 +64,7 @@ def attack(
     closest = (float("inf"), image)
     for _ in range(searches):
         w = start.clone().requires_grad_()
-        optimiser = torch.optim.Adam([w], lr=rate)
+        optimizer = torch.optim.Adam([w], lr=rate)
         won = False
         for _ in range(steps):
             with torch.enable_grad():
@@ -81,9 +81,9 @@ def attack(
                     best = Attack(there.detach(), True, distance, weight)
             if behind < closest[0]:
                 closest = (behind, there.detach())
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            optimizer.step()
         low, high = (low, weight) if won else (weight, high)
         weight = (low + high) / 2 if high < float("inf") else weight * 10
     if best.reached:

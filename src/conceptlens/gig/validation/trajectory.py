@@ -1,4 +1,4 @@
-"""How far a concept reaches: samples of its cluster on the way from its centre to its farthest (GIG paper, App. I)."""
+"""How far a concept reaches: samples of its cluster on the way from its center to its farthest (GIG paper, App. I)."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class Trajectory:
     """Members of one cluster in the plane of its concept vector and its farthest member."""
 
     places: Tensor  # (n, 2) coordinates: along the concept vector, and across
-    centre: Tensor  # (2,) the concept vector's
+    center: Tensor  # (2,) the concept vector's
     stops: list[int]  # members nearest to evenly spaced points of the way, each once; the last is the farthest
     cosines: Tensor  # (n,) of each member with the concept vector
 
@@ -24,10 +24,10 @@ class Trajectory:
 
 
 def trajectory(members: Tensor, concept: Tensor, *, stops: int = 6) -> Trajectory:
-    """The way from a concept's centre to its farthest member.
+    """The way from a concept's center to its farthest member.
 
     Args:
-        members: (n, C) centred features of the cluster's samples.
+        members: (n, C) centered features of the cluster's samples.
         concept: (C,) its vector.
         stops: Samples to stop at.
 
@@ -39,10 +39,10 @@ def trajectory(members: Tensor, concept: Tensor, *, stops: int = 6) -> Trajector
     unit = torch.nn.functional.normalize
     if float(concept.norm()) == 0:
         raise UserError("A trajectory needs a concept vector with a length; this one is zero.")
-    points, centre = unit(members.double(), dim=1), unit(concept.double(), dim=0)
-    cosines = points @ centre
+    points, center = unit(members.double(), dim=1), unit(concept.double(), dim=0)
+    cosines = points @ center
     far = int(cosines.argmin())
-    across = points[far] - cosines[far] * centre
+    across = points[far] - cosines[far] * center
     across = across / across.norm().clamp_min(torch.finfo(torch.float64).tiny)
     places = torch.stack([cosines, points @ across], dim=1)
     start = torch.tensor([1.0, 0.0], dtype=torch.float64)

@@ -268,7 +268,7 @@ def reconstruction_curve(
         layer: The layer's name.
         dictionary: Who made the vectors.
         features: (n, C) held-out features.
-        code: Centred features and a penalty → coefficients (n, k).
+        code: Centered features and a penalty → coefficients (n, k).
         vectors: (k, C).
         shift: (C,) β.
         penalties: λ of Eq. 2.

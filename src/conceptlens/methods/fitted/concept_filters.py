@@ -66,7 +66,7 @@ def seldom_seen(strongest: Tensor, cutoff: float, by: By) -> Reasons:
     }
 
 
-def not_learnt(similarity: Tensor, cutoff: float, positions: Sequence[int]) -> Reasons:
+def not_learned(similarity: Tensor, cutoff: float, positions: Sequence[int]) -> Reasons:
     """Concepts whose projection does not follow its targets on held-out images; `similarity` (k,) of `positions`."""
     return {
         position: f"the projection does not follow it on validation (similarity {float(value):.2f}, cut-off {cutoff:g})"

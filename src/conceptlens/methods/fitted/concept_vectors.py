@@ -45,10 +45,10 @@ def concept_vector(
     sides = [np.flatnonzero((train.concepts[:, concept] == truth) & (weight > 0)) for truth in (0, 1)]
     for side, words in zip(sides, ("without", "with"), strict=True):
         if not len(side):
-            return f"no training image is labelled as being {words} it"
+            return f"no training image is labeled as being {words} it"
     drawn = np.sort(np.concatenate([chance.permutation(side)[: samples or None] for side in sides]))
     x, y, w = train.vectors[drawn].astype(np.float64), train.concepts[drawn, concept], weight[drawn]
-    mean = x.mean(0)  # the solver penalises the intercept, which is small for centred vectors wherever they lay before
+    mean = x.mean(0)  # the solver penalizes the intercept, which is small for centered vectors wherever they lay before
     known = np.flatnonzero(val.concepts[:, concept] != UNKNOWN)
     held = val.vectors[known] - mean, val.concepts[known, concept]
     judged = len(np.unique(held[1])) == 2

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.data.dataset import UNLABELLED, Task
+from conceptlens.data.dataset import UNLABELED, Task
 
 Floats = npt.NDArray[np.float32]
 
@@ -19,8 +19,8 @@ Floats = npt.NDArray[np.float32]
 class FitImages:
     """N images of one split. The vectors may be memory maps: slice them, or copy them if they fit in memory."""
 
-    vectors: Floats  # (N, D): what the model's `summarise` says of each
-    labels: npt.NDArray[np.int64]  # (N,) class or UNLABELLED; (N, C) of 0, 1, UNKNOWN for several classes an image
+    vectors: Floats  # (N, D): what the model's `summarize` says of each
+    labels: npt.NDArray[np.int64]  # (N,) class or UNLABELED; (N, C) of 0, 1, UNKNOWN for several classes an image
     concepts: npt.NDArray[np.int8]  # (N, K) of 0, 1, UNKNOWN
     certainty: Floats | None = None  # (N, K): weight of each concept label
     image_text: Floats | None = None  # (N, D_text), unit length, comparable with `FitData.text`
@@ -29,9 +29,9 @@ class FitImages:
         return len(self.vectors)
 
     @property
-    def labelled(self) -> npt.NDArray[np.int64]:
+    def labeled(self) -> npt.NDArray[np.int64]:
         """Positions of the images whose class is known."""
-        return np.flatnonzero(self.labels != UNLABELLED)
+        return np.flatnonzero(self.labels != UNLABELED)
 
 
 @dataclass

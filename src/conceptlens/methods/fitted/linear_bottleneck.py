@@ -49,7 +49,7 @@ class FittedModel(ConceptModel):
         self.offsets: Tensor
         self.head = nn.Linear(concepts, setup.classes)
 
-    def summarise(self, tokens: Tokens) -> Tensor:
+    def summarize(self, tokens: Tokens) -> Tensor:
         return global_token(tokens, self.pool)
 
     def scores(self, vectors: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class FittedModel(ConceptModel):
         return F.linear(vectors.to(self.vectors.dtype), self.vectors, self.offsets)
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        scores = self.scores(self.summarise(tokens))
+        scores = self.scores(self.summarize(tokens))
         return ConceptOutput(logits=self.decide(scores), concept_logits=scores, bottleneck=scores)
 
     def keep(self, columns: Sequence[int]) -> None:
@@ -91,7 +91,7 @@ class FittedModel(ConceptModel):
 
 def _sparse_head(data: FitData, train: Floats, val: Floats, nec: float | None, lam: Lam, alpha: float) -> SparseHead:
     """At a wanted number of concepts per class; else at a λ; else at the λ that validation likes best."""
-    rows, classes = data.train.labelled, len(data.classes)
+    rows, classes = data.train.labeled, len(data.classes)
     scores = train[rows].astype(np.float64 if train.size <= LARGE else np.float32)
     labels = torch.from_numpy(data.train.labels[rows])
     settings: dict[str, Any] = {"alpha": alpha, "class_weight": data.class_weights.tolist(), "device": data.device}
@@ -100,7 +100,7 @@ def _sparse_head(data: FitData, train: Floats, val: Floats, nec: float | None, l
     if lam != "validation":
         return fit_elastic_net(scores, labels, classes, float(lam), **settings)
     path = fit_path(scores, labels, classes, **PATH, **settings)
-    seen = data.val.labelled
+    seen = data.val.labeled
     right = [_balanced_accuracy(head, val[seen], data.val.labels[seen]) for head in path]
     return path[int(np.argmax(right))]  # of equals, the sparsest
 

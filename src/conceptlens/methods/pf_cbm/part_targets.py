@@ -21,7 +21,7 @@ from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.data.labels.words import match
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
-from conceptlens.nn.grounding.gaussian_prior import mean_places, patch_centres
+from conceptlens.nn.grounding.gaussian_prior import mean_places, patch_centers
 from conceptlens.nn.grounding.object_frame import Pose, pose_of
 from conceptlens.nn.grounding.part_grounding import PartGrounding
 from conceptlens.nn.grounding.pca_foreground import pca_foreground
@@ -111,12 +111,12 @@ class PartTargets:
         rows = self._chosen(images)
         points, seen = self._marked(images, rows, "method.prior")
         if target is not None and self.pose != "image":
-            centres = patch_centres(images.grid, target)
+            centers = patch_centers(images.grid, target)
             gate, mirrored = target[rows], self.pose == "mirrored"
-            middle, size, side = pose_of(centres, gate, mirrored=mirrored)
+            middle, size, side = pose_of(centers, gate, mirrored=mirrored)
             away = (points - middle[:, None]) / size[:, None, None]
             away[..., 1] *= side[:, None]
-            points = grounding.centre.cpu() + grounding.spread.cpu() * away
+            points = grounding.center.cpu() + grounding.spread.cpu() * away
         means = mean_places(points, seen)
         missing = [part for part, mean in zip(parts, means, strict=True) if bool(mean.isnan().any())]
         if missing:
@@ -130,8 +130,8 @@ class PartTargets:
     def _set_pose(self, target: Tensor | None, images: TrainingImages, grounding: PartGrounding) -> None:
         if target is None:
             raise UserError("method.pose: the object's frame needs a foreground; set method.foreground to box or pca.")
-        middle, size, _ = pose_of(patch_centres(images.grid, target), target, mirrored=False)
-        grounding.centre.copy_(middle.mean(0))
+        middle, size, _ = pose_of(patch_centers(images.grid, target), target, mirrored=False)
+        grounding.center.copy_(middle.mean(0))
         grounding.spread.copy_(size.mean())
 
     def _pseudo(self, images: TrainingImages, target: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -146,7 +146,7 @@ class PartTargets:
         prototypes = kmeans(torch.cat(few), len(self.routes.parts), seed=images.seed)
         found = [
             prototype_points(
-                tokens.patches, maps.to(device), patch_centres(tokens.grid, tokens.patches), prototypes.to(device)
+                tokens.patches, maps.to(device), patch_centers(tokens.grid, tokens.patches), prototypes.to(device)
             )
             for tokens, maps in _with(images.tokens(), target)
             for device in (tokens.patches.device,)

@@ -23,7 +23,7 @@ from conceptlens.methods.contract import ConceptModel, ConceptOutput
 from conceptlens.methods.pf_cbm.part_targets import Foreground, Keypoints, PartTargets
 from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
 from conceptlens.nn.grounding.foreground_gate import HIDDEN, foreground_loss
-from conceptlens.nn.grounding.gaussian_prior import SIGMA, GaussianPrior, Shape, patch_centres
+from conceptlens.nn.grounding.gaussian_prior import SIGMA, GaussianPrior, Shape, patch_centers
 from conceptlens.nn.grounding.object_frame import Pose
 from conceptlens.nn.grounding.part_attention import INNER, alignment_loss, attention_entropy, centroids
 from conceptlens.nn.grounding.part_grounding import PartGrounding
@@ -111,7 +111,7 @@ class PFCBM(ConceptModel):
         self.temperature = ConceptTemperature(len(setup.concepts))
         self.head = nn.Linear(len(setup.concepts), setup.classes)
         for parameter in (*self.grounding.parameters(), *self.score.parameters()):
-            parameter.rate = grounding_rate  # type: ignore[attr-defined]  # read by the optimiser
+            parameter.rate = grounding_rate  # type: ignore[attr-defined]  # read by the optimizer
         for parameter in gaussians.parameters() if gaussians else ():
             parameter.rate = prior_rate  # type: ignore[attr-defined]
 
@@ -183,7 +183,7 @@ class PFCBM(ConceptModel):
         prior = self.grounding.prior
         if prior is None or self.grounding.pose != "image":
             return None
-        maps: Tensor = prior(patch_centres(grid, prior.means)).softmax(-1)
+        maps: Tensor = prior(patch_centers(grid, prior.means)).softmax(-1)
         if self.has_whole:
             maps = torch.cat((maps, torch.full_like(maps[:1], 1 / maps.shape[1])))
         return maps[self.concept_slot]

@@ -38,7 +38,7 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.token_norm = token_norm
         self.queries = nn.Parameter(nn.init.xavier_uniform_(torch.empty(slots, width)), requires_grad=learn_queries)
-        self.queries.rate = query_rate  # type: ignore[attr-defined]  # read by the optimiser
+        self.queries.rate = query_rate  # type: ignore[attr-defined]  # read by the optimizer
         self.attend = nn.MultiheadAttention(width, heads or most_heads(width), batch_first=True)
 
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor]:

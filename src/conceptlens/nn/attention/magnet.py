@@ -1,7 +1,7 @@
 """Magnet attention: a differentiable soft clustering of patches into slots (IVQ-CBM paper, section 3.3, Eq. 5 and 6).
 
 The paper leaves the scale of the tokens and the start of the queries open. At the usual scale of ViT tokens Eq. 5 is
-almost one-hot: most slots get no patch, and their concepts stay at chance. Here the tokens may be normalised, the
+almost one-hot: most slots get no patch, and their concepts stay at chance. Here the tokens may be normalized, the
 queries may start from k-means, and the temperature τ (Appendix A.2) may be set from data so that the assignment is
 many-to-many, as the paper says of itself.
 
@@ -52,23 +52,23 @@ class Magnet(nn.Module):
         self.token_norm, self.pooling, self.query_init = token_norm, pooling, query_init
         self.slots, self.patch_entropy = slots, patch_entropy
         self.queries = nn.Parameter(torch.randn(slots + spare, width), requires_grad=learn_queries)
-        self.queries.rate = query_rate  # type: ignore[attr-defined]  # read by the optimiser
+        self.queries.rate = query_rate  # type: ignore[attr-defined]  # read by the optimizer
         start = 0.0 if temperature == "calibrate" else math.log(temperature)
         self.log_temperature = nn.Parameter(torch.tensor(start), requires_grad=learn_temperature)
         if pooling == "product":  # τ of P
             self.log_patch_temperature = nn.Parameter(torch.tensor(start), requires_grad=learn_temperature)
 
-    def normalise(self, patches: Tensor) -> Tensor:
+    def normalize(self, patches: Tensor) -> Tensor:
         return F.layer_norm(patches, patches.shape[-1:]) if self.token_norm == "layer" else patches
 
     def closeness(self, patches: Tensor) -> Tensor:
-        """−‖z_j − q_k‖² + ‖z_j‖² of normalised patches, (B, L, S + spare): ‖z_j‖² cancels over the slots."""
+        """−‖z_j − q_k‖² + ‖z_j‖² of normalized patches, (B, L, S + spare): ‖z_j‖² cancels over the slots."""
         with torch.autocast(patches.device.type, enabled=False):
             z, q = patches.to(self.queries.dtype), self.queries
             return 2 * (z @ q.T) - q.square().sum(-1)
 
     def assign(self, patches: Tensor) -> Tensor:
-        """Eq. 5 for normalised patches: A_jk ∝ exp(−‖z_j − q_k‖² / τ), (B, L, S + spare)."""
+        """Eq. 5 for normalized patches: A_jk ∝ exp(−‖z_j − q_k‖² / τ), (B, L, S + spare)."""
         return (self.closeness(patches) / self.log_temperature.exp()).softmax(-1)
 
     def weigh(self, patches: Tensor, closeness: Tensor, assignment: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class Magnet(nn.Module):
         return weights / weights.sum(-1, keepdim=True).clamp_min(1e-6) if self.pooling == "mean" else weights
 
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        z = self.normalise(patches)
+        z = self.normalize(patches)
         closeness = self.closeness(z)
         assignment = (closeness / self.log_temperature.exp()).softmax(-1)
         weights = self.weigh(z, closeness, assignment)
@@ -91,14 +91,14 @@ class Magnet(nn.Module):
     @torch.no_grad()
     def prepare(self, patches: Iterable[Tensor], *, seed: int = 0) -> None:
         """Start the queries and set τ from patches of some training images."""
-        z = torch.cat([self.normalise(piece).float() for piece in patches])
+        z = torch.cat([self.normalize(piece).float() for piece in patches])
         if self.query_init == "kmeans":
             self.queries.copy_(kmeans(z.flatten(0, 1), len(self.queries), seed=seed))
         self.calibrate(z)
 
     @torch.no_grad()
     def calibrate(self, z: Tensor) -> None:
-        """Set τ so that normalised patches (B, L, D) are shared among slots, and slots among patches, as wanted."""
+        """Set τ so that normalized patches (B, L, D) are shared among slots, and slots among patches, as wanted."""
         if not (self.calibrated and len(self.queries) > 1):
             return
         distances = squared_distances(z.flatten(0, 1).float(), self.queries.float())
@@ -110,7 +110,7 @@ class Magnet(nn.Module):
     @torch.no_grad()
     def refill(self, patches: Tensor) -> int:
         """Move the query of each empty slot to the patch that all queries serve worst; returns how many were empty."""
-        z = self.normalise(patches)
+        z = self.normalize(patches)
         mass = self.assign(z).mean((0, 1)) * len(self.queries)
         empty = (mass < EMPTY).nonzero().squeeze(-1)
         for index in empty.tolist():
@@ -129,8 +129,8 @@ def entropy_share(assignment: Tensor) -> Tensor:
 def calibrate(distances: Tensor, target: float) -> float:
     """ln τ at which softmax(−distances / τ), (…, S), has the wanted mean entropy share; found by bisection."""
     spread = float((distances - distances.min(-1, keepdim=True).values).mean())
-    centre = math.log(max(spread, 1e-12))
-    low, high = centre - 20, centre + 20
+    center = math.log(max(spread, 1e-12))
+    low, high = center - 20, center + 20
     for _ in range(50):
         middle = (low + high) / 2
         share = float(entropy_share((-distances / math.exp(middle)).softmax(-1)))

@@ -7,7 +7,7 @@ It enters attention as log(g + ε), added to the logits: after the softmax a pat
 gradient is cut as a hard mask would.
 
 The norm's scale γ and shift β are moved into the layer behind it: LayerNorm(X) W₁ + b₁ = X̂ (γ W₁) + (β W₁ + b₁), with
-X̂ normalised only. On frozen patches X̂ then needs no gradient, which saves the largest product of the backward pass.
+X̂ normalized only. On frozen patches X̂ then needs no gradient, which saves the largest product of the backward pass.
 """
 
 import torch

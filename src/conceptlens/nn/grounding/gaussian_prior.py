@@ -2,8 +2,8 @@
 
     prior_pn = −‖Φ_n − μ_p‖² / (2 σ_p²) − log σ_p
 
-Φ_n is the centre of patch n as (row, column) in patches, counted from the upper left corner of the image, so a patch's
-centre is at a half. `diagonal` and `full` go beyond the paper, for elongated parts: with the precision LLᵀ of a lower
+Φ_n is the center of patch n as (row, column) in patches, counted from the upper left corner of the image, so a patch's
+center is at a half. `diagonal` and `full` go beyond the paper, for elongated parts: with the precision LLᵀ of a lower
 triangular L, the term is −½‖Lᵀ(Φ_n − μ_p)‖² + ½ log det L, which for L = 1/σ is that of the paper.
 """
 
@@ -17,8 +17,8 @@ Shape = Literal["isotropic", "diagonal", "full"]
 SIGMA = 5.0  # patches
 
 
-def patch_centres(grid: tuple[int, int], like: Tensor) -> Tensor:
-    """Φ, (L, 2): row and column of each patch's centre, in patches."""
+def patch_centers(grid: tuple[int, int], like: Tensor) -> Tensor:
+    """Φ, (L, 2): row and column of each patch's center, in patches."""
     rows, columns = (torch.arange(0.5, side, device=like.device, dtype=torch.float32) for side in grid)
     return torch.stack(torch.meshgrid(rows, columns, indexing="ij"), -1).reshape(-1, 2)
 
@@ -43,7 +43,7 @@ class GaussianPrior(nn.Module):
         self.log_sigma = nn.Parameter(torch.full((parts, 1 if shape == "isotropic" else 2), math.log(sigma)))
         self.slant = nn.Parameter(torch.zeros(parts)) if shape == "full" else None
         for parameter in self.parameters():
-            parameter.rate = rate  # type: ignore[attr-defined]  # read by the optimiser
+            parameter.rate = rate  # type: ignore[attr-defined]  # read by the optimizer
         # Kept for the eye: what training made of them.
         self.register_buffer("start_means", torch.zeros(parts, 2))
         self.register_buffer("start_scale", torch.full((parts, 2), sigma))

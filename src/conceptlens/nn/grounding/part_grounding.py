@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from conceptlens.encoders.contract import Tokens
 from conceptlens.nn.grounding.foreground_gate import HIDDEN, ForegroundGate, log_gate
-from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, patch_centres
+from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, patch_centers
 from conceptlens.nn.grounding.object_frame import Pose, object_frame
 from conceptlens.nn.grounding.part_attention import INNER, PartAttention, gather
 
@@ -37,7 +37,7 @@ class PartGrounding(nn.Module):
         pose: The frame in which the prior holds: of the image, or of the object (see `object_frame`).
     """
 
-    centre: Tensor
+    center: Tensor
     spread: Tensor
     grid: Tensor
 
@@ -58,7 +58,7 @@ class PartGrounding(nn.Module):
         self.parts = PartAttention(parts, width, inner)
         self.whole = PartAttention(1, width, inner) if whole else None
         self.prior = prior
-        self.register_buffer("centre", torch.zeros(2))  # of a typical object, in patches; for poses only
+        self.register_buffer("center", torch.zeros(2))  # of a typical object, in patches; for poses only
         self.register_buffer("spread", torch.ones(()))
         self.register_buffer(
             "grid", torch.zeros(2, dtype=torch.int64)
@@ -67,7 +67,7 @@ class PartGrounding(nn.Module):
     def forward(self, tokens: Tokens) -> Grounded:
         gate = self.gate(tokens.patches)
         bias, asked = log_gate(gate)[:, None], self.parts.asked()
-        places = patch_centres(tokens.grid, bias)
+        places = patch_centers(tokens.grid, bias)
         prior = None if self.prior is None else self.prior(self.framed(places, gate))
         if self.whole is not None:  # without a prior; patches are read once for all queries
             asked = torch.cat((asked, self.whole.asked()))
@@ -87,7 +87,7 @@ class PartGrounding(nn.Module):
         logits = self.parts.asked() @ tokens.patches.to(self.parts.queries.dtype).mT
         if self.prior is None:
             return float(logits.std(-1).mean()), 0.0
-        places = patch_centres(tokens.grid, logits)
+        places = patch_centers(tokens.grid, logits)
         prior = self.prior(self.framed(places, self.gate(tokens.patches)))
         return float(logits.std(-1).mean()), float(prior.std(-1).mean())
 
@@ -96,4 +96,4 @@ class PartGrounding(nn.Module):
         if self.pose == "image":
             return places
         mirrored = self.pose == "mirrored"
-        return object_frame(places, gate.float().sigmoid(), self.centre, self.spread, mirrored=mirrored)
+        return object_frame(places, gate.float().sigmoid(), self.center, self.spread, mirrored=mirrored)

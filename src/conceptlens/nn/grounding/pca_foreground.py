@@ -13,20 +13,20 @@ WINDOW, BORDER = 0.5, 0.125  # shares of a side: the window in the middle, the f
 ROUNDS = 12
 
 
-def principal_components(centred: Tensor, count: int, rounds: int = ROUNDS) -> Tensor:
+def principal_components(centered: Tensor, count: int, rounds: int = ROUNDS) -> Tensor:
     """Directions (B, D, count) of largest variance of rows (B, L, D) that have mean zero, largest first.
 
     Orthogonal iteration on twice as many directions, from a fixed start: a few products with the rows in place of a
     decomposition of each image's covariance.
     """
-    batch, rows, width = centred.shape
+    batch, rows, width = centered.shape
     wide = min(2 * count, rows, width)
-    start = torch.randn(width, wide, generator=torch.Generator().manual_seed(0)).to(centred)
+    start = torch.randn(width, wide, generator=torch.Generator().manual_seed(0)).to(centered)
     basis = orthonormal(start.expand(batch, -1, -1))
     for _ in range(rounds):
-        basis = orthonormal(centred.mT @ (centred @ basis))
+        basis = orthonormal(centered.mT @ (centered @ basis))
     basis = orthonormal(basis)  # what rounding left
-    projected = centred @ basis
+    projected = centered @ basis
     order = torch.linalg.eigh(projected.mT @ projected).eigenvectors.flip(-1)
     found: Tensor = (basis @ order)[..., :count]
     return found
@@ -50,9 +50,9 @@ def orthonormal(columns: Tensor) -> Tensor:
 def pca_foreground(patches: Tensor, grid: tuple[int, int], *, tight: bool = False) -> Tensor:
     """Patches (B, L, D) → a map (B, L) in [0, 1]."""
     rows = patches.float()
-    centred = rows - rows.mean(1, keepdim=True)
-    count = min(COMPONENTS, *centred.shape[1:])
-    along = (centred @ principal_components(centred, count)).mT  # (B, components, L)
+    centered = rows - rows.mean(1, keepdim=True)
+    count = min(COMPONENTS, *centered.shape[1:])
+    along = (centered @ principal_components(centered, count)).mT  # (B, components, L)
     both = stretched(torch.cat((along, -along), 1))
     window, border = windows(grid, patches.device)
     middle, edge = ((both * part).sum(-1) / part.sum() for part in (window, border))

@@ -1,7 +1,7 @@
 """Points of parts that nobody marked: prototypes of patches, named on a few marked images (PF-CBM, sections 4 and 5.1).
 
 Foreground patches of training images are clustered; in each image a prototype is where the patches nearest to it lie.
-Which prototype is which part is the assignment with the least total distance to true points on a small labelled subset.
+Which prototype is which part is the assignment with the least total distance to true points on a small labeled subset.
 As the paper says, prototypes come back from image to image, but what they mean is not sure.
 """
 
@@ -36,7 +36,7 @@ def name_prototypes(found: Tensor, found_seen: Tensor, true: Tensor, true_seen: 
     """Which prototype stands for each part, (P,): the assignment of least total distance (Hungarian).
 
     Args:
-        found: (N, M, 2) points of prototypes in the labelled images, M ≥ P.
+        found: (N, M, 2) points of prototypes in the labeled images, M ≥ P.
         found_seen: (N, M).
         true: (N, P, 2) marked points.
         true_seen: (N, P).

@@ -30,7 +30,7 @@ def concept_probabilities(logits: Tensor, groups: Sequence[Group]) -> Tensor:
 
 
 def _run(numbered: tuple[int, Group]) -> int:
-    """Neighbours of one number are worked on together: independent groups, for each of which a kernel of its own would
+    """Neighbors of one number are worked on together: independent groups, for each of which a kernel of its own would
     cost a GPU more than the work in it."""
     number, group = numbered
     return number if group.kind == "exclusive" else -1

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labeled:
     """Vectors with their classes."""
 
     vectors: Tensor  # (N, D)
@@ -27,8 +27,8 @@ def no_penalty() -> Tensor:
 
 def fit_softmax(
     model: nn.Module,
-    train: Labelled,
-    val: Labelled,
+    train: Labeled,
+    val: Labeled,
     weights: Tensor,
     *,
     rate: float,
@@ -56,7 +56,7 @@ def fit_softmax(
         The cross-entropy on validation, weighted by class; not a number if there are no images.
     """
     chance = torch.Generator(train.vectors.device).manual_seed(seed)
-    optimiser = torch.optim.Adam([each for each in model.parameters() if each.requires_grad], lr=rate)
+    optimizer = torch.optim.Adam([each for each in model.parameters() if each.requires_grad], lr=rate)
     best, state = float("inf"), deepcopy(model.state_dict())
     for step in range(1, steps + 1):
         vectors, labels = train.vectors, train.labels
@@ -64,9 +64,9 @@ def fit_softmax(
             rows = torch.randint(len(vectors), (batch,), generator=chance, device=vectors.device)
             vectors, labels = vectors[rows], labels[rows]
         loss = F.cross_entropy(model(vectors), labels, weight=weights) + penalty().to(vectors.device)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         if step % check_every == 0 or step == steps:
             with torch.no_grad():
                 found = float(F.cross_entropy(model(val.vectors), val.labels, weight=weights))

@@ -1,7 +1,7 @@
 """LF-CBM's concept projection: a linear map whose outputs vary over the images as target activations do.
 
 Label-Free Concept Bottleneck Models (T. Oikarinen et al., ICLR 2023), section 3.3. The similarity of a concept's
-outputs q and targets p over N images is the cosine of (q̄)³ and (p̄)³, q̄ and p̄ being standardised: the cube lets the
+outputs q and targets p over N images is the cosine of (q̄)³ and (p̄)³, q̄ and p̄ being standardized: the cube lets the
 images with the strongest activations speak loudest.
 """
 
@@ -25,8 +25,8 @@ def cubed_cosine(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _cubed(values: Tensor) -> Tensor:
-    centred = values - values.mean(0)
-    return (centred / centred.square().mean(0).sqrt().clamp_min(1e-12)) ** 3
+    centered = values - values.mean(0)
+    return (centered / centered.square().mean(0).sqrt().clamp_min(1e-12)) ** 3
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def fit_projection(
     check_every: int = 50,
     batch: int = 50_000,
 ) -> Projection:
-    """Maximise the mean similarity by Adam; stop at the first check at which validation does not gain.
+    """Maximize the mean similarity by Adam; stop at the first check at which validation does not gain.
 
     Args:
         train: What reads training images, and their number.
@@ -66,7 +66,7 @@ def fit_projection(
     bound = x.shape[1] ** -0.5
     start = torch.empty(p.shape[1], x.shape[1]).uniform_(-bound, bound, generator=torch.Generator().manual_seed(seed))
     weight = start.to(x).requires_grad_()
-    optimiser = torch.optim.Adam([weight], lr=rate)
+    optimizer = torch.optim.Adam([weight], lr=rate)
     best: Projection | None = None
     for step in range(steps + 1):
         if step % check_every == 0 or step == steps:
@@ -76,9 +76,9 @@ def fit_projection(
                 break
             best = Projection(weight.detach().clone(), similarity, step)
         loss = -cubed_cosine(x @ weight.T, p).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         if n > batch:
             x, p = read(np.sort(chance.choice(n, batch, replace=False)))
     assert best is not None  # the start was looked at

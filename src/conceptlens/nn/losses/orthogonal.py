@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from conceptlens.concepts import UNKNOWN
-from conceptlens.data.dataset import UNLABELLED
+from conceptlens.data.dataset import UNLABELED
 from conceptlens.nn.regularizers.global_sum import global_sum
 
 
@@ -49,5 +49,5 @@ def class_members(labels: Tensor, classes: int) -> Tensor:
     """Class labels as answers: (B,) to one question with C answers, (B, 1, C); (B, C) to C yes/no questions."""
     if labels.ndim == 2:
         return concept_members(labels)
-    answers = F.one_hot(labels.clamp_min(0), classes) * (labels != UNLABELLED).unsqueeze(-1)
+    answers = F.one_hot(labels.clamp_min(0), classes) * (labels != UNLABELED).unsqueeze(-1)
     return answers.unsqueeze(1)

@@ -50,16 +50,16 @@ def fit_score(
         torch.manual_seed(seed)
         net = ScoreNet(kinds[0].shape[1], hidden).to(device)
     chance = torch.Generator(device).manual_seed(seed)
-    optimiser = torch.optim.Adam(net.parameters(), lr=rate)
+    optimizer = torch.optim.Adam(net.parameters(), lr=rate)
     total, counted = torch.zeros((), device=device), 0
     for step in range(steps):
         kind = kinds[step % len(kinds)]
         rows = kind[torch.randint(len(kind), (min(batch, len(kind)),), generator=chance, device=device)]
         directions = torch.randn(rows.shape, generator=chance, device=device)
         loss = sliced_score_loss(net, rows, directions).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         if step >= steps - max(steps // 10, 1):
             total, counted = total + loss.detach(), counted + 1
     return net.requires_grad_(False), float(total / max(counted, 1))

@@ -3,7 +3,7 @@
 `explicit-vq-ema`: each code is the moving average of its patches (van den Oord et al., 2017, Appendix A.1); gradients
 pass straight through. `explicit-vq-rotation`: the same codes, and gradients are rotated and scaled as the patch is on
 its way to its code (Fifty et al., ICLR 2025, section 4.2). The commitment loss, the start and the revival of codes are
-those of the other quantisers, so that only the two ideas differ.
+those of the other quantizers, so that only the two ideas differ.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,16 +17,16 @@ from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.nn.quantization.clusters import kmeans
 from conceptlens.nn.quantization.quantization import Reduction, chosen, count_codes, use_notes, worst_served
-from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularised, Regulariser, check_not_negative
+from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularized, Regularizer, check_not_negative
 from conceptlens.nn.setup import Setup
 
 
-def _quantiser(width: int, codes: int, decay: float, rotation: bool) -> nn.Module:
+def _quantizer(width: int, codes: int, decay: float, rotation: bool) -> nn.Module:
     try:
         from vector_quantize_pytorch import VectorQuantize
     except ImportError:
         raise UserError(
-            "regulariser.name: the moving-average and rotation variants of explicit VQ need vector-quantize-pytorch. "
+            "regularizer.name: the moving-average and rotation variants of explicit VQ need vector-quantize-pytorch. "
             "Install it with `pip install 'conceptlens[vq]'`, or use `explicit-vq`."
         ) from None
     made: nn.Module = VectorQuantize(
@@ -43,7 +43,7 @@ def _quantiser(width: int, codes: int, decay: float, rotation: bool) -> nn.Modul
     return made
 
 
-class EmaVQ(Regulariser):
+class EmaVQ(Regularizer):
     """The aggregator sees the codes, which follow their patches by a moving average."""
 
     rotation: ClassVar[bool] = False
@@ -62,7 +62,7 @@ class EmaVQ(Regulariser):
         init: Literal["kmeans", "uniform"] = "kmeans",
         revive: bool = True,
     ) -> None:
-        """Explicit vector quantisation by vector-quantize-pytorch.
+        """Explicit vector quantization by vector-quantize-pytorch.
 
         Args:
             setup: What the model is built for.
@@ -79,23 +79,23 @@ class EmaVQ(Regulariser):
         super().__init__()
         check_not_negative(weight=weight, beta=beta)
         if not 0 <= decay < 1:
-            raise UserError(f"regulariser.decay: expected 0 to below 1, found {decay}.")
+            raise UserError(f"regularizer.decay: expected 0 to below 1, found {decay}.")
         size = count_codes(setup, codebook_multiple, codebook_size, per)
         self.weight, self.beta, self.reduction, self.init, self.revives = weight, beta, reduction, init, revive
-        self.quantiser: Any = _quantiser(setup.width, size, decay, self.rotation)
+        self.quantizer: Any = _quantizer(setup.width, size, decay, self.rotation)
         self.register_buffer("uses", torch.zeros(size, dtype=torch.int64))  # in the epoch so far
         self.uses: Tensor
 
     @property
     def codebook(self) -> Tensor:
         """(M, D)"""
-        codes: Tensor = self.quantiser.codebook
+        codes: Tensor = self.quantizer.codebook
         return codes
 
     @torch.no_grad()
     def place(self, which: Tensor, codes: Tensor) -> None:
         """Put codes (n, D) at these numbers (n,), as if each were the average of one patch."""
-        inside = self.quantiser._codebook  # its buffers have a leading dimension for heads
+        inside = self.quantizer._codebook  # its buffers have a leading dimension for heads
         inside.embed[0, which] = codes
         inside.embed_avg[0, which] = codes
         inside.cluster_size[0, which] = 1.0
@@ -106,19 +106,19 @@ class EmaVQ(Regulariser):
             patches = torch.cat([piece.patches.flatten(0, 1) for piece in tokens])
             self.place(torch.arange(len(self.uses), device=patches.device), kmeans(patches, len(self.uses)))
 
-    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised:
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized:
         with torch.autocast(tokens.patches.device.type, enabled=False):
             patches = tokens.patches.float()
-            handed_on, codes, _ = self.quantiser(patches)
-            quantised = handed_on.detach()
+            handed_on, codes, _ = self.quantizer(patches)
+            quantized = handed_on.detach()
             if not self.training:  # the library passes gradients in training only; maps need them later too
-                handed_on = patches + (quantised - patches).detach()
+                handed_on = patches + (quantized - patches).detach()
             else:
                 self.uses += chosen(codes, len(self.uses)).sum(0)
-            squares = self.beta * (patches - quantised).square().flatten(1)
+            squares = self.beta * (patches - quantized).square().flatten(1)
             loss = self.weight * (squares.sum(1) if self.reduction == "sum" else squares.mean(1))
         seen = replace(tokens, patches=handed_on.to(tokens.patches.dtype))
-        return Regularised(seen, {"commitment": loss}, codes)
+        return Regularized(seen, {"commitment": loss}, codes)
 
     @torch.no_grad()
     def end_epoch(self, tokens: Tokens, total: Callable[[Tensor], Tensor]) -> dict[str, float]:

@@ -1,6 +1,6 @@
-"""Implicit vector quantisation and its controls (IVQ-CBM paper, section 3.2, Eq. 3, 4, 10, 11, 17, 18).
+"""Implicit vector quantization and its controls (IVQ-CBM paper, section 3.2, Eq. 3, 4, 10, 11, 17, 18).
 
-IVQ takes the loss of a vector quantiser and leaves the forward pass alone; explicit VQ hands the quantised tokens on.
+IVQ takes the loss of a vector quantizer and leaves the forward pass alone; explicit VQ hands the quantized tokens on.
 Plain L2 is the control without a codebook: an IVQ whose codes stay near zero cannot be told from it.
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.nn.quantization.clusters import kmeans, squared_distances
-from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularised, Regulariser, check_not_negative
+from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularized, Regularizer, check_not_negative
 from conceptlens.nn.setup import Setup
 
 Reduction = Literal["mean", "sum"]
@@ -71,9 +71,9 @@ def count_codes(setup: Setup, multiple: float, size: int | None, per: Literal["c
     found = size if size is not None else round(multiple * base)
     if found < 1:
         raise UserError(
-            f"regulariser.codebook_size: expected at least one code, found {found}."
+            f"regularizer.codebook_size: expected at least one code, found {found}."
             if size is not None
-            else f"regulariser: the codebook needs at least one code; {multiple} × {base} gives {found}."
+            else f"regularizer: the codebook needs at least one code; {multiple} × {base} gives {found}."
         )
     return found
 
@@ -91,7 +91,7 @@ def use_notes(uses: Tensor) -> dict[str, float]:
     return {"codes_dead": float((uses == 0).sum()), "codes_perplexity": float(perplexity)}
 
 
-class ImplicitVQ(Regulariser):
+class ImplicitVQ(Regularizer):
     """IVQ: each patch is drawn to its nearest code and each code to its patches; the tokens pass unchanged."""
 
     def __init__(
@@ -109,7 +109,7 @@ class ImplicitVQ(Regulariser):
         rate: float = 10.0,
         revive: bool = True,
     ) -> None:
-        """Implicit vector quantisation.
+        """Implicit vector quantization.
 
         Args:
             setup: What the model is built for.
@@ -130,7 +130,7 @@ class ImplicitVQ(Regulariser):
         self.weight, self.beta, self.reduction = weight, beta, reduction
         self.init, self.revives = init, revive and learn
         self.codebook = nn.Parameter(torch.empty(size, setup.width), requires_grad=learn)
-        self.codebook.rate = rate  # type: ignore[attr-defined]  # read by the optimiser
+        self.codebook.rate = rate  # type: ignore[attr-defined]  # read by the optimizer
         if init == "normal":
             nn.init.normal_(self.codebook)
         else:
@@ -145,7 +145,7 @@ class ImplicitVQ(Regulariser):
                 kmeans(torch.cat([piece.patches.flatten(0, 1) for piece in tokens]), len(self.codebook))
             )
 
-    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised:
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized:
         with torch.autocast(tokens.patches.device.type, enabled=False):
             patches = tokens.patches.to(self.codebook.dtype)
             with torch.no_grad():
@@ -153,7 +153,7 @@ class ImplicitVQ(Regulariser):
                 if self.training:
                     self.uses += chosen(codes, len(self.codebook)).sum(0)
             loss = self.weight * ivq_loss(patches, self.codebook, codes, self.beta, self.reduction)
-        return Regularised(self.hand_on(tokens, codes), {"ivq": loss}, codes)
+        return Regularized(self.hand_on(tokens, codes), {"ivq": loss}, codes)
 
     def hand_on(self, tokens: Tokens, codes: Tensor) -> Tokens:
         """What the aggregator sees: for IVQ the tokens themselves."""
@@ -175,11 +175,11 @@ class ExplicitVQ(ImplicitVQ):
     """Explicit VQ, the paper's ablation: the aggregator sees the codes; gradients pass straight through."""
 
     def hand_on(self, tokens: Tokens, codes: Tensor) -> Tokens:
-        quantised = self.codebook[codes].to(tokens.patches.dtype)
-        return replace(tokens, patches=tokens.patches + (quantised - tokens.patches).detach())
+        quantized = self.codebook[codes].to(tokens.patches.dtype)
+        return replace(tokens, patches=tokens.patches + (quantized - tokens.patches).detach())
 
 
-class PlainL2(Regulariser):
+class PlainL2(Regularizer):
     """The control: weight · ‖Z‖², no codebook."""
 
     def __init__(self, setup: Setup, *, weight: float = 0.25, reduction: Reduction = "mean") -> None:
@@ -194,8 +194,8 @@ class PlainL2(Regulariser):
         check_not_negative(weight=weight)
         self.weight, self.reduction = weight, reduction
 
-    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised:
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized:
         squares = tokens.patches.float().square().flatten(1)
-        return Regularised(
+        return Regularized(
             tokens, {"l2": self.weight * (squares.sum(1) if self.reduction == "sum" else squares.mean(1))}
         )

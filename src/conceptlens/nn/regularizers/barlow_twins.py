@@ -20,8 +20,8 @@ from conceptlens.nn.regularizers.global_sum import global_sum
 from conceptlens.nn.regularizers.regularizer import (
     NOTHING,
     Context,
-    Regularised,
-    Regulariser,
+    Regularized,
+    Regularizer,
     SecondView,
     check_not_negative,
 )
@@ -48,7 +48,7 @@ def barlow_loss(correlation: Tensor, off_diagonal: float) -> Tensor:
     return agree + off_diagonal * redundant
 
 
-class BarlowTwins(Regulariser):
+class BarlowTwins(Regularizer):
     """Invariance to the view and decorrelation of the channels; the tokens pass unchanged."""
 
     def __init__(
@@ -58,7 +58,7 @@ class BarlowTwins(Regulariser):
         weight: float = 1.0,
         over: Literal["images", "patches"] = "images",
         off_diagonal: float = 0.005,
-        colour: float = 0.4,
+        color: float = 0.4,
         reduction: Literal["mean", "sum"] = "mean",
     ) -> None:
         """Barlow Twins.
@@ -70,28 +70,28 @@ class BarlowTwins(Regulariser):
                 has its own crop and flips; or `patches`, all of the batch, with a second view of the same crop and
                 flips, so that patch j of both shows the same place.
             off_diagonal: λ, the weight of the redundancy between channels.
-            colour: Largest relative change of brightness, contrast and saturation in the second view, where
+            color: Largest relative change of brightness, contrast and saturation in the second view, where
                 training.augment has less. The first view is what every other method is trained on.
             reduction: `mean` divides by the number of channels, so that the weight fits any encoder; `sum` as printed.
         """
         super().__init__()
         check_not_negative(weight=weight, off_diagonal=off_diagonal)
-        if not 0 <= colour < 1:
-            raise UserError(f"regulariser.colour: expected 0 to below 1, found {colour}.")
+        if not 0 <= color < 1:
+            raise UserError(f"regularizer.color: expected 0 to below 1, found {color}.")
         self.weight, self.over, self.off_diagonal, self.reduction = weight, over, off_diagonal, reduction
-        self.second_view = SecondView(same_place=over == "patches", colour=colour)
+        self.second_view = SecondView(same_place=over == "patches", color=color)
 
     def rows(self, tokens: Tokens) -> Tensor:
         """What is correlated, (N, D)."""
         patches = tokens.patches.float()
         return patches.mean(1) if self.over == "images" else patches.flatten(0, 1)
 
-    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised:
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized:
         if context.second is None:
-            return Regularised(tokens)
+            return Regularized(tokens)
         with torch.autocast(tokens.patches.device.type, enabled=False):
             correlation = cross_correlation(self.rows(tokens), self.rows(context.second))
             loss = self.weight * barlow_loss(correlation, self.off_diagonal)
             if self.reduction == "mean":
                 loss = loss / len(correlation)
-        return Regularised(tokens, {"barlow": loss.expand(len(tokens.patches))})
+        return Regularized(tokens, {"barlow": loss.expand(len(tokens.patches))})

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from conceptlens.encoders.contract import Encoder, Tokens
-from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularised, Regulariser, check_not_negative
+from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularized, Regularizer, check_not_negative
 from conceptlens.nn.setup import Setup
 
 
@@ -36,7 +36,7 @@ def gram_loss(
     return squares.sum(1) if reduction == "sum" else squares.mean(1)
 
 
-class Gram(Regulariser):
+class Gram(Regularizer):
     """The anchor reads the same images as the encoder; the tokens pass unchanged."""
 
     anchored = True
@@ -68,11 +68,11 @@ class Gram(Regulariser):
     def detach(self) -> None:
         self._anchor = ()
 
-    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised:
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized:
         if not self._anchor or context.images is None or not torch.is_grad_enabled():
-            return Regularised(tokens)  # nothing learns, so there is nothing to hold
+            return Regularized(tokens)  # nothing learns, so there is nothing to hold
         with torch.no_grad():
             anchor = self._anchor[0].encode(context.images).patches
         with torch.autocast(tokens.patches.device.type, enabled=False):
             loss = gram_loss(tokens.patches, anchor, drop_negative=self.drop_negative, reduction=self.reduction)
-        return Regularised(tokens, {"gram": self.weight * loss})
+        return Regularized(tokens, {"gram": self.weight * loss})

@@ -1,4 +1,4 @@
-"""The contract of token regularisers: interchangeable in every method that trains its encoder."""
+"""The contract of token regularizers: interchangeable in every method that trains its encoder."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from conceptlens.nn.setup import Setup
 
 
 @dataclass
-class Regularised:
+class Regularized:
     """Tokens as the aggregator shall see them, and the weighted loss terms, one value per image (B,)."""
 
     tokens: Tokens
@@ -22,15 +22,15 @@ class Regularised:
 
 @dataclass(frozen=True)
 class SecondView:
-    """The second view of each training image that a regulariser asks for; the first stays what every method sees."""
+    """The second view of each training image that a regularizer asks for; the first stays what every method sees."""
 
-    same_place: bool = False  # patch j of both views shows the same place: only their colours differ
-    colour: float = 0.0  # largest relative change of its colours, where the training's own augmentation has less
+    same_place: bool = False  # patch j of both views shows the same place: only their colors differ
+    color: float = 0.0  # largest relative change of its colors, where the training's own augmentation has less
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a regulariser may see besides the tokens."""
+    """What a regularizer may see besides the tokens."""
 
     images: Tensor | None = None  # what the encoder read: (B, 3, H, W), or stored tokens (B, N, D)
     second: Tokens | None = None  # of the second view, while training, where one was asked for
@@ -40,14 +40,14 @@ NOTHING = Context()
 
 
 def check_not_negative(**options: float) -> None:
-    """Raise a `UserError` for the first option of a regulariser that is below 0."""
+    """Raise a `UserError` for the first option of a regularizer that is below 0."""
     for name, value in options.items():
         if value < 0:
-            raise UserError(f"regulariser.{name}: expected 0 or more, found {value}.")
+            raise UserError(f"regularizer.{name}: expected 0 or more, found {value}.")
 
 
-class Regulariser(nn.Module, ABC):
-    """Base of all. The constructor takes a `Setup` and keyword options: those are the recipe's `regulariser` keys."""
+class Regularizer(nn.Module, ABC):
+    """Base of all. The constructor takes a `Setup` and keyword options: those are the recipe's `regularizer` keys."""
 
     acts_on_tokens: bool = True  # means nothing on frozen tokens: training refuses it there
     second_view: SecondView | None = None  # what is asked for besides the image itself
@@ -66,7 +66,7 @@ class Regulariser(nn.Module, ABC):
         """Look at tokens of some training images once, before training. Deterministic."""
 
     @abstractmethod
-    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised: ...
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized: ...
 
     def end_epoch(self, tokens: Tokens, total: Callable[[Tensor], Tensor]) -> dict[str, float]:
         """After each training epoch, with tokens of a fixed sample; `total` sums a tensor over all processes.
@@ -76,18 +76,18 @@ class Regulariser(nn.Module, ABC):
         return {}
 
 
-class NoRegulariser(Regulariser):
+class NoRegularizer(Regularizer):
     """Tokens pass unchanged, at no cost."""
 
     acts_on_tokens = False
 
     def __init__(self, setup: Setup) -> None:
-        """No regulariser.
+        """No regularizer.
 
         Args:
             setup: What the model is built for.
         """
         super().__init__()
 
-    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised:
-        return Regularised(tokens)
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized:
+        return Regularized(tokens)

@@ -1,7 +1,7 @@
 """The largest singular value σ of every weight matrix of the encoder, kept small or held.
 
-`penalty` is spectral norm regularisation (Yoshida & Miyato, 2017): λ/2 Σ σ(W)², with σ = uᵀ W v from power iteration
-and so with the gradient λ σ u vᵀ. `normalise` is spectral normalisation (Miyato et al., ICLR 2018): the network
+`penalty` is spectral norm regularization (Yoshida & Miyato, 2017): λ/2 Σ σ(W)², with σ = uᵀ W v from power iteration
+and so with the gradient λ σ u vᵀ. `normalize` is spectral normalization (Miyato et al., ICLR 2018): the network
 computes with W · σ₀ / σ(W), and no matrix can grow. There σ₀ is 1, for networks that learn from nothing; here it is by
 default what a matrix begins with, so that an encoder that comes trained begins as the function that it was.
 """
@@ -15,7 +15,7 @@ from torch.nn.utils import parametrize
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Encoder, Tokens
-from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularised, Regulariser, check_not_negative
+from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularized, Regularizer, check_not_negative
 from conceptlens.nn.setup import Setup
 
 WARM_UP = 30  # power iterations before training
@@ -61,7 +61,7 @@ def weight_matrices(encoder: Encoder) -> list[tuple[nn.Module, str]]:
 
 
 class HeldNorm(nn.Module):
-    """A parametrisation: W → W · σ₀ / σ(W)."""
+    """A parametrization: W → W · σ₀ / σ(W)."""
 
     def __init__(self, weight: Tensor, norm: float | Literal["start"]) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class HeldNorm(nn.Module):
         return weight * (self.target / largest_singular_value(matrix, left, right).clamp_min(1e-12)).to(weight.dtype)
 
 
-class SpectralNorm(Regulariser):
+class SpectralNorm(Regularizer):
     """Acts on weights, not on tokens: they pass unchanged."""
 
     def __init__(
@@ -89,7 +89,7 @@ class SpectralNorm(Regulariser):
         setup: Setup,
         *,
         weight: float = 0.01,
-        mode: Literal["penalty", "normalise"] = "penalty",
+        mode: Literal["penalty", "normalize"] = "penalty",
         norm: float | Literal["start"] = "start",
         iterations: int = 1,
     ) -> None:
@@ -97,9 +97,9 @@ class SpectralNorm(Regulariser):
 
         Args:
             setup: What the model is built for.
-            weight: λ, the weight of the penalty; `normalise` has none.
-            mode: `penalty` adds λ/2 Σ σ² to the loss; `normalise` computes with weights of a fixed σ.
-            norm: For `normalise`: σ of every matrix, or `start`: what each begins with.
+            weight: λ, the weight of the penalty; `normalize` has none.
+            mode: `penalty` adds λ/2 Σ σ² to the loss; `normalize` computes with weights of a fixed σ.
+            norm: For `normalize`: σ of every matrix, or `start`: what each begins with.
             iterations: Steps of power iteration for each forward pass of the penalty; it goes on where it stood.
         """
         super().__init__()
@@ -109,7 +109,7 @@ class SpectralNorm(Regulariser):
             ("iterations", iterations >= 1, "1 or more", iterations),
         ):
             if not fine:
-                raise UserError(f"regulariser.{option}: expected {words}, found {found}.")
+                raise UserError(f"regularizer.{option}: expected {words}, found {found}.")
         self.weight, self.mode, self.norm, self.iterations = weight, mode, norm, iterations
         self._matrices: list[tuple[nn.Module, str]] = []  # the encoder's; a list does not make them parts of this one
 
@@ -117,23 +117,23 @@ class SpectralNorm(Regulariser):
         self._matrices = weight_matrices(encoder)
         for number, (module, name) in enumerate(self._matrices):
             weight = getattr(module, name)
-            if self.mode == "normalise":
+            if self.mode == "normalize":
                 parametrize.register_parametrization(module, name, HeldNorm(weight, self.norm))
             else:
                 self.register_buffer(f"left_{number}", first_vector(as_matrix(weight)))
 
     def detach(self) -> None:
         for number, (module, name) in enumerate(self._matrices):
-            if self.mode == "normalise":
+            if self.mode == "normalize":
                 module.parametrizations[name].eval()  # type: ignore[index, union-attr]  # its vector stays
                 parametrize.remove_parametrizations(module, name)  # the weight stays as it was computed with
             else:
                 delattr(self, f"left_{number}")
         self._matrices = []
 
-    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularised:
-        if self.mode == "normalise" or not self.training:
-            return Regularised(tokens)
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized:
+        if self.mode == "normalize" or not self.training:
+            return Regularized(tokens)
         squares = []
         with torch.autocast(tokens.patches.device.type, enabled=False):
             for number, (module, name) in enumerate(self._matrices):
@@ -144,7 +144,7 @@ class SpectralNorm(Regulariser):
                     kept.copy_(left)
                     squares.append(largest_singular_value(matrix, left, right).square())
         if not squares:
-            return Regularised(tokens)  # a stage in which the encoder rests
+            return Regularized(tokens)  # a stage in which the encoder rests
         # One value for all images: its sum over the pieces of a batch is the penalty, however the batch is cut.
         penalty = self.weight / 2 * torch.stack(squares).sum()
-        return Regularised(tokens, {"spectral": penalty.expand(len(tokens.patches))})
+        return Regularized(tokens, {"spectral": penalty.expand(len(tokens.patches))})

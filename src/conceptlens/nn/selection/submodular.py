@@ -53,7 +53,7 @@ def negative_entropy(likelihoods: Floats) -> Floats:
 def mutual_information(likelihoods: Floats) -> Floats:
     """D(c) of the published code, (K,): Σ_y p(c,y) log (p(c,y) / p(c) p(y)), every class having the same mass.
 
-    p(c,y) = likelihood(y, c) / (C Σ_c' likelihood(y, c')): unlike the entropy it favours concepts that are seen often.
+    p(c,y) = likelihood(y, c) / (C Σ_c' likelihood(y, c')): unlike the entropy it favors concepts that are seen often.
     """
     joint = likelihoods / (likelihoods.sum(1, keepdims=True) * len(likelihoods))
     inside = joint * len(joint) / np.maximum(joint.sum(0), 1e-300)

@@ -2,7 +2,7 @@
 
 Only the penalty decides along it, and where as many weights are positive as negative only its ridge, which is tiny: an
 iteration creeps. So it is solved exactly, as glmnet does (Friedman, Hastie and Tibshirani, 2010, section 4.1). The best
-shift minimises Σ_c |w_c − t| + ρ/2 Σ_c (w_c − t)², ρ = (1 − α)/α, and is a median (Li and Osher, 2009):
+shift minimizes Σ_c |w_c − t| + ρ/2 Σ_c (w_c − t)², ρ = (1 − α)/α, and is a median (Li and Osher, 2009):
 
     t = median of w_1 … w_C and of w̄ + (C − 2k) / (Cρ), k = 0 … C
 """

@@ -80,7 +80,7 @@ class Curvature:
 
 
 def _largest_eigenvalue(matrix: Tensor, squarings: int = 6) -> float:
-    """An upper bound, at most d^(1/64) too large: the 64th root of the trace of the 64th power. No synchronisation."""
+    """An upper bound, at most d^(1/64) too large: the 64th root of the trace of the 64th power. No synchronization."""
     power, log_size = matrix, torch.zeros((), dtype=torch.float64, device=matrix.device)
     for _ in range(squarings):
         norm = power.norm().clamp(min=torch.finfo(matrix.dtype).tiny)

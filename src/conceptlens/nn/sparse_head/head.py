@@ -23,7 +23,7 @@ class SparseHead:
         gap: The duality gap divided by the objective. It speaks of the head as fitted, before any pruning.
         mean: (d,) of the training features.
         scale: (d,) by which a weight is multiplied to compare it with others: the standard deviation where the penalty
-            saw the features standardised, 1 where it saw them as they are, 0 for a constant feature.
+            saw the features standardized, 1 where it saw them as they are, 0 for a constant feature.
         pruned: Weights that were set to zero after fitting.
     """
 

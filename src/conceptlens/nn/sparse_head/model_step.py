@@ -1,4 +1,4 @@
-"""One step of the outer loop: the minimiser of the quadratic model plus the penalty.
+"""One step of the outer loop: the minimizer of the quadratic model plus the penalty.
 
     min_U ⟨∇f(V), U − V⟩ + ½ ⟨U − V, B (U − V)⟩ + λ [ α ‖U‖₁ + (1 − α)/2 ‖U‖² ]    (the bias column without penalty)
 

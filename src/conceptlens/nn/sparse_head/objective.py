@@ -2,7 +2,7 @@
 
     P(W, b) = Σ_i s_i CE(softmax(W x_i + b), y_i) + λ [ α ‖W‖₁ + (1 − α)/2 ‖W‖²_F ],    Σ_i s_i = 1
 
-with s_i = 1/n unless rows or classes are weighted, and the bias b not penalised. It is the objective of glmnet
+with s_i = 1/n unless rows or classes are weighted, and the bias b not penalized. It is the objective of glmnet
 (Friedman, Hastie and Tibshirani, 2010) and of GLM-SAGA (Wong, Santurkar and Mądry, 2021), which LF-CBM uses with
 α = 0.99. Weights and bias are kept in one matrix, `coef` (C, d + 1), the bias last. One evaluation is one pass over the
 rows.
@@ -70,7 +70,7 @@ def evaluate(rows: Rows, coef: Tensor) -> Point:
 def null_point(rows: Rows) -> Point:
     """W = 0 with its best bias, the log share of each class, in closed form.
 
-    Every row is predicted as the shares π; the rows are centred, so that Σ s_i π x_iᵀ vanishes from the gradient.
+    Every row is predicted as the shares π; the rows are centered, so that Σ s_i π x_iᵀ vanishes from the gradient.
     """
     log_prior = rows.target[:, -1].log()
     coef, gradient = torch.zeros_like(rows.target), -rows.target

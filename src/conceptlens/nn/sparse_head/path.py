@@ -30,7 +30,7 @@ def fit_path(
     steps: int = 100,
     ratio: float = 1e-3,
     until_nec: float | None = None,
-    standardise: bool = True,
+    standardize: bool = True,
     sample_weight: Tensor | Sequence[float] | None = None,
     class_weight: Literal["balanced"] | Sequence[float] | None = None,
     tolerance: float = 1e-4,
@@ -50,7 +50,7 @@ def fit_path(
         steps: Length of the default path.
         ratio: Its last λ divided by its first.
         until_nec: Stop after the first λ with at least so many effective concepts per class.
-        standardise: Penalise the weights of features scaled to unit variance. The weights returned are for the features
+        standardize: Penalize the weights of features scaled to unit variance. The weights returned are for the features
             as given either way.
         sample_weight: (n,) weights of the rows; only their ratios count.
         class_weight: Weights of the classes, or `balanced` to let every class count the same.
@@ -65,7 +65,7 @@ def fit_path(
             features,
             labels,
             classes,
-            standardise=standardise,
+            standardize=standardize,
             sample_weight=sample_weight,
             class_weight=class_weight,
             device=device,
@@ -96,7 +96,7 @@ def fit_elastic_net(features: Features, labels: Labels, classes: int, lam: float
 
 
 def _assemble(rows: Rows, lambdas: Sequence[float], solved: list[Solution], passes: int) -> SparsePath:
-    """Coefficients of centred and scaled features, present classes only, as weights for the features that came."""
+    """Coefficients of centered and scaled features, present classes only, as weights for the features that came."""
     coef = torch.stack([solution.point.coef for solution in solved])
     weights = coef.new_zeros(len(solved), rows.classes, rows.width)
     biases = coef.new_full((len(solved), rows.classes), ABSENT)

@@ -1,8 +1,8 @@
-"""The training rows of a sparse head: centred, weighted, and in memory or streamed in chunks.
+"""The training rows of a sparse head: centered, weighted, and in memory or streamed in chunks.
 
-Centring changes nothing but the bias, which is not penalised, and makes every computation better conditioned; dividing
-by the standard deviation (`standardise`) makes the penalty fair to features of different scales. Rows that do not fit
-on the device stay where they are (a tensor or a memory map) and come chunk by chunk, centred on arrival.
+Centering changes nothing but the bias, which is not penalized, and makes every computation better conditioned; dividing
+by the standard deviation (`standardize`) makes the penalty fair to features of different scales. Rows that do not fit
+on the device stay where they are (a tensor or a memory map) and come chunk by chunk, centered on arrival.
 """
 
 import copy
@@ -22,7 +22,7 @@ CELLS = 2**25  # logits (classes × rows) in memory at once
 
 
 class Chunk(NamedTuple):
-    """Some rows: x (m, d) centred, labels (m,) among the present classes, share (m,) of the total weight."""
+    """Some rows: x (m, d) centered, labels (m,) among the present classes, share (m,) of the total weight."""
 
     x: Tensor
     labels: Tensor
@@ -46,7 +46,7 @@ class Rows:
         labels: Labels,
         classes: int,
         *,
-        standardise: bool = True,
+        standardize: bool = True,
         sample_weight: Tensor | Sequence[float] | None = None,
         class_weight: Literal["balanced"] | Sequence[float] | None = None,
         device: torch.device | str | None = None,
@@ -74,7 +74,7 @@ class Rows:
         self.factor = torch.ones_like(self.mean)
         if chunk_rows is None:
             self.resident = _to_tensor(features, slice(None)).to(self.device, self.dtype)
-        self._measure(standardise)
+        self._measure(standardize)
         if self.resident is not None:
             self.resident = (self.resident - self.mean).mul_(self.factor)
         self.target = self._targets()
@@ -100,7 +100,7 @@ class Rows:
         fewer.target = self.target[:, torch.cat([columns, bias])]
         return fewer
 
-    def _measure(self, standardise: bool) -> None:
+    def _measure(self, standardize: bool) -> None:
         """Weighted mean and standard deviation, in two passes for the sake of precision."""
         mean = torch.zeros(self.width, dtype=torch.float64, device=self.device)
         for x, _, share in self.chunks():
@@ -110,16 +110,16 @@ class Rows:
         self.mean = mean.to(self.dtype)
         variance = torch.zeros_like(mean)
         drift = torch.zeros_like(mean)
-        shift = 0 if self.resident is None else self.mean  # streamed rows come centred already
+        shift = 0 if self.resident is None else self.mean  # streamed rows come centered already
         for x, _, share in self.chunks():
-            centred = x - shift
-            variance += (share @ centred.square()).double()
-            drift += (share @ centred).double()
+            centered = x - shift
+            variance += (share @ centered.square()).double()
+            drift += (share @ centered).double()
         self.mean = (mean + drift).to(self.dtype)  # what rounding of the first pass left
         deviation = (variance - drift.square()).clamp(min=0).sqrt().to(self.dtype)
         constant = deviation <= 8 * torch.finfo(self.dtype).eps * self.mean.abs()
-        factor = 1 / deviation if standardise else torch.ones_like(deviation)
-        # A constant feature says nothing. Its centred values are noise of rounding, which must not be blown up.
+        factor = 1 / deviation if standardize else torch.ones_like(deviation)
+        # A constant feature says nothing. Its centered values are noise of rounding, which must not be blown up.
         self.factor = torch.where(constant, 0, factor)
 
     def _targets(self) -> Tensor:

@@ -46,7 +46,7 @@ class Solver:
         self.curvature: Curvature | None = None
 
     def solve(self, penalty: Penalty, previous: float) -> Solution:
-        """The minimiser for a penalty, where `previous` is the λ solved before (or λ_max)."""
+        """The minimizer for a penalty, where `previous` is the λ solved before (or λ_max)."""
         last = self.passes + self.max_passes
         gap = self._gap(self.rows, self.point, penalty, self.tolerance)
         threshold, tolerance = penalty.alpha * (2 * penalty.lam - previous), self.tolerance

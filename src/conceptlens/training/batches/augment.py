@@ -1,4 +1,4 @@
-"""Random changes of whole batches, on the device where they are: one affine resampling and one colour change.
+"""Random changes of whole batches, on the device where they are: one affine resampling and one color change.
 
 What is drawn depends on seed, epoch, step and place in the batch only: a resumed run draws the same.
 """
@@ -19,16 +19,16 @@ class Draw:
     """What happens to each of B images."""
 
     affine: Tensor  # (B, 2, 3), output → input coordinates in [−1, 1]
-    colour: Tensor  # (B, 3): factors of brightness, contrast, saturation
-    recolours: bool = True  # whether any factor can be other than 1
+    color: Tensor  # (B, 3): factors of brightness, contrast, saturation
+    recolors: bool = True  # whether any factor can be other than 1
 
     def __getitem__(self, part: slice) -> "Draw":
-        return replace(self, affine=self.affine[part], colour=self.colour[part])
+        return replace(self, affine=self.affine[part], color=self.color[part])
 
     def to(self, device: torch.device) -> "Draw":
         """On the images' device, in one copy."""
-        sent = send(torch.cat((self.affine.flatten(1), self.colour), 1), device)
-        return replace(self, affine=sent[:, :6].view(-1, 2, 3), colour=sent[:, 6:])
+        sent = send(torch.cat((self.affine.flatten(1), self.color), 1), device)
+        return replace(self, affine=sent[:, :6].view(-1, 2, 3), color=sent[:, 6:])
 
 
 def draw(config: AugmentConfig, batch: int, key: tuple[int, ...]) -> Draw:
@@ -47,9 +47,9 @@ def draw(config: AugmentConfig, batch: int, key: tuple[int, ...]) -> Draw:
         torch.stack((height * mirror * sin, height * upside * cos, y), -1),
     )
     spread = torch.tensor([config.brightness, config.contrast, config.saturation])
-    colours = torch.from_numpy(np.random.default_rng([*key, 1]).random((batch, 3), dtype=np.float32))
-    recolours = max(config.brightness, config.contrast, config.saturation) > 0
-    return Draw(torch.stack(rows, 1), 1 + (2 * colours - 1) * spread, recolours)
+    colors = torch.from_numpy(np.random.default_rng([*key, 1]).random((batch, 3), dtype=np.float32))
+    recolors = max(config.brightness, config.contrast, config.saturation) > 0
+    return Draw(torch.stack(rows, 1), 1 + (2 * colors - 1) * spread, recolors)
 
 
 def to_unit(images: Tensor) -> Tensor:
@@ -62,11 +62,11 @@ def augment(images: Tensor, drawn: Draw) -> Tensor:
     values = to_unit(images)
     grid = F.affine_grid(drawn.affine, list(values.shape), align_corners=False)
     values = F.grid_sample(values, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
-    if drawn.recolours:
-        brightness, contrast, saturation = drawn.colour.view(-1, 3, 1, 1, 1).unbind(1)
+    if drawn.recolors:
+        brightness, contrast, saturation = drawn.color.view(-1, 3, 1, 1, 1).unbind(1)
         values = values * brightness
         mean = values.mean((1, 2, 3), keepdim=True)
         values = mean + contrast * (values - mean)
-        grey = values.mean(1, keepdim=True)
-        values = (grey + saturation * (values - grey)).clamp_(0, 1)
+        gray = values.mean(1, keepdim=True)
+        values = (gray + saturation * (values - gray)).clamp_(0, 1)
     return values

@@ -1,4 +1,4 @@
-"""The supervised losses (IVQ-CBM paper, Eq. 7 to 9), normalised by the counts of the *global* batch.
+"""The supervised losses (IVQ-CBM paper, Eq. 7 to 9), normalized by the counts of the *global* batch.
 
 Every process knows the labels of the whole batch, so each divides by the same counts and no process needs to ask.
 Unknown labels count nowhere. Nothing here asks the device for a number, and no shape depends on the labels: a GPU never
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.data.dataset import UNLABELLED, Examples, Task
+from conceptlens.data.dataset import UNLABELED, Examples, Task
 from conceptlens.methods.contract import ConceptOutput
 from conceptlens.methods.pf_cbm.places import PlaceTargets
 from conceptlens.recipes import LossConfig
@@ -70,7 +70,7 @@ def class_weights(config: LossConfig, labels: npt.NDArray[np.int64], classes: in
         raise UserError(
             "training.loss.class_balance: `balanced` is for one class per image; give one weight per class instead."
         )
-    counts = np.bincount(labels[labels != UNLABELLED], minlength=classes)
+    counts = np.bincount(labels[labels != UNLABELED], minlength=classes)
     weights = counts.sum() / np.maximum(counts, 1) / max(int((counts > 0).sum()), 1)
     return torch.from_numpy(weights.astype(np.float32))
 
@@ -87,7 +87,7 @@ class SupervisedLoss:
         if self.task == "multilabel":
             classes = (targets.labels != UNKNOWN).sum(1).float()
         else:
-            classes = self.weights[targets.labels.clamp_min(0)] * (targets.labels != UNLABELLED)
+            classes = self.weights[targets.labels.clamp_min(0)] * (targets.labels != UNLABELED)
         concepts = [targets.weights.sum(1)]
         if self.config.concept == "axis":
             concepts = [
@@ -115,7 +115,7 @@ class SupervisedLoss:
             logits,
             labels,
             weight=self.weights.to(logits),
-            ignore_index=UNLABELLED,
+            ignore_index=UNLABELED,
             label_smoothing=self.config.label_smoothing,
             reduction="none",
         )

@@ -14,7 +14,7 @@ from conceptlens.recipes import EncoderConfig, TrainingConfig
 NO_DECAY = ("queries", "codebook", "position", "class_token", "cls_token", "pos_embed", "register")
 
 
-def build_optimiser(
+def build_optimizer(
     pipeline: Pipeline, training: TrainingConfig, encoder: EncoderConfig, learning_rate: float
 ) -> AdamW:
     """Groups by rate and decay. A parameter's `rate` multiplies the stage's; the encoder may have a rate of its own."""
@@ -44,10 +44,10 @@ def build_optimiser(
     )
 
 
-def check_optimiser(pipeline: nn.Module, optimiser: Optimizer) -> None:
-    """Every parameter that requires a gradient is in the optimiser exactly once, and nothing else is."""
+def check_optimizer(pipeline: nn.Module, optimizer: Optimizer) -> None:
+    """Every parameter that requires a gradient is in the optimizer exactly once, and nothing else is."""
     held: dict[int, int] = {}
-    for group in optimiser.param_groups:
+    for group in optimizer.param_groups:
         for parameter in group["params"]:
             held[id(parameter)] = held.get(id(parameter), 0) + 1
     learning = {name: parameter for name, parameter in pipeline.named_parameters() if parameter.requires_grad}
@@ -56,13 +56,13 @@ def check_optimiser(pipeline: nn.Module, optimiser: Optimizer) -> None:
     strangers = len(set(held) - {id(parameter) for parameter in learning.values()})
     if missing or twice or strangers:
         raise UserError(
-            "The optimiser does not hold every learning parameter exactly once: "
+            "The optimizer does not hold every learning parameter exactly once: "
             f"missing {missing or 'none'}, twice {twice or 'none'}, {strangers} that do not learn: a bug in the method."
         )
 
 
-def set_rate(optimiser: Optimizer, factor: float) -> None:
-    for group in optimiser.param_groups:
+def set_rate(optimizer: Optimizer, factor: float) -> None:
+    for group in optimizer.param_groups:
         group["lr"] = group["peak"] * factor
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from safetensors.torch import save as serialise
+from safetensors.torch import save as serialize
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import new_folder, read_json, remove_leftovers, write_bytes, write_json
+from conceptlens.core.upgrades import upgrade_parameters
 
 KEEP = 2
 
@@ -42,23 +43,23 @@ class Position:
     dropped: dict[str, str] = field(default_factory=dict)  # concept → why the method left it out
 
 
-def optimiser_tensors(pipeline: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
+def optimizer_tensors(pipeline: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     """AdamW's moments by parameter name."""
     names = {id(parameter): name for name, parameter in pipeline.named_parameters()}
     return {
         f"{names[id(parameter)]}/{key}": value
-        for parameter, state in optimiser.state.items()
+        for parameter, state in optimizer.state.items()
         for key, value in state.items()
         if isinstance(value, Tensor)
     }
 
 
-def restore_optimiser(pipeline: nn.Module, optimiser: Optimizer, tensors: dict[str, Tensor]) -> None:
+def restore_optimizer(pipeline: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
     for name, parameter in pipeline.named_parameters():
         state = {key.rpartition("/")[2]: value for key, value in tensors.items() if key.rpartition("/")[0] == name}
         if state:
             # The fused step counts where its parameters are: `step` goes along with the moments.
-            optimiser.state[parameter] = {key: value.to(parameter.device).clone() for key, value in state.items()}
+            optimizer.state[parameter] = {key: value.to(parameter.device).clone() for key, value in state.items()}
 
 
 def random_tensors() -> dict[str, Tensor]:
@@ -103,7 +104,7 @@ class StateFolder:
     def save_best(self, position: Position, tensors: dict[str, Tensor]) -> str:
         """The weights chosen so far, in a file of their own: a state names the one it belongs to."""
         name = f"best-{position.total_steps:09d}.safetensors"
-        write_bytes(self.path / name, serialise(contiguous(tensors)))
+        write_bytes(self.path / name, serialize(contiguous(tensors)))
         return name
 
     def states(self) -> list[Path]:
@@ -120,8 +121,8 @@ class StateFolder:
                 raw: dict[str, Any] = read_json(state / "position.json")
                 raw.pop("schema", None)
                 position = Position(**raw)
-                tensors = {file.stem: load_file(file) for file in state.glob("*.safetensors")}
-                if absent := sorted({"pipeline", "optimiser", "random"} - set(tensors)):
+                tensors = {file.stem: upgrade_parameters(load_file(file)) for file in state.glob("*.safetensors")}
+                if absent := sorted({"pipeline", "optimizer", "random"} - set(tensors)):
                     raise ValueError(f"{absent[0]}.safetensors is missing")
                 return position, tensors
             except (UserError, TypeError, ValueError, OSError, SafetensorError) as error:
@@ -134,7 +135,7 @@ class StateFolder:
         if not position.best_file:
             return None
         try:
-            return dict(load_file(self.path / position.best_file))
+            return upgrade_parameters(load_file(self.path / position.best_file))
         except (OSError, SafetensorError) as error:
             raise UserError(
                 f"{self.path / position.best_file}: the weights chosen so far cannot be read ({error}). "

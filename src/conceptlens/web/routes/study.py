@@ -64,7 +64,7 @@ def study_routes(site: Site) -> APIRouter:
                 raters=found.raters(),
                 models=models,
                 alone=entry.command("serve"),
-                analyse=entry.command("study analyse"),
+                analyze=entry.command("study analyze"),
             )
 
         return as_json(request, await lanes.files.run(work))
@@ -92,7 +92,7 @@ def study_routes(site: Site) -> APIRouter:
             _closed(found)
             path = found.pack.entry.file(RESULT_PAGE)
             if path is None:
-                raise missing(f"{found.pack.entry.shown}: no {RESULT_PAGE}.", found.pack.entry.command("study analyse"))
+                raise missing(f"{found.pack.entry.shown}: no {RESULT_PAGE}.", found.pack.entry.command("study analyze"))
             return path.read_bytes()
 
         content = await lanes.files.run(work)
@@ -144,7 +144,7 @@ def _closed(found: Ratings) -> Analysis:
     if analysis is None:
         raise missing(
             "This study is still open. Its result is shown when no more answers are taken.",
-            found.pack.entry.command("study analyse"),
+            found.pack.entry.command("study analyze"),
         )
     return analysis
 

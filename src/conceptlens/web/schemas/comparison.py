@@ -40,7 +40,7 @@ class ComparedRow(_Read):
     name: str
     control_of: str | None
     method: str
-    regulariser: str | None
+    regularizer: str | None
     encoder: str
     encoder_trains: bool | int | str | None
     text: str | None

@@ -54,7 +54,7 @@ class ConceptEntry(Part):
     part: str | None
     text: str
     slot: int | None
-    labelled: int | None
+    labeled: int | None
     positive: float | None
     mean_probability: float | None
     auc: float | None
@@ -96,7 +96,7 @@ class CodeEntry(Part):
     level: Literal["concept", "group"] | None
     confidence: float | None
     chance: float | None
-    colour: str
+    color: str
     count: int | None
     use: float | None
     by_class: list[float] | None

@@ -69,7 +69,7 @@ class RunCard(Part):
     kind: Kind | None = None
     about: str | None = None
     method: str | None = None
-    regulariser: str | None = None
+    regularizer: str | None = None
     bypass: str | None = None
     data: str | None = None
     images: int | None = None

@@ -71,7 +71,7 @@ class Heat(Part):
     levels: list[int]
 
 
-class Neighbour(Part):
+class Neighbor(Part):
     """A code near another one."""
 
     code: int
@@ -85,7 +85,7 @@ class Reading(Answer):
     probabilities: list[float]
     concept: int | None = None  # what it was asked for, where that is known
     heat: list[Heat] = Field(default_factory=list)
-    near: dict[int, list[Neighbour]] = Field(default_factory=dict)
+    near: dict[int, list[Neighbor]] = Field(default_factory=dict)
     picture: str | None = None  # an address, or the picture itself
     title: str = ""
 

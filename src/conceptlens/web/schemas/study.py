@@ -55,7 +55,7 @@ class StudyDetail(Answer):
     raters: list[RaterPart]
     models: int  # trained models that are served beside it, whose maps anyone can look at
     alone: str  # the command that serves the pack without them
-    analyse: str  # the command that closes it
+    analyze: str  # the command that closes it
 
 
 class BeginRequest(Part):

@@ -114,7 +114,7 @@ class LoadedRun:
     @property
     def lacks_names(self) -> bool:
         """Whether codes could have names and nobody has looked yet."""
-        codebook = getattr(self.pipeline.regulariser, "codebook", None)
+        codebook = getattr(self.pipeline.regularizer, "codebook", None)
         return codebook is not None and self.has_slots and self.background.codes is None and not self.named
 
     def name_codes(self) -> None:

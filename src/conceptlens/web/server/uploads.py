@@ -33,7 +33,7 @@ def read_upload(data: bytes, limits: Limits, *, at_least: int, window: Window = 
         data: The file.
         limits: What it may be.
         at_least: Pixels a side below which a JPEG is not decoded smaller.
-        window: Of grey with more than 8 bits.
+        window: Of gray with more than 8 bits.
     """
     if not data:
         raise bad("Expected an image file as the body of the request, found nothing.")

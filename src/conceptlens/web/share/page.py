@@ -30,11 +30,11 @@ def script(views: Collection[str]) -> str:
     left_out = [module for name, module in modules().items() if name not in views]
     here = MAIN.parent
     made = bundle(MAIN, swap={here / "transport.js": here / "share" / "transport.js"}, without=left_out)
-    return f"/* conceptlens {__version__}, Apache License 2.0. With D3:\n{_licence()}*/\n{made}"
+    return f"/* conceptlens {__version__}, Apache License 2.0. With D3:\n{_license()}*/\n{made}"
 
 
-def _licence() -> str:
-    """Whoever passes D3 on passes its licence on."""
+def _license() -> str:
+    """Whoever passes D3 on passes its license on."""
     return (STATIC / "vendor" / "LICENSE-D3.txt").read_text("utf-8")
 
 

@@ -41,7 +41,7 @@ def _look(loaded: LoadedRun) -> Atlas:
     kept: dict[str, list[npt.NDArray[Any]]] = {}
     read: list[int] = []
     grid = (0, 0)
-    codebook = getattr(loaded.pipeline.regulariser, "codebook", None)
+    codebook = getattr(loaded.pipeline.regularizer, "codebook", None)
     for start in range(0, len(rows), BATCH):
         pixels = []
         for row in rows[start : start + BATCH].tolist():

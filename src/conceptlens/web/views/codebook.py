@@ -8,7 +8,7 @@ import torch
 
 from conceptlens.explanations.codes import UNNAMED
 from conceptlens.explanations.document import CodeName
-from conceptlens.explanations.pictures.colors import code_colour
+from conceptlens.explanations.pictures.colors import code_color
 from conceptlens.nn.quantization.usage import perplexity
 from conceptlens.stats.pca import places
 from conceptlens.web.schemas.concepts import Codebook, CodeEntry, Flag, NearCode, PatchRef, Projection
@@ -29,9 +29,9 @@ def codebook_of(loaded: LoadedRun, *, look: bool = True) -> Codebook:
         loaded: The run.
         look: Look at a sample of its images if nobody has yet, which takes seconds.
     """
-    codebook = getattr(loaded.pipeline.regulariser, "codebook", None)
+    codebook = getattr(loaded.pipeline.regularizer, "codebook", None)
     if not isinstance(codebook, torch.Tensor) or codebook.ndim != 2:
-        raise missing(f"{loaded.entry.shown}: this run has no codebook; `regulariser: ivq` has one.")
+        raise missing(f"{loaded.entry.shown}: this run has no codebook; `regularizer: ivq` has one.")
     atlas = atlas_of(loaded) if look else loaded.atlas
     vectors = codebook.detach().double().cpu().numpy()
     seen: _Seen | None = None
@@ -94,7 +94,7 @@ def _entry(
         level=known.level if known else None,
         confidence=known.confidence if known else None,
         chance=known.chance if known else None,
-        colour=code_colour(code, name != UNNAMED),
+        color=code_color(code, name != UNNAMED),
         count=int(seen.counts[code]) if seen else None,
         use=float(seen.counts[code] / max(seen.counts.sum(), 1)) if seen else None,
         by_class=seen.classes[code].tolist() if seen else None,
@@ -106,7 +106,7 @@ def _entry(
 
 
 def _similarities(vectors: Floats) -> Floats:
-    """Cosines (M, M); a prototype is none of its own neighbours."""
+    """Cosines (M, M); a prototype is none of its own neighbors."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1)
     found = unit @ unit.T

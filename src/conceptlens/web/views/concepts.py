@@ -50,8 +50,8 @@ def concepts_of(loaded: LoadedRun, *, look: bool = True) -> Concepts:
     for k, concept in enumerate(loaded.concepts.concepts):
         group = loaded.concepts.groups[loaded.concepts.group_of[k]]
         column = None if read is None else read[:, k]
-        positive, labelled = _labels(readout, k)
-        flags = _flags(column, concept.group in chance, influence, k, positive, labelled, shared.get(k))
+        positive, labeled = _labels(readout, k)
+        flags = _flags(column, concept.group in chance, influence, k, positive, labeled, shared.get(k))
         entries.append(
             ConceptEntry(
                 index=k,
@@ -62,7 +62,7 @@ def concepts_of(loaded: LoadedRun, *, look: bool = True) -> Concepts:
                 part=concept.part,
                 text=concept.text,
                 slot=loaded.slot(k),
-                labelled=labelled,
+                labeled=labeled,
                 positive=positive,
                 mean_probability=None if column is None else float(column.mean()),
                 auc=_number(by_concept.get(concept.name, {}), "auc"),
@@ -114,7 +114,7 @@ def _quality(table: Mapping[str, Any] | None) -> Quality | None:
 
 
 def _labels(readout: Readout | None, k: int) -> tuple[float | None, int | None]:
-    """The share of labelled images in which a concept holds, and how many are labelled."""
+    """The share of labeled images in which a concept holds, and how many are labeled."""
     if readout is None:
         return None, None
     known = readout.truth[:, k] != UNKNOWN
@@ -167,7 +167,7 @@ def _flags(
     influence: Floats | None,
     k: int,
     positive: float | None,
-    labelled: int | None,
+    labeled: int | None,
     shared: int | None,
 ) -> list[Flag]:
     flags = [Flag(name="at chance", why="its group is read no better than by chance")] if chance else []
@@ -181,7 +181,7 @@ def _flags(
         flags.append(Flag(name="hardly used", why="the class would hardly change without it"))
     if shared:
         flags.append(Flag(name="shares its slot", why=f"{shared} more read the same slot, so their maps are the same"))
-    if labelled == 0:
+    if labeled == 0:
         flags.append(Flag(name="no labels", why="no image has a label of it, so it cannot be judged"))
     return flags
 

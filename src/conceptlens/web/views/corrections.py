@@ -66,7 +66,7 @@ def listed(loaded_path: Path, shown: str) -> Corrections:
 
 
 def as_label(concepts: ConceptSet, edit: str) -> tuple[str, str]:
-    """An edit in words as (what is labelled, the label): a group and its value, or a concept and yes or no."""
+    """An edit in words as (what is labeled, the label): a group and its value, or a concept and yes or no."""
     name, equals, word = (part.strip() for part in edit.partition("="))
     groups = {group.name: group for group in concepts.groups}
     if not equals or not word:

@@ -150,7 +150,7 @@ def _state(loaded: LoadedRun, answer: Answer) -> State:
 
 
 def truth_edits(concepts: ConceptSet, labels: Sequence[int]) -> list[str]:
-    """Edits in words that set every labelled concept as labelled."""
+    """Edits in words that set every labeled concept as labeled."""
     edits: list[str] = []
     for group, asked in zip(concepts.groups, questions(concepts), strict=True):
         for question in asked:
@@ -168,11 +168,11 @@ def byte_maps(of: Sequence[int], maps: npt.NDArray[Any]) -> ByteMaps:
     """Maps (n, L) of numbers ≥ 0 as bytes, each of them from 0 to its largest value."""
     numbers = np.nan_to_num(np.asarray(maps, dtype=np.float64), posinf=0, neginf=0).clip(0)
     largest = numbers.max(1, initial=0)
-    quantised = np.round(numbers / np.where(largest > 0, largest, 1)[:, None] * 255).astype(np.uint8)
+    quantized = np.round(numbers / np.where(largest > 0, largest, 1)[:, None] * 255).astype(np.uint8)
     return ByteMaps(
         of=list(of),
         scale=[float(f"{value:.6g}") for value in largest],
-        data=base64.b64encode(quantised.tobytes()).decode("ascii"),
+        data=base64.b64encode(quantized.tobytes()).decode("ascii"),
     )
 
 

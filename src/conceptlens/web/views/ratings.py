@@ -17,7 +17,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.web.schemas.study import Begun, KeepRequest, Kept, RaterPart
 from conceptlens.web.server.problems import Problem, bad
 from conceptlens.web.views.studies import Pack, Questions
-from conceptlens.workflows.study.analyze import ANALYSIS, Analysis, analyse_study
+from conceptlens.workflows.study.analyze import ANALYSIS, Analysis, analyze_study
 from conceptlens.workflows.study.make import KEY
 from conceptlens.workflows.study.responses import FOLDER, LARGEST, Answered, Responses
 
@@ -91,7 +91,7 @@ class Ratings:
         return [self._progress(rater, rater in here) for rater in sorted(here | sent)]
 
     def analysis(self) -> Analysis | None:
-        """The result, where the study is closed: it has been analysed."""
+        """The result, where the study is closed: it has been analyzed."""
         path = self.pack.entry.file(ANALYSIS)
         if path is None:
             return None
@@ -99,24 +99,24 @@ class Ratings:
         return found if found.study == self.questions.study else None
 
     def close(self, unfinished: bool) -> Analysis:
-        """Analyse, after which no more answers are taken: who has seen the result is no longer blind."""
+        """Analyze, after which no more answers are taken: who has seen the result is no longer blind."""
         with _writing:
             self._check_open()
             raters = self.raters()
             open_ = [each.rater for each in raters if not each.complete]
             answered = [each.rater for each in raters if each.answered or each.reason]
             if not answered:
-                raise Problem(409, "missing", "Nobody has answered yet, so there is nothing to analyse.")
+                raise Problem(409, "missing", "Nobody has answered yet, so there is nothing to analyze.")
             if open_ and not unfinished:
                 raise Problem(409, "missing", f"Not everything is answered by {', '.join(open_)}.")
             if self.pack.entry.file(KEY) is None:
                 raise Problem(
                     409,
                     "missing",
-                    f"{self.pack.entry.shown}: the key is not here. Analyse the answers where it is.",
-                    command="conceptlens study analyse PACK RESPONSES",
+                    f"{self.pack.entry.shown}: the key is not here. Analyze the answers where it is.",
+                    command="conceptlens study analyze PACK RESPONSES",
                 )
-            return analyse_study(self.pack.entry.path, [self._file(rater) for rater in answered]).analysis
+            return analyze_study(self.pack.entry.path, [self._file(rater) for rater in answered]).analysis
 
     def _progress(self, rater: str, here: bool) -> RaterPart:
         of = len(self.questions.answers)
@@ -130,7 +130,7 @@ class Ratings:
 
     def _check_open(self) -> None:
         if self.analysis() is not None:
-            raise Problem(409, "closed", "This study is closed: it has been analysed, so it takes no more answers.")
+            raise Problem(409, "closed", "This study is closed: it has been analyzed, so it takes no more answers.")
 
     def _check_answers(self, given: KeepRequest) -> None:
         allowed = self.questions.answers

@@ -206,7 +206,7 @@ def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
         kind=kind,
         about=about(kind, info),
         method=info.get("method"),
-        regulariser=info.get("regulariser"),
+        regularizer=info.get("regularizer"),
         bypass=info.get("bypass"),
         data=data.get("name") or data.get("source"),
         images=data.get("images"),

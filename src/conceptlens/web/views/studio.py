@@ -10,7 +10,7 @@ from conceptlens.runs.folder import RunFolder
 from conceptlens.web.schemas.studio import (
     STEPS,
     Heat,
-    Neighbour,
+    Neighbor,
     PictureName,
     Reading,
     ResultName,
@@ -111,7 +111,7 @@ def image_of(entry: RunEntry, row: int) -> Reading:
             concept=found["concept"],
             heat=[Heat(**each) for each in found["heat"]],
             near={
-                int(token): [Neighbour(code=code, distance=far) for code, far in near]
+                int(token): [Neighbor(code=code, distance=far) for code, far in near]
                 for token, near in grids["near"].items()
                 if token in own
             },

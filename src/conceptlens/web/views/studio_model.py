@@ -20,7 +20,7 @@ from conceptlens.cortex.pictures import png, to_bytes
 from conceptlens.cortex.study import Study, open_study
 from conceptlens.data.images.read import resize_square
 from conceptlens.pages.pictures import data_address
-from conceptlens.web.schemas.studio import Heat, HeatRequest, Masked, MaskRequest, Neighbour, Reading
+from conceptlens.web.schemas.studio import Heat, HeatRequest, Masked, MaskRequest, Neighbor, Reading
 from conceptlens.web.server.folders import RunEntry
 from conceptlens.web.server.problems import Problem, bad, missing
 from conceptlens.web.views.studio import FOLDER, model_of, study_info
@@ -100,7 +100,7 @@ class LoadedStudy:
             tokens=tokens.tolist(),
             probabilities=self.shares(self.study.embed(tokens[None])),
             concept=concept,
-            near={code: [Neighbour(code=other, distance=far) for other, far in found] for code, found in near.items()},
+            near={code: [Neighbor(code=other, distance=far) for other, far in found] for code, found in near.items()},
             picture=self.picture(tokens),
             title=title,
         )

@@ -121,7 +121,7 @@ def audit_run(
     audit = Audit(
         run=run.name,
         method=str(run.info["method"]),
-        regulariser=str(run.info.get("regulariser")),
+        regularizer=str(run.info.get("regularizer")),
         data=str(run.info["data"]["name"]),
         split=chosen,
         images=len(found.indices),
@@ -161,8 +161,8 @@ def save_audit(audit: Audit, folder: Path, *, failures: Path | None = None) -> N
 
 def _why_none(run: OpenedRun) -> str:
     return (
-        f"This run has no codebook (regulariser {run.info.get('regulariser')}), so there are no prototypes to audit; "
-        "its concepts are, and images are compared with centres of training patches."
+        f"This run has no codebook (regularizer {run.info.get('regularizer')}), so there are no prototypes to audit; "
+        "its concepts are, and images are compared with centers of training patches."
     )
 
 
@@ -176,7 +176,7 @@ def _look(
     note: Callable[[str], object],
 ) -> tuple[Pass, Unlike]:
     """The passes: some training images, the calibration images, the judged ones."""
-    codebook = getattr(stream.pipeline.regulariser, "codebook", None)
+    codebook = getattr(stream.pipeline.regularizer, "codebook", None)
     note("training images: what is usual")
     training = spread(run.splits["train"], TRAINING)
     usual = familiar(lambda: (tokens.patches for _, tokens in stream.tokens(training)), codebook, len(run.concepts))

@@ -1,4 +1,4 @@
-"""What other measurements in the run folder say: interventions, leakage, localisation, faithfulness."""
+"""What other measurements in the run folder say: interventions, leakage, localization, faithfulness."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ def read_trust(run: Path) -> list[TrustFile]:
     readers: dict[str, Callable[[Path], list[str]]] = {
         "trust/interventions.json": _interventions,
         "trust/leakage.json": _leakage,
-        "localisation.json": _localisation,
+        "localization.json": _localization,
         "faithfulness.json": _faithfulness,
     }
     found = []
@@ -52,7 +52,7 @@ def _leakage(path: Path) -> list[str]:
     return [sentence for sentence in [Leakage.read(path).summary] if sentence]
 
 
-def _localisation(path: Path) -> list[str]:
+def _localization(path: Path) -> list[str]:
     result: dict[str, Any] = read_json(path)
     says = []
     for target, found in result["targets"].items():

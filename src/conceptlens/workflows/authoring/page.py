@@ -87,7 +87,7 @@ def _images(found: ImageFindings) -> list[Html]:
         ]
         for each in found.concepts
     ]
-    columns = ("concept", "with", "without", "separable", "within class", "by its text", "neighbours disagree")
+    columns = ("concept", "with", "without", "separable", "within class", "by its text", "neighbors disagree")
     pieces = [
         h("p", found.how),
         table("Each concept in the images (areas under the ROC curve).", (*columns, "by chance", ""), _rows(concepts)),
@@ -99,9 +99,9 @@ def _images(found: ImageFindings) -> list[Html]:
         )
     if found.review:
         labels = [
-            [each.image, each.axis, each.given, each.rather, percent(each.neighbours), percent(each.probe)]
+            [each.image, each.axis, each.given, each.rather, percent(each.neighbors), percent(each.probe)]
             for each in found.review
         ]
-        heads = ("image", "axis", "label given", "rather", "neighbours that disagree", "probability of the label")
+        heads = ("image", "axis", "label given", "rather", "neighbors that disagree", "probability of the label")
         pieces.append(table("Labels to review first.", heads, _rows(labels)))
     return pieces

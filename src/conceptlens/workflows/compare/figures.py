@@ -9,7 +9,7 @@ from conceptlens.pages.markup import Html, h
 
 WIDTH, HEIGHT = 620, 360
 LEFT, RIGHT, TOP, BOTTOM = 56, 190, 34, 46
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f7f7f")  # Okabe and Ito
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f7f7f")  # Okabe and Ito
 DASHES = (None, "6 3", "2 3", "8 3 2 3")
 MARKS = {  # as many as dashes, each about (0, 0) and of about the same area
     "circle": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z",
@@ -74,11 +74,11 @@ def _text(words: str, x: float, y: float, anchor: str = "start", size: int = 12,
 
 
 def _look(place: int) -> tuple[str, str | None]:
-    return COLOURS[place % len(COLOURS)], DASHES[(place // len(COLOURS)) % len(DASHES)]
+    return COLORS[place % len(COLORS)], DASHES[(place // len(COLORS)) % len(DASHES)]
 
 
 def _mark(place: int, x: float, y: float) -> Html:
-    mark = list(MARKS.values())[(place // len(COLOURS)) % len(MARKS)]
+    mark = list(MARKS.values())[(place // len(COLORS)) % len(MARKS)]
     return h("path", d=mark, transform=f"translate({x:.1f} {y:.1f})", fill=_look(place)[0])
 
 
@@ -103,12 +103,12 @@ def _svg(parts: Sequence[Html], told: str, rows: int) -> str:
 def _legend(names: Sequence[str], *, dots: bool) -> list[Html]:
     parts = []
     for place, name in enumerate(names):
-        colour, dash = _look(place)
+        color, dash = _look(place)
         across, up = WIDTH - RIGHT + 12, TOP + 18 * place + 4
         if dots:
             parts.append(_mark(place, across + 11, up))
         else:
-            parts.append(_path(f"M{across} {up}h22", stroke=colour, stroke_width=2, stroke_dasharray=dash))
+            parts.append(_path(f"M{across} {up}h22", stroke=color, stroke_width=2, stroke_dasharray=dash))
         shown = name if len(name) <= 24 else f"{name[:23]}…"
         parts.append(_text(shown, across + 28, up + 4, size=11))
     return parts
@@ -123,12 +123,12 @@ def curves(title: str, y_label: str, bands: Sequence[Band]) -> str:
     plane = _Plane([0, *(point[0] for point in values)], [each for point in values for each in point[1:4]])
     parts = plane.drawn(title, "epoch", y_label)
     for place, band in enumerate(bands):
-        colour, dash = _look(place)
+        color, dash = _look(place)
         upper = [f"{plane.x(x):.1f} {plane.y(high):.1f}" for x, _, _, high in band.points]
         lower = [f"{plane.x(x):.1f} {plane.y(low):.1f}" for x, _, low, _ in reversed(band.points)]
-        parts.append(_path(f"M{'L'.join([*upper, *lower])}Z", stroke="none", fill=colour, fill_opacity=0.15))
+        parts.append(_path(f"M{'L'.join([*upper, *lower])}Z", stroke="none", fill=color, fill_opacity=0.15))
         line = "L".join(f"{plane.x(x):.1f} {plane.y(mean):.1f}" for x, mean, _, _ in band.points)
-        parts.append(_path(f"M{line}", stroke=colour, stroke_width=2, stroke_dasharray=dash))
+        parts.append(_path(f"M{line}", stroke=color, stroke_width=2, stroke_dasharray=dash))
     ends = "; ".join(f"{band.name}: {band.points[0][1]:.3g} to {band.points[-1][1]:.3g}" for band in bands)
     parts += _legend([band.name for band in bands], dots=False)
     return _svg(parts, f"{title}. {ends}.", len(bands))

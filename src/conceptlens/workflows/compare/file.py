@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import SCHEMA, read_yaml
+from conceptlens.core.files import read_yaml
+from conceptlens.core.upgrades import SCHEMA, upgrade
 from conceptlens.core.validation import Place, explain_invalid
 
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]
@@ -140,8 +141,7 @@ def read_comparison(path: str | Path) -> ComparisonFile:
             f"{file}: expected a mapping with the keys `recipes` and `data`, found {type(raw).__name__}. "
             "See docs/compare.md for an example."
         )
-    if raw.get("schema", SCHEMA) != SCHEMA:
-        raise UserError(f"{file}: schema {raw['schema']!r} is unknown; this version reads schema {SCHEMA}.")
+    raw = upgrade(raw, where=str(file))
     try:
         parsed = ComparisonFile.model_validate(raw)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Settings laid over settings: base, recipe, its changes, data, trial. What another method or regulariser was told does
+"""Settings laid over settings: base, recipe, its changes, data, trial. What another method or regularizer was told does
 not fit the next one, so a section whose name changes starts anew."""
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.recipes.parse import SHORT, merge
 
 Tree = dict[str, Any]
-_NAMED = ("method", "regulariser")
+_NAMED = ("method", "regularizer")
 
 
 def nested(settings: Mapping[str, Any]) -> Tree:

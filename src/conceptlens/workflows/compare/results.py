@@ -117,7 +117,7 @@ def _row(row: Row, judged: Judged, settings: StatisticsFile) -> dict[str, Any]:
         "name": row.entry.name,
         "control_of": row.entry.control_of,
         "method": method,
-        "regulariser": row.info.get("regulariser"),
+        "regularizer": row.info.get("regularizer"),
         "encoder": row.recipe.encoder.name,
         "encoder_trains": row.recipe.encoder.train,
         "text": row.recipe.encoder.text,

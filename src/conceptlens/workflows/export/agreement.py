@@ -34,7 +34,7 @@ def some_images(run: OpenedRun, size: int) -> tuple[Tensor, str]:
 
 
 def draw(size: int) -> Tensor:
-    """Coloured noise from coarse to fine, (n, 3, S, S) of bytes; always the same."""
+    """Colored noise from coarse to fine, (n, 3, S, S) of bytes; always the same."""
     generator = torch.Generator().manual_seed(0)
     images = [
         F.interpolate(torch.rand(1, 3, cells, cells, generator=generator), (size, size), mode="bilinear")

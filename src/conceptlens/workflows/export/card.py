@@ -18,10 +18,10 @@ class Input(Part):
     name: str
     shape: tuple[str, int, int, int]  # ("batch", 3, S, S)
     dtypes: list[str]
-    values: str = "0 to 255, red, green, blue; normalised inside the graph"
+    values: str = "0 to 255, red, green, blue; normalized inside the graph"
     size: int  # S
     fit: Fit  # how an image becomes a square
-    window: Window  # which values of deep grey become black and white
+    window: Window  # which values of deep gray become black and white
 
 
 class Output(Part):

@@ -1,7 +1,7 @@
 """The graph that is exported: bytes → class probabilities, concept probabilities and, where there is attention, maps.
 
 Everything between the pixels of a square image and the numbers that `predict` reports is inside: whoever runs the
-file need not know how the encoder normalises, or which concepts exclude each other.
+file need not know how the encoder normalizes, or which concepts exclude each other.
 """
 
 import torch

@@ -8,7 +8,7 @@ from conceptlens.workflows.refine.document import Refinement
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = {"before": "#666666", "after": "#0072b2", "control": "#d55e00"}
+COLORS = {"before": "#666666", "after": "#0072b2", "control": "#d55e00"}
 
 
 def refinement_figure(refinement: Refinement) -> "Figure":
@@ -19,10 +19,10 @@ def refinement_figure(refinement: Refinement) -> "Figure":
         for step, (side, value) in enumerate(row.values.items()):
             if value.value is None:
                 continue
-            at, colour = place + 0.22 * (step - 1), COLOURS[side]
+            at, color = place + 0.22 * (step - 1), COLORS[side]
             if value.interval is not None:
-                axes.plot(value.interval, [at, at], color=colour, linewidth=2)
-            axes.plot([value.value], [at], "o", color=colour, label=side if place == 0 else None)
+                axes.plot(value.interval, [at, at], color=color, linewidth=2)
+            axes.plot([value.value], [at], "o", color=color, label=side if place == 0 else None)
     axes.set_yticks(range(len(refinement.rows)), [row.name for row in refinement.rows])
     axes.invert_yaxis()
     axes.set_title(", ".join([*refinement.replaced, *(f"without {each}" for each in refinement.dropped)]), fontsize=10)

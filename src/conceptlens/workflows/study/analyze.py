@@ -1,4 +1,4 @@
-"""`conceptlens study analyse PACK RESPONSES…`: what the raters' answers say of a model's maps."""
+"""`conceptlens study analyze PACK RESPONSES…`: what the raters' answers say of a model's maps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Numbers(Part):
 class Analysis(Document):
     """The file."""
 
-    remedy = "Make it again with `conceptlens study analyse`."
+    remedy = "Make it again with `conceptlens study analyze`."
 
     study: str
     run: str
@@ -67,7 +67,7 @@ class Analysis(Document):
         likert, left_out = found.likert, [each for each in self.raters if not each.passed]
         lines = [
             f"study {self.study}: {self.method} on {self.data}, {len(found.raters)} raters",
-            f"  localisation: mean rating {likert.true.text()} of 5; shuffled maps {likert.shuffled.text()}; "
+            f"  localization: mean rating {likert.true.text()} of 5; shuffled maps {likert.shuffled.text()}; "
             f"difference {likert.difference.text()}" + (f", p = {likert.p:.4f}" if likert.p is not None else ""),
             f"  choice: {found.choice.text()}; shuffled maps {found.choice_shuffled.text()}"
             + (f"; chance {found.chance:.0%}" if found.chance is not None else ""),
@@ -81,7 +81,7 @@ class Analysis(Document):
 
 
 @dataclass(frozen=True)
-class Analysed:
+class Analyzed:
     """Where the files are."""
 
     analysis: Analysis
@@ -92,14 +92,14 @@ class Analysed:
         return f"{self.analysis.text()}\n\n{self.table}\nwritten: {self.folder / ANALYSIS}, {RESULT_PAGE} and {TABLE}"
 
 
-def analyse_study(
+def analyze_study(
     pack: str | Path,
     responses: Sequence[str | Path] = (),
     *,
     out: str | Path | None = None,
     beside: Sequence[str | Path] = (),
-) -> Analysed:
-    """Analyse response files.
+) -> Analyzed:
+    """Analyze response files.
 
     Args:
         pack: The folder that `make` wrote, with its key.
@@ -118,7 +118,7 @@ def analyse_study(
     key = Key.read(folder / KEY)
     if not responses and (folder / FOLDER).is_dir():
         responses = [folder / FOLDER]
-    found = analyse(key, read_responses(response_files(responses), key))
+    found = analyze(key, read_responses(response_files(responses), key))
     others = [Analysis.read(Path(each)) for each in beside]
     target = Path(out) if out else folder
     if target.exists() and not target.is_dir():
@@ -127,10 +127,10 @@ def analyse_study(
     found.write(target / ANALYSIS)
     write_text(target / TABLE, table)
     write_text(target / RESULT_PAGE, result_page(found, [*others, found]))
-    return Analysed(found, target, table)
+    return Analyzed(found, target, table)
 
 
-def analyse(key: Key, responses: Sequence[Responses]) -> Analysis:
+def analyze(key: Key, responses: Sequence[Responses]) -> Analysis:
     """All numbers of a study."""
     raters = [judge_rater(one, key) for one in responses]
     passed = [one for one, rater in zip(responses, raters, strict=True) if rater.passed]

@@ -48,7 +48,7 @@ class Pack:
                 key.power.text,
                 f"This study finds that difference with power {key.reached:.0%}.",
                 f"for raters: {self.folder / PAGE} ({size / 1e6:.1f} MB, one file, works offline)",
-                f"for you alone: {self.folder / KEY}. Then: conceptlens study analyse {self.folder} RESPONSES…",
+                f"for you alone: {self.folder / KEY}. Then: conceptlens study analyze {self.folder} RESPONSES…",
             )
         )
 

@@ -57,7 +57,7 @@ class Shown(Part):
     images: list[Annotated[str, Field(pattern=PICTURE)]]
     maps: list[Grid]
     trials: list[ShownTrial]
-    colours: str = Field(max_length=4000)
+    colors: str = Field(max_length=4000)
 
 
 def read_shown(page: Path) -> Shown:

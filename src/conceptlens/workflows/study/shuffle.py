@@ -2,7 +2,7 @@
 
 `moved` keeps a map's look (its values, its smoothness) and mirrors and shifts it to where it is least like itself: a
 rater can tell it by looking at the image only. `patches` deals the values out at random; it looks like noise beside a
-smooth map. `other` shows the map of another image; where all objects are centred, that is a good map.
+smooth map. `other` shows the map of another image; where all objects are centered, that is a good map.
 """
 
 from typing import Literal, get_args

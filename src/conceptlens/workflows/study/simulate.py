@@ -39,9 +39,9 @@ class Simulated:
 
     def ratings(self, catch: bool, image_noise: float = 0.0) -> npt.NDArray[np.float64]:
         """The expected shares of ratings 1 to 5, (5,)."""
-        centre = self.shuffled if catch else self.true
+        center = self.shuffled if catch else self.true
         spread = float(np.hypot(self.noise, image_noise))
-        cuts = norm.cdf((np.arange(1, 5) + 0.5 - centre) / max(spread, 1e-9))
+        cuts = norm.cdf((np.arange(1, 5) + 0.5 - center) / max(spread, 1e-9))
         seen = np.diff(np.concatenate([[0.0], cuts, [1.0]]))
         return np.asarray((1 - self.lapses) * seen + self.lapses / 5)
 
@@ -74,8 +74,8 @@ def simulate(key: Key, rater: Simulated, *, seed: int = 0, image_noise: float = 
         elif trial.kind == "attention":
             answer = str(trial.answer)
         else:
-            centre = (rater.shuffled if trial.catch else rater.true) + hard[trial.image]
-            answer = str(int(np.clip(np.round(centre + generator.normal(0, rater.noise)), 1, 5)))
+            center = (rater.shuffled if trial.catch else rater.true) + hard[trial.image]
+            answer = str(int(np.clip(np.round(center + generator.normal(0, rater.noise)), 1, 5)))
         spent = rater.ms * float(np.exp(generator.normal(0, 0.3)))
         answers[trial.id] = Answered(answer=answer, ms=int(spent))
     order = [key.trials[int(n)].id for n in generator.permutation(len(key.trials))]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 HEAD = (
     "data set",
-    "localisation: mean rating, 1–5",
+    "localization: mean rating, 1–5",
     "the same, shuffled maps",
     "difference",
     "choice: accuracy",

@@ -1,4 +1,4 @@
-"""The convolutional half: images in [0, 1] ↔ a grid of vectors that are quantised (Esser et al., 2021, made small)."""
+"""The convolutional half: images in [0, 1] ↔ a grid of vectors that are quantized (Esser et al., 2021, made small)."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from conceptlens.cortex.generators.builtin.quantizer import Quantised, Quantiser
+from conceptlens.cortex.generators.builtin.quantizer import Quantized, Quantizer
 from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 
 
@@ -50,17 +50,17 @@ def _decoder(channels: tuple[int, ...], width: int) -> nn.Sequential:
 
 
 class AutoEncoder(nn.Module):
-    """Encoder, quantiser and decoder."""
+    """Encoder, quantizer and decoder."""
 
     def __init__(self, settings: GeneratorSettings) -> None:
         super().__init__()
         self.encoder = _encoder(settings.channels, settings.width)
-        self.quantiser = Quantiser(settings.codes, settings.width)
+        self.quantizer = Quantizer(settings.codes, settings.width)
         self.decoder = _decoder(settings.channels, settings.width)
 
-    def quantise(self, images: Tensor) -> Quantised:
+    def quantize(self, images: Tensor) -> Quantized:
         """Images (B, 3, H, W) in [0, 1] → their codes."""
-        found: Quantised = self.quantiser(self.encoder(2 * images - 1))
+        found: Quantized = self.quantizer(self.encoder(2 * images - 1))
         return found
 
     def paint(self, embeddings: Tensor) -> Tensor:
@@ -68,9 +68,9 @@ class AutoEncoder(nn.Module):
         painted: Tensor = self.decoder(embeddings)
         return (painted + 1) / 2
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Quantised]:
-        quantised = self.quantise(images)
-        return self.paint(quantised.embeddings), quantised
+    def forward(self, images: Tensor) -> tuple[Tensor, Quantized]:
+        quantized = self.quantize(images)
+        return self.paint(quantized.embeddings), quantized
 
     @property
     def last_layer(self) -> nn.Parameter:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import file_hash, new_folder, read_json, write_json
+from conceptlens.core.upgrades import upgrade_parameters
 from conceptlens.cortex.generators.builtin.autoencoder import AutoEncoder, fit_to
 from conceptlens.cortex.generators.builtin.sampler import sample_tokens
 from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
@@ -20,7 +21,7 @@ from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.encoders.weights_file import load_weights, read_weights
 
 WEIGHTS, CARD = "generator.safetensors", "generator.json"
-TRAINING_ONLY = ("autoencoder.quantiser.counts", "autoencoder.quantiser.sums")
+TRAINING_ONLY = ("autoencoder.quantizer.counts", "autoencoder.quantizer.sums")
 BATCH = 64
 
 
@@ -40,12 +41,14 @@ class SmallGenerator(VQModel):
 
     @property
     def codebook(self) -> Tensor:
-        return self.autoencoder.quantiser.codebook
+        return self.autoencoder.quantizer.codebook
 
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:
         images = fit_to(images.to(self.codebook), self.image_size)
-        tokens = [self.quantise(self.autoencoder.encoder(2 * part - 1).float()) for part in torch.split(images, BATCH)]
+        tokens = [
+            self.nearest_codes(self.autoencoder.encoder(2 * part - 1).float()) for part in torch.split(images, BATCH)
+        ]
         return torch.cat(tokens)
 
     def decode_embeddings(self, embeddings: Tensor) -> Tensor:
@@ -101,7 +104,7 @@ def load_generator(folder: Path) -> SmallGenerator:
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{folder / CARD}: not a generator of this version ({error}).") from None
     path = folder / WEIGHTS
-    weights = {name: value.float() for name, value in read_weights(path).items()}
+    weights = {name: value.float() for name, value in upgrade_parameters(read_weights(path)).items()}
     if file_hash(path) != raw.get("weights"):
         raise UserError(f"{path}: the file is not the one that was saved (its hash differs). Copy the folder again.")
     load_weights(

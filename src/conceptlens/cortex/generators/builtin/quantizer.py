@@ -1,4 +1,4 @@
-"""Vector quantisation with a codebook that follows the data (van den Oord et al., 2017, with running means).
+"""Vector quantization with a codebook that follows the data (van den Oord et al., 2017, with running means).
 
 Codes are running means of the vectors that chose them. A code whose running count falls below a share of an even one is
 dead: it moves to a vector of the batch, so that the whole codebook stays in use.
@@ -14,7 +14,7 @@ from conceptlens.nn.quantization.clusters import kmeans
 
 
 @dataclass(frozen=True)
-class Quantised:
+class Quantized:
     """What a batch became."""
 
     embeddings: Tensor  # (B, d, h, w): codes, with the gradient straight through to the encoder
@@ -22,7 +22,7 @@ class Quantised:
     commitment: Tensor  # ‖z − sg(e)‖², mean
 
 
-class Quantiser(nn.Module):
+class Quantizer(nn.Module):
     """A codebook (K, d).
 
     Args:
@@ -42,11 +42,11 @@ class Quantiser(nn.Module):
         self.counts: Tensor
         self.sums: Tensor
 
-    def forward(self, z: Tensor) -> Quantised:
+    def forward(self, z: Tensor) -> Quantized:
         with torch.autocast(z.device.type, enabled=False):  # rounded distances would choose other codes
-            return self._quantise(z.float())
+            return self._quantize(z.float())
 
-    def _quantise(self, z: Tensor) -> Quantised:
+    def _quantize(self, z: Tensor) -> Quantized:
         vectors = z.movedim(1, -1).reshape(-1, self.codebook.shape[1])
         if self.training and not bool(self.counts.any()):
             self._start(vectors.detach())
@@ -54,7 +54,7 @@ class Quantiser(nn.Module):
         codes = self.codebook[tokens].movedim(-1, 1)
         if self.training:
             self._follow(vectors.detach(), tokens.flatten())
-        return Quantised(z + (codes - z).detach(), tokens, (z - codes).square().mean())
+        return Quantized(z + (codes - z).detach(), tokens, (z - codes).square().mean())
 
     @torch.no_grad()
     def _start(self, vectors: Tensor) -> None:

@@ -52,7 +52,7 @@ class MaskedTransformer(nn.Module):
             conditions: (B, A) of value indices, −1 for not given; the class first.
             codebook: (K, d), as the autoencoder has it.
         """
-        codes = standardised(codebook)
+        codes = standardized(codebook)
         seen = torch.where(masked[..., None], self.hidden, self.read(codes[tokens])) + self.positions
         asked = self.conditions[self.starts + conditions + 1]
         x = torch.cat([asked.to(seen.dtype), seen], 1)
@@ -80,7 +80,7 @@ class MaskedTransformer(nn.Module):
         return torch.tensor(row, device=self.starts.device).repeat(n, 1)
 
 
-def standardised(codebook: Tensor) -> Tensor:
+def standardized(codebook: Tensor) -> Tensor:
     """Codes with mean 0 and deviation 1 over all numbers: what the transformer reads must not depend on their scale."""
     return (codebook - codebook.mean()) / codebook.std().clamp(min=1e-6)
 

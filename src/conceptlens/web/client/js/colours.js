@@ -1,4 +1,4 @@
-/** Colours of maps: viridis, whose order survives colour blindness and grey. Opacity grows with the value as well. */
+/** Colors of maps: viridis, whose order survives color blindness and gray. Opacity grows with the value as well. */
 const ANCHORS = [
   [68, 1, 84],
   [65, 68, 135],
@@ -40,11 +40,11 @@ export function composed(side, ...layers) {
 }
 
 /** A frame around a box (x, y, width, height) that is seen on light and on dark. */
-export function frame(pen, box, colour, width) {
+export function frame(pen, box, color, width) {
   pen.strokeStyle = "rgb(0 0 0 / 0.75)";
   pen.lineWidth = width + 2.5;
   pen.strokeRect(...box);
-  pen.strokeStyle = colour;
+  pen.strokeStyle = color;
   pen.lineWidth = width;
   pen.strokeRect(...box);
 }

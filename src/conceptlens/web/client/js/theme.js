@@ -18,8 +18,8 @@ function apply(theme) {
   if (button) {
     const [sign, name] = NAMES[theme] ?? NAMES.auto;
     button.textContent = sign;
-    button.setAttribute("aria-label", `Colours: ${name}. Change`);
-    button.title = `Colours: ${name} (t)`;
+    button.setAttribute("aria-label", `Colors: ${name}. Change`);
+    button.title = `Colors: ${name} (t)`;
   }
   window.dispatchEvent(new Event("theme"));
 }

@@ -21,7 +21,7 @@ INSIDE = 5  # letters of a stem that are taken for the name when a longer word b
 
 
 class Names:
-    """The words by which classes can be recognised.
+    """The words by which classes can be recognized.
 
     Args:
         classes: Their names.
@@ -37,7 +37,7 @@ class Names:
             own = [each for each in stems(name) if each not in neutral]
             plain = all(each.isdecimal() or each in ORDINARY for each in own)
             self._whole.append(frozenset() if plain else frozenset(own))
-            # A colour or a number at the end of a name ("Grade 2", "Scarlet Red") is a feature of many things.
+            # A color or a number at the end of a name ("Grade 2", "Scarlet Red") is a feature of many things.
             if own and not plain and not own[-1].isdecimal() and own[-1] not in FAMILIES and len(own[-1]) > 2:
                 self._heads.setdefault(own[-1], name)
             for each in own[:-1]:

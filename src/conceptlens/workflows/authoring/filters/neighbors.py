@@ -1,4 +1,4 @@
-"""Label noise as the disagreement of close neighbours: images that look alike should mostly carry the same label."""
+"""Label noise as the disagreement of close neighbors: images that look alike should mostly carry the same label."""
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ def nearest(features: Floats, units: Indices, k: int) -> Indices:
 
 
 def disagreement(labels: npt.NDArray[np.int8], near: Indices) -> Floats:
-    """For each image and concept (N, K) the share of known neighbours with the other label; NaN where none is known."""
+    """For each image and concept (N, K) the share of known neighbors with the other label; NaN where none is known."""
     result = np.full(labels.shape, np.nan)
     for k in range(labels.shape[1]):
         column = labels[:, k]

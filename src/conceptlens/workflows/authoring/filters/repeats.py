@@ -2,7 +2,7 @@
 
 Text vectors put "a large cell" and "a small cell" as close as two ways to say the same. So a pair counts as one concept
 only if the vectors are close and the words that differ do not say that it differs on purpose: a negation on one side,
-two colours, two sizes, two parts. Words that differ without such a reason must themselves be close.
+two colors, two sizes, two parts. Words that differ without such a reason must themselves be close.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a still image cannot show: touch, sound, behaviour, history, causes. And what names nothing to look for.
+"""What a still image cannot show: touch, sound, behavior, history, causes. And what names nothing to look for.
 
 The IVQ-CBM paper found such a concept only after training (appendix K.3: a tactile texture that attracted no patches in
 dermoscopy). Words give many of them away before. The lists are short and plain on purpose: a second model, and the
@@ -27,7 +27,7 @@ _HIDDEN = {
         years, recurr*, chronic, acute, persist*, longstanding, bleeds easily, bleeds when, migrat*, hibernat*,
         heals, evolves, evolving""",
     "how it behaves or lives": """
-        behaviour*, behavior*, aggressive*, hunts, hunting, feeds on, feeding on, eats, diet, builds nests, nesting,
+        behavior*, behavior*, aggressive*, hunts, hunting, feeds on, feeding on, eats, diet, builds nests, nesting,
         habitat, lives in, living in, nocturnal, territorial, forag*, timid, motile, motility, flies fast, dives""",
     "what it is for or how it works": """
         phagocyt*, immune, immunity, immunological, fights, defends, defence, defense, releases, secretes,

@@ -28,9 +28,9 @@ class Seen:
 
 def look(source: DataSource, config: DataConfig, concepts: ConceptSet, encoder_name: str, n: int) -> Seen:
     """Encode at most n images, evenly spread over those with a label of some concept."""
-    labelled = np.flatnonzero((source.examples.concepts >= 0).any(1))
-    places = np.unique(np.linspace(0, max(len(labelled) - 1, 0), min(n, len(labelled))).round().astype(np.int64))
-    indices = labelled[places]
+    labeled = np.flatnonzero((source.examples.concepts >= 0).any(1))
+    places = np.unique(np.linspace(0, max(len(labeled) - 1, 0), min(n, len(labeled))).round().astype(np.int64))
+    indices = labeled[places]
     encoder = make_encoder(EncoderConfig(name=encoder_name)).eval().requires_grad_(False)
     device = best_device()
     encoder.to(device)

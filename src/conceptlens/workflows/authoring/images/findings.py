@@ -13,7 +13,7 @@ from conceptlens.workflows.authoring.images.probe import deal_folds, held_out_sc
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int8]
-NEIGHBOURS = 10
+NEIGHBORS = 10
 BARELY = 0.6  # area under the curve below which images hardly show a concept
 SAME = 0.95  # correlation from which two concepts are one
 FEW = 10  # images of a label below which nothing is judged
@@ -29,7 +29,7 @@ class ConceptFinding(Part):
     separability: float | None  # AUC of a linear reader on held-out images
     within_class: float | None  # the same among images of one class: what is more than the class
     by_text: float | None  # AUC of the cosine between image and text, where the encoder has a common space
-    disagreement: float | None  # share of close neighbours with the other label
+    disagreement: float | None  # share of close neighbors with the other label
     by_chance: float | None
     verdict: str  # "" where there is nothing to object to
 
@@ -44,13 +44,13 @@ class RedundantPair(Part):
 
 
 class LabelToReview(Part):
-    """A label that neighbours and a linear reader doubt."""
+    """A label that neighbors and a linear reader doubt."""
 
     image: str
     axis: str
     given: str
     rather: str
-    neighbours: float  # share that disagrees
+    neighbors: float  # share that disagrees
     probe: float  # probability that a linear reader gives the label, on an image it has not seen
     score: float  # mean of disagreement and of 1 − probability
 
@@ -74,7 +74,7 @@ class ImageFindings(Part):
         for each in self.review[:10]:
             lines.append(
                 f"  {each.image}: {each.axis} is {each.given}, rather {each.rather} "
-                f"({each.neighbours:.0%} of neighbours disagree)"
+                f"({each.neighbors:.0%} of neighbors disagree)"
             )
         return "\n".join(lines)
 
@@ -100,7 +100,7 @@ def image_findings(
         classes: (N,), negative for unknown.
         ids: Names of the images.
         concepts: The vocabulary.
-        units: (N,), the patient or lesion of each; neighbours and folds keep them apart.
+        units: (N,), the patient or lesion of each; neighbors and folds keep them apart.
         similarity: (N, K) cosines of images and texts, where there are any.
         encoder: Its name.
         reviewed: How many labels to list.
@@ -108,7 +108,7 @@ def image_findings(
     """
     units = np.arange(len(ids)) if units is None else units
     scores = held_out_scores(features, labels, deal_folds(units, seed=seed))
-    apart = disagreement(labels, nearest(features, units, NEIGHBOURS))
+    apart = disagreement(labels, nearest(features, units, NEIGHBORS))
     found = [
         _finding(
             name, labels[:, k], scores[:, k], apart[:, k], classes, None if similarity is None else similarity[:, k]
@@ -116,7 +116,7 @@ def image_findings(
         for k, name in enumerate(concepts.names)
     ]
     follows = _follows_class(labels, classes)
-    how = f"{len(ids)} images through {encoder}: a linear reader on held-out images, the {NEIGHBOURS} nearest of each."
+    how = f"{len(ids)} images through {encoder}: a linear reader on held-out images, the {NEIGHBORS} nearest of each."
     if follows:
         how += " Every label follows from the class, so these numbers are about classes, not about concepts."
     return ImageFindings(
@@ -149,7 +149,7 @@ def _finding(
         verdict = f"a linear reader hardly tells it apart (area {area:.2f}; 0.5 is chance)"
     elif share is not None and chance and share > NOISY * chance:
         verdict = (
-            f"neighbours disagree on {share:.0%} of labels, by chance it would be {chance:.0%}: noisy or hard to see"
+            f"neighbors disagree on {share:.0%} of labels, by chance it would be {chance:.0%}: noisy or hard to see"
         )
     return ConceptFinding(
         concept=name,
@@ -185,7 +185,7 @@ def redundancy(labels: Labels, concepts: ConceptSet, same: float = SAME) -> list
 def labels_to_review(
     labels: Labels, scores: Floats, apart: Floats, ids: Sequence[str], concepts: ConceptSet
 ) -> list[LabelToReview]:
-    """Labels that neighbours and the linear reader both doubt, the most doubtful first; one entry an image and axis."""
+    """Labels that neighbors and the linear reader both doubt, the most doubtful first; one entry an image and axis."""
     chance = 1 / (1 + np.exp(-3 * np.nan_to_num(scores)))  # regression on ±1 as a rough probability
     found: list[LabelToReview] = []
     for group in concepts.groups:
@@ -217,7 +217,7 @@ def _entry(image: str, axis: str, given: str, rather: str, apart: float, probabi
         return []
     score = (apart + 1 - probability) / 2
     entry = LabelToReview(
-        image=image, axis=axis, given=given, rather=rather, neighbours=apart, probe=probability, score=score
+        image=image, axis=axis, given=given, rather=rather, neighbors=apart, probe=probability, score=score
     )
     return [entry] if score > 0.5 else []
 

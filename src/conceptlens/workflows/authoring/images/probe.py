@@ -27,7 +27,7 @@ def held_out_scores(
         mean = features[train].mean(0)
         inside, outside = features[train] - mean, features[test] - mean
         penalty = ridge * max(float((inside**2).mean()), 1e-12) * len(inside)
-        patterns: dict[bytes, list[int]] = {}  # concepts with the same known images share a factorisation
+        patterns: dict[bytes, list[int]] = {}  # concepts with the same known images share a factorization
         for k in range(labels.shape[1]):
             patterns.setdefault((labels[train, k] >= 0).tobytes(), []).append(k)
         for mask, columns in patterns.items():
@@ -36,10 +36,10 @@ def held_out_scores(
             if not len(rows):
                 continue
             target = 2.0 * (given == 1) - 1
-            centre = target.mean(0)
+            center = target.mean(0)
             gram = rows.T @ rows + penalty * np.eye(rows.shape[1])
-            weights = np.linalg.solve(gram, rows.T @ (target - centre))
-            found = outside @ weights + centre
+            weights = np.linalg.solve(gram, rows.T @ (target - center))
+            found = outside @ weights + center
             found[:, (given == given[:1]).all(0)] = np.nan
             scores[np.ix_(test, columns)] = found
     return scores

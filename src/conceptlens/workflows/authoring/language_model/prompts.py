@@ -53,7 +53,7 @@ def ask_class(domain: str, classes: Sequence[str], name: str, axes: Sequence[Axi
             else "\n"
         )
         + "Each feature must be visible in one still image, true of most images of the class, and say what to look "
-        f"for without naming a class. At most {MOST_WORDS} words each. Nothing about touch, sound, behaviour, history, "
+        f"for without naming a class. At most {MOST_WORDS} words each. Nothing about touch, sound, behavior, history, "
         "causes or how common it is.\n"
         'JSON: [{"axis": "…", "value": "one to four words", "text": "the feature as a short phrase", "part": "…"}]',
     )

@@ -9,7 +9,7 @@
   const OPACITY = 0.6;
   const LIKERT = ["not at all", "poorly", "partly", "well", "perfectly"];
   const bytes = (text) => Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
-  const colours = bytes(study.colours);
+  const colors = bytes(study.colors);
   const state = { rater: "", order: [], place: 0, answers: {}, comment: "", started: "", finished: "" };
   let shownAt = 0;
   let mapOn = true;
@@ -101,8 +101,8 @@
         const u = ((x + 0.5) * width) / SIDE - 0.5, left = Math.floor(u), right = u - left;
         const smooth = (value(top, left) * (1 - right) + value(top, left + 1) * right) * (1 - down)
           + (value(top + 1, left) * (1 - right) + value(top + 1, left + 1) * right) * down;
-        const place = 4 * (y * SIDE + x), colour = 3 * Math.round(smooth);
-        layer.data.set(colours.subarray(colour, colour + 3), place);
+        const place = 4 * (y * SIDE + x), color = 3 * Math.round(smooth);
+        layer.data.set(colors.subarray(color, color + 3), place);
         layer.data[place + 3] = Math.round(OPACITY * smooth);
       }
     }

@@ -1,11 +1,11 @@
 /** Points in two or three dimensions on a canvas: drag turns or moves, the wheel zooms, arrow keys turn, points can be picked. */
 import { h } from "../dom.js";
-import { token } from "../colours.js";
+import { token } from "../colors.js";
 
 const SHAPES = ["circle", "square", "triangle", "diamond"];
 
 /**
- * @typedef {{key: string, at: number[], label: string, group: number, size?: number, shape?: number, colour?: string, area?: string}} Point `area` is the name that a cluster of points is labelled with
+ * @typedef {{key: string, at: number[], label: string, group: number, size?: number, shape?: number, color?: string, area?: string}} Point `area` is the name that a cluster of points is labeled with
  * @param {Point[]} points
  * @param {{label: string, dimensions: 2 | 3, turn?: [number, number], onpick?: (key: string) => void, onturn?: (turn: [number, number]) => void, picked?: string | null}} options
  */
@@ -22,9 +22,9 @@ export function cloud(
   });
   const tip = h("output", { class: "tip", hidden: true });
   const node = h("div", { class: "cloud" }, canvas, tip);
-  const centre = [0, 1, 2].map((axis) => middle(points.map((each) => each.at[axis] ?? 0)));
+  const center = [0, 1, 2].map((axis) => middle(points.map((each) => each.at[axis] ?? 0)));
   const half = [0, 1, 2].map((axis) =>
-    Math.max(...points.map((each) => Math.abs((each.at[axis] ?? 0) - centre[axis])), 1e-9),
+    Math.max(...points.map((each) => Math.abs((each.at[axis] ?? 0) - center[axis])), 1e-9),
   );
   const reach = dimensions === 2 ? Math.max(half[0], half[1]) : Math.hypot(...half) * 0.65;
   let [yaw, pitch] = turn;
@@ -32,10 +32,10 @@ export function cloud(
   let move = [0, 0];
   let hovered = null;
   let places = [];
-  let colours = [];
+  let colors = [];
 
   function project(point) {
-    const [x, y, z] = [0, 1, 2].map((axis) => ((point.at[axis] ?? 0) - centre[axis]) / reach);
+    const [x, y, z] = [0, 1, 2].map((axis) => ((point.at[axis] ?? 0) - center[axis]) / reach);
     if (dimensions === 2) return [x, -y, 0];
     const [x1, z1] = [x * Math.cos(yaw) + z * Math.sin(yaw), -x * Math.sin(yaw) + z * Math.cos(yaw)];
     return [x1, -(y * Math.cos(pitch) - z1 * Math.sin(pitch)), y * Math.sin(pitch) + z1 * Math.cos(pitch)];
@@ -85,22 +85,22 @@ export function cloud(
       if (taken.some((other) => Math.abs(other.y - y) < 15 && Math.abs(other.x - at) < other.wide + wide + 6)) continue;
       taken.push({ x: at, y, wide });
       pen.lineWidth = 4;
-      pen.strokeStyle = colours.ground;
+      pen.strokeStyle = colors.ground;
       pen.strokeText(name, at, y);
-      pen.fillStyle = colours.soft;
+      pen.fillStyle = colors.soft;
       pen.fillText(name, at, y);
     }
   }
 
   function axes(pen, width, height, scale) {
-    pen.strokeStyle = colours.line;
+    pen.strokeStyle = colors.line;
     pen.lineWidth = 1;
     for (const end of [
       [1, 0, 0],
       [0, 1, 0],
       [0, 0, 1],
     ]) {
-      const [x, y] = project({ at: end.map((value, axis) => centre[axis] + value * reach * 0.9) });
+      const [x, y] = project({ at: end.map((value, axis) => center[axis] + value * reach * 0.9) });
       pen.beginPath();
       pen.moveTo(width / 2 + move[0] - x * scale, height / 2 + move[1] - y * scale);
       pen.lineTo(width / 2 + move[0] + x * scale, height / 2 + move[1] + y * scale);
@@ -111,8 +111,8 @@ export function cloud(
   function dot(pen, { point, x, y, depth }) {
     const size = (point.size ?? 6) * (dimensions === 3 ? 1 + 0.25 * depth : 1);
     pen.globalAlpha = dimensions === 3 ? 0.6 + 0.35 * ((depth + 1) / 2) : 0.9;
-    pen.fillStyle = point.colour ?? colours[point.group % 8];
-    pen.strokeStyle = point.colour ? colours.edge : colours.surface;
+    pen.fillStyle = point.color ?? colors[point.group % 8];
+    pen.strokeStyle = point.color ? colors.edge : colors.surface;
     pen.lineWidth = 1;
     pen.beginPath();
     trace(pen, SHAPES[point.shape ?? 0], x, y, size);
@@ -122,7 +122,7 @@ export function cloud(
   }
 
   function ring(pen, { point, x, y }) {
-    pen.strokeStyle = colours.ink;
+    pen.strokeStyle = colors.ink;
     pen.lineWidth = 2;
     pen.beginPath();
     pen.arc(x, y, (point.size ?? 6) + 4, 0, 2 * Math.PI);
@@ -214,8 +214,8 @@ export function cloud(
     draw();
   }
 
-  function recolour() {
-    colours = Object.assign(
+  function recolor() {
+    colors = Object.assign(
       [0, 1, 2, 3, 4, 5, 6, 7].map((place) => token(`--series-${place}`)),
       {
         line: token("--line"),
@@ -230,8 +230,8 @@ export function cloud(
   }
   const watch = new ResizeObserver(draw);
   watch.observe(canvas);
-  window.addEventListener("theme", recolour);
-  requestAnimationFrame(recolour);
+  window.addEventListener("theme", recolor);
+  requestAnimationFrame(recolor);
   return Object.assign(node, {
     canvas,
     setPicked(key) {
@@ -243,7 +243,7 @@ export function cloud(
     },
     stop() {
       watch.disconnect();
-      window.removeEventListener("theme", recolour);
+      window.removeEventListener("theme", recolor);
     },
     compose() {
       const whole = h("canvas", { width: canvas.width, height: canvas.height });

@@ -8,7 +8,7 @@ const ROW = 30;
 
 /**
  * @param {Array<{name: string, value: number, interval: [number, number] | null, place?: number, hollow?: boolean}>} rows
- *   `place` chooses the colour, in place of the row's own; hollow ones are controls
+ *   `place` chooses the color, in place of the row's own; hollow ones are controls
  * @param {{label: string, read: (value: number, digits?: number) => string, domain?: [number, number],
  *   within?: [number, number] | null, bound?: {name: string, value: number} | null, names?: number}} options `domain`: the ends of the scale, where it has
  *   ends; else as far as the values go; `within`: what the values cannot leave; `bound`: a value that all are held against; `names`: room for names, in pixels

@@ -1,4 +1,4 @@
-/** Methods in a plane: what they reach, against what they read. A block has a colour and a shape of its own. */
+/** Methods in a plane: what they reach, against what they read. A block has a color and a shape of its own. */
 import { extent, scaleLinear, select } from "../../vendor/d3.js";
 import { h, s } from "../dom.js";
 import { percent, short } from "../words.js";
@@ -41,15 +41,15 @@ export function plane(points, { label, x: xName, groups }) {
   });
   const taken = points.map((point) => [x(point.x) - 7, y(point.y) - 7, x(point.x) + 7, y(point.y) + 7]);
   for (const point of points) {
-    const colour = groups[point.group].place % 8;
+    const color = groups[point.group].place % 8;
     if (point.interval)
       root
         .append("path")
-        .attr("class", `whisker s${colour}`)
+        .attr("class", `whisker s${color}`)
         .attr("d", `M${x(point.x)} ${y(point.interval[0])}V${y(point.interval[1])}`);
     root
       .append("path")
-      .attr("class", point.hollow ? `hollow s${colour}` : `marker f${colour}`)
+      .attr("class", point.hollow ? `hollow s${color}` : `marker f${color}`)
       .attr("transform", `translate(${x(point.x)},${y(point.y)})`)
       .attr("d", SHAPES[groups[point.group].place % SHAPES.length](5))
       .append("title")

@@ -1,4 +1,4 @@
-/** How often answers are right against how sure they are; grey bars show where a calibrated model would be. */
+/** How often answers are right against how sure they are; gray bars show where a calibrated model would be. */
 import { axisBottom, axisLeft, scaleLinear, select } from "../../vendor/d3.js";
 import { h, s } from "../dom.js";
 import { percent } from "../words.js";

@@ -111,7 +111,7 @@ export function rows(
   return h("figure", {}, svg, legend.some(Boolean) ? h("ul", { class: "legend" }, legend) : null);
 }
 
-/** A mark with its interval. Kinds differ by shape as well as by colour. */
+/** A mark with its interval. Kinds differ by shape as well as by color. */
 function drawMark(root, { value, interval = null, kind = 0 }, x, y) {
   if (interval)
     root

@@ -28,7 +28,7 @@ export function scheme(of, { label }) {
   pen(marker());
   if (of.bypass) pen(...at.bypass(stops.length, of.bypass, own("bypass")));
   stops.forEach((stop, place) => {
-    const [x, y] = at.centre(place);
+    const [x, y] = at.center(place);
     if (place) {
       const { path, words, anchor } = at.arrow(place);
       pen(s("path", { class: `flow ${own(stop.step)}`, d: path, "marker-end": "url(#scheme-tip)" }));
@@ -71,19 +71,19 @@ function told(of, stops) {
 function across(count, bypassed) {
   const [width, middle] = [760, 128];
   const gap = (width - 150) / (count - 1);
-  const centre = (place) => [72 + gap * place, middle];
+  const center = (place) => [72 + gap * place, middle];
   return {
     width,
     height: bypassed ? 244 : 204,
     room: Math.floor((gap - GLYPH - 18) / 6.6),
-    centre,
-    caption: (place) => [centre(place)[0], middle + GLYPH / 2 + 20, "middle"],
+    center,
+    caption: (place) => [center(place)[0], middle + GLYPH / 2 + 20, "middle"],
     arrow(place) {
-      const [from, to] = [centre(place - 1)[0] + GLYPH / 2 + 8, centre(place)[0] - GLYPH / 2 - 10];
+      const [from, to] = [center(place - 1)[0] + GLYPH / 2 + 8, center(place)[0] - GLYPH / 2 - 10];
       return { path: `M${from} ${middle}H${to}`, words: [(from + to) / 2, middle - 10], anchor: "middle" };
     },
     texts(place, look) {
-      const x = (centre(place - 1)[0] + centre(place)[0]) / 2;
+      const x = (center(place - 1)[0] + center(place)[0]) / 2;
       return [
         page(x - 17, 14, look),
         s("text", { x: x + 24, y: 34, class: look || "less" }, "texts"),
@@ -91,7 +91,7 @@ function across(count, bypassed) {
       ];
     },
     beside(words, look) {
-      const x = centre(0)[0];
+      const x = center(0)[0];
       return [
         ...lines(words, [x, 38], { anchor: "middle", room: 17, up: true, look: look || "less" }),
         s("path", { class: `training ${look}`, d: `M${x} 48V${middle - GLYPH / 2 - 8}` }),
@@ -99,7 +99,7 @@ function across(count, bypassed) {
       ];
     },
     bypass(stops, words, look) {
-      const [from, to, low] = [centre(0)[0], centre(stops - 1)[0], 214];
+      const [from, to, low] = [center(0)[0], center(stops - 1)[0], 214];
       const top = middle + GLYPH / 2 + 44;
       return [
         s("path", {
@@ -116,20 +116,20 @@ function across(count, bypassed) {
 /** From top to bottom. */
 function down(count) {
   const [width, x, step] = [340, 70, 138];
-  const centre = (place) => [x, 46 + step * place];
+  const center = (place) => [x, 46 + step * place];
   const right = x + GLYPH / 2 + 14;
   return {
     width,
     height: 46 + step * (count - 1) + 52,
     room: 24,
-    centre,
-    caption: (place) => [right, centre(place)[1] + 2, "start"],
+    center,
+    caption: (place) => [right, center(place)[1] + 2, "start"],
     arrow(place) {
-      const [from, to] = [centre(place - 1)[1] + GLYPH / 2 + 8, centre(place)[1] - GLYPH / 2 - 10];
+      const [from, to] = [center(place - 1)[1] + GLYPH / 2 + 8, center(place)[1] - GLYPH / 2 - 10];
       return { path: `M${x} ${from}V${to}`, words: [x + 12, (from + to) / 2 + 2], anchor: "start" };
     },
     texts(place, look) {
-      const y = (centre(place - 1)[1] + centre(place)[1]) / 2;
+      const y = (center(place - 1)[1] + center(place)[1]) / 2;
       return [
         page(286, y - 22, look),
         s("text", { x: 303, y: y + 36, "text-anchor": "middle", class: look || "less" }, "texts"),
@@ -137,14 +137,14 @@ function down(count) {
       ];
     },
     beside(words, look) {
-      const y = centre(0)[1];
+      const y = center(0)[1];
       return [
         ...lines(words, [right + 106, y - 6], { anchor: "start", room: 14, up: false, look: look || "less" }),
         s("text", { x: right + 106, y: y - 24, class: "less small" }, "in training"),
       ];
     },
     bypass(stops, words, look) {
-      const [top, low, left] = [centre(0)[1], centre(stops - 1)[1], 22];
+      const [top, low, left] = [center(0)[1], center(stops - 1)[1], 22];
       return [
         s("path", {
           class: `bypass ${look}`,

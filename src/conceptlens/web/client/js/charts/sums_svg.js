@@ -29,7 +29,7 @@ function draw(sum, prediction) {
   ];
   const [width, left] = [640, 260];
   const reach = max(rows, (row) => Math.abs(row.value)) || 1;
-  const centre = left + 160;
+  const center = left + 160;
   return s(
     "svg",
     { class: "chart", viewBox: `0 0 ${width} ${rows.length * ROW + 44}` },
@@ -41,7 +41,7 @@ function draw(sum, prediction) {
         s("text", { class: "name", x: left - 8, y: y + 14, "text-anchor": "end" }, row.label),
         s("rect", {
           class: row.value < 0 ? "f1" : "f0",
-          x: row.value < 0 ? centre - wide : centre,
+          x: row.value < 0 ? center - wide : center,
           y: y + 3,
           width: wide,
           height: 14,
@@ -49,6 +49,6 @@ function draw(sum, prediction) {
         s("text", { x: width - 8, y: y + 14, "text-anchor": "end" }, signed(row.value)),
       ];
     }),
-    s("path", { class: "grid", d: `M${centre} 34V${36 + rows.length * ROW}` }),
+    s("path", { class: "grid", d: `M${center} 34V${36 + rows.length * ROW}` }),
   );
 }

@@ -91,8 +91,8 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const area = seen(MARGIN);
     const at = { ...camera };
-    const centre = [wide / ratio / 2, high / ratio / 2];
-    back = { sheet, pen, area, at, ratio, centre, steps: paint(pen, scene, at, area, centre) };
+    const center = [wide / ratio / 2, high / ratio / 2];
+    back = { sheet, pen, area, at, ratio, center, steps: paint(pen, scene, at, area, center) };
     stale = false;
     look();
   }
@@ -146,7 +146,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
     const ratio = window.devicePixelRatio || 1;
     const pen = canvas.getContext("2d", { alpha: false });
     pen.setTransform(1, 0, 0, 1, 0, 0);
-    pen.fillStyle = scene.colours.ground;
+    pen.fillStyle = scene.colors.ground;
     pen.fillRect(0, 0, canvas.width, canvas.height);
     const about = hovered ?? picked;
     pen.globalAlpha = about === null ? 1 : DIMMED;
@@ -198,33 +198,33 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
   }
 
   /** What stands over the sheet: the node one looks at with its edges, those that are kept, the names of layers. */
-  function over(pen, view, centre, about) {
+  function over(pen, view, center, about) {
     const { model, shown, place } = scene;
     const area = { left: -1e9, right: 1e9, top: -1e9, bottom: 1e9 };
     if (about !== null && shown.has[about]) {
       const { source, target: to } = model.edges;
       const own = [...model.into[about], ...model.outOf[about]].filter((edge) => scene.visible.has(edge));
-      for (const _ of edges(pen, scene, view, area, centre, own.reverse(), 1.3)); // all of it at once
+      for (const _ of edges(pen, scene, view, area, center, own.reverse(), 1.3)); // all of it at once
       const near = new Set([about, ...own.map((edge) => (source[edge] === about ? to[edge] : source[edge]))]);
-      for (const number of near) paintNode(pen, scene, view, centre, number);
+      for (const number of near) paintNode(pen, scene, view, center, number);
     }
-    const ring = (number, wide, colour) => {
+    const ring = (number, wide, color) => {
       const side = NODE * view.scale + 2 * wide + 6;
-      pen.strokeStyle = colour;
+      pen.strokeStyle = color;
       pen.lineWidth = wide;
       pen.beginPath();
       pen.roundRect(
-        centre[0] + (place.x[number] - view.x) * view.scale - side / 2,
-        centre[1] + (place.y[number] - view.y) * view.scale - side / 2,
+        center[0] + (place.x[number] - view.x) * view.scale - side / 2,
+        center[1] + (place.y[number] - view.y) * view.scale - side / 2,
         side,
         side,
         8,
       );
       pen.stroke();
     };
-    for (const number of kept) if (shown.has[number]) ring(number, 2.5, scene.colours.accent);
-    if (about !== null && shown.has[about]) ring(about, 2, scene.colours.ink);
-    titles(pen, scene, view, centre);
+    for (const number of kept) if (shown.has[number]) ring(number, 2.5, scene.colors.accent);
+    if (about !== null && shown.has[about]) ring(about, 2, scene.colors.ink);
+    titles(pen, scene, view, center);
   }
 
   function changed() {
@@ -367,14 +367,14 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
     ask();
   }
 
-  function recolour() {
+  function recolor() {
     if (!scene) return;
-    scene.colours = palette();
+    scene.colors = palette();
     restart();
   }
   const watch = new ResizeObserver(resize);
   watch.observe(canvas);
-  window.addEventListener("theme", recolour);
+  window.addEventListener("theme", recolor);
 
   return Object.assign(box, {
     canvas,
@@ -382,7 +382,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
     /** Another scene; `at` is a camera as `onmove` tells it, null for all of the graph. */
     setScene(next, at = null) {
       resize();
-      scene = { ...next, colours: palette(), picture: faces.get, visible: new Set(next.shown.edges) };
+      scene = { ...next, colors: palette(), picture: faces.get, visible: new Set(next.shown.edges) };
       hovered = null;
       tip.hidden = true;
       front = at === "stay" ? front : null;
@@ -406,7 +406,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
     came(number) {
       for (const sheet of [front, back]) {
         if (sheet && scene && sheet.at.scale * NODE >= PICTURES_FROM && scene.shown.has[number])
-          paintNode(sheet.pen, scene, sheet.at, sheet.centre, number);
+          paintNode(sheet.pen, scene, sheet.at, sheet.center, number);
       }
       ask();
     },
@@ -418,7 +418,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
       const copy = h("canvas", { width: 2 * size[0], height: 2 * size[1] });
       const pen = copy.getContext("2d");
       pen.setTransform(2, 0, 0, 2, 0, 0);
-      pen.fillStyle = scene.colours.surface;
+      pen.fillStyle = scene.colors.surface;
       pen.fillRect(0, 0, ...size);
       for (const _ of paint(pen, scene, camera, seen(), middle())); // all of it at once
       over(pen, camera, middle(), picked);
@@ -426,7 +426,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
     },
     stop() {
       watch.disconnect();
-      window.removeEventListener("theme", recolour);
+      window.removeEventListener("theme", recolor);
       faces.stop();
       scene = null;
     },

@@ -107,21 +107,21 @@ export function graphControls({ model, answer, state, onclasses, onthreshold, on
   );
 }
 
-/** What colours and frames mean. */
+/** What colors and frames mean. */
 export function graphLegend(model, outputs, scene) {
-  const { colours } = scene;
+  const { colors } = scene;
   const looked = outputs.length ? outputs : model.outputs.map((_, place) => place);
   const shared = scene.shown.nodes.some((number) => scene.shown.owner[number] === -1);
-  const line = (colour, text) => h("li", {}, h("i", { class: "graph-line", style: { background: colour } }), text);
-  const frame = (kind, colour, text) =>
-    h("li", {}, h("i", { class: `graph-frame ${kind}`, style: { "border-color": colour } }), text);
+  const line = (color, text) => h("li", {}, h("i", { class: "graph-line", style: { background: color } }), text);
+  const frame = (kind, color, text) =>
+    h("li", {}, h("i", { class: `graph-frame ${kind}`, style: { "border-color": color } }), text);
   return h(
     "ul",
-    { class: "legend", "aria-label": "Colours and frames" },
-    looked.slice(0, 8).map((place, at) => frame("", colours.series[at % 6], model.outputs[place])),
-    shared ? frame("double", colours.shared, looked.length > 2 ? "shared by several" : "shared") : null,
-    frame("dashed", colours.rest, "unexplained"),
-    line(colours.plus, "adds"),
-    line(colours.minus, "takes away"),
+    { class: "legend", "aria-label": "Colors and frames" },
+    looked.slice(0, 8).map((place, at) => frame("", colors.series[at % 6], model.outputs[place])),
+    shared ? frame("double", colors.shared, looked.length > 2 ? "shared by several" : "shared") : null,
+    frame("dashed", colors.rest, "unexplained"),
+    line(colors.plus, "adds"),
+    line(colors.minus, "takes away"),
   );
 }

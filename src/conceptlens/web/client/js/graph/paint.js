@@ -1,5 +1,5 @@
 /** A scene drawn with a pen, piece by piece: whoever draws may stop after each and go on in the next frame. */
-import { token } from "../colours.js";
+import { token } from "../colors.js";
 import { NODE, ends } from "./layout.js";
 import { LEVELS, NOBODY, SHARED } from "./model.js";
 import { part } from "./numbers.js";
@@ -11,12 +11,12 @@ const NAMES_FROM = 35;
 const SHARES_FROM = 46; // below, there is room for one line only
 
 /**
- * @typedef {{model: import("./model.js").Model, shown: import("./model.js").Shown, place: ReturnType<typeof import("./layout.js").layout>, outputs: number[], colours: Record<string, any>, picture: (number: number) => CanvasImageSource | null}} Scene
+ * @typedef {{model: import("./model.js").Model, shown: import("./model.js").Shown, place: ReturnType<typeof import("./layout.js").layout>, outputs: number[], colors: Record<string, any>, picture: (number: number) => CanvasImageSource | null}} Scene
  * @typedef {{x: number, y: number, scale: number}} Camera `x`, `y`: the point of the scene in the middle
  * @typedef {{left: number, top: number, right: number, bottom: number}} Area of the scene
  */
 
-/** The colours of the theme as it is now. */
+/** The colors of the theme as it is now. */
 export function palette() {
   const of = (name) => token(`--${name}`);
   return {
@@ -36,12 +36,12 @@ export function palette() {
   };
 }
 
-/** The colour of a node's frame. */
+/** The color of a node's frame. */
 export function frameOf(scene, number) {
   const owner = scene.shown.owner[number];
-  if (owner === NOBODY) return scene.colours.rest;
-  if (owner === SHARED) return scene.colours.shared;
-  return scene.colours.series[owner % 6];
+  if (owner === NOBODY) return scene.colors.rest;
+  if (owner === SHARED) return scene.colors.shared;
+  return scene.colors.series[owner % 6];
 }
 
 /**
@@ -62,7 +62,7 @@ export function* paint(pen, scene, camera, area, middle) {
 
 /** Edges in the order given, those of one look in one stroke. */
 export function* edges(pen, scene, camera, area, middle, list, light = 1) {
-  const { model, place, colours } = scene;
+  const { model, place, colors } = scene;
   const { source, target } = model.edges;
   const { scale } = camera;
   const thin = Math.min(1, Math.max(0.35, scale * 1.6));
@@ -91,7 +91,7 @@ export function* edges(pen, scene, camera, area, middle, list, light = 1) {
       flush();
       if (full) yield;
       look = `${sign}${level}`;
-      pen.strokeStyle = colours[sign];
+      pen.strokeStyle = colors[sign];
       // What nobody explains goes everywhere: it must not hide the rest.
       const quiet = sign === "rest" ? 0.4 : 1;
       pen.globalAlpha = Math.min(1, (0.12 + 0.7 * level) * light * quiet);
@@ -119,7 +119,7 @@ function inside(place, number, area) {
 
 /** One node: a square from afar, with its face and its name from nearby. */
 export function node(pen, scene, camera, middle, number) {
-  const { model, place, colours, outputs } = scene;
+  const { model, place, colors, outputs } = scene;
   const each = model.nodes[number];
   const side = NODE * camera.scale;
   const x = middle[0] + (place.x[number] - camera.x) * camera.scale;
@@ -132,7 +132,7 @@ export function node(pen, scene, camera, middle, number) {
     return;
   }
   const line = Math.min(3, Math.max(1.2, side / 22));
-  pen.fillStyle = each.kind === "output" ? frame : each.kind === "error" ? colours.sunken : colours.surface;
+  pen.fillStyle = each.kind === "output" ? frame : each.kind === "error" ? colors.sunken : colors.surface;
   pen.beginPath();
   pen.roundRect(left, top, side, side, Math.min(8, side / 8));
   pen.fill();
@@ -144,7 +144,7 @@ export function node(pen, scene, camera, middle, number) {
   pen.stroke();
   pen.setLineDash([]);
   if (each.kind === "concept" && scene.shown.owner[number] === SHARED && side >= 16) {
-    // Shared: a second frame, so that colour alone does not say it.
+    // Shared: a second frame, so that color alone does not say it.
     pen.lineWidth = Math.max(1, line / 2);
     pen.beginPath();
     pen.roundRect(left - line - 2, top - line - 2, side + 2 * line + 4, side + 2 * line + 4, Math.min(10, side / 7));
@@ -153,37 +153,37 @@ export function node(pen, scene, camera, middle, number) {
   if (side >= NAMES_FROM || (each.kind === "output" && side >= 20)) names(pen, scene, each, x, y, side, outputs);
 }
 
-function names(pen, { model, colours, place }, each, x, y, side, outputs) {
+function names(pen, { model, colors, place }, each, x, y, side, outputs) {
   const under = y + side / 2;
   const share = part(model.share(each, outputs), 0);
   const room = Math.floor((side * 1.4) / 6);
   pen.textAlign = "center";
   if (each.kind === "output") {
-    pen.font = `600 12px ${colours.font}`;
+    pen.font = `600 12px ${colors.font}`;
     const most = place.down ? room : Math.max(12, Math.floor((side * 2.6) / 6.6));
     const lines = wrapped(each.name, most).slice(0, side < SHARES_FROM ? 1 : 2);
-    lines.forEach((text, at) => written(pen, colours, text, x, under + 14 + 13 * at, colours.ink));
+    lines.forEach((text, at) => written(pen, colors, text, x, under + 14 + 13 * at, colors.ink));
     return;
   }
   if (each.kind === "error") {
-    pen.font = `600 13px ${colours.font}`;
-    pen.fillStyle = colours.ink;
+    pen.font = `600 13px ${colors.font}`;
+    pen.fillStyle = colors.ink;
     pen.fillText(share, x, y + 5);
   }
-  pen.font = `11px ${colours.font}`;
+  pen.font = `11px ${colors.font}`;
   const name = each.name.length > room ? each.name.replace(/^concept /, "#") : each.name;
-  written(pen, colours, each.kind === "error" ? name : clipped(name, room), x, under + 14, colours.ink);
-  if (each.kind === "concept" && side >= SHARES_FROM) written(pen, colours, share, x, under + 27, colours.soft);
+  written(pen, colors, each.kind === "error" ? name : clipped(name, room), x, under + 14, colors.ink);
+  if (each.kind === "concept" && side >= SHARES_FROM) written(pen, colors, share, x, under + 27, colors.soft);
 }
 
 /** Text on a ground of its own, so that edges do not run through it. */
-function written(pen, colours, text, x, y, colour) {
+function written(pen, colors, text, x, y, color) {
   const half = text.length * 3 + 2;
   pen.globalAlpha = 0.8;
-  pen.fillStyle = colours.ground;
+  pen.fillStyle = colors.ground;
   pen.fillRect(x - half, y - 10, 2 * half, 13);
   pen.globalAlpha = 1;
-  pen.fillStyle = colour;
+  pen.fillStyle = color;
   pen.fillText(text, x, y);
 }
 
@@ -201,8 +201,8 @@ export function wrapped(name, most) {
 
 /** The names of layers, at the border of what is seen: wherever one looks, one knows where one is. */
 export function titles(pen, scene, camera, middle) {
-  const { place, colours } = scene;
-  pen.font = `600 12px ${colours.font}`;
+  const { place, colors } = scene;
+  pen.font = `600 12px ${colors.font}`;
   const taken = [];
   for (const block of place.blocks.toSorted((a, b) => b.row - a.row)) {
     const [from, size, at, half] = place.down
@@ -212,20 +212,20 @@ export function titles(pen, scene, camera, middle) {
     const high = low + size * camera.scale;
     if (high < 10 || low > 2 * half - 10) continue;
     const between = (Math.max(low, 0) + Math.min(high, 2 * half)) / 2;
-    const centre = Math.min(Math.max(place.down ? low - 8 : between, 14), 2 * half - 14); // on a phone above its nodes
+    const center = Math.min(Math.max(place.down ? low - 8 : between, 14), 2 * half - 14); // on a phone above its nodes
     const text = clipped(block.title, 18);
     const wide = pen.measureText(text).width + 14;
     const room = place.down ? 22 : wide + 4;
-    if (taken.some((other) => Math.abs(other.centre - centre) < (other.room + room) / 2)) continue;
-    taken.push({ centre, room });
-    const [x, y] = place.down ? [8 + wide / 2, centre] : [centre, 16];
+    if (taken.some((other) => Math.abs(other.center - center) < (other.room + room) / 2)) continue;
+    taken.push({ center, room });
+    const [x, y] = place.down ? [8 + wide / 2, center] : [center, 16];
     pen.globalAlpha = 0.88;
-    pen.fillStyle = colours.surface;
+    pen.fillStyle = colors.surface;
     pen.beginPath();
     pen.roundRect(x - wide / 2, y - 10, wide, 20, 10);
     pen.fill();
     pen.globalAlpha = 1;
-    pen.fillStyle = colours.soft;
+    pen.fillStyle = colors.soft;
     pen.textAlign = "center";
     pen.fillText(text, x, y + 4);
   }

@@ -1,11 +1,11 @@
 /** The sample sheet of a node: what shows it, where it is, which classes it works for, what makes it and what it makes. */
-import { heat } from "../colours.js";
+import { heat } from "../colors.js";
 import { h, put } from "../dom.js";
 import { command } from "../parts/frame.js";
 import { count, plural } from "../words.js";
 import { part, strength } from "./numbers.js";
 
-const NEIGHBOURS = 8;
+const NEIGHBORS = 8;
 const FACE = 88; // side on the screen
 
 /**
@@ -37,8 +37,8 @@ export function nodeSheet(given) {
     h("div", { class: "row" }, keep, h("button", { type: "button", onclick: given.onshow }, "Show in the graph")),
     later,
     node.shares.length && node.kind !== "output" ? activity(model, node, outputs) : null,
-    neighbours("Made by", model.into[number], (edge) => model.edges.source[edge], given),
-    neighbours("Makes", model.outOf[number], (edge) => model.edges.target[edge], given),
+    neighbors("Made by", model.into[number], (edge) => model.edges.source[edge], given),
+    neighbors("Makes", model.outOf[number], (edge) => model.edges.target[edge], given),
   );
   if (node.kind === "concept") {
     given
@@ -197,7 +197,7 @@ function activity(model, node, outputs) {
   );
 }
 
-function neighbours(title, edges, other, { model, onpick, onhover }) {
+function neighbors(title, edges, other, { model, onpick, onhover }) {
   if (!edges.length) return null;
   return h(
     "div",
@@ -205,8 +205,8 @@ function neighbours(title, edges, other, { model, onpick, onhover }) {
     h("h3", {}, `${title}, strongest first`),
     h(
       "ul",
-      { class: "graph-neighbours" },
-      edges.slice(0, NEIGHBOURS).map((edge) => {
+      { class: "graph-neighbors" },
+      edges.slice(0, NEIGHBORS).map((edge) => {
         const node = model.nodes[other(edge)];
         const sign = model.sign(edge);
         return h(
@@ -235,6 +235,6 @@ function neighbours(title, edges, other, { model, onpick, onhover }) {
         );
       }),
     ),
-    edges.length > NEIGHBOURS ? h("p", { class: "note" }, `and ${edges.length - NEIGHBOURS} more, in the table`) : null,
+    edges.length > NEIGHBORS ? h("p", { class: "note" }, `and ${edges.length - NEIGHBORS} more, in the table`) : null,
   );
 }

@@ -10,7 +10,7 @@ const PICTURES = 300; // nodes up to which their pictures are put inside
 
 /** @param {import("./paint.js").Scene} scene @param {(number: number) => Promise<CanvasImageSource | null>} picture */
 export async function graphSVG(scene, picture) {
-  const { model, shown, place, colours, outputs } = scene;
+  const { model, shown, place, colors, outputs } = scene;
   const { source, target, value } = model.edges;
   const edges = shown.edges.map((edge) => {
     const [x0, y0, x1, y1, bend] = ends(place, source[edge], target[edge]).map((each) => Math.round(each));
@@ -22,7 +22,7 @@ export async function graphSVG(scene, picture) {
       {
         d: `M${x0} ${y0}C${curve} ${x1} ${y1}`,
         fill: "none",
-        stroke: colours[model.sign(edge)],
+        stroke: colors[model.sign(edge)],
         "stroke-width": (0.6 + 5.4 * level * quiet).toFixed(1),
         "stroke-opacity": ((0.12 + 0.7 * level) * quiet).toFixed(2),
       },
@@ -35,8 +35,8 @@ export async function graphSVG(scene, picture) {
   );
   const names = place.blocks.map((block) =>
     place.down
-      ? text(block.title, 6, block.y + 2, colours.soft, { "text-anchor": "start", "font-weight": 600 })
-      : text(block.title, block.x + block.width / 2, 18, colours.soft, { "font-weight": 600 }),
+      ? text(block.title, 6, block.y + 2, colors.soft, { "text-anchor": "start", "font-weight": 600 })
+      : text(block.title, block.x + block.width / 2, 18, colors.soft, { "font-weight": 600 }),
   );
   const [wide, high] = [Math.ceil(place.width), Math.ceil(place.height)];
   return s(
@@ -51,10 +51,10 @@ export async function graphSVG(scene, picture) {
 
 const title = (model, number) => model.title(model.nodes[number]);
 
-function box({ model, place, shown, colours, ...scene }, number, face, outputs) {
+function box({ model, place, shown, colors, ...scene }, number, face, outputs) {
   const node = model.nodes[number];
   const [x, y] = [Math.round(place.x[number] - NODE / 2), Math.round(place.y[number] - NODE / 2)];
-  const frame = frameOf({ model, place, shown, colours, ...scene }, number);
+  const frame = frameOf({ model, place, shown, colors, ...scene }, number);
   const middle = x + NODE / 2;
   const share = part(model.share(node, outputs), 0);
   const lines = node.kind === "output" ? wrapped(node.name, place.down ? 13 : 24) : [];
@@ -68,7 +68,7 @@ function box({ model, place, shown, colours, ...scene }, number, face, outputs) 
       width: NODE,
       height: NODE,
       rx: 8,
-      fill: node.kind === "output" ? frame : node.kind === "error" ? colours.sunken : colours.surface,
+      fill: node.kind === "output" ? frame : node.kind === "error" ? colors.sunken : colors.surface,
       stroke: frame,
       "stroke-width": 3,
       "stroke-dasharray": node.kind === "error" ? "4 3" : null,
@@ -77,10 +77,10 @@ function box({ model, place, shown, colours, ...scene }, number, face, outputs) 
       ? s("rect", { x: x - 5, y: y - 5, width: NODE + 10, height: NODE + 10, rx: 10, fill: "none", stroke: frame })
       : null,
     face ? s("image", { href: face, x: x + 3, y: y + 3, width: NODE - 6, height: NODE - 6 }) : null,
-    lines.map((line, at) => text(line, middle, y + NODE + 14 + 13 * at, colours.ink, { "font-weight": 600 })),
-    node.kind === "error" ? text(share, middle, y + NODE / 2 + 5, colours.ink, { "font-weight": 600 }) : null,
-    node.kind === "output" ? null : text(node.name, middle, y + NODE + 14, colours.ink),
-    node.kind === "concept" ? text(share, middle, y + NODE + 27, colours.soft) : null,
+    lines.map((line, at) => text(line, middle, y + NODE + 14 + 13 * at, colors.ink, { "font-weight": 600 })),
+    node.kind === "error" ? text(share, middle, y + NODE / 2 + 5, colors.ink, { "font-weight": 600 }) : null,
+    node.kind === "output" ? null : text(node.name, middle, y + NODE + 14, colors.ink),
+    node.kind === "concept" ? text(share, middle, y + NODE + 27, colors.soft) : null,
   );
 }
 

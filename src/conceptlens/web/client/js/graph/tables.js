@@ -122,7 +122,7 @@ export function graphTables({ onpick, onchange, what }) {
 }
 
 /**
- * What is selected: the nodes that are kept and what runs between them, else the open node and its neighbours, else all.
+ * What is selected: the nodes that are kept and what runs between them, else the open node and its neighbors, else all.
  * @param {{model: import("./model.js").Model, shown: import("./model.js").Shown, picked: number | null, kept: Set<number>}} state
  */
 export function selected({ model, shown, place, picked, kept }) {
@@ -140,7 +140,7 @@ export function selected({ model, shown, place, picked, kept }) {
     return {
       nodes: [...near],
       edges: strongest(edges),
-      words: `${model.title(model.nodes[picked])} and its neighbours`,
+      words: `${model.title(model.nodes[picked])} and its neighbors`,
     };
   }
   const order = place.order.toSorted((a, b) => model.nodes[b].row - model.nodes[a].row); // from the outputs down

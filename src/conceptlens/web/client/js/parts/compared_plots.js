@@ -1,4 +1,4 @@
-/** The plots of a comparison, drawn from its numbers. A block keeps its colour; a plot of intervals is of one block only. */
+/** The plots of a comparison, drawn from its numbers. A block keeps its color; a plot of intervals is of one block only. */
 import { curves } from "../charts/curves.js";
 import { dots } from "../charts/dots.js";
 import { plane } from "../charts/plane.js";
@@ -6,7 +6,7 @@ import { h } from "../dom.js";
 import { MEASURES } from "../measures.js";
 import { percent, short } from "../words.js";
 
-export const ORDER = ["text", "class-table", "image-labels", "class-labels"]; // a block's colour, whatever is filtered
+export const ORDER = ["text", "class-table", "image-labels", "class-labels"]; // a block's color, whatever is filtered
 export const measureOf = (key) =>
   MEASURES.find((each) => each.key === key) ?? { key, name: key, about: "", read: percent };
 

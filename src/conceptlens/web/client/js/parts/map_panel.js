@@ -93,7 +93,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
         line.textContent = error.message;
       });
     if (kind === "index")
-      line.textContent = `${plural(maps.index.legend.length, "prototype")} in this image: patches with the same colour are nearest to the same one. ${maps.index.sample || image === "upload" ? "Grey has no name." : "What they stand for is being looked up."}`;
+      line.textContent = `${plural(maps.index.legend.length, "prototype")} in this image: patches with the same color are nearest to the same one. ${maps.index.sample || image === "upload" ? "Gray has no name." : "What they stand for is being looked up."}`;
     else if (kind === "none")
       line.textContent =
         kinds.length === 1
@@ -156,7 +156,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
                   ? ""
                   : `${percent(each.confidence, 0)} of its patches go to this, by chance ${percent(each.chance, 0)}`,
             },
-            h("span", { class: "dot", style: { background: each.colour } }),
+            h("span", { class: "dot", style: { background: each.color } }),
             h("span", { class: "label" }, `${each.name}`),
             h("span", { class: "note" }, `code ${each.code} · ${plural(each.patches, "patch", "patches")}`),
           ),
@@ -202,7 +202,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
   drawLegend();
   view.setOpacity(opacity);
   draw(concept);
-  awaitNames().catch(() => {}); // without names the codes stay grey, as they are
+  awaitNames().catch(() => {}); // without names the codes stay gray, as they are
   const preview = eachFrame((k) => {
     if (kind !== "index" && kind !== "none") draw(k ?? concept);
   });

@@ -45,7 +45,7 @@ export function patchFacts({ run, prediction, maps, patch, onconcept }) {
               h(
                 "dd",
                 {},
-                h("span", { class: "dot", style: { background: legend?.colour ?? "#808080" } }),
+                h("span", { class: "dot", style: { background: legend?.color ?? "#808080" } }),
                 h("a", { href: format("concepts", { run, what: "codebook", code }) }, `code ${code}`),
                 `, ${legend?.name ?? "unnamed"} `,
                 h("span", { class: "note" }, `cosine ${(maps.index.similarity?.[patch] ?? NaN).toFixed(2)}`),

@@ -1,6 +1,6 @@
 /** An image as the model sees it, with a map over it and patches that can be pointed at, by mouse, finger or arrow keys. */
 import { h } from "../dom.js";
-import { bytes, composed, frame, heat } from "../colours.js";
+import { bytes, composed, frame, heat } from "../colors.js";
 
 const SIDE = 560;
 
@@ -55,7 +55,7 @@ export function picture({
       pen.imageSmoothingQuality = "high";
       pen.drawImage(image, 0, 0, SIDE, SIDE);
     }
-    if (index) paint(pen, index.grid, (patch) => [...bytes(index.colour(patch)), 255 * opacity], false);
+    if (index) paint(pen, index.grid, (patch) => [...bytes(index.color(patch)), 255 * opacity], false);
     else if (map)
       paint(
         pen,
@@ -153,8 +153,8 @@ export function picture({
     setIndex(found) {
       if (!found) index = null;
       else {
-        const colours = new Map(found.legend.map((each) => [each.code, each.colour]));
-        index = { grid: found.grid, colour: (patch) => colours.get(found.codes[patch]) ?? "#808080" };
+        const colors = new Map(found.legend.map((each) => [each.code, each.color]));
+        index = { grid: found.grid, color: (patch) => colors.get(found.codes[patch]) ?? "#808080" };
       }
       draw();
     },
@@ -179,12 +179,12 @@ export function picture({
 }
 
 /** One small canvas with a pixel a patch, drawn large: smooth for a map, in squares for an index. */
-function paint(pen, grid, colour, smooth) {
+function paint(pen, grid, color, smooth) {
   const [rows, columns] = grid;
   const small = h("canvas", { width: columns, height: rows });
   const brush = small.getContext("2d");
   const data = brush.createImageData(columns, rows);
-  for (let patch = 0; patch < rows * columns; patch += 1) data.data.set(colour(patch), 4 * patch);
+  for (let patch = 0; patch < rows * columns; patch += 1) data.data.set(color(patch), 4 * patch);
   brush.putImageData(data, 0, 0);
   pen.imageSmoothingEnabled = smooth;
   pen.imageSmoothingQuality = "high";

@@ -99,7 +99,7 @@ export function runCard(card, views, picked, toggle) {
           "p",
           { class: "what" },
           h("span", { class: "strong" }, card.method),
-          card.regulariser && card.regulariser !== "none" ? ` with ${card.regulariser}` : null,
+          card.regularizer && card.regularizer !== "none" ? ` with ${card.regularizer}` : null,
           ` on ${card.data ?? "?"}`,
         )
       : null,

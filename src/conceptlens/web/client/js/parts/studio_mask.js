@@ -9,7 +9,7 @@ import { failure } from "./frame.js";
 const FILLS = [
   ["code", "the mean code"],
   ["black", "black pixels"],
-  ["mean", "the mean colour"],
+  ["mean", "the mean color"],
   ["blur", "a blur"],
 ];
 

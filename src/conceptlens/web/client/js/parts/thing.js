@@ -110,7 +110,7 @@ export function conceptFacts({ run, each, classes, grid }) {
             h(
               "dd",
               {},
-              `${percent(each.positive)} of ${plural(each.labelled, "labelled image")}; the model says ${percent(each.mean_probability)}`,
+              `${percent(each.positive)} of ${plural(each.labeled, "labeled image")}; the model says ${percent(each.mean_probability)}`,
             ),
           ]
         : null,
@@ -161,7 +161,7 @@ export function conceptFacts({ run, each, classes, grid }) {
 export function codeFacts({ run, each, classes, grid, codes, onpick }) {
   return card(
     `Code ${each.code}: ${each.name}`,
-    { tools: h("span", { class: "dot big", style: { background: each.colour } }) },
+    { tools: h("span", { class: "dot big", style: { background: each.color } }) },
     flags(each.flags),
     h(
       "dl",
@@ -192,7 +192,7 @@ export function codeFacts({ run, each, classes, grid, codes, onpick }) {
                     { type: "button", class: "chip", onclick: () => onpick(String(other.code)) },
                     h("span", {
                       class: "dot",
-                      style: { background: codes.find((one) => one.code === other.code)?.colour ?? "#808080" },
+                      style: { background: codes.find((one) => one.code === other.code)?.color ?? "#808080" },
                     }),
                     `code ${other.code}`,
                     h("span", { class: "note" }, ` ${other.similarity.toFixed(2)}`),

@@ -1,7 +1,7 @@
 /** One token of an image: its number, how important it is, which codes are nearest, and whose set it is in. */
 import { h } from "../dom.js";
 import { percent, plural } from "../words.js";
-import { codeColour } from "./token_grid.js";
+import { codeColor } from "./token_grid.js";
 
 const SHOWN = 8; // concepts
 
@@ -26,7 +26,7 @@ export function tokenFacts({ reading, cell, columns, heat, concept, member, onto
   const near = reading.near[token] ?? [];
   const held = [...(member.get(token) ?? [])].sort((a, b) => b.count / b.images - a.count / a.images);
   const most = Math.max(...held.map((each) => each.count / each.images), 0);
-  const dot = (code) => h("span", { class: "dot", style: { background: codeColour(code) } });
+  const dot = (code) => h("span", { class: "dot", style: { background: codeColor(code) } });
   return h(
     "div",
     { class: "token-facts" },

@@ -3,13 +3,13 @@
  * Arrow keys move, Shift with them extends, Enter picks, Escape lets go.
  */
 import { h } from "../dom.js";
-import { composed, frame, heat } from "../colours.js";
+import { composed, frame, heat } from "../colors.js";
 import { between, cellsOf } from "../region.js";
 
 const SIDE = 560;
 
-/** A colour for a code where there is no picture: neighbours in number are far apart in hue. */
-export function codeColour(code) {
+/** A color for a code where there is no picture: neighbors in number are far apart in hue. */
+export function codeColor(code) {
   return `hsl(${Math.round((code * 137.508) % 360)} 45% ${45 + (code % 3) * 9}%)`;
 }
 
@@ -66,7 +66,7 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
     if (image?.complete && image.naturalWidth) pen.drawImage(image, 0, 0, SIDE, SIDE);
     else if (!image)
       tokens.forEach((code, cell) => {
-        pen.fillStyle = codeColour(code);
+        pen.fillStyle = codeColor(code);
         pen.fillRect(...box(cell));
       });
     if (levels)

@@ -1,7 +1,7 @@
 /** The tokens that make each concept: how often each is among the most important, and where it is in this image. */
 import { choice, h, put, rove } from "../dom.js";
 import { count, plural } from "../words.js";
-import { codeColour } from "./token_grid.js";
+import { codeColor } from "./token_grid.js";
 
 const SHOWN = 40;
 
@@ -52,7 +52,7 @@ export function tokenSets({ found, concept, onconcept, onlink }) {
               onfocus: on,
               onblur: off,
             },
-            h("span", { class: "dot", style: { background: codeColour(token) } }),
+            h("span", { class: "dot", style: { background: codeColor(token) } }),
             h("span", { class: "id" }, `${token}${frequent.has(token) ? " ○" : ""}`),
             h(
               "span",

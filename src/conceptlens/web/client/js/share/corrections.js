@@ -8,7 +8,7 @@ const COLUMNS = ["time", "rater", "image", "concept", "before", "said", "after"]
 const RATER = /^[\p{L}\p{N}][\p{L}\p{N}_ .'@-]*$/u; // nothing with which a spreadsheet begins a formula
 const rows = [];
 
-/** What is labelled and how: a group that has one value, or a yes/no concept. */
+/** What is labeled and how: a group that has one value, or a yes/no concept. */
 function asLabel(groups, edit) {
   const { group, columns, word, whole, name } = target(groups, edit);
   if (whole) return group.kind === "exclusive" ? [group.name, word] : [`${group.name}: ${word}`, "yes"];

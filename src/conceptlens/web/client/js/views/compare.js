@@ -104,7 +104,7 @@ function table(cards, measures) {
     h(
       "tbody",
       {},
-      ["method", "regulariser", "data", "encoder"].map((key) =>
+      ["method", "regularizer", "data", "encoder"].map((key) =>
         row(
           key[0].toUpperCase() + key.slice(1),
           cards.map((run) => h("td", { class: "num" }, run[key] ?? "–")),

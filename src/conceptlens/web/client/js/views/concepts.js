@@ -185,7 +185,7 @@ function browse({ body, run, what, answer, state }) {
               if (picked !== each.key) pick(each.key);
             },
           },
-          what === "codebook" ? h("span", { class: "dot", style: { background: each.colour } }) : null,
+          what === "codebook" ? h("span", { class: "dot", style: { background: each.color } }) : null,
           h("span", { class: "label", title: each.title }, each.title),
           each.flags.length
             ? h(
@@ -252,7 +252,7 @@ function browse({ body, run, what, answer, state }) {
         group: groups.indexOf(each.group ?? each.name),
         shape: Math.floor(groups.indexOf(each.group ?? each.name) / 8) % 4,
         size: what === "codebook" ? 4 + 14 * Math.sqrt(each.use ?? 0) : 6,
-        colour: each.colour,
+        color: each.color,
         area: what === "concepts" ? each.group : each.level ? each.name : null,
       }));
     if (!points.length) {

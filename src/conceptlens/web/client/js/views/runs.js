@@ -35,7 +35,7 @@ export async function runsView(host, params, { cards, views }) {
           .toLowerCase()
           .split(/\s+/)
           .every((word) =>
-            [card.name, card.kind, card.about, card.method, card.data, card.regulariser, card.encoder, card.status]
+            [card.name, card.kind, card.about, card.method, card.data, card.regularizer, card.encoder, card.status]
               .join(" ")
               .toLowerCase()
               .includes(word),

@@ -176,7 +176,7 @@ export async function studioView(host, params, { card: folder }) {
     const name = about.concepts[concept];
     grid.setHeat(heat?.levels ?? null);
     caption.textContent = heat
-      ? `The brighter a token, the more the probability of ${name} hangs on it.${current.picture ? "" : " The model has no decoder: each colour stands for a code."}`
+      ? `The brighter a token, the more the probability of ${name} hangs on it.${current.picture ? "" : " The model has no decoder: each color stands for a code."}`
       : live
         ? `Importance for ${name} is being computed…`
         : `Importance for ${name} was not written for this image.`;

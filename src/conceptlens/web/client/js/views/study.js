@@ -37,7 +37,7 @@ export async function studyView(host, params) {
     );
     put(raters, ratersTable(study.raters));
     const people = card("Raters", { note: RATERS }, raters);
-    put(body, told ? result(told) : [invitation(study), people, closing(study.analyse, () => study.raters, close)]);
+    put(body, told ? result(told) : [invitation(study), people, closing(study.analyze, () => study.raters, close)]);
   }
 
   async function look() {
@@ -147,7 +147,7 @@ function ratersTable(raters) {
 /** The end of a study, after a question: there is no way back from it on the page. */
 function closing(line, raters, close) {
   const told = h("p", { role: "status", class: "note" });
-  const button = h("button", { type: "button", onclick: ask }, "Close the study and analyse…");
+  const button = h("button", { type: "button", onclick: ask }, "Close the study and analyze…");
 
   function ask() {
     const dialog = h("dialog", { "aria-labelledby": "close-title", onclose: () => dialog.remove() });
@@ -155,7 +155,7 @@ function closing(line, raters, close) {
       dialog.close();
       if (!sure) return;
       button.disabled = true;
-      put(told, "Analysing…");
+      put(told, "Analyzing…");
       try {
         await close(true);
       } catch (error) {
@@ -171,7 +171,7 @@ function closing(line, raters, close) {
       h(
         "div",
         { class: "row" },
-        h("button", { type: "button", class: "main", onclick: end(true) }, "Close and analyse"),
+        h("button", { type: "button", class: "main", onclick: end(true) }, "Close and analyze"),
         h("button", { type: "button", onclick: end(false) }, "Not yet"),
       ),
     );

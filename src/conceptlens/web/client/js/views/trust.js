@@ -11,7 +11,7 @@ import { doubt } from "../parts/trust/doubt.js";
 import { faithfulness } from "../parts/trust/faithfulness.js";
 import { groups } from "../parts/trust/groups.js";
 import { leakage } from "../parts/trust/leakage.js";
-import { localisation } from "../parts/trust/localisation.js";
+import { localization } from "../parts/trust/localization.js";
 import { others } from "../parts/trust/others.js";
 import { summary } from "../parts/trust/summary.js";
 import * as verdicts from "../parts/trust/verdicts.js";
@@ -63,8 +63,8 @@ const SECTIONS = [
     concepts: true,
     parts: [
       {
-        document: "localisation",
-        draw: localisation,
+        document: "localization",
+        draw: localization,
         verdict: verdicts.ofMaps,
         title: "Where maps point",
         asks: "Do maps point at what they are called?",
@@ -248,9 +248,9 @@ async function read(run) {
 function remade(folder) {
   const words = {
     interventions: "intervene",
-    localisation: "localise",
+    localization: "localize",
     failures: "audit",
-    faithfulness: "localise --faithfulness 64",
+    faithfulness: "localize --faithfulness 64",
   };
   const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", `'"'"'`)}'`;
   return Object.fromEntries(DOCUMENTS.map((name) => [name, `conceptlens ${words[name] ?? name} ${quoted}`]));

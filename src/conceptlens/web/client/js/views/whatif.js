@@ -127,8 +127,8 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
       type: "button",
       disabled: !prediction.truth_edits?.length,
       title: prediction.truth_edits?.length
-        ? "Set every concept as a person labelled it"
-        : "Nobody labelled the concepts of this image",
+        ? "Set every concept as a person labeled it"
+        : "Nobody labeled the concepts of this image",
       onclick: () => edits.add(...prediction.truth_edits),
     },
     "Correct by truth",

@@ -59,7 +59,7 @@ function diagram(title, found, tools) {
       ". ",
       judged ? `${plural(outside, "bin lies", "bins lie")} beyond what chance allows.` : "",
     ),
-    good("points in their grey bars, along the dashed line. Below it the model is too sure, above it too modest."),
+    good("points in their gray bars, along the dashed line. Below it the model is too sure, above it too modest."),
   );
 }
 

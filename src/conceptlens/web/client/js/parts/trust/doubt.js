@@ -37,7 +37,7 @@ function sets(found) {
         within: [0, 1],
       },
     ),
-    good("on or to the right of the dashed line, up to chance (the grey bar), with few answers in a set."),
+    good("on or to the right of the dashed line, up to chance (the gray bar), with few answers in a set."),
     more(
       "In numbers",
       table(

@@ -3,15 +3,15 @@ import { rows } from "../../charts/rows.js";
 import { h } from "../../dom.js";
 import { card } from "../frame.js";
 import { fixed, percent, plural } from "../../words.js";
-import { MAPS } from "./localisation.js";
+import { MAPS } from "./localization.js";
 import { cell, good, line, more, pointAxis, points, table, verdictLine } from "./words.js";
 import { ofFaithfulness } from "./verdicts.js";
 
-const ORDERS = { own: "own map", gradcam: "Grad-CAM", centre: "from the middle outwards", random: "random order" };
+const ORDERS = { own: "own map", gradcam: "Grad-CAM", center: "from the middle outwards", random: "random order" };
 const CHECKS = [
   ["stability", "Alike under slight noise", "near 1, and above that with another image."],
   ["other_image", "Alike to another image's map", "near 0: a map that is the same for every image has not looked."],
-  ["randomised", "Alike to the map of shuffled weights", "near 0: the map depends on what was learnt."],
+  ["randomized", "Alike to the map of shuffled weights", "near 0: the map depends on what was learned."],
   ["agreement", "Own map and Grad-CAM", "high: two ways of looking tell the same."],
 ];
 

@@ -94,7 +94,7 @@ function concepts(found) {
         axis: (value) => `${Number(value.toPrecision(3))}`,
       },
     ),
-    good("0, or within the grey bar: among images with one label, the score should not tell classes apart."),
+    good("0, or within the gray bar: among images with one label, the score should not tell classes apart."),
     more(
       `All ${order.length} concepts`,
       table(

@@ -53,7 +53,7 @@ export function summary(parts, open) {
   ];
 }
 
-/** Whether a command does what another does, and more: `localise --faithfulness 64 RUN` and `localise RUN`. */
+/** Whether a command does what another does, and more: `localize --faithfulness 64 RUN` and `localize RUN`. */
 const covers = (command, other) => {
   const words = command.split(" ");
   return command.length > other.length && other.split(" ").every((word) => words.includes(word));

@@ -32,7 +32,7 @@ export const good = (...words) => h("p", { class: "good-value" }, h("b", {}, "Go
 const MARKS = { good: "✓ ", look: "? ", bad: "! ", plain: "" };
 const SAYS = { good: "as it should be", look: "look closer", bad: "a finding", plain: "measured" };
 
-/** A verdict: by colour, by sign and in words. */
+/** A verdict: by color, by sign and in words. */
 export const verdictTag = (verdict, words = SAYS[verdict]) =>
   h(
     "span",

@@ -1,6 +1,6 @@
 """Whether patches of an image are much longer than the others: the mark of patches used as scratch space.
 
-    python -m pretraining.probe.artefacts --data imagenette=DIR [--weights vit.safetensors] [--out artefacts.json]
+    python -m pretraining.probe.artifacts --data imagenette=DIR [--weights vit.safetensors] [--out artifacts.json]
 
 Every second of the 500 Imagenette images that the student's training only watched.
 """
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", required=True, metavar="NAME=PATH")
     parser.add_argument("--weights", type=Path, help="of builtin/vit; the package's own if not given")
-    parser.add_argument("--out", type=Path, default=Path("evidence/builtin-encoder/artefacts.json"))
+    parser.add_argument("--out", type=Path, default=Path("evidence/builtin-encoder/artifacts.json"))
     args = parser.parse_args(arguments)
     images = imagenette(parse_places(args.data))
     files = [images.files[index] for index in images.where("val")[::2]]

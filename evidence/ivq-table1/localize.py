@@ -1,7 +1,7 @@
 """Judge the maps of a comparison's runs: HAM10000's masks, IDRiD's lesion masks, CUB's boxes and parts, drawn parts.
 
     cd DATA
-    python …/evidence/ivq-table1/localise.py FILE RUNS --out maps.json [--images 200] [--seeds 1] [--jobs 14]
+    python …/evidence/ivq-table1/localize.py FILE RUNS --out maps.json [--images 200] [--seeds 1] [--jobs 14]
 
 FILE and RUNS as for `conceptlens compare FILE --out RUNS`. Every run that is done is judged by Grad-CAM, the same for
 all, and by its own map where it has one. What is there is not judged again; each result is written as it comes. Blood
@@ -20,7 +20,7 @@ import torch
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
-from conceptlens.evaluation.localization.localize import localise_run
+from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.workflows.compare.compare import open_comparison
 from conceptlens.workflows.compare.jobs import Job
 from conceptlens.workflows.compare.state import Places, all_jobs
@@ -49,12 +49,12 @@ def told(estimate: dict[str, Any]) -> list[float | None]:
 
 
 def judge(run: Path, data: str, images: int) -> dict[str, Any]:
-    """What is kept of one run's localisation."""
+    """What is kept of one run's localization."""
     torch.set_num_threads(1)
     started = time.monotonic()
-    scratch = run / "localisation-table1.json"
+    scratch = run / "localization-table1.json"
     try:
-        found = localise_run(run, data=JUDGED[data], n=images, out=scratch).result
+        found = localize_run(run, data=JUDGED[data], n=images, out=scratch).result
     except UserError as error:
         return {"failed": str(error)[:300]}
     scratch.unlink()

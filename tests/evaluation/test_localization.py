@@ -15,7 +15,7 @@ from conceptlens.evaluation.localization import (
     differences,
     fit_blob,
     measure,
-    summarise,
+    summarize,
     truth_of,
 )
 from conceptlens.evaluation.localization.energy import as_mass
@@ -34,9 +34,9 @@ def truth(cover: list[float], *, point: tuple[float, float] | None = None, longe
     on = covers > 0
     if point is None:
         gap = torch.cdist(places, places[on]).amin(1)
-        centre = (covers[:, None] * places).sum(0) / covers.sum()
+        center = (covers[:, None] * places).sum(0) / covers.sum()
     else:
-        gap, centre = (places - torch.tensor(point)).norm(dim=1), torch.tensor(point)
+        gap, center = (places - torch.tensor(point)).norm(dim=1), torch.tensor(point)
         on = torch.zeros(4, dtype=torch.bool)
         on[int(point[1]) * 2 + int(point[0])] = True
     one = (None, None)
@@ -47,7 +47,7 @@ def truth(cover: list[float], *, point: tuple[float, float] | None = None, longe
         on[one],
         gap[one],
         gap[one] / longer,
-        centre[one],
+        center[one],
         torch.full((1, 1, 2), 1 / longer),
     )
 
@@ -62,7 +62,7 @@ def test_by_hand() -> None:
     assert found["energy"] == pytest.approx(0.3 + 0.05)
     assert found["share"] == pytest.approx(1.5 / 4)
     assert found["pointing"] == 0  # the peak is the first cell
-    assert found["pointing_cells"] == found["pointing_patch"] == 1  # its neighbour is covered
+    assert found["pointing_cells"] == found["pointing_patch"] == 1  # its neighbor is covered
     assert found["pointing_tenth"] == 0  # one cell is half of the object's side
     # Centroid: x = .5·(.4 + .2) + 1.5·(.3 + .1), y = .5·.7 + 1.5·.3; region: (1.5, .5·2/3 + 1.5/3).
     assert found["distance_patches"] == pytest.approx(np.hypot(0.9 - 1.5, 0.8 - 5 / 6))
@@ -75,7 +75,7 @@ def test_by_hand() -> None:
 
 def test_a_point_decides_where_there_is_one() -> None:
     near = truth([1.0, 1.0, 1.0, 1.0], point=(1.9, 0.9), longer=10.0)
-    found = judged([0.0, 1.0, 0.0, 0.0], near)  # the peak's centre is (1.5, .5), at √.32 = .566 from the point
+    found = judged([0.0, 1.0, 0.0, 0.0], near)  # the peak's center is (1.5, .5), at √.32 = .566 from the point
     assert found["pointing"] == found["pointing_patch"] == found["pointing_tenth"] == 1
     assert found["distance_patches"] == pytest.approx(0.32**0.5)
     far = truth([1.0, 1.0, 1.0, 1.0], point=(0.1, 0.9), longer=10.0)
@@ -94,7 +94,7 @@ def test_ties_and_empty_maps_are_a_uniform_map() -> None:
     assert judged([1e-42, 0.0, 0.0, 0.0], region)["energy"] == pytest.approx(1)  # smaller than a normal number
 
 
-def test_neighbours() -> None:
+def test_neighbors() -> None:
     cells = torch.zeros(1, 1, 12, dtype=torch.bool)
     cells[0, 0, 0] = True
     assert around(cells, (3, 4)).view(3, 4).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
@@ -184,11 +184,11 @@ def width(estimate: Estimate) -> float:
 def test_means_over_images_then_concepts() -> None:
     energy = np.array([[0.2, 0.9], [0.4, np.nan], [np.nan, np.nan]])
     columns = {"energy": energy, "share": np.where(np.isnan(energy), np.nan, 0.1)}
-    found = summarise(columns, [0, 1], None, NO_BOOTSTRAP)
+    found = summarize(columns, [0, 1], None, NO_BOOTSTRAP)
     assert found["energy"] == {"value": pytest.approx((0.3 + 0.9) / 2), "interval": None}
     assert found["lift"]["value"] == pytest.approx(6)
-    assert summarise(columns, [0], None, NO_BOOTSTRAP)["lift"]["value"] == pytest.approx(3)
-    nothing = summarise({"energy": energy[2:], "share": energy[2:]}, [0], None, NO_BOOTSTRAP)
+    assert summarize(columns, [0], None, NO_BOOTSTRAP)["lift"]["value"] == pytest.approx(3)
+    nothing = summarize({"energy": energy[2:], "share": energy[2:]}, [0], None, NO_BOOTSTRAP)
     assert nothing["energy"]["value"] is None
     assert nothing["lift"]["value"] is None
 
@@ -198,7 +198,7 @@ def test_paired_differences_are_surer_than_either() -> None:
     theirs = chance.random((200, 1))
     ours = theirs + 0.05
     config = MetricsConfig(bootstrap=400)
-    alone = summarise({"pointing": ours}, [0], None, config)["pointing"]
+    alone = summarize({"pointing": ours}, [0], None, config)["pointing"]
     paired = differences({"pointing": ours}, {"pointing": theirs, "other": theirs}, [0], None, config)
     assert set(paired) == {"pointing"}
     assert paired["pointing"]["interval"] == pytest.approx([0.05, 0.05])
@@ -208,6 +208,6 @@ def test_paired_differences_are_surer_than_either() -> None:
 def test_intervals_draw_groups() -> None:
     values = np.repeat(np.random.default_rng(1).random((20, 1)), 10, axis=0)
     config = MetricsConfig(bootstrap=400)
-    alone = summarise({"pointing": values}, [0], None, config)["pointing"]
-    grouped = summarise({"pointing": values}, [0], [str(i // 10) for i in range(200)], config)["pointing"]
+    alone = summarize({"pointing": values}, [0], None, config)["pointing"]
+    grouped = summarize({"pointing": values}, [0], [str(i // 10) for i in range(200)], config)["pointing"]
     assert width(grouped) > 2 * width(alone)

@@ -1,4 +1,4 @@
-/** Do maps point at what they are called? Beside maps that look at no image; from `localisation.json`. */
+/** Do maps point at what they are called? Beside maps that look at no image; from `localization.json`. */
 import { rows } from "../../charts/rows.js";
 import { choice, h } from "../../dom.js";
 import { card } from "../frame.js";
@@ -40,11 +40,11 @@ const MEASURES = {
     percent,
     "near that of the region itself; left of the blob the map adds nothing.",
   ],
-  distance_patches: ["Distance of centres, in patches", short, "near 0: left of the blob and of the mean region."],
+  distance_patches: ["Distance of centers, in patches", short, "near 0: left of the blob and of the mean region."],
 };
 const BLIND = ["prior", "uniform", "blob", "blind", "perfect"];
 
-export function localisation(found, { state, set }) {
+export function localization(found, { state, set }) {
   const targets = Object.keys(found.targets).sort().reverse(); // part before object: the harder question first
   const target = targets.includes(state.target) ? state.target : targets[0];
   const judged = found.targets[target];

@@ -1,4 +1,4 @@
-"""Normalisation: (x − mean) / std, by constants that are sent to the device once."""
+"""Normalization: (x − mean) / std, by constants that are sent to the device once."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def test_by_hand_for_bytes_and_fractions(encoder: BuiltinViT) -> None:
     encoder.mean, encoder.std = (0.5, 0.0, 1.0), (0.25, 1.0, 0.5)
     expected = torch.tensor([(1 - 0.5) / 0.25, 1.0, 0.0])
     for images in (torch.full((2, 3, 1, 1), 255, dtype=torch.uint8), torch.ones(2, 3, 1, 1)):
-        assert torch.equal(encoder.normalise(images)[1, :, 0, 0], expected)
+        assert torch.equal(encoder.normalize(images)[1, :, 0, 0], expected)
 
 
 def test_constants_are_made_once_for_a_device_and_a_type(encoder: BuiltinViT) -> None:

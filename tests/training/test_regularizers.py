@@ -1,4 +1,4 @@
-"""Every registered regulariser trains, resumes to the same bits, and leaves a run that loads without it."""
+"""Every registered regularizer trains, resumes to the same bits, and leaves a run that loads without it."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import torch
 import conceptlens as cl
 from conceptlens.core.files import read_json, write_text
 from conceptlens.core.processes import Launched
-from conceptlens.core.registry import REGULARISERS
+from conceptlens.core.registry import REGULARIZERS
 from conceptlens.recipes.parse import load_recipe, recipe_yaml
 from conceptlens.runs.saved import load_pipeline
 from conceptlens.training import loop
@@ -22,9 +22,9 @@ from tests.training.test_resume import history, same
 from tests.training.tiny import tiny
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    **{name: {"name": name} for name in REGULARISERS.names()},
+    **{name: {"name": name} for name in REGULARIZERS.names()},
     "barlow-twins over patches": {"name": "barlow-twins", "over": "patches"},
-    "spectral-norm, normalise": {"name": "spectral-norm", "mode": "normalise"},
+    "spectral-norm, normalize": {"name": "spectral-norm", "mode": "normalize"},
 }
 LIBRARY = ("explicit-vq-ema", "explicit-vq-rotation")
 NEW = [name for name in VARIANTS if name not in ("none", "ivq", "explicit-vq", "l2")]
@@ -37,16 +37,16 @@ def skip_without_library(name: str) -> None:
 
 def small(out: Path, name: str, **changes: Any) -> dict[str, Any]:
     recipe = {"training__epochs": 2, "data__shapes__n": 64, "metrics__bootstrap": 0, **changes}
-    return tiny(out, regulariser=VARIANTS[name], **recipe)
+    return tiny(out, regularizer=VARIANTS[name], **recipe)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_recipes_accept_it_and_every_one_has_a_weight(name: str) -> None:
-    recipe = load_recipe({"data": "shapes", "regulariser": VARIANTS[name]})
-    assert recipe.regulariser["name"] == VARIANTS[name]["name"]
-    assert ("weight" in recipe.regulariser) == (name != "none")
-    again = load_recipe({"data": "shapes", "regulariser": recipe.regulariser})
-    assert again.regulariser == recipe.regulariser
+    recipe = load_recipe({"data": "shapes", "regularizer": VARIANTS[name]})
+    assert recipe.regularizer["name"] == VARIANTS[name]["name"]
+    assert ("weight" in recipe.regularizer) == (name != "none")
+    again = load_recipe({"data": "shapes", "regularizer": recipe.regularizer})
+    assert again.regularizer == recipe.regularizer
 
 
 def train_until(step: int, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,12 +79,12 @@ def test_resumed_is_the_same_run_and_loads_plainly(name: str, tmp_path: Path, mo
     same(whole, out)
     pipeline = load_pipeline(run.path)[0]
     if name not in LIBRARY:
-        assert not any(key.startswith("regulariser.") for key in pipeline.state_dict())
+        assert not any(key.startswith("regularizer.") for key in pipeline.state_dict())
     assert not any("parametrizations" in key for key in pipeline.state_dict())
     lines = [line for line in history(run.path) if "loss_class" in line]
     terms = {"barlow-twins": "barlow", "gram": "gram", "spectral-norm": "spectral"}
     term = terms.get(str(VARIANTS[name]["name"]), "commitment")
-    assert all((f"loss_{term}" in line) == (name != "spectral-norm, normalise") for line in lines)
+    assert all((f"loss_{term}" in line) == (name != "spectral-norm, normalize") for line in lines)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -98,10 +98,10 @@ def test_gradients_reach_the_encoder_and_every_learning_parameter(name: str, tmp
     images = session.reader.batch(session.splits.train[:4])
     meet_encoder(pipeline)
     idle = rest_idle_parameters(pipeline, images)
-    assert idle == ["encoder.norm.weight", "encoder.norm.bias"]  # whatever the regulariser: no output reads them
+    assert idle == ["encoder.norm.weight", "encoder.norm.bias"]  # whatever the regularizer: no output reads them
     with torch.no_grad():  # away from the start, where an anchored loss has no slope
         pipeline.encoder.trunk[0].out.bias.add_(torch.randn(32))
-    views = [images, images.flip(-1)] if pipeline.regulariser.second_view else [images]
+    views = [images, images.flip(-1)] if pipeline.regularizer.second_view else [images]
     output = pipeline.train()(*views)
     assert all(value.shape == (4,) for value in output.losses.values())
     weighted = sum(value.mean() for value in output.losses.values())
@@ -127,10 +127,10 @@ def test_every_aggregator_trains(aggregate: str, tmp_path: Path) -> None:
 
 
 def test_first_views_and_so_supervision_do_not_depend_on_the_second(tmp_path: Path) -> None:
-    """With a weight of 0, Barlow Twins is the same training as no regulariser."""
+    """With a weight of 0, Barlow Twins is the same training as no regularizer."""
     none = cl.train(small(tmp_path / "none", "none"), quiet=True)
     barlow = small(tmp_path / "barlow", "barlow-twins")
-    barlow["regulariser"] = {"name": "barlow-twins", "weight": 0.0}
+    barlow["regularizer"] = {"name": "barlow-twins", "weight": 0.0}
     trained = cl.train(barlow, quiet=True)
     ours = [line["loss_class"] for line in history(trained.path) if "loss_class" in line]
     assert ours == pytest.approx([line["loss_class"] for line in history(none.path) if "loss_class" in line], rel=1e-5)
@@ -166,7 +166,7 @@ def test_an_anchor_must_be_the_encoder_that_the_run_began_with(tmp_path: Path, m
 @pytest.mark.slow
 def test_a_stage_in_which_the_encoder_rests(tmp_path: Path) -> None:
     stages = [{"name": "all", "epochs": 1}, {"name": "head", "epochs": 1, "train": ["model"]}]
-    for name in ("spectral-norm", "spectral-norm, normalise", "gram"):
+    for name in ("spectral-norm", "spectral-norm, normalize", "gram"):
         run = cl.train(small(tmp_path / name, name, training__stages=stages), quiet=True)
         assert len(loop.stages_of(load_recipe(run.path / "recipe.yaml"))) == 2
         assert read_json(run.path / "run.json")["status"] == "done"
@@ -177,7 +177,7 @@ def test_a_dry_run_counts_the_second_view(tmp_path: Path) -> None:
     from conceptlens.training.cost import estimate
 
     memory = {}
-    for name in ("none", "barlow-twins", "gram", "spectral-norm, normalise"):
+    for name in ("none", "barlow-twins", "gram", "spectral-norm, normalize"):
         session = open_session(load_recipe(small(tmp_path, name)), None, Launched(), Progress(quiet=True))
         memory[name] = estimate(session, steps=1).memory_mb
     assert memory["barlow-twins"] > memory["none"]  # both views are kept for the gradient
