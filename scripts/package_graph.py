@@ -74,7 +74,8 @@ def svg(names: list[str], counts: Counter[tuple[str, str]]) -> str:
         reach = LEFT + 250 + min(250, 9 * abs(names.index(above) - names.index(below)) ** 1.15)
         stroke = min(6.0, 0.6 + count / 12)
         parts.append(
-            f'<path d="M {LEFT + 236} {start} C {reach:.0f} {start}, {reach:.0f} {end}, {LEFT + 236} {end}" fill="none" '
+            f'<path d="M {LEFT + 236} {start} C {reach:.0f} {start}, {reach:.0f} {end}, {LEFT + 236} {end}" '
+            f'fill="none" '
             f'stroke="#3566a0" stroke-opacity="0.35" stroke-width="{stroke:.1f}"><title>{above} imports {below} '
             f"{count} times</title></path>"
         )

@@ -30,8 +30,8 @@ class Targets:
 class Panel:
     """Several teachers and the statistics that put their answers on one scale.
 
-    Vectors are standardized channel by channel; maps are centered and reduced to their first principal components, which
-    fit into memory.
+    Vectors are standardized channel by channel; maps are centered and reduced to their first principal components,
+    which fit into memory.
     """
 
     def __init__(self, teachers: Sequence[Teacher], grids: Mapping[str, int]) -> None:

@@ -44,7 +44,7 @@ def test_print_config_round_trip(tmp_path: Path) -> None:
     assert load_recipe(file) == recipe
     assert recipe.training.learning_rate == 3e-4
     assert set(parse_yaml(recipe_yaml(recipe), where="x")) == {
-        "data", "concepts", "encoder", "method", "regularizer", "training", "metrics", "seed", "out",
+        "schema", "data", "concepts", "encoder", "method", "regularizer", "training", "metrics", "seed", "out",
     }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def yes_no(word: str) -> bool | None:
 
 
 def match(word: str, options: Iterable[str]) -> list[str]:
-    """The options that a word may stand for: the one spelled like it, or else all that differ in what does not matter."""
+    """The options that a word may stand for: the one spelled like it, or else all that differ in trifles."""
     known = list(options)
     return [word] if word in known else [option for option in known if fold(option) == fold(word)]
 

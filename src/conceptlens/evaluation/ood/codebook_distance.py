@@ -1,4 +1,4 @@
-"""A warning that an image is unlike those that a run has learned from, by the distance of its patches from the codebook.
+"""A warning that an image is out of distribution, by the distance of its patches from the codebook.
 
 Three numbers an image: how far its patches are from their nearest code on average, how far the farthest twentieth is,
 and how far its mean token lies from those of training images (Mahalanobis: K. Lee et al., 2018). Without a codebook,
