@@ -5,7 +5,7 @@ Nothing here imports torch by itself, so that the command line may ask for names
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Union
 
 from conceptlens.core.documents import TextResult
 from conceptlens.core.errors import UserError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conceptlens.cortex.study import Study
 
 SEARCH = SearchSettings()
+Studies = Union[str, Path, "Study", Sequence[Union[str, Path, "Study"]]]  # noqa: UP007 (forward references)
 Variant = Literal["paper", "released", "released-mean", "logit"]
 
 
@@ -261,14 +262,14 @@ def edit(
 
 
 def measure_bias(
-    study: "Sequence[str | Path | Study]",
+    study: Studies,
     *,
     tokens_per_image: Sequence[int] = (5, 10, 20),
     tokens_per_concept: int = 10,
     sets: Literal["frequency", "lift"] = "frequency",
     neutral: int = 2000,
     condition: str = "neutral",
-    unbiased: str | None = None,
+    unbiased: "str | Path | VQModel | None" = None,
     permutations: int = 200,
     judge: Sequence[str] = (),
     samples_per_concept: int = 1000,
@@ -295,10 +296,11 @@ def measure_bias(
     """
     from conceptlens.cortex.bias.study import bias_results
 
-    if out is not None and len(study) > 1:
-        raise UserError("--out is for one study; with several, each gets its files in its own folder.")
+    studies = [_study(one) for one in (study if isinstance(study, list | tuple) else [study])]
+    if out is not None and len(studies) > 1:
+        raise UserError("--out is for one study. With several studies, the files of each go into its own folder.")
     return bias_results(
-        [_study(one) for one in study],
+        studies,
         n=tokens_per_image,
         k=tokens_per_concept,
         sets=sets,
