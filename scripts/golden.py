@@ -27,7 +27,7 @@ from safetensors.numpy import load_file
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import conceptlens as cl
-from conceptlens import api
+from conceptlens import api, gig
 from conceptlens.cli import main as command
 from conceptlens.core.registry import METHODS
 from tests.training.tiny import tiny
@@ -140,18 +140,20 @@ def decompose_entry(folder: Path) -> Record:
         x, y = draw.integers(0, 14, 2)
         pixels[y : y + 10, x : x + 10, number % 3] = 250
         Image.fromarray(pixels.astype(np.uint8)).save(images / f"{number:02d}.png")
-    few: dict[str, Any] = {"per_image": 2, "k": 6, "examples": 2, "validate_on": 2, "faces": 3, "most_steps": 16}
+    few: dict[str, Any] = {"per_image": 2, "k": 6, "examples": 2, "validate_on": 2, "crops": 3, "most_steps": 16}
     own = ROOT / "tests/gig/own_model.py"
     made = folder / "decompose"
-    api.decompose(f"{own}:build", images=images, layers=["one", "two"], out=made, **few)
+    gig.decompose(f"{own}:build", images, layers=["one", "two"], out=made, **few)
     return {name: document(made / name) for name in ("graph.json", "validation.json")}
 
 
 def codebook_entry(folder: Path) -> Record:
     run, study = train(folder / "codes", "ivq-cbm"), folder / "codebook"
-    words = ["codebook", "extract", run, "--data", "shapes", "--per-concept", "12", "--epochs", "1", "--batch", "8"]
+    words = ["codebook", "extract", run, "--data", "shapes", "--samples-per-concept", "12", "--epochs", "1"]
+    words += ["--batch-size", "8"]
     assert command([str(word) for word in [*words, "--filters", "4", "--hidden", "8", "--quiet", "--out", study]]) == 0
-    tokens = ["codebook", "tokens", study, "--n", "4", "--samples", "2", "--limit", "5"]
+    tokens = ["codebook", "tokens", study, "--tokens-per-image", "4", "--noise-samples", "2"]
+    tokens += ["--samples-per-concept", "5"]
     assert command([str(word) for word in tokens]) == 0
     return {name: document(study / "codebook" / name) for name in ("tokens.json", "grids.json")}
 

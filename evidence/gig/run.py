@@ -98,7 +98,7 @@ class Lab:
         return self.subject.network.shift(layer)
 
     def k(self, layer: str) -> int:
-        channels = self.subject.network.site(layer).channels
+        channels = self.subject.network.hook_point(layer).channels
         return max(2, min(8 * channels, self.given.most_k, len(self.samples[layer]) // 6))
 
     def held_out(self, layer: str) -> Tensor:
@@ -106,15 +106,15 @@ class Lab:
         if layer in self.judged_on:
             return self.judged_on[layer]
         images = self.subject.judge
-        site = self.subject.network.site(layer)
-        each = max(1, min(HELD_OUT // len(images), site.positions - site.prefix))
+        point = self.subject.network.hook_point(layer)
+        each = max(1, min(HELD_OUT // len(images), point.positions - point.prefix))
         generator = torch.Generator().manual_seed(1)
         found = []
         for some, pixels in images.batches(32, range(len(images))):
             features = self.subject.network.features(pixels.to(self.given.device), layer)
-            where = torch.rand(len(some), site.positions - site.prefix, generator=generator).argsort(1)[:, :each]
+            where = torch.rand(len(some), point.positions - point.prefix, generator=generator).argsort(1)[:, :each]
             rows = torch.arange(len(some), device=features.device)[:, None]
-            found.append(features[rows, where.to(features.device) + site.prefix].flatten(0, 1))
+            found.append(features[rows, where.to(features.device) + point.prefix].flatten(0, 1))
         self.judged_on = {layer: torch.cat(found)}  # of one layer: its three dictionaries come one after the other
         return self.judged_on[layer]
 

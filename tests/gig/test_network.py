@@ -61,7 +61,7 @@ def test_gradients_of_the_later_part_are_those_of_the_model(opened: tuple[Networ
     with network.watch([layer]) as seen:
         outputs = network.model(images.requires_grad_())
     (raw,) = torch.autograd.grad(outputs.sum(), seen[layer])
-    torch.testing.assert_close(ours, network.site(layer).vectors(raw), rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(ours, network.hook_point(layer).vectors(raw), rtol=1e-3, atol=1e-5)
 
 
 def test_no_hook_and_no_patched_forward_stays(opened: tuple[Network, Tensor]) -> None:

@@ -38,7 +38,7 @@ def box_of(field: npt.NDArray[np.float64]) -> tuple[float, float, float, float]:
     return float(left), float(top), float(left + side), float(top + side)
 
 
-def face(picture: Image.Image, field: npt.NDArray[np.float64], side: int = 112) -> Image.Image:
+def draw_crop(picture: Image.Image, field: npt.NDArray[np.float64], side: int = 112) -> Image.Image:
     """The crop around a receptive field, dimmed where it does not count."""
     x0, y0, x1, y1 = box_of(field)
     width, height = picture.size

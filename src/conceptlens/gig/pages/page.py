@@ -24,16 +24,16 @@ SIDE = 112  # pixels of a picture
 
 
 @dataclass(frozen=True)
-class Album:
+class GraphPictures:
     """Pictures as addresses: what shows a concept, and where it is; each with a few words."""
 
-    faces: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)  # node → words, address
+    crops: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)  # node → words, address
     places: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     images: Sequence[tuple[str, str]] = ()  # what the graph is of, if few
 
     @property
     def thumbnails(self) -> dict[str, str]:
-        return {name: pictures[0][1] for name, pictures in self.faces.items() if pictures}
+        return {name: pictures[0][1] for name, pictures in self.crops.items() if pictures}
 
 
 def address(picture: Image.Image, side: int = SIDE) -> str:
@@ -44,22 +44,22 @@ def address(picture: Image.Image, side: int = SIDE) -> str:
 
 
 def page(
-    graph: Graph, album: Album, *, links: Sequence[tuple[str, str]] = (), more: Sequence[tuple[str, Html]] = ()
+    graph: Graph, graph_pictures: GraphPictures, *, links: Sequence[tuple[str, str]] = (), more: Sequence[tuple[str, Html]] = ()
 ) -> str:
     """The whole page.
 
     Args:
         graph: What it shows.
-        album: Its pictures.
+        graph_pictures: Its pictures.
         links: Other pages: words and address.
         more: Further sections: title and content.
     """
     sections: list[tuple[str, str, Html]] = [
-        ("graph", "How concepts make each other", _drawing(graph, album)),
+        ("graph", "How concepts make each other", _drawing(graph, graph_pictures)),
         ("layers", "Layers", _layers(graph)),
     ]
     sections += [(f"more{number}", title, content) for number, (title, content) in enumerate(more)]
-    sections.append(("concepts", "Concepts", _cards(graph, album)))
+    sections.append(("concepts", "Concepts", _cards(graph, graph_pictures)))
     header = [h("h1", graph.title), h("p", _summary(graph), class_="result")]
     style = package_text("conceptlens.gig.pages", "style.css") + hover_rules(graph)
     return render_page(graph.title, header, sections, footer=FOOTER, style=style, links=links)
@@ -76,7 +76,7 @@ def _summary(graph: Graph) -> str:
     )
 
 
-def _drawing(graph: Graph, album: Album) -> Html:
+def _drawing(graph: Graph, graph_pictures: GraphPictures) -> Html:
     key = [
         h("span", h("i", class_=f"swatch {role(graph, node)}"), node.name)
         for node in graph.nodes
@@ -84,14 +84,14 @@ def _drawing(graph: Graph, album: Album) -> Html:
     ]
     if any(node.shared for node in graph.nodes):
         key.append(h("span", h("i", class_="swatch shared"), "shared"))
-    images = h("div", (_figure(words, to) for words, to in album.images), class_="faces") if album.images else None
+    images = h("div", (_figure(words, to) for words, to in graph_pictures.images), class_="crops") if graph_pictures.images else None
     return join(
         [
             images,
             h("p", key, class_="key small"),
             h(
                 "div",
-                svg(graph, album.thumbnails),
+                svg(graph, graph_pictures.thumbnails),
                 class_="scroll",
                 tabindex="0",
                 role="region",
@@ -133,15 +133,15 @@ def _figure(words: str, to: str, side: int | None = None) -> Html:
     return h("figure", h("img", src=to, alt=words, title=words, width=side), h("figcaption", words))
 
 
-def _cards(graph: Graph, album: Album) -> Html:
+def _cards(graph: Graph, graph_pictures: GraphPictures) -> Html:
     found: list[Html] = []
     for title, nodes in rows(graph):
         found.append(h("h3", title))
-        found += [_card(graph, node, album) for node in nodes]
+        found += [_card(graph, node, graph_pictures) for node in nodes]
     return join(found)
 
 
-def _card(graph: Graph, node: Node, album: Album) -> Html:
+def _card(graph: Graph, node: Node, graph_pictures: GraphPictures) -> Html:
     title = node.name if node.layer is None else f"{node.layer} · {node.name}"
     said = [
         f"{output} {value:+.3g} ({percent(node.shares[output])})"
@@ -152,15 +152,15 @@ def _card(graph: Graph, node: Node, album: Album) -> Html:
         facts.append(f"used in {node.active} of {len(graph.images)} images")
         if node.samples is not None:
             facts.append(f"{node.samples} samples in its cluster")
-    faces, places = album.faces.get(node.id, ()), album.places.get(node.id, ())
+    crops, places = graph_pictures.crops.get(node.id, ()), graph_pictures.places.get(node.id, ())
     return h(
         "article",
         h("h4", title),
         h("p", "; ".join(facts), class_="small") if facts else None,
-        [h("p", "Nearest samples", class_="small"), h("div", (_figure(*each) for each in faces), class_="faces")]
-        if faces
+        [h("p", "Nearest samples", class_="small"), h("div", (_figure(*each) for each in crops), class_="crops")]
+        if crops
         else None,
-        [h("p", "Where it is", class_="small"), h("div", (_figure(*each) for each in places), class_="faces")]
+        [h("p", "Where it is", class_="small"), h("div", (_figure(*each) for each in places), class_="crops")]
         if places
         else None,
         h(

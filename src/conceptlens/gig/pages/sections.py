@@ -44,7 +44,7 @@ def validation_section(found: Validation) -> Html:
             key,
             _areas("To the output", found.classes),
             _areas("Between layers: the projection score", found.between) if found.between else None,
-            h("div", [_small(row) for row in (*found.classes, *found.between)], class_="faces curves"),
+            h("div", [_small(row) for row in (*found.classes, *found.between)], class_="crops curves"),
             agree,
         ]
     )
@@ -105,7 +105,7 @@ def trajectory_section(found: Sequence[tuple[str, float, Sequence[tuple[str, str
             h(
                 "div",
                 (h("figure", h("img", src=to, alt=words), h("figcaption", words)) for words, to in stops),
-                class_="faces",
+                class_="crops",
             ),
             class_="card",
         )

@@ -103,7 +103,7 @@ class OpenGraph:
                     top_of=[outputs[name] for name in node.top_of],
                     shared=node.shared,
                     active=node.active,
-                    faces=len(node.faces) if node.sheet else 0,
+                    crops=len(node.crops) if node.sheet else 0,
                 )
                 for node in graph.nodes
             ],
@@ -125,7 +125,7 @@ class OpenGraph:
             id=node.id,
             samples=node.samples,
             active_of=[node.active_of.get(name, 0) for name in self.graph.outputs] if node.active_of else None,
-            faces=node.faces,
+            crops=node.crops,
             sheet=node.sheet is not None,
             places=[SeenPlace(**place.model_dump(), picture=images.get(place.image)) for place in node.places],
         )
