@@ -80,6 +80,7 @@ def decompose(
         quiet: Show no progress.
         settings: Further settings, see `conceptlens.gig.settings.Settings`.
     """
+    from conceptlens.gig.load_model import restored
     from conceptlens.gig.run import IN_MEMORY, decompose_run, make_settings
     from conceptlens.runs.opened import OpenedRun
 
@@ -115,15 +116,16 @@ def decompose(
         seed=seed,
         **settings,
     )
-    return decompose_run(
-        chosen,
-        out,
-        overwrite=overwrite,
-        note=note(quiet),
-        trusted=True,
-        module=module,
-        images=images if in_memory else None,
-    )
+    with restored(module):
+        return decompose_run(
+            chosen,
+            out,
+            overwrite=overwrite,
+            note=note(quiet),
+            trusted=True,
+            module=module,
+            images=images if in_memory else None,
+        )
 
 
 def _module(model: Any) -> "nn.Module":

@@ -1,7 +1,8 @@
 """From a word to a model: a timm name, a function in the user's own file, or the image tower of a conceptlens run."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,24 @@ def open_module(
         mean=tuple(getattr(module, "mean", ZEROS)),
         std=tuple(getattr(module, "std", ONES)),
     )
+
+
+@contextmanager
+def restored(module: nn.Module | None) -> Iterator[None]:
+    """Afterwards a module is on its device, in its mode and as trainable as it was before."""
+    parameters = list(module.parameters()) if module is not None else []
+    modes = [(part, part.training) for part in module.modules()] if module is not None else []
+    trainable = [parameter.requires_grad for parameter in parameters]
+    device = parameters[0].device if parameters else None
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+        for parameter, needed in zip(parameters, trainable, strict=True):
+            parameter.requires_grad_(needed)
+        if module is not None and device is not None:
+            module.to(device)
 
 
 class ConceptTower(nn.Module):
