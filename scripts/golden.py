@@ -30,6 +30,7 @@ import conceptlens as cl
 from conceptlens import api, gig
 from conceptlens.cli import main as command
 from conceptlens.core.registry import METHODS
+from conceptlens.core.upgrades import RENAMED_KEYS
 from tests.training.tiny import tiny
 from tests.workflows.compare.fakes import comparison_file
 
@@ -38,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VOLATILE = {
     "seconds", "time", "took_ms", "created", "changed", "started", "finished", "version", "path", "folder", "out",
     "weights", "weights_hash", "hash", "recipe", "run", "id", "machine", "environment", "study", "command", "picture",
-    "source", "file", "images_per_second", "memory_mb", "runs",
+    "source", "file", "schema", "images_per_second", "memory_mb", "runs",
 }  # fmt: skip
 ENCODER = {
     "name": "builtin/vit-mini",
@@ -46,6 +47,7 @@ ENCODER = {
     "text": "builtin/random-text/16",
     "options": {"width": 32, "depth": 2, "heads": 2, "text_width": 16},
 }
+RENAMED = {**RENAMED_KEYS, "faces": "crops"}
 Record = dict[str, Any]
 
 
@@ -64,6 +66,17 @@ def leaves(tree: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 def document(path: Path) -> Record:
     return dict(leaves(json.loads(path.read_text(encoding="utf-8"))))
+
+
+def renamed(record: Any) -> Any:
+    """The record of version 0.1 with the keys that files have now."""
+    if not isinstance(record, dict):
+        return record
+    return {
+        "/".join(RENAMED.get(word, word) for word in key.split("/")): renamed(value)
+        for key, value in record.items()
+        if not key.endswith("/schema")
+    }
 
 
 def tensors(path: Path) -> Record:
@@ -234,7 +247,7 @@ def main() -> int:
         return 0
     expected = {name: value for name, value in json.loads(gzip.decompress(path.read_bytes())).items() if name in record}
     found = json.loads(json.dumps(record, sort_keys=True))
-    wrong = list(differences(expected, found, "", args.exact))
+    wrong = list(differences(renamed(expected), found, "", args.exact))
     print("\n".join(wrong[:60]) or f"equal: {len(found)} entries")
     return 1 if wrong else 0
 

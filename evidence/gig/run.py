@@ -94,8 +94,8 @@ class Lab:
     def vectors(self, layer: str) -> Tensor:
         return self.samples[layer].features().to(self.given.device)
 
-    def shift(self, layer: str) -> Tensor:
-        return self.subject.network.shift(layer)
+    def bias_shift(self, layer: str) -> Tensor:
+        return self.subject.network.bias_shift(layer)
 
     def k(self, layer: str) -> int:
         channels = self.subject.network.hook_point(layer).channels
@@ -208,7 +208,7 @@ def dictionaries(lab: Lab) -> None:
         for maker in MAKERS:
 
             def make(layer: str = layer, maker: str = maker) -> dict[str, Any]:
-                features, shift, judged = lab.vectors(layer), lab.shift(layer), lab.held_out(layer)
+                features, shift, judged = lab.vectors(layer), lab.bias_shift(layer), lab.held_out(layer)
                 begin = time.perf_counter()
                 coder = fitted(
                     maker, features, shift, lab.k(layer), epochs=lab.given.epochs, batch=lab.given.dictionary_batch
@@ -346,7 +346,7 @@ def sizes(lab: Lab) -> None:
             most = min(lab.given.most_k, len(features) // 2) / features.shape[1]
             wanted = [size for size in (0.5, 1, 2, 4, 8) if size <= most] or [most / 2, most]  # the latter in a try
             found = compare_sizes(
-                layer, features, lab.held_out(layer), lab.shift(layer), sizes=wanted, shares=(0.1, 0.05)
+                layer, features, lab.held_out(layer), lab.bias_shift(layer), sizes=wanted, shares=(0.1, 0.05)
             )
             return {
                 "layer": layer,

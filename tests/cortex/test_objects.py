@@ -63,7 +63,9 @@ def test_a_study_of_values_is_tested_for_bias(model: TinyVQ, tmp_path: Path) -> 
     assert bias.data["tables"]
     (again,) = cortex.measure_bias(sizes, unbiased=TinyVQ(), **options)  # type: ignore[arg-type]
     assert again.data["null"] == "neutral samples of tiny"
-    means = [[pair["mean_first"] for table in result.data["tables"] for pair in table["pairs"]] for result in (bias, again)]
+    means = [
+        [pair["mean_first"] for table in result.data["tables"] for pair in table["pairs"]] for result in (bias, again)
+    ]
     assert means[0] == means[1]  # the neutral samples are the same, what they are compared with is not
 
 

@@ -96,7 +96,17 @@ def test_masking_and_pairs_are_judged_by_a_run(run: Path, tmp_path: Path) -> Non
     torch.manual_seed(0)
     save_generator(SmallGenerator(settings, "tiny"), tmp_path / "model")
     study = str(tmp_path / "study")
-    words = ["codebook", "extract", str(tmp_path / "model"), "--samples-per-concept", "20", "--epochs", "1", "--batch-size", "8"]
+    words = [
+        "codebook",
+        "extract",
+        str(tmp_path / "model"),
+        "--samples-per-concept",
+        "20",
+        "--epochs",
+        "1",
+        "--batch-size",
+        "8",
+    ]
     assert main([*words, "--quiet", "--out", study]) == 0
     judge = ["--judge", str(run)]
     sizes = ["--tokens-per-image", "3", "--tokens-per-concept", "4"]

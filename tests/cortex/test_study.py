@@ -67,7 +67,18 @@ def test_a_saved_generator_is_the_same_when_loaded(model: Path) -> None:
 
 
 def test_sample(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["codebook", "sample", str(model), "--condition", "round, size=big", "--condition", "neutral", "--n", "2", "--quiet"]
+    words = [
+        "codebook",
+        "sample",
+        str(model),
+        "--condition",
+        "round, size=big",
+        "--condition",
+        "neutral",
+        "--n",
+        "2",
+        "--quiet",
+    ]
     assert main([*words, "--out", str(tmp_path / "s.png")]) == 0
     assert (tmp_path / "s.png").exists()
     assert [row["condition"] for row in read(tmp_path / "s.json")["samples"]] == ["round, size=big", "neutral"]
@@ -117,7 +128,19 @@ def test_bias(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     words = ["--concepts", "size=small", "--concepts", "size=big", "--samples-per-concept", "20"]
     words += ["--epochs", "1", "--batch-size", "8", "--quiet"]
     assert main(["codebook", "extract", str(model), *words, "--out", str(out)]) == 0
-    words = ["--tokens-per-image", "2", "--tokens-per-image", "3", "--tokens-per-concept", "3", "--neutral", "20", "--permutations", "5", "--quiet"]
+    words = [
+        "--tokens-per-image",
+        "2",
+        "--tokens-per-image",
+        "3",
+        "--tokens-per-concept",
+        "3",
+        "--neutral",
+        "20",
+        "--permutations",
+        "5",
+        "--quiet",
+    ]
     assert main(["codebook", "bias", str(out), *words]) == 0
     found = read(out / "codebook" / "bias.json")
     assert [table["n"] for table in found["tables"]] == [2, 3]
@@ -181,7 +204,15 @@ def test_encoded_images_of_a_model_that_does_not_generate(tmp_path: Path) -> Non
     from tests.cortex.generators.test_vqgan import tiny_state
 
     save_file(tiny_state(), tmp_path / "vqgan.safetensors")
-    words = ["codebook", "extract", str(tmp_path / "vqgan.safetensors"), "--image-size", "16", "--samples-per-concept", "10"]
+    words = [
+        "codebook",
+        "extract",
+        str(tmp_path / "vqgan.safetensors"),
+        "--image-size",
+        "16",
+        "--samples-per-concept",
+        "10",
+    ]
     words += ["--epochs", "1", "--batch-size", "8", "--quiet", "--out", str(tmp_path / "run")]
     assert main(words) == 2  # it does not generate
     assert main([*words, "--data", "shapes", "--filters", "4", "--hidden", "8"]) == 0

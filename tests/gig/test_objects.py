@@ -23,8 +23,14 @@ from tests.training.tiny import tiny
 
 OWN = str(Path(__file__).with_name("own_model.py"))
 FEW: dict[str, Any] = {
-    **{"per_image": 2, "k": 6, "examples": 2, "validate_on": 0, "crops": 3, "most_steps": 16},
-    **{"layers": ["one", "two"], "graphs": []},
+    "per_image": 2,
+    "k": 6,
+    "examples": 2,
+    "validate_on": 0,
+    "crops": 3,
+    "most_steps": 16,
+    "layers": ["one", "two"],
+    "graphs": [],
 }
 Pixels = npt.NDArray[np.uint8]
 
@@ -127,7 +133,7 @@ def test_a_run_of_objects_continues_with_the_same_objects_only(
     with pytest.raises(UserError, match="model changed"):
         decompose(other, pixels, out=out, **FEW)
     assert cli.main(["resume", str(out), "--quiet"]) == 2
-    assert "in memory, which is not saved" in capsys.readouterr().err
+    assert "a model in memory, which is not saved" in capsys.readouterr().err
 
 
 def test_what_is_no_model_is_refused(pixels: Pixels, tmp_path: Path) -> None:

@@ -36,9 +36,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "own"
-    found = decompose(
-        f"{OWN}:build", images, layers=["one", "two"], out=out, noise=70, attack="green", **FEW
-    )
+    found = decompose(f"{OWN}:build", images, layers=["one", "two"], out=out, noise=70, attack="green", **FEW)
     assert "two" in found.text()
     return out
 
@@ -90,9 +88,7 @@ def test_it_goes_on_where_it_was_stopped(made: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["learned", "autoencoder"])
 def test_other_dictionaries_make_graphs_too(kind: str, images: Path, tmp_path: Path) -> None:
-    decompose(
-        f"{OWN}:build", images, layers=["one", "two"], out=tmp_path / "run", dictionary=kind, graphs=(), **FEW
-    )
+    decompose(f"{OWN}:build", images, layers=["one", "two"], out=tmp_path / "run", dictionary=kind, graphs=(), **FEW)
     found = LayerConcepts.read(tmp_path / "run" / "layers" / "two.safetensors")
     assert torch.allclose(found.vectors.norm(dim=1), torch.ones(6), atol=1e-5)
     graph = Graph.read(tmp_path / "run" / "graph.json")
@@ -120,7 +116,7 @@ def test_the_command(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         (f"{OWN}:build", {"output": ["grene"]}, "green"),
         (f"{OWN}:build", {"image": "7.png"}, "Did you mean"),
         (f"{OWN}:build", {"k": 999, "layers": ["two"]}, "999 clusters"),
-        (f"{OWN}:constant", {"layers": ["two"]}, "nothing to find"),
+        (f"{OWN}:constant", {"layers": ["two"]}, "no concepts to find"),
         (f"{OWN}:rounds", {"layers": ["one"]}, "differentiable"),
         (f"{OWN}:bulid", {}, "build"),
         (f"{OWN}:fails", {}, "no weights here"),

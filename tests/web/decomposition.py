@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from conceptlens.core.files import write_bytes
-from conceptlens.gig.document import About, Completeness, Edge, Crop, Graph, Node, Place, Row
+from conceptlens.gig.document import About, Completeness, Crop, Edge, Graph, Node, Place, Row
 from conceptlens.gig.pages.pictures import image_file, sheet_file
 from conceptlens.runs.folder import RunFolder
 

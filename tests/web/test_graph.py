@@ -144,10 +144,6 @@ def _no_json(raw: dict[str, Any]) -> str:
     return "{"
 
 
-def _other_schema(raw: dict[str, Any]) -> str:
-    return json.dumps(raw | {"schema": 2})
-
-
 def _lost_target(raw: dict[str, Any]) -> str:
     raw["edges"][0]["target"] = "nowhere"
     return json.dumps(raw)
@@ -168,7 +164,7 @@ def _no_such_class(raw: dict[str, Any]) -> str:
     return json.dumps(raw)
 
 
-@pytest.mark.parametrize("harm", [_no_json, _other_schema, _lost_target, _twice, _no_such_layer, _no_such_class])
+@pytest.mark.parametrize("harm", [_no_json, _lost_target, _twice, _no_such_layer, _no_such_class])
 def test_a_damaged_graph_says_so(client: Any, folder: Path, harm: Any) -> None:
     (folder / "graph.json").write_text(harm(json.loads((folder / "graph.json").read_text())))
     answer = client.get(f"{BASE}/classes")
@@ -177,6 +173,24 @@ def test_a_damaged_graph_says_so(client: Any, folder: Path, harm: Any) -> None:
     assert error["code"] == "broken"
     assert "graph.json" in error["message"]
     assert "Draw the graph again." in error["message"]
+
+
+def test_a_graph_of_a_later_version_is_refused(client: Any, folder: Path) -> None:
+    raw = json.loads((folder / "graph.json").read_text())
+    (folder / "graph.json").write_text(json.dumps(raw | {"schema": 99}))
+    answer = client.get(f"{BASE}/classes")
+    assert answer.status_code == 409
+    assert "Update conceptlens" in answer.json()["error"]["message"]
+
+
+def test_a_graph_of_version_0_1_is_upgraded(client: Any, folder: Path) -> None:
+    now = client.get(f"{BASE}/classes").json()
+    raw = json.loads((folder / "graph.json").read_text())
+    for node in raw["nodes"]:
+        node["faces"] = node.pop("crops")
+    (folder / "graph.json").write_text(json.dumps(raw | {"schema": 1}))
+    assert client.get(f"{BASE}/classes").json() == now
+    assert Graph.read(folder / "graph.json").nodes[2].crops
 
 
 def test_files_that_a_graph_may_have() -> None:

@@ -314,7 +314,7 @@ def test_everything_can_be_taken_home(visit: Open, runs: Path, graph: Graph) -> 
 
 
 @pytest.mark.slow
-def test_faces_come_when_one_is_near(visit: Open) -> None:
+def test_crops_come_when_one_is_near(visit: Open) -> None:
     page = visit()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/sheet") else None)

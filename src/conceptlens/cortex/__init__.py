@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from conceptlens.cortex.study import Study
 
 SEARCH = SearchSettings()
-Studies = Union[str, Path, "Study", Sequence[Union[str, Path, "Study"]]]  # noqa: UP007 (forward references)
+Studies = Union[str, Path, "Study", Sequence[Union[str, Path, "Study"]]]
 Variant = Literal["paper", "released", "released-mean", "logit"]
 
 
@@ -296,7 +296,8 @@ def measure_bias(
     """
     from conceptlens.cortex.bias.study import bias_results
 
-    studies = [_study(one) for one in (study if isinstance(study, list | tuple) else [study])]
+    several = study if isinstance(study, Sequence) and not isinstance(study, str) else [study]
+    studies = [_study(entry) for entry in several]
     if out is not None and len(studies) > 1:
         raise UserError("--out is for one study. With several studies, the files of each go into its own folder.")
     return bias_results(

@@ -127,7 +127,9 @@ def recorded(model: nn.Module, note: Callable[[Tensor | None], Any] = lambda val
             handle.remove()
 
 
-def find_hook_point(model: nn.Module, layer: str, calls: list[Call], prefix: int, *, before_activation: bool) -> HookPoint:
+def find_hook_point(
+    model: nn.Module, layer: str, calls: list[Call], prefix: int, *, before_activation: bool
+) -> HookPoint:
     """Where the vectors of a layer stand, given the calls of one pass."""
     mine = [call for call in calls if call.name == layer]
     if not mine:

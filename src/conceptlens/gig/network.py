@@ -49,7 +49,7 @@ class Network:
         self.image_shape = tuple(probe.shape[1:])
         self._probe, self._output = probe, output
         self._hook_points: dict[str, HookPoint] = {}
-        self._shifts: dict[str, Tensor] = {}
+        self._bias_shifts: dict[str, Tensor] = {}
         self._before: dict[str, _Before] = {}
         self._modules = dict(model.named_modules())
         self._calls: list[Call] = []
@@ -75,10 +75,10 @@ class Network:
             raise UserError(f"The network was not opened at layer {layer!r}. {did_you_mean(layer, self._hook_points)}")
         return self._hook_points[layer]
 
-    def shift(self, layer: str) -> Tensor:
+    def bias_shift(self, layer: str) -> Tensor:
         """μ_BN of Eq. 8, or its counterpart without batch norm, (C,): see `shift`."""
         self.hook_point(layer)
-        return self._shifts[layer]
+        return self._bias_shifts[layer]
 
     @torch.no_grad()
     def logits(self, images: Tensor) -> Tensor:
@@ -241,9 +241,13 @@ class Network:
         if before.sealed:
             return before
         if images is None:
-            raise UserError(f"Something behind layer {point.layer!r} looks past it: `onward` needs the images as well.")
+            raise UserError(
+                f"A later part of the network reads what lies before layer {point.layer!r}: pass `images` to `onward`."
+            )
         if len(images) == 0 or len(features) % len(images):
-            raise UserError(f"{len(features)} feature maps do not belong to {len(images)} images in equal number.")
+            raise UserError(
+                f"Expected equally many feature maps for each image, got {len(features)} feature maps and {len(images)} images."
+            )
         if images.stride(0) == 0:
             images = images[:1]  # one image, spread over the batch
         same = before.images
@@ -307,13 +311,15 @@ class Network:
             returned = self._call(self._probe)
         self.classes = int(self._outputs(returned).shape[1])
         prefix = prefix_tokens(self.model, calls)
-        points = [find_hook_point(self.model, layer, calls, prefix, before_activation=before_activation) for layer in layers]
+        points = [
+            find_hook_point(self.model, layer, calls, prefix, before_activation=before_activation) for layer in layers
+        ]
         for point in sorted(points, key=lambda point: point.event):
             call = next(c for c in calls if (c.name, c.number) == (point.module, point.call))
             constant: Tensor | None = call.noted[0 if point.side == "input" else 1]
             zeros = torch.zeros(point.channels, device=self.device, dtype=self._probe.dtype)
             fits = constant is not None and constant.numel() == point.channels
-            self._shifts[point.layer] = constant.reshape(-1).clone() if constant is not None and fits else zeros
+            self._bias_shifts[point.layer] = constant.reshape(-1).clone() if constant is not None and fits else zeros
             self._hook_points[point.layer] = point
         for call in calls:
             call.returned = None  # the order is kept, the values are not
@@ -360,7 +366,7 @@ def open_network(
     known = [name for name, _ in model.named_modules() if name]
     chosen = list(dict.fromkeys(layers)) if layers is not None else list(block_names(model))
     if not chosen:
-        raise UserError("No layers to open: name some, as in `model.named_modules()`.")
+        raise UserError("No layers: expected names of modules, as in `model.named_modules()`.")
     for name in chosen:
         if name not in known:
             raise _no_such_layer(name, known)

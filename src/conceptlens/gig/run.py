@@ -1,7 +1,7 @@
-"""`conceptlens decompose`: from a model and images to a run folder that ends in a page of graphs.
+"""`conceptlens decompose`: from a model and images to a run folder with graphs and a page.
 
-Each stage writes its files whole and is skipped when they are there, so that the same command goes on where it was
-stopped: what the model says of every image, samples of each layer, concepts of each layer, graphs, validation, page.
+Each stage writes its files atomically and is skipped when they exist, so that the same command continues where it was
+stopped. The stages are: outputs of the model, samples of each layer, concepts of each layer, graphs, validation, page.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,24 +78,24 @@ def decompose_run(
     module: nn.Module | None = None,
     images: Any = None,
 ) -> Decomposed:
-    """Take a model apart; called again with the same settings, it goes on where it was stopped.
+    """Decompose a model; called again with the same settings, it continues where it was stopped.
 
     Args:
-        settings: What to take apart, and how.
+        settings: What to decompose, and how.
         out: The run folder.
         overwrite: Replace a run that is in the way.
-        note: Is told of progress.
+        note: Called with progress messages.
         trusted: The user passed these settings: own code that they name may run.
         module: A model in memory, in the place of what the settings name.
         images: Images in memory, in the place of what the settings name.
     """
     if (settings.images is None) == (settings.data is None):
         raise UserError("Name the images: a folder as the second argument, or --data RECIPE, but not both.")
-    for what, word, thing in (("model", settings.model, module), ("images", settings.images, images)):
+    for what, word, thing in (("a model", settings.model, module), ("images", settings.images, images)):
         if str(word).endswith(IN_MEMORY) and thing is None:
             raise UserError(
-                f"{out}: the {what} of this run were in memory, which is not saved. Call conceptlens.gig.decompose "
-                f"again with the same objects and settings and out={str(out)!r}."
+                f"{out}: this run was made with {what} in memory, which is not saved. Call conceptlens.gig.decompose "
+                f"again with the same objects, the same settings and out={str(out)!r}."
             )
     path = Path(out)
     again = (path / "settings.json").exists() and not overwrite
@@ -108,7 +108,7 @@ def decompose_run(
     if trusted:
         for word in own_code:
             trust(word)
-    # Everything that can be wrong with a model or its layers is said before a folder is made.
+    # What is wrong with a model or its layers is reported before a folder is made.
     work = _Work.open(settings, note, trusted, module, images)
     run = RunFolder.open(path) if again else RunFolder.create(path, overwrite=overwrite)
     with run.lock():
@@ -131,22 +131,22 @@ def decompose_run(
             raise UserError(f"{path}: the model changed since this run began. Start again with --overwrite.")
         run.update(status="running")
         try:
-            found = _stages(work, run)
+            result = _stages(work, run)
         except RuntimeError as error:
             if settings.rule != "srd" or "does not require grad" not in str(error):
                 raise
-            reason = "Sharing ratios do not pass through a part of this model. Use --rule gradient instead."
+            reason = "Sharing ratios cannot be propagated through a part of this model. Use --rule gradient instead."
             run.update(status="failed", reason=reason)
             raise UserError(reason) from error
         except UserError as error:
             run.update(status="failed", reason=str(error))
             raise
         run.update(status="done", reason=None)
-        return found
+        return result
 
 
 def resume_decomposition(path: str | Path, note: Note = lambda text: None) -> Decomposed:
-    """Go on with a run by its own settings; code that they name runs only if the user has allowed it."""
+    """Continue a run with its own settings; code that they name runs only if the user has allowed it."""
     run = RunFolder.open(path)
     settings = Settings.read(run.path / "settings.json")
     if is_code(settings.model):
@@ -175,14 +175,7 @@ class _Work:
     note: Note
 
     @classmethod
-    def open(
-        cls,
-        settings: Settings,
-        note: Note,
-        trusted: bool,
-        module: nn.Module | None,
-        images: Any,
-    ) -> "_Work":
+    def open(cls, settings: Settings, note: Note, trusted: bool, module: nn.Module | None, images: Any) -> "_Work":
         if module is not None:
             names = class_names(settings.classes)
             model = open_module(module, name=settings.model, names=names, image_size=settings.image_size)
@@ -234,9 +227,7 @@ def _stages(work: _Work, run: RunFolder) -> Decomposed:
     scores = _predictions(work, run)
     vectors, concepts = _concepts(work, run)
     samples = {layer: Sampled(taken.image, taken.position) for layer, taken in vectors.items()}
-    cache = PictureCache(
-        work.network, work.gallery, samples, concepts, work.settings.crops, rule=work.settings.rule
-    )
+    cache = PictureCache(work.network, work.gallery, samples, concepts, work.settings.crops, rule=work.settings.rule)
     main = _main_outputs(work, scores)
     groups = {output: _images_of(work, scores, output, work.settings.examples) for output in main}
     about: About = "class" if len(main) == 1 else "classes"
@@ -274,15 +265,15 @@ def _predictions(work: _Work, run: RunFolder) -> Tensor:
             rows.append(work.network.logits(pixels).float().cpu())
             if (numbers[-1] + 1) % 256 < BATCH:
                 work.note(f"predictions: {numbers[-1] + 1} of {len(work.gallery)} images")
-        found = torch.cat(rows)
-        if not found.isfinite().all():
-            raise UserError(f"{work.model.name} gives numbers that are not finite. Are its weights loaded?")
-        if len(found) > 1 and not bool((found - found[0]).any()):
+        outputs = torch.cat(rows)
+        if not outputs.isfinite().all():
+            raise UserError(f"{work.model.name} returns values that are not finite. Check that its weights are loaded.")
+        if len(outputs) > 1 and not bool((outputs - outputs[0]).any()):
             raise UserError(
-                f"{work.model.name} says exactly the same of all {len(found)} images: its features are constant, and "
-                "there is nothing to find. Are its weights loaded, and are the images different?"
+                f"{work.model.name} has exactly the same outputs for all {len(outputs)} images: its features are "
+                "constant, and there are no concepts to find. Check that its weights are loaded and that the images differ."
             )
-        write_bytes(path, save({"outputs": found}))
+        write_bytes(path, save({"outputs": outputs}))
     return load(path.read_bytes())["outputs"]
 
 
@@ -301,10 +292,10 @@ def _concepts(work: _Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str
             features = taken.features()
             if not bool((features - features[0]).any()):
                 raise UserError(
-                    f"{layer}: its features are the same everywhere, so that there is nothing to find. Choose another "
-                    "layer; or are the model's weights not loaded?"
+                    f"{layer}: its features are the same everywhere, so there are no concepts to find. Check that the "
+                    "model's weights are loaded, or choose another layer."
                 )
-            shift = work.network.shift(layer).to(features)
+            shift = work.network.bias_shift(layer).to(features)
             found, labels = concept_vectors(s.dictionary, features, shift, s.k, seed=s.seed)
             near, cosines = nearest(found, features - shift, min(s.crops, len(features)))
             penalty = lambda_for(features - shift, found, s.sparsity)
@@ -388,12 +379,7 @@ def _one_image(work: _Work, scores: Tensor, output: int) -> tuple[int, list[int]
 
 
 def _image_page(
-    work: _Work,
-    run: RunFolder,
-    concepts: dict[str, LayerConcepts],
-    cache: PictureCache,
-    scores: Tensor,
-    main: int,
+    work: _Work, run: RunFolder, concepts: dict[str, LayerConcepts], cache: PictureCache, scores: Tensor, main: int
 ) -> tuple[str, str]:
     number, outputs = _one_image(work, scores, main)
     title = f"{work.gallery.names[number]}: {work.model.outputs[outputs[0]]}"

@@ -44,7 +44,7 @@ def _graph() -> Graph:
     )
 
 
-def test_a_sheet_has_the_faces_side_by_side(tmp_path: Path) -> None:
+def test_a_sheet_has_the_crops_side_by_side(tmp_path: Path) -> None:
     graph = _graph()
     keep_pictures(Drawn(), graph, tmp_path)
     concept, error = graph.nodes

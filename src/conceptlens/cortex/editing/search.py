@@ -82,7 +82,9 @@ def search_tokens(
     count, grid = len(concepts), (mask.shape[0], mask.shape[1])
     check_mask(mask, grid)
     if tokens is None and not bool(mask.all()):
-        raise UserError("A search from nothing has no tokens to keep: mark all positions, or give an image.")
+        raise UserError(
+            "A search from nothing has no tokens to keep: select all positions, or pass tokens of an image."
+        )
     device = codebook.device
     mask, concepts = mask.to(device), concepts.to(device)
     generator = torch.Generator(device).manual_seed(seed)

@@ -48,7 +48,9 @@ class SearchSettings:
     def __post_init__(self) -> None:
         last = self.temperature if self.last_temperature is None else self.last_temperature
         if self.steps < 1 or self.record_every < 1 or min(self.temperature, last) <= 0 or self.learning_rate <= 0:
-            raise UserError("Search: steps and record_every must be at least 1; learning_rate and temperatures must be above 0.")
+            raise UserError(
+                "Search: steps and record_every must be at least 1; learning_rate and temperatures must be above 0."
+            )
         for kind, value, known in (
             ("temperature schedule", self.schedule, get_args(Schedule)),
             ("start of the search", self.start, get_args(Start)),

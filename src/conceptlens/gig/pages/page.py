@@ -44,7 +44,11 @@ def address(picture: Image.Image, side: int = SIDE) -> str:
 
 
 def page(
-    graph: Graph, graph_pictures: GraphPictures, *, links: Sequence[tuple[str, str]] = (), more: Sequence[tuple[str, Html]] = ()
+    graph: Graph,
+    graph_pictures: GraphPictures,
+    *,
+    links: Sequence[tuple[str, str]] = (),
+    more: Sequence[tuple[str, Html]] = (),
 ) -> str:
     """The whole page.
 
@@ -84,7 +88,11 @@ def _drawing(graph: Graph, graph_pictures: GraphPictures) -> Html:
     ]
     if any(node.shared for node in graph.nodes):
         key.append(h("span", h("i", class_="swatch shared"), "shared"))
-    images = h("div", (_figure(words, to) for words, to in graph_pictures.images), class_="crops") if graph_pictures.images else None
+    images = (
+        h("div", (_figure(words, to) for words, to in graph_pictures.images), class_="crops")
+        if graph_pictures.images
+        else None
+    )
     return join(
         [
             images,
