@@ -138,8 +138,8 @@ class Network:
         def look(point: HookPoint, value: Tensor) -> Tensor:
             if tuple(value.shape[1:]) != point.shape:
                 raise UserError(
-                    f"Layer {point.layer!r} had the shape {('B', *point.shape)} before and has {tuple(value.shape)} now. "
-                    f"Its shape must not change between calls: give images of {self.image_shape[1]} × "
+                    f"Layer {point.layer!r} had the shape {('B', *point.shape)} before and has "
+                    f"{tuple(value.shape)} now. Its shape must not change between calls: pass images of {self.image_shape[1]} × "
                     f"{self.image_shape[2]} pixels, and a model without random parts."
                 )
             seen[point.layer] = value
@@ -246,7 +246,7 @@ class Network:
             )
         if len(images) == 0 or len(features) % len(images):
             raise UserError(
-                f"Expected equally many feature maps for each image, got {len(features)} feature maps and {len(images)} images."
+                f"Expected equally many feature maps for each image, got {len(features)} for {len(images)} images."
             )
         if images.stride(0) == 0:
             images = images[:1]  # one image, spread over the batch

@@ -271,7 +271,7 @@ def _predictions(work: _Work, run: RunFolder) -> Tensor:
         if len(outputs) > 1 and not bool((outputs - outputs[0]).any()):
             raise UserError(
                 f"{work.model.name} has exactly the same outputs for all {len(outputs)} images: its features are "
-                "constant, and there are no concepts to find. Check that its weights are loaded and that the images differ."
+                "constant, and there are no concepts to find. Check its weights and whether the images differ."
             )
         write_bytes(path, save({"outputs": outputs}))
     return load(path.read_bytes())["outputs"]

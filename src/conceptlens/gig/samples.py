@@ -3,7 +3,7 @@
 GIG paper, Sec. 3.1 and Appendix C. Of all positions of a layer, most see background. A position is therefore drawn with
 a probability proportional to its (positive) contribution to the image's output, by sharing ratios (Eq. 10) or by
 gradient × input; the paper draws one an image. Its effective receptive field is kept as a small map, if asked for: the
-pixels that made this vector (see `srd.Graph.receptive_field`), which `receptive_field_crops.draw_crop` turns into its picture.
+pixels that made this vector (see `srd.Graph.receptive_field`), of which `receptive_field_crops.draw_crop` makes a crop.
 
 Images stream through in shards of some dozens. A shard is one file, written whole or not at all; those that are there
 are not made again, and what is drawn depends on seed, image and layer alone, so that a run that was stopped, or shared

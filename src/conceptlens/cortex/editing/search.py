@@ -83,7 +83,7 @@ def search_tokens(
     check_mask(mask, grid)
     if tokens is None and not bool(mask.all()):
         raise UserError(
-            "A search from nothing has no tokens to keep: select all positions, or pass tokens of an image."
+            "A search from nothing has no tokens to keep. Select all positions, or pass an image's tokens."
         )
     device = codebook.device
     mask, concepts = mask.to(device), concepts.to(device)

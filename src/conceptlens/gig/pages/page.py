@@ -45,7 +45,7 @@ def address(picture: Image.Image, side: int = SIDE) -> str:
 
 def page(
     graph: Graph,
-    graph_pictures: GraphPictures,
+    pictures: GraphPictures,
     *,
     links: Sequence[tuple[str, str]] = (),
     more: Sequence[tuple[str, Html]] = (),
@@ -54,16 +54,16 @@ def page(
 
     Args:
         graph: What it shows.
-        graph_pictures: Its pictures.
+        pictures: Its pictures.
         links: Other pages: words and address.
         more: Further sections: title and content.
     """
     sections: list[tuple[str, str, Html]] = [
-        ("graph", "How concepts make each other", _drawing(graph, graph_pictures)),
+        ("graph", "How concepts make each other", _drawing(graph, pictures)),
         ("layers", "Layers", _layers(graph)),
     ]
     sections += [(f"more{number}", title, content) for number, (title, content) in enumerate(more)]
-    sections.append(("concepts", "Concepts", _cards(graph, graph_pictures)))
+    sections.append(("concepts", "Concepts", _cards(graph, pictures)))
     header = [h("h1", graph.title), h("p", _summary(graph), class_="result")]
     style = package_text("conceptlens.gig.pages", "style.css") + hover_rules(graph)
     return render_page(graph.title, header, sections, footer=FOOTER, style=style, links=links)
@@ -80,7 +80,7 @@ def _summary(graph: Graph) -> str:
     )
 
 
-def _drawing(graph: Graph, graph_pictures: GraphPictures) -> Html:
+def _drawing(graph: Graph, pictures: GraphPictures) -> Html:
     key = [
         h("span", h("i", class_=f"swatch {role(graph, node)}"), node.name)
         for node in graph.nodes
@@ -89,8 +89,8 @@ def _drawing(graph: Graph, graph_pictures: GraphPictures) -> Html:
     if any(node.shared for node in graph.nodes):
         key.append(h("span", h("i", class_="swatch shared"), "shared"))
     images = (
-        h("div", (_figure(words, to) for words, to in graph_pictures.images), class_="crops")
-        if graph_pictures.images
+        h("div", (_figure(words, to) for words, to in pictures.images), class_="crops")
+        if pictures.images
         else None
     )
     return join(
@@ -99,7 +99,7 @@ def _drawing(graph: Graph, graph_pictures: GraphPictures) -> Html:
             h("p", key, class_="key small"),
             h(
                 "div",
-                svg(graph, graph_pictures.thumbnails),
+                svg(graph, pictures.thumbnails),
                 class_="scroll",
                 tabindex="0",
                 role="region",
@@ -141,15 +141,15 @@ def _figure(words: str, to: str, side: int | None = None) -> Html:
     return h("figure", h("img", src=to, alt=words, title=words, width=side), h("figcaption", words))
 
 
-def _cards(graph: Graph, graph_pictures: GraphPictures) -> Html:
+def _cards(graph: Graph, pictures: GraphPictures) -> Html:
     found: list[Html] = []
     for title, nodes in rows(graph):
         found.append(h("h3", title))
-        found += [_card(graph, node, graph_pictures) for node in nodes]
+        found += [_card(graph, node, pictures) for node in nodes]
     return join(found)
 
 
-def _card(graph: Graph, node: Node, graph_pictures: GraphPictures) -> Html:
+def _card(graph: Graph, node: Node, pictures: GraphPictures) -> Html:
     title = node.name if node.layer is None else f"{node.layer} · {node.name}"
     said = [
         f"{output} {value:+.3g} ({percent(node.shares[output])})"
@@ -160,7 +160,7 @@ def _card(graph: Graph, node: Node, graph_pictures: GraphPictures) -> Html:
         facts.append(f"used in {node.active} of {len(graph.images)} images")
         if node.samples is not None:
             facts.append(f"{node.samples} samples in its cluster")
-    crops, places = graph_pictures.crops.get(node.id, ()), graph_pictures.places.get(node.id, ())
+    crops, places = pictures.crops.get(node.id, ()), pictures.places.get(node.id, ())
     return h(
         "article",
         h("h4", title),
