@@ -127,7 +127,7 @@ def new_study(
     Args:
         model_name: As for `open_model`, or a `VQModel`.
         out: The run folder.
-        concepts: What shall be told apart, as conditions in words; all classes by default. Of encoded data: classes or
+        concepts: What the extractor distinguishes, as conditions in words; all classes by default. Of encoded data: classes or
             values to keep.
         data: Images to encode, for models that do not generate (or to study real images): as in a recipe.
         data_concepts: The concept file of the data.
@@ -136,12 +136,12 @@ def new_study(
         per_concept: Samples of each concept; encoded images are all taken up to this number.
         image_size: Of a VQGAN's images.
         training: Of the extractor.
-        seed: Of everything drawn.
+        seed: Random seed.
         overwrite: Replace a run that is in the way.
         options: Of the network, such as `filters`.
         chunk: Samples of a concept made at once; others for another number, as likely.
         device: Where the work is done; a GPU where there is one, if not named.
-        note: Told how far it is.
+        note: Called with progress messages.
     """
     device = device or best_device()
     model = open_model(model_name, image_size=image_size).to(device)

@@ -74,7 +74,7 @@ def bias_results(
         judges: Say what neutral samples show: the true shares, as far as they are right.
         seed: Of everything drawn.
         out: Folder for the files of each study.
-        note: Told how far it is.
+        note: Called with progress messages.
     """
     if sets not in WAYS:
         raise unknown_name("way to choose tokens", sets, WAYS)

@@ -1,7 +1,7 @@
-"""Pictures beside a graph, for those who show it themselves: a sheet of crops for each concept, each image once.
+"""Picture files beside a graph: a sheet of crops for each concept, and each image once.
 
-Their names are made from what they show, never from a stranger's words: whoever has a node's id or an image's name can
-tell the file, and no name of a layer, a class or an image can lead anywhere else.
+File names are hashes of a node's id or an image's name, so that no name of a layer, a class or an image can lead out of
+the folder.
 """
 
 import base64
