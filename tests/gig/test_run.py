@@ -71,7 +71,14 @@ def test_the_page_is_whole_and_loads_nothing(made: Path) -> None:
         assert inner <= ids
         assert all((made / to).exists() for to in re.findall(r'href="([^"#:]+)"', text))
     text = (made / "report.html").read_text()
-    for words in ("unexplained", "Nearest samples", "Where it is", "made by", "How far concepts reach", "trusted"):
+    for words in (
+        "unexplained",
+        "Nearest samples",
+        "Where it is active",
+        "receives from",
+        "Trajectories of concepts",
+        "Validation",
+    ):
         assert words in text
 
 

@@ -243,8 +243,8 @@ def _stages(work: _Work, run: RunFolder) -> Decomposed:
     more: list[tuple[str, Html]] = []
     more += _disturbed(work, run, concepts, cache, scores, main[0], links)
     if work.settings.validate_on:
-        more.append(("Can it be trusted?", validation_section(_validation(work, run, concepts, scores, main))))
-    more.append(("How far concepts reach", trajectory_section(_trajectories(first, vectors, cache))))
+        more.append(("Validation", validation_section(_validation(work, run, concepts, scores, main))))
+    more.append(("Trajectories of concepts", trajectory_section(_trajectories(first, vectors, cache))))
     keep_pictures(cache, first, run.path)
     first.write(run.path / "graph.json")
     graph_pictures = cache.of_graph(first)
@@ -443,7 +443,7 @@ def _disturbed(
         shown = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
         pictures = {f"{work.gallery.names[number]} {words}": Image.fromarray(shown)}
         section = kept_section(f"Concepts of {work.gallery.names[number]} that stay {words}", kept)
-        to = _write_page(run, f"graph-{name}", graph, cache, pictures, [("What stays", section)])
+        to = _write_page(run, f"graph-{name}", graph, cache, pictures, [("Concepts that stay", section)])
         links.append((f"the image {words}", to))
         sections.append((f"The image {words}", section))
     return sections

@@ -82,9 +82,7 @@ def search_tokens(
     count, grid = len(concepts), (mask.shape[0], mask.shape[1])
     check_mask(mask, grid)
     if tokens is None and not bool(mask.all()):
-        raise UserError(
-            "A search from nothing has no tokens to keep. Select all positions, or pass an image's tokens."
-        )
+        raise UserError("A search from nothing has no tokens to keep. Select all positions, or pass an image's tokens.")
     device = codebook.device
     mask, concepts = mask.to(device), concepts.to(device)
     generator = torch.Generator(device).manual_seed(seed)

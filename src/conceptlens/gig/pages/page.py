@@ -16,8 +16,8 @@ from conceptlens.pages.pictures import data_address, encode_image
 from conceptlens.pages.shell import render_page
 
 FOOTER = (
-    "Contributions are generalized integrated gradients. A concept is a direction that the network uses; what it is "
-    "called is up to those who look at its samples. The figures are in graph.json."
+    "Contributions are generalized integrated gradients. A concept is a direction that the network uses; it has no name "
+    "until someone has looked at its samples. The numbers are in graph.json."
 )
 NEIGHBORS = 6
 SIDE = 112  # pixels of a picture
@@ -59,7 +59,7 @@ def page(
         more: Further sections: title and content.
     """
     sections: list[tuple[str, str, Html]] = [
-        ("graph", "How concepts make each other", _drawing(graph, pictures)),
+        ("graph", "How concepts contribute to each other", _drawing(graph, pictures)),
         ("layers", "Layers", _layers(graph)),
     ]
     sections += [(f"more{number}", title, content) for number, (title, content) in enumerate(more)]
@@ -72,11 +72,11 @@ def page(
 def _summary(graph: Graph) -> str:
     found = graph.completeness
     way = [graph.node(name) for name in strongest_path(graph, graph.outputs[0])]
-    told = " ← ".join(node.name if node.layer is None else f"{node.layer} {node.name}" for node in way)
+    words = " ← ".join(node.name if node.layer is None else f"{node.layer} {node.name}" for node in way)
     images = f"{len(graph.images)} image{'s' * (len(graph.images) != 1)}"
     return (
-        f"{graph.model}, {images}. The strongest way down: {told}. Contributions miss what they must add up to by "
-        f"{percent(found.mean, 2)} on average ({percent(found.worst, 1)} at worst)."
+        f"{graph.model}, {images}. The strongest path: {words}. The sum of contributions differs from what it must "
+        f"add up to by {percent(found.mean, 2)} on average, and by {percent(found.worst, 1)} at most."
     )
 
 
@@ -89,9 +89,7 @@ def _drawing(graph: Graph, pictures: GraphPictures) -> Html:
     if any(node.shared for node in graph.nodes):
         key.append(h("span", h("i", class_="swatch shared"), "shared"))
     images = (
-        h("div", (_figure(words, to) for words, to in pictures.images), class_="crops")
-        if pictures.images
-        else None
+        h("div", (_figure(words, to) for words, to in pictures.images), class_="crops") if pictures.images else None
     )
     return join(
         [
@@ -107,10 +105,11 @@ def _drawing(graph: Graph, pictures: GraphPictures) -> Html:
             ),
             h(
                 "p",
-                "Point at a node to see its edges, click it for its card. Blue adds, orange takes away; the wider, the "
-                "more. Thin gray lines come from what no concept explains: how much that is stands on its card. The "
-                "percentage is a concept's share of all that its layer adds to or takes from the output. Unexplained: "
-                "the share of what the network says of the layer itself and not of its reconstruction.",
+                "Point at a node to see its edges; click it to see its card. Blue edges are positive contributions, "
+                "orange edges negative ones; wider edges contribute more. Thin gray edges come from the part of a layer "
+                "that no concept explains; its card says how large it is. The percentage is a concept's share of all "
+                "contributions of its layer to the output. Unexplained is the share of the output that the layer has "
+                "and its reconstruction has not.",
                 class_="note",
             ),
         ]
@@ -151,11 +150,11 @@ def _cards(graph: Graph, pictures: GraphPictures) -> Html:
 
 def _card(graph: Graph, node: Node, pictures: GraphPictures) -> Html:
     title = node.name if node.layer is None else f"{node.layer} · {node.name}"
-    said = [
+    shares = [
         f"{output} {value:+.3g} ({percent(node.shares[output])})"
         for output, value in sorted(node.contributions.items(), key=lambda pair: -abs(pair[1]))[:6]
     ]
-    facts = [f"adds to {names(said, 6)}"] if said else []
+    facts = [f"contributes to {names(shares, 6)}"] if shares else []
     if node.kind == "concept":
         facts.append(f"used in {node.active} of {len(graph.images)} images")
         if node.samples is not None:
@@ -168,13 +167,13 @@ def _card(graph: Graph, node: Node, pictures: GraphPictures) -> Html:
         [h("p", "Nearest samples", class_="small"), h("div", (_figure(*each) for each in crops), class_="crops")]
         if crops
         else None,
-        [h("p", "Where it is", class_="small"), h("div", (_figure(*each) for each in places), class_="crops")]
+        [h("p", "Where it is active", class_="small"), h("div", (_figure(*each) for each in places), class_="crops")]
         if places
         else None,
         h(
             "div",
-            _neighbors(graph, "made by", [(edge, edge.source) for edge in graph.into(node.id)]),
-            _neighbors(graph, "makes", [(edge, edge.target) for edge in graph.out_of(node.id)]),
+            _neighbors(graph, "receives from", [(edge, edge.source) for edge in graph.into(node.id)]),
+            _neighbors(graph, "contributes to", [(edge, edge.target) for edge in graph.out_of(node.id)]),
             class_="columns",
         ),
         class_="card",

@@ -106,7 +106,7 @@ function places({ image }, detail) {
   return h(
     "div",
     {},
-    h("h3", {}, "Where it is"),
+    h("h3", {}, "Where it is active"),
     h(
       "ul",
       { class: "graph-crops" },
@@ -116,7 +116,7 @@ function places({ image }, detail) {
           height: 2 * CROP,
           class: "crop",
           role: "img",
-          "aria-label": `Where it is in ${place.image}`,
+          "aria-label": `Where it is active in ${place.image}`,
           title: place.image,
         });
         const picture = new Image();
@@ -193,7 +193,7 @@ function activity(model, node, outputs) {
         ),
       ),
     ),
-    h("p", { class: "note" }, "Its share of all that its layer adds to a class, or takes from it."),
+    h("p", { class: "note" }, "Its share of all contributions of its layer to a class."),
   );
 }
 
