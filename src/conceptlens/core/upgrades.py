@@ -43,6 +43,8 @@ def _from_1(tree: Any) -> Any:
         renamed = {_KEYS_1.get(key, key): _from_1(value) for key, value in tree.items()}
         if "colour" in renamed and "code" in renamed:  # an entry of a legend, no concept of that name
             renamed["color"] = renamed.pop("colour")
+        if "faces" in renamed and ("sheet" in renamed or "per_image" in renamed):  # a node of a graph, or its settings
+            renamed["crops"] = renamed.pop("faces")
         return renamed
     if isinstance(tree, list):
         return [_from_1(entry) for entry in tree]

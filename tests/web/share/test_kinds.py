@@ -55,7 +55,7 @@ def test_a_graph(visit: Open, tmp_path: Path) -> None:
     nodes = opened.answers["runs/drawn/graphs/classes"]["body"]["nodes"]
     assert {f"runs/drawn/graphs/{name}/nodes/0" for name in ("classes", "image")} <= set(opened.answers)
     assert sum("/graphs/classes/" in name and name.endswith("/sheet") for name in opened.files) == sum(
-        bool(node["faces"]) for node in nodes
+        bool(node["crops"]) for node in nodes
     )
     assert all(content.startswith("image/") for content in opened.files.values())
 

@@ -4,17 +4,19 @@ Nobody names a file here: a graph is one of a few, a node and an image are numbe
 from what they show (`gig/pages/pictures.py`).
 """
 
+import json
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import get_args
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
+from conceptlens.core.upgrades import upgrade
 from conceptlens.gig.document import Graph
 from conceptlens.gig.pages.pictures import image_file, sheet_file
 from conceptlens.web.schemas.graph import (
@@ -42,12 +44,6 @@ BYTES = 300_000_000  # of a file that is read
 EDGES = 60_000  # that are sent, strongest first
 EXAMPLES = 8  # images that are named
 KEPT = 4  # graphs in memory
-
-
-class _File(Graph):
-    """As it lies on the disk."""
-
-    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ class OpenGraph:
                     top_of=[outputs[name] for name in node.top_of],
                     shared=node.shared,
                     active=node.active,
-                    faces=len(node.faces) if node.sheet else 0,
+                    crops=len(node.crops) if node.sheet else 0,
                 )
                 for node in graph.nodes
             ],
@@ -125,7 +121,7 @@ class OpenGraph:
             id=node.id,
             samples=node.samples,
             active_of=[node.active_of.get(name, 0) for name in self.graph.outputs] if node.active_of else None,
-            faces=node.faces,
+            crops=node.crops,
             sheet=node.sheet is not None,
             places=[SeenPlace(**place.model_dump(), picture=images.get(place.image)) for place in node.places],
         )
@@ -181,8 +177,8 @@ class Graphs:
             return path
         if kind_of(read_json(entry.path / MARK), entry.shown) != "decomposition":
             raise missing(
-                f"{entry.shown}: this is no network that was taken apart. `conceptlens decompose MODEL --images "
-                "FOLDER` takes one apart; the image tower of a run can be MODEL as well."
+                f"{entry.shown}: expected a decomposed network. `conceptlens decompose MODEL IMAGES` makes one; MODEL "
+                "may also be a run, whose image encoder is then decomposed."
             )
         if name in ("noise", "attack"):
             raise missing(f"{entry.shown}: it was drawn without --{name}. Decompose again with it.")
@@ -207,7 +203,12 @@ def _read(path: Path, shown: str) -> Graph:
     if path.stat().st_size > BYTES:
         raise UserError(f"{shown}: larger than {BYTES:,} bytes; not a graph that can be shown.")
     try:
-        graph = _File.model_validate_json(path.read_bytes())
+        tree = upgrade(json.loads(path.read_bytes()), where=shown)
+        if isinstance(tree, dict):
+            tree.pop("schema", None)
+        graph = Graph.model_validate(tree)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UserError(f"{shown}: expected JSON, but {error}. {Graph.remedy}") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
