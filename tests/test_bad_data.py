@@ -271,7 +271,7 @@ LEGAL: dict[str, tuple[Callable[[OwnData], None], list[str]]] = {
     "a batch larger than the data": (settings_only, ["--training.batch_size", "4096"]),
     "a class with one image": (one_image_of_a_class, []),
     "a group never labeled": (a_group_never_labeled, []),
-    "a group never labeled, by axis": (a_group_never_labeled, ["--training.loss.concept", "axis"]),
+    "a group never labeled, by group": (a_group_never_labeled, ["--training.loss.concept", "group"]),
     "no validation split": (lambda mine: mine.change_all("val", split="train"), []),
     "no test labels": (lambda mine: mine.change_all("test", diagnosis=""), []),
     "images of one pixel": (images_of_one_pixel, []),
@@ -299,7 +299,7 @@ def test_one_concept_alone(mine: OwnData, tmp_path: Path) -> None:
     """K = 1: one slot, one code, nothing to calibrate."""
     mine.concepts.write_text("groups: {signs: {kind: independent, values: [hair]}}")
     mine.write_rows([{**row, "signs": ("hair", "none")[number % 2]} for number, row in enumerate(mine.rows())])
-    for number, settings in enumerate((["--method.slots", "axis"], ["--method", "ivq-cbm-released"], [])):
+    for number, settings in enumerate((["--method.slots", "group"], ["--method", "ivq-cbm-released"], [])):
         out = str(tmp_path / f"run {number}")
         assert main(["train", str(mine.recipe), "--out", out, "--quiet", "--training.epochs", "1", *settings]) == 0
 

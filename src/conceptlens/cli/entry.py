@@ -12,18 +12,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conceptlens.cli.arguments import Docstring, Words, arguments, make_parser
-from conceptlens.cli.commands import COMMANDS, GROUPS, RENAMED, load_function
+from conceptlens.cli.arguments import COMMON, Docstring, Words, arguments, make_parser
+from conceptlens.cli.commands import COMMANDS, GROUPS, RENAMED, load_function, renamed_options
 from conceptlens.cli.problems import reason
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.plugins import allow_code
 from conceptlens.core.version import __version__
 
-FLAGS = {"json": "print the result as JSON", "fail_on_findings": "exit with code 3 if something was found"}
+EXIT_CODES = {
+    0: "The command did its work.",
+    1: "The command failed: a bug in conceptlens.",
+    2: "The input is bad: an option, a recipe, data, a run folder, or what the system allows.",
+    3: "Something was found, and --fail-on-findings was given.",
+    130: "The command was interrupted; `conceptlens resume RUN` goes on with a training.",
+}
 GLOBAL = (
-    "Every command takes --json (the result as JSON on standard output), --device cpu|cuda|cuda:N, --fail-on-findings "
-    "(exit code 3), --allow-code PATH (Python code that a run folder may have run, if you trust it) and --debug (the "
-    "traceback of an error).\nExit codes: 0 done, 1 failed, 2 bad input, 3 findings."
+    f"Every command takes {', '.join(option for option, _, _ in COMMON)}.\nExit codes: 0 done, 1 failed, 2 bad input, "
+    "3 findings, 130 interrupted."
 )
 
 
@@ -86,8 +91,8 @@ def _run(words: Words) -> int:
         return 0
     name = _command(words)
     function = load_function(name)
-    parser = make_parser(name, function, FLAGS)
-    args, values = arguments(parser, function, words[len(name.split()) :], RENAMED)
+    parser = make_parser(name, function)
+    args, values = arguments(parser, function, words[len(name.split()) :], renamed_options(name))
     if "quiet" in inspect.signature(function).parameters:
         values["quiet"] = args.quiet  # people who type a command see how far it is
     return show(function(**values), as_json=args.json, fail_on_findings=args.fail_on_findings)
