@@ -93,6 +93,10 @@ TABLES: dict[str, tuple[Callable[[OwnData], object], tuple[str, ...]]] = {
     "misspelled class": (cell(diagnosis="bening"), ("row 4", "'diagnosis'", "'bening'", "Did you mean 'benign'?")),
     "misspelled value": (cell(border="regulr"), ("row 4", "'border'", "Did you mean 'regular'?")),
     "misspelled value in a list": (cell(signs="hair; rulr"), ("'rulr'", "Did you mean 'ruler'?")),
+    "misspelled column of a concept group": (
+        lambda mine: mine.write_rows([{**row, "boder": row.pop("border")} for row in mine.rows()]),
+        ("no column 'border'", "'boder'", "data.rename.columns: {border: boder}"),
+    ),
     "misspelled split": (cell(split="trian"), ("row 4", "Did you mean 'train'?")),
     "certainty above 1": (cell(certainty="2"), ("row 4", "a certainty from 0 to 1")),
     "certainty in words": (cell(certainty="high"), ("'high'", "a certainty from 0 to 1")),

@@ -27,7 +27,7 @@ _KEYS_1 = {
     },
 }
 _VALUES_1 = {"regulariser": "regularizer", "learnt": "learned"}  # of `training.stages[].train` and `dictionary`
-# Values of a recipe's keys, by the last part of the key: training.loss.concept, method.slots, regularizer.per, method.depth
+# Values of training.loss.concept, method.slots, regularizer.per and method.depth, by the last part of the key
 _OPTIONS_1 = {
     ("concept", "axis"): "group",
     ("slots", "axis"): "group",

@@ -1,8 +1,8 @@
 """Which class proposes which concepts: the candidates among which LaBo selects.
 
 In the paper a language model writes sentences about each class. A concept file holds that knowledge as a table of its
-classes, or as a group of texts for each class; where it lists groups of values only, every class proposes the values that
-are more like it than like the other classes.
+classes, or as a group of texts for each class; where it lists groups of values only, every class proposes the values
+that are more like it than like the other classes.
 """
 
 from collections.abc import Sequence

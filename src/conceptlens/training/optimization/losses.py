@@ -122,7 +122,7 @@ class SupervisedLoss:
         return each.sum() / counts.classes.clamp_min(1e-8).to(logits)
 
     def concept_loss(self, logits: Tensor, targets: Targets, counts: Counts) -> Tensor:
-        """Eq. 8: binary cross-entropy of every known concept, or cross-entropy within each group, averaged over groups."""
+        """Eq. 8: binary cross-entropy of every known concept, or the mean over groups of the cross-entropy in each."""
         positive = targets.concepts.clamp_min(0).to(logits.dtype)
         each = F.binary_cross_entropy_with_logits(logits, positive, reduction="none") * targets.weights
         if self.config.concept == "bce":
