@@ -94,7 +94,7 @@ TABLES: dict[str, tuple[Callable[[OwnData], object], tuple[str, ...]]] = {
     "misspelled value": (cell(border="regulr"), ("row 4", "'border'", "Did you mean 'regular'?")),
     "misspelled value in a list": (cell(signs="hair; rulr"), ("'rulr'", "Did you mean 'ruler'?")),
     "misspelled column of a concept group": (
-        lambda mine: mine.write_rows([{**row, "boder": row.pop("border")} for row in mine.rows()]),
+        lambda mine: mine.write_rows([{"boder": row.pop("border"), **row} for row in mine.rows()]),
         ("no column 'border'", "'boder'", "data.rename.columns: {border: boder}"),
     ),
     "misspelled split": (cell(split="trian"), ("row 4", "Did you mean 'train'?")),

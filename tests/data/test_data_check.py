@@ -175,7 +175,7 @@ def test_one_class_and_too_few(tmp_path: Path, paint) -> None:
 
 def test_json(tmp_path: Path, cells: ConceptSet) -> None:
     report = check_data(table(tmp_path, ["gone.png,Monocyte"]), cells, quiet=True)
-    value = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    value = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert value["ok"] is False
     assert value["findings"][0] == {
         "level": "error",

@@ -146,7 +146,7 @@ def arguments(
     """What was typed: all of it, and the function's own arguments; options in `renamed` are called otherwise now."""
     own, settings = split_settings(words, parser)
     parameters = inspect.signature(function).parameters
-    takes = next((name for name in SETTINGS if name in parameters), None)
+    takes = next((name for name in SETTINGS if "Mapping" in str(getattr(parameters.get(name), "annotation", ""))), None)
     for word in (word for word in settings if word.startswith("--")):
         if (old := word.partition("=")[0]) in renamed:
             raise UserError(f"{old} has a new name: {renamed[old]}.")

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,7 @@ def show(result: Any, *, as_json: bool = False, fail_on_findings: bool = False) 
             return 0
     results = result if isinstance(result, list) else [] if result is None else [result]
     if as_json:
-        trees = [{"path": str(one)} if isinstance(one, Path) else one.to_dict() for one in results]
-        tree = trees[0] if len(trees) == 1 and not isinstance(result, list) else trees
+        tree = list(map(_tree, results)) if isinstance(result, list) else _tree(result)
         print(json.dumps(tree, indent=1, ensure_ascii=False, default=str), flush=True)
     else:
         print("\n\n".join(filter(None, map(_text, results))), flush=True) if results else None
@@ -116,9 +116,20 @@ def show(result: Any, *, as_json: bool = False, fail_on_findings: bool = False) 
     for line in failed:
         print(f"error: {line}", file=sys.stderr)
     codes = [int(getattr(one, "exit_code", 0)) for one in results]
-    if any(codes) or failed:
-        return max([*codes, 2 if failed else 0])
-    return 3 if fail_on_findings and any(getattr(one, "has_findings", False) for one in results) else 0
+    if fail_on_findings and not failed and any(getattr(one, "has_findings", False) for one in results):
+        return 3
+    return max([*codes, 2 if failed else 0])
+
+
+def _tree(result: Any) -> Any:
+    """A result's values for JSON."""
+    if result is None or isinstance(result, Path):
+        return {"path": str(result)} if result else None
+    if hasattr(result, "to_dict"):
+        return result.to_dict()
+    if is_dataclass(result):
+        return {field.name: getattr(result, field.name) for field in fields(result)}
+    return {"text": _text(result)}
 
 
 def _text(result: Any) -> str:

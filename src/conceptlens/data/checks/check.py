@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import EXAMPLES, Finding, Level, Problems, counted
 from conceptlens.data.checks.images import copy_findings, image_findings
@@ -22,7 +23,7 @@ _HEADINGS: dict[Level, str] = {"error": "To mend", "warning": "To look at", "inf
 
 
 @dataclass(frozen=True)
-class DataReport:
+class DataReport(ResultMixin):
     """What was found, the worst first."""
 
     source: str
@@ -39,7 +40,16 @@ class DataReport:
         """Whether nothing stands in the way of training."""
         return not any(finding.level == "error" for finding in self.findings)
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def exit_code(self) -> int:
+        """Of the command: 2, bad input, if something stands in the way of training."""
+        return 0 if self.ok else 2
+
+    @property
+    def has_findings(self) -> bool:
+        return any(finding.level != "info" for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
         return {
             "source": self.source,
             "ok": self.ok,
