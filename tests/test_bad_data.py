@@ -54,7 +54,7 @@ def test_images(refuse: Refuse, refuse_training: Refuse, mine: OwnData, own_run:
     damage, says = IMAGES[kind]
     damage(mine.image(3))
     check = ("data", "check", mine.table, "--data.class_column", "diagnosis", "--concepts", mine.concepts, "--quiet")
-    refuse(*check, says=(says, "läsion 3.png", "to mend before training"))
+    refuse(*check, says=(says, "läsion 3.png", "to fix before training"))
     found_at_once = kind in ("missing", "folder")
     refuse_training(mine.recipe, says=(says, "läsion 3.png"), begun=not found_at_once)
     if kind != "folder":
@@ -129,7 +129,7 @@ def test_tables(refuse: Refuse, refuse_training: Refuse, mine: OwnData, kind: st
     damage(mine)
     refuse_training(mine.recipe, says=says)
     check = ("data", "check", mine.table, "--data.class_column", "diagnosis", "--concepts", mine.concepts, "--quiet")
-    refuse(*check, says=(*says, "to mend before training"))
+    refuse(*check, says=(*says, "to fix before training"))
 
 
 def test_columns(refuse_training: Refuse, mine: OwnData) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,12 +98,14 @@ print("heavy:", sorted({{"torch", "timm", "sklearn", "scipy", "PIL", "accelerate
 
 
 def test_help_is_instant() -> None:
-    """Half a second on a free core; the best of a few, since others may be busy on this one."""
+    """Half a second of a core's time; others may be busy on this one, so the clock on the wall says nothing."""
     fastest = 9.0
     for _ in range(4):
-        started = time.perf_counter()
+        before = os.times()
         assert python("-m", "conceptlens", "--help").returncode == 0
-        fastest = min(fastest, time.perf_counter() - started)
+        after = os.times()
+        spent = after.children_user + after.children_system - before.children_user - before.children_system
+        fastest = min(fastest, spent)
     assert fastest < 0.5
 
 
@@ -190,7 +191,7 @@ def test_data_check_says_what_is_there(cli: Cli, own: OwnData, tmp_path: Path) -
     assert code == 0
     assert "40 images, 2 classes, 4 concepts in 2 groups" in out
     assert "split (given): train 24, val 8, test 8" in out
-    assert "Nothing stands in the way of training." in out
+    assert "The data is ready for training." in out
     assert read_json(tmp_path / "findings.json")["ok"] is True
 
 

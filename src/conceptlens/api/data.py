@@ -21,7 +21,7 @@ def check_data(
     out: str | Path | None = None,
     quiet: bool = True,
 ) -> "DataReport":
-    """Find what is wrong with images, labels and splits, before an hour is lost.
+    """Find what is wrong with images, labels and splits before anything is trained.
 
     Args:
         source: A folder, a table, or the name of built-in data.

@@ -158,7 +158,7 @@ def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool 
 
     Args:
         out: The run folder. A demo that is there is shown, one that was stopped goes on.
-        overwrite: Train anew even if the demo is there.
+        overwrite: Train again even if the demo is there.
         quiet: Show no progress.
     """
     from conceptlens.recipes.parse import load_recipe, recipe_yaml
@@ -170,7 +170,7 @@ def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool 
         same = (folder / "recipe.yaml").exists() and (folder / "recipe.yaml").read_text("utf-8") == wanted
         if same:
             done = RunFolder.open(folder).info["status"] == "done"
-            words = "this demo was trained before; --overwrite trains it anew" if done else "continuing the demo"
+            words = "this demo was trained before; --overwrite trains it again" if done else "continuing the demo"
             note(quiet)(words)
             model: TrainedModel = resume(folder, quiet=quiet)
             return model

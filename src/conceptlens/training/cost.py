@@ -51,7 +51,7 @@ class Cost(ResultMixin):
                 f"{self.forward_gflops_per_image:.2f} GFLOP an image, forward",
                 f"memory      about {self.memory_mb:,.0f} MB on {self.device}; {self.disk_mb:,.0f} MB on disk",
                 f"time        {self.seconds_per_step * 1000:.0f} ms a step, about {minutes:.1f} minutes in all",
-                "nothing was started or written (--dry-run)",
+                "nothing was started or written",
             )
         )
 
