@@ -39,6 +39,21 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. See `{self.prog} --help`.")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            name = action.option_strings[-1] if action.option_strings else action.dest
+            choices = list(map(str, action.choices))
+            hint = did_you_mean(str(value), choices)
+            raise UserError(f"{name}: expected one of {', '.join(choices)}, found {value!r}. {hint}")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)  # type: ignore[misc]
+        except argparse.ArgumentError:
+            name = action.option_strings[-1] if action.option_strings else action.dest
+            kind = "a whole number" if action.type is int else "a number"
+            raise UserError(f"{name}: expected {kind}, found {arg_string!r}.") from None
+
 
 @dataclass(frozen=True)
 class Docstring:
@@ -106,11 +121,11 @@ def make_parser(name: str, function: Callable[..., Any]) -> Parser:
             continue
         _add(parser, parameter, doc.args.get(parameter.name, ""))
     common = parser.add_argument_group("options of every command")
-    for option, metavar, text in COMMON:
+    for word, metavar, text in COMMON:
         if metavar is None:
-            common.add_argument(option, action="store_true", help=text)
+            common.add_argument(word, action="store_true", help=text)
         else:
-            common.add_argument(option, metavar=metavar, help=text)
+            common.add_argument(word, metavar=metavar, help=text)
     return parser
 
 

@@ -94,7 +94,7 @@ def closest(name: str, options: Iterable[str], *, cutoff: float = 0.6) -> str | 
 def suggestions(name: str, options: Iterable[str]) -> list[str]:
     """What a name may have been meant for: by its last part (`epochs`), by meaning (`lr`), or by its letters."""
     known = [str(option) for option in options]
-    word = _last(name)
+    word = _fold(name)
     same = [option for option in known if word in (_fold(option), _last(option))]
     if same:
         return same[:3]
