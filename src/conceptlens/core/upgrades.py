@@ -2,7 +2,7 @@
 
 | schema | written by | what changed after it |
 | --- | --- | --- |
-| 1 | 0.1 | American spelling of keys, of a recipe's sections and of parameters' names |
+| 1 | 0.1 | American spelling of keys, of a recipe's sections and of parameters' names; `axis` is `group` |
 """
 
 from collections.abc import Callable, Mapping
@@ -27,20 +27,31 @@ _KEYS_1 = {
     },
 }
 _VALUES_1 = {"regulariser": "regularizer", "learnt": "learned"}  # of `training.stages[].train` and `dictionary`
+# Values of training.loss.concept, method.slots, regularizer.per and method.depth, by the last part of the key
+_OPTIONS_1 = {
+    ("concept", "axis"): "group",
+    ("slots", "axis"): "group",
+    ("per", "axis"): "group",
+    ("depth", "axes"): "groups",
+}
 _PARAMETERS_1 = (
     ("regulariser.", "regularizer."),
     (".quantiser.", ".quantizer."),
     ("grounding.centre", "grounding.center"),
+    ("method.axis_text", "method.group_text"),
+    ("method.axis", "method.group_of"),
 )
 
 
-RENAMED_KEYS = _KEYS_1  # old key → new key, for messages about recipes that are written by hand
+# For messages about recipes that are written by hand: old key → new key, and (key, old value) → new value.
+RENAMED_KEYS = _KEYS_1
+RENAMED_VALUES = _OPTIONS_1
 
 
 def _from_1(tree: Any) -> Any:
     """Version 0.1's keys as they are called now."""
     if isinstance(tree, Mapping):
-        renamed = {_KEYS_1.get(key, key): _from_1(value) for key, value in tree.items()}
+        renamed = {_KEYS_1.get(key, key): _option_1(key, _from_1(value)) for key, value in tree.items()}
         if "colour" in renamed and "code" in renamed:  # an entry of a legend, no concept of that name
             renamed["color"] = renamed.pop("colour")
         if "faces" in renamed and ("sheet" in renamed or "per_image" in renamed):  # a node of a graph, or its settings
@@ -49,6 +60,15 @@ def _from_1(tree: Any) -> Any:
     if isinstance(tree, list):
         return [_from_1(entry) for entry in tree]
     return _VALUES_1.get(tree, tree) if isinstance(tree, str) else tree
+
+
+def _option_1(key: Any, value: Any) -> Any:
+    """The value of a recipe's key, which may be dotted as in a comparison."""
+    return (
+        _OPTIONS_1.get((key.rpartition(".")[2], value), value)
+        if isinstance(key, str) and isinstance(value, str)
+        else value
+    )
 
 
 UPGRADES: dict[int, Callable[[Any], Any]] = {1: _from_1}
