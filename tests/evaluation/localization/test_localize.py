@@ -145,11 +145,11 @@ def test_own_images_with_masks_named_later_and_other_data(own_run: Path, tmp_pat
         picture.paste(255, (0, 0, picture.size[0] // 2, picture.size[1]))
         picture.save(masks / f"{Path(row['image']).stem}.png")
     section = {"regions": {"masks": str(masks)}}
-    result = api.localize(own_run, section, out=tmp_path / "own.json").to_dict()
+    result = api.localize(own_run, data=section, out=tmp_path / "own.json").to_dict()
     assert set(result["targets"]) == {"object"}  # its concepts name no parts
     assert result["targets"]["object"]["maps"]["uniform"]["energy"]["value"] == pytest.approx(0.5, abs=0.02)
     named = {"source": str(other.table), "class_column": "diagnosis", **section}
-    elsewhere = api.localize(own_run, named)
+    elsewhere = api.localize(own_run, data=named)
     assert elsewhere.written_to == own_run / "localization-lesions.json"
     assert elsewhere.to_dict()["split"] == "all"
     assert elsewhere.to_dict()["images"] == len(other.rows())
@@ -157,7 +157,7 @@ def test_own_images_with_masks_named_later_and_other_data(own_run: Path, tmp_pat
 
 
 def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["localize", str(run), "--n", "8", "--faithfulness", "6", "--fill", "mean"]) == 0
+    assert main(["faithfulness", str(run), "--n", "6", "--fill", "mean"]) == 0
     assert "insertion" in capsys.readouterr().out
     found = read_json(run / "faithfulness.json")
     assert (found["images"], found["fill"]) == (6, "mean")
@@ -173,8 +173,8 @@ def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = shutil.copytree(own_run, tmp_path / "copy")
-    assert main(["localize", str(run), "--faithfulness", "2"]) == 0
-    assert "Where maps point was not measured" in capsys.readouterr().out
+    assert main(["faithfulness", str(run), "--n", "2"]) == 0
+    assert "insertion" in capsys.readouterr().out
     assert not (run / "localization.json").exists()
     found = read_json(run / "faithfulness.json")
     assert set(found["curves"]) >= {"gradcam", "center", "random"}
@@ -182,11 +182,11 @@ def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: py
 
 
 def test_bad_input(run: Path, own_run: Path, own: OwnData, refuse: Refuse, tmp_path: Path) -> None:
-    assert "Did you mean 'test'" in refuse("localize", run, "--split", "tset")
-    assert "Did you mean 'present'" in refuse("localize", run, "--where", "presnt")
+    assert "invalid choice: 'tset'" in refuse("localize", run, "--split", "tset")
+    assert "invalid choice: 'presnt'" in refuse("localize", run, "--where", "presnt")
     assert "--n: expected at least 1" in refuse("localize", run, "--n", 0)
     assert "--sigma: expected a width above 0" in refuse("localize", run, "--sigma", -1)
-    assert "invalid choice: 'gray'" in refuse("localize", run, "--fill", "gray")
+    assert "invalid choice: 'gray'" in refuse("faithfulness", run, "--fill", "gray")
     assert "knows its own regions exactly" in refuse("localize", run, "--data.regions.boxes", "x.csv")
     assert "nothing is known of where things are" in refuse("localize", own_run)
     assert "no such file" in refuse("localize", own_run, "--data.regions.boxes", tmp_path / "no.csv")

@@ -22,7 +22,7 @@ def prototype(code: int, share: float, kinds: list[str], **more: object) -> Prot
         "kinds": kinds,
         "concepts": {},
         "near": [],
-        "colour": "#000000",
+        "color": "#000000",
     }
     return Prototype.model_validate({**values, **more})
 
