@@ -75,7 +75,7 @@ def test_what_the_file_holds(found: dict[str, Any]) -> None:
     assert (found["split"], found["images"], found["where"]) == ("test", 23, "visible")
     assert set(found["targets"]) == {"object", "part"}
     whole = found["targets"]["object"]
-    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "blob", "blind", "perfect"}
+    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "center_prior", "mean_region", "perfect"}
     uniform = whole["maps"]["uniform"]
     assert uniform["lift"]["value"] == pytest.approx(1, abs=1e-5)
     assert uniform["energy"]["value"] == pytest.approx(uniform["share"]["value"], abs=1e-6)
@@ -84,10 +84,10 @@ def test_what_the_file_holds(found: dict[str, Any]) -> None:
     part = found["targets"]["part"]
     assert set(part["parts"]) == {"tail", "legs", "wing", "antennae", "body", "head"}
     assert part["parts"]["wing"]["images"] < part["parts"]["head"]["images"] == 23
-    assert part["maps"]["perfect"]["energy"]["value"] > part["maps"]["blind"]["energy"]["value"]
+    assert part["maps"]["perfect"]["energy"]["value"] > part["maps"]["mean_region"]["energy"]["value"]
     assert found["concept_part"]["head colour: red"] == "head"
-    assert found["blob"]["fitted_on"] == "train"
-    for pair in ("own - uniform", "own - blob", "own - blind", "gradcam - blob", "own - gradcam"):
+    assert found["center_prior"]["fitted_on"] == "train"
+    for pair in ("own - uniform", "own - center_prior", "own - mean_region", "gradcam - center_prior", "own - gradcam"):
         ours, theirs = pair.split(" - ")
         expected = whole["maps"][ours]["energy"]["value"] - whole["maps"][theirs]["energy"]["value"]
         assert whole["against"][pair]["energy"]["value"] == pytest.approx(expected, abs=1e-9)
@@ -128,7 +128,7 @@ def test_a_reader_of_the_class_token_is_judged_by_gradcam_alone(tmp_path: Path) 
     assert result.to_dict()["maps"]["own"] is None
     assert "own" not in result.to_dict()["targets"]["object"]["maps"]
     assert result.to_dict()["images"] == 9
-    assert set(result.to_dict()["blob"]["sigma"].values()) == {0.2}
+    assert set(result.to_dict()["center_prior"]["sigma"].values()) == {0.2}
     assert "judged by Grad-CAM alone" in result.text()
     body = result.to_dict()["targets"]["part"]["parts"]["body"]
     assert body["images"] == 9  # every creature has a body of some color
@@ -153,7 +153,7 @@ def test_own_images_with_masks_named_later_and_other_data(own_run: Path, tmp_pat
     assert elsewhere.written_to == own_run / "localization-lesions.json"
     assert elsewhere.to_dict()["split"] == "all"
     assert elsewhere.to_dict()["images"] == len(other.rows())
-    assert elsewhere.to_dict()["blob"]["fitted_on"] == "the judged images"
+    assert elsewhere.to_dict()["center_prior"]["fitted_on"] == "the judged images"
 
 
 def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
