@@ -89,7 +89,7 @@ def test_what_to_watch(concepts: ConceptSet) -> None:
     made = replace(material(concepts), slot_names=["size: big", "size: small"])
     made = with_metrics(
         made,
-        concept={**made.metrics["concept"], "axes_at_chance": {"count": 1, "of": 3, "names": ["colour"]}},
+        concept={**made.metrics["concept"], "groups_at_chance": {"count": 1, "of": 3, "names": ["colour"]}},
         codebook={"codes": 5, "use": 0.6, "perplexity": 2.0, "dead": [1, 4]},
         slots={"slots": 2, "assignment_entropy": 0.1, "slot_mass": [1.0, 0.0], "empty_slots": [1]},
         ceiling={"accuracy": 0.5, "balanced_accuracy": 0.5},
@@ -103,7 +103,7 @@ def test_what_to_watch(concepts: ConceptSet) -> None:
     whole = page(made, Pictures())
     assert "number 1, 4." in whole
     assert whole.count('class="flag">empty<') == 1
-    assert not warnings(with_metrics(material(concepts), concept={"axes_at_chance": {"names": []}}))
+    assert not warnings(with_metrics(material(concepts), concept={"groups_at_chance": {"names": []}}))
 
 
 def test_without_test_images_validation_is_named(concepts: ConceptSet) -> None:

@@ -52,7 +52,7 @@ def warnings(material: Material) -> list[str]:
             f"There are no labeled test images. All numbers are of {SPOKEN[material.split]} images, which chose "
             "the model and its thresholds, and are therefore flattering."
         )
-    at_chance = value_of(material.metrics, "concept.axes_at_chance.names") or []
+    at_chance = value_of(material.metrics, "concept.groups_at_chance.names") or []
     if at_chance:
         told.append(f"Read no better than by guessing: {names(at_chance)}. Explanations that lean on them mean little.")
     ceiling, interval = material.number("ceiling.accuracy"), material.interval("class.accuracy")

@@ -96,7 +96,7 @@ def _most_frequent(material: Material) -> float | None:
 
 
 def _groups_at_chance(material: Material) -> list[Html]:
-    found = value_of(material.metrics, "concept.axes_at_chance")
+    found = value_of(material.metrics, "concept.groups_at_chance")
     if not found or not found.get("of"):
         return []
     told = "Concept groups that are read no better than by one who does not look at the image. Do not rely on them"

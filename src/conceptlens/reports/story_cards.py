@@ -18,7 +18,7 @@ def story_cards(material: Material, pictures: Pictures) -> Html:
     stories = material.stories
     if stories is None or not stories.stories:
         return h("p", "This run tells no single images: it has no stories.json, or no labeled images to choose from.")
-    at_chance = value_of(material.metrics, "concept.axes_at_chance.names") or []
+    at_chance = value_of(material.metrics, "concept.groups_at_chance.names") or []
     told = [(story, reasons_of(story, at_chance)) for story in stories.stories]
     lengths = [0.0, *(length for _, reasons in told for length in bars(reasons))]
     scale = (min(lengths), max(lengths))
