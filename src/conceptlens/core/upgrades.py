@@ -2,7 +2,7 @@
 
 | schema | written by | what changed after it |
 | --- | --- | --- |
-| 1 | 0.1 | American spelling of keys, of a recipe's sections and of parameters' names |
+| 1 | 0.1 | American spelling of keys, of recipe sections and of parameters; `accounts` → `decompositions` |
 """
 
 from collections.abc import Callable, Mapping
@@ -43,6 +43,8 @@ def _from_1(tree: Any) -> Any:
         renamed = {_KEYS_1.get(key, key): _from_1(value) for key, value in tree.items()}
         if "colour" in renamed and "code" in renamed:  # an entry of a legend, no concept of that name
             renamed["color"] = renamed.pop("colour")
+        if "accounts" in renamed and "sentence" in renamed:  # an explanation, no class of that name
+            renamed["decompositions"] = renamed.pop("accounts")
         return renamed
     if isinstance(tree, list):
         return [_from_1(entry) for entry in tree]

@@ -6,6 +6,7 @@
 import { here, go, note, format } from "./address.js";
 import { api } from "./api.js";
 import { h, put } from "./dom.js";
+import { startGlossary } from "./glossary.js";
 import { fits, KINDS, said, viewsOf } from "./kinds.js";
 import { failure, loading, missing, viewHead } from "./parts/frame.js";
 import { clearViewShortcuts, shortcut, startShortcuts } from "./shortcuts.js";
@@ -205,4 +206,4 @@ document.getElementById("skip")?.addEventListener("click", (event) => {
 });
 runSelect.addEventListener("change", () => go(here().view, { run: runSelect.value }));
 window.addEventListener("hashchange", () => open());
-open({ focus: false });
+open({ focus: false }).then(() => startGlossary(main)); // after the first paint: nobody waits for it

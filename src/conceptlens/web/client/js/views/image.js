@@ -20,7 +20,7 @@ import { image as lastImage, keepImage, upload } from "../visit.js";
 export async function imageView(host, params, { card: runCard }) {
   const { run } = params;
   const start = params.image ?? lastImage(run);
-  // Without the head, only the accounts that came with the prediction are told.
+  // Without the head, only the decompositions that came with the prediction are shown.
   const asking = api.head(run).catch(() => null);
   if (start) ahead(run, start, upload(run));
   const whole = await api.run(run);

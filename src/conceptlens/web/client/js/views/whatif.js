@@ -6,7 +6,7 @@ import { shares } from "../charts/shares.js";
 import { eachFrame, h, put, whenQuiet } from "../dom.js";
 import { saveCanvas, saveJSON } from "../download.js";
 import { Edits, readEdits } from "../edits.js";
-import { account, apply, logits, probabilities, said } from "../head.js";
+import { decomposeLogit, apply, logits, probabilities, said } from "../head.js";
 import { advice } from "../parts/advice.js";
 import { corrections } from "../parts/corrections.js";
 import { dials } from "../parts/dials.js";
@@ -198,7 +198,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
     );
     controls.update(
       now.bottleneck,
-      head.linear && now.said[0] ? account(head, now.said[0], null, now.bottleneck, state.rest).values : null,
+      head.linear && now.said[0] ? decomposeLogit(head, now.said[0], null, now.bottleneck, state.rest).values : null,
     );
     put(
       chips,
