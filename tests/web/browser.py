@@ -28,7 +28,7 @@ def serve(*folders: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "-m", "conceptlens", "serve", *map(str, folders), "--port", str(port), "--no-open"]
+    words = [sys.executable, "-m", "conceptlens", "serve", *map(str, folders), "--port", str(port), "--no-open-browser"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True)
     address = f"http://127.0.0.1:{port}"
     try:

@@ -145,7 +145,7 @@ def _no_json(raw: dict[str, Any]) -> str:
 
 
 def _other_schema(raw: dict[str, Any]) -> str:
-    return json.dumps(raw | {"schema": 2})
+    return json.dumps(raw | {"schema": 3})
 
 
 def _lost_target(raw: dict[str, Any]) -> str:

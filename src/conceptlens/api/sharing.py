@@ -1,7 +1,7 @@
 """A run for others: its report, one file to send, a model file, the web page."""
 
+import importlib.util
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _need_page(what: str) -> None:
-    lacking = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    lacking = [name for name in ("fastapi", "uvicorn") if importlib.util.find_spec(name) is None]
     if lacking:
         raise UserError(f"{what} needs {' and '.join(lacking)}: pip install 'conceptlens[page]'.")
 

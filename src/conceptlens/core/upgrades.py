@@ -2,7 +2,7 @@
 
 | schema | written by | what changed after it |
 | --- | --- | --- |
-| 1 | 0.1 | American spelling of keys, of recipe sections and of parameters; `accounts` → `decompositions` |
+| 1 | 0.1 | American spelling of keys, of a recipe's sections and of parameters' names |
 """
 
 from collections.abc import Callable, Mapping

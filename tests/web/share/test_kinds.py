@@ -85,7 +85,7 @@ def test_trust(visit: Open, run: RunFolder, tmp_path: Path) -> None:
     from conceptlens import api
 
     folder = Path(shutil.copytree(run.path, tmp_path / "cells"))
-    api.intervene(folder, resamples=5)
+    api.interventions(folder, resamples=5)
     told = cl.api.share(folder, tmp_path / "trust.html", views=["trust"], quiet=True)
     page = visit(told.file)
     page.wait_for_selector(".trust .card")

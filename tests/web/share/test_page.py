@@ -208,7 +208,7 @@ def test_corrections_are_taken_home_as_training_reads_them(
 
 def test_hostile_names_stay_text(visit: Open, hostile: RunFolder, tmp_path: Path) -> None:
     file = tmp_path / "a file & its name.html"
-    cl.api.share(hostile.path, file, images=4, quiet=True)
+    cl.api.share(hostile.path, file, n=4, quiet=True)
     page = visit(file, f"#/what-if?run={quote(hostile.path.name)}")
     page.wait_for_selector("#shares")
     assert SCRIPT in page.locator("#shares").inner_text()
@@ -232,7 +232,7 @@ def test_it_fits_a_phone(visit: Open, shared: Path, scheme: str) -> None:
 
 def test_a_link_to_a_view_that_is_not_there_leads_nowhere(visit: Open, run: RunFolder, tmp_path: Path) -> None:
     file = tmp_path / "image.html"
-    cl.api.share(run.path, file, views=["image"], images=2, quiet=True)
+    cl.api.share(run.path, file, views=["image"], n=2, quiet=True)
     page = visit(file)
     page.wait_for_selector(".sums .total")
     link = page.get_by_role("link", name="Ask “what if”")

@@ -179,7 +179,7 @@ def test_truth_in_words(concepts: ConceptSet) -> None:
     assert truth_edits(concepts, [0, 0, 0, 1, 1]) == [
         "size: big=no",
         "size: small=no",
-        "colour=blue",
+        "color=blue",
         "extras: spots=yes",
     ]
     assert truth_edits(concepts, []) == []

@@ -62,7 +62,7 @@ def edits_of(world: World) -> list[str]:
 def test_it_is_what_the_library_says(client: Any, world: World, count: int) -> None:
     edits = edits_of(world)[:count]
     readout = OpenedRun.open(world.slots).readout()
-    wanted = api.what_if(world.slots, readout.ids[0], edits)
+    wanted = api.what_if(world.slots, readout.ids[0], set=edits)
     found = post(client, "intervene", {"state": kept_state(world), "edits": edits})
     for side, known in ((found["before"], wanted.before), (found["after"], wanted.after)):
         assert side["said"] == [known.said]

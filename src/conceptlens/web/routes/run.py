@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from conceptlens.core.upgrades import SCHEMA, upgrade
 from conceptlens.core.version import __version__
 from conceptlens.runs.results import results
 from conceptlens.web.schemas.concepts import Codebook, Concepts
@@ -76,14 +77,16 @@ def run_routes(state: ServerState) -> APIRouter:
 
 
 def json_file(entry: RunEntry, file: str, name: str, *, absent: str | None, damaged: str | None = None) -> bytes:
-    """A file of a run, checked to be JSON; `absent` and `damaged` are the commands that help if it is."""
+    """A file of a run as this version writes it; `absent` and `damaged` are the commands that help if it is."""
     path = entry.file(file)
     if path is None:
         raise missing(f"{entry.shown}: no {name} yet.", absent)
     content = path.read_bytes()
     try:
-        json.loads(content)
+        document = json.loads(content)
     except ValueError:
         words = f"{entry.shown}/{file}: expected JSON; it is damaged."
         raise Problem(409, "broken", words, command=damaged) from None
+    if isinstance(document, dict) and document.get("schema", SCHEMA) != SCHEMA:
+        return json.dumps(upgrade(document, where=f"{entry.shown}/{file}"), ensure_ascii=False).encode()
     return content

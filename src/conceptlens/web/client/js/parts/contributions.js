@@ -55,7 +55,7 @@ export function contributions(options) {
         h(
           "p",
           { class: "note" },
-          "The class head of this method is no weighted sum of concepts, so there are no contributions that add up. What if still works.",
+          "The class head of this method is not linear in the concepts, so there are no contributions that add up to the logit. “What if” still works.",
         ),
       );
       return;

@@ -1,4 +1,4 @@
-/** What is known of one concept, or of one prototype. */
+/** Everything about one concept or one code. */
 import { format } from "../address.js";
 import { api } from "../api.js";
 import { h } from "../dom.js";
@@ -128,7 +128,7 @@ export function conceptFacts({ run, each, classes, grid }) {
     patches(run, grid, each.patches, "Patches it looks at most"),
     each.images?.length
       ? [
-          h("h3", {}, "Images where it is surest"),
+          h("h3", {}, "Images with the highest probability"),
           h(
             "ul",
             { class: "crops" },
