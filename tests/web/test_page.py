@@ -169,7 +169,7 @@ def test_maps_follow_concepts_and_patches(visit: Open) -> None:
     assert page.evaluate(pixels) != strong
     page.locator(".picture").click(position={"x": 30, "y": 30})
     facts = page.locator(".patch").inner_text()
-    assert "Prototype" in facts
+    assert "Code" in facts
     assert "Slots" in facts
     until(page, "location.hash.includes('patch=0')")
     page.locator(".patch .facts a").click()
@@ -214,7 +214,7 @@ def test_truth_flip_ask_and_undo(visit: Open) -> None:
     page.locator(".advice button").first.click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length === 1")
     page.get_by_role("button", name="Reset").click()
-    page.get_by_role("button", name="Correct by truth").click()
+    page.get_by_role("button", name="Correct by labels").click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length > 1")
     until(page, "document.querySelector('#confirmed').textContent.includes('confirmed')")
 
@@ -244,7 +244,7 @@ def test_a_file_can_be_dropped(visit: Open, runs: Path) -> None:
     assert expected.predicted in page.locator(".story .shares .said").inner_text()
     page.get_by_role("link", name="Ask “what if”").click()
     page.wait_for_selector(".dial-group")
-    assert "cannot be trained with" in page.locator(".whatif").inner_text()
+    assert "cannot be used in training" in page.locator(".whatif").inner_text()
 
 
 @pytest.mark.slow

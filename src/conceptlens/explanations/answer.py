@@ -471,7 +471,7 @@ def _row(tensor: Tensor | None, row: int) -> Singles | None:
 
 
 def similarities(output: ConceptOutput, codebook: Tensor | None, row: int | None = None) -> Tensor | None:
-    """The cosine of each patch with its nearest prototype, (B, L); None where both are not in one space."""
+    """The cosine of each patch with its nearest code, (B, L); None where both are not in one space."""
     patches, codes = output.patches, output.codes
     if codes is None or patches is None or codebook is None or codebook.shape[-1] != patches.shape[-1]:
         return None

@@ -1,4 +1,4 @@
-"""`stories.json`: a few test images, told in concepts. Written once, after training; the page only reads it."""
+"""`stories.json`: a few test images with their concepts. Written once, after training; the page only reads it."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -109,5 +109,5 @@ def test_a_codebook_study_without_its_model(visit: Open, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_view_of_another_kind_is_refused(run: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="shows a network taken apart"):
+    with pytest.raises(UserError, match="shows a decomposed network"):
         cl.api.share(run.path, tmp_path / "x.html", views=["graph"], quiet=True)

@@ -113,7 +113,7 @@ def test_truth_flip_ask_undo_and_a_link(visit: Open, run: RunFolder, shared: Pat
     page.locator(".advice button").first.click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length === 1")
     page.get_by_role("button", name="Reset").click()
-    page.get_by_role("button", name="Correct by truth").click()
+    page.get_by_role("button", name="Correct by labels").click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length > 1")
     told = json.loads(saved(page, "Before and after"))
     expected = api.what_if(run.path, told["image"]["id"], told["edits"])

@@ -89,7 +89,7 @@ class Maps(Part):
 
 
 class IndexPart(Part):
-    """The nearest prototype of each patch."""
+    """The nearest code of each patch."""
 
     grid: tuple[int, int]
     codes: list[int]

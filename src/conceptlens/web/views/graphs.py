@@ -181,8 +181,8 @@ class Graphs:
             return path
         if kind_of(read_json(entry.path / MARK), entry.shown) != "decomposition":
             raise missing(
-                f"{entry.shown}: this is no network that was taken apart. `conceptlens decompose MODEL --images "
-                "FOLDER` takes one apart; the image tower of a run can be MODEL as well."
+                f"{entry.shown}: this folder holds no decomposed network. `conceptlens decompose MODEL IMAGES` "
+                "decomposes one; MODEL can be the encoder of a run."
             )
         if name in ("noise", "attack"):
             raise missing(f"{entry.shown}: it was drawn without --{name}. Decompose again with it.")

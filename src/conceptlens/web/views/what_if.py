@@ -1,6 +1,6 @@
 """What if: the class of one image with some concepts set, what to ask next, what would flip it. Nothing is remembered.
 
-A request brings the state of its image; edits are the words of `conceptlens intervene --set`, applied by the same
+A request brings the state of its image; edits are the words of `conceptlens what-if --set`, applied by the same
 functions, so that page and command line agree to the last digit.
 """
 

@@ -290,7 +290,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
           h(
             "button",
             { type: "button", disabled: head.task === "multilabel", onclick: tips.flip },
-            "Smallest change of the class",
+            "Smallest change that flips the class",
           ),
         ),
         tips.node,
