@@ -1,5 +1,6 @@
 """Explanations of a finished run: the file says what the model said, the picture what the file says."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -235,6 +236,16 @@ def test_sheets_of_one_concept(slots_run: Path, files: list[Path], tmp_path: Pat
         assert {entry["image"] for entry in listed["images"]} == {str(file) for file in files}
         shares = [entry["probability"] for entry in listed["images"]]
         assert shares == sorted(shares, reverse=True)
+
+
+def test_a_file_of_version_0_1_is_upgraded(slots_run: Path, files: list[Path], tmp_path: Path) -> None:
+    item = api.explain(slots_run, files[:1], out=tmp_path).items[0]
+    assert item.path is not None
+    new = item.load()
+    raw = read_json(item.path)
+    raw["drawing"]["colour_map"] = raw["drawing"].pop("color_map")
+    item.path.write_text(json.dumps(raw | {"schema": 1, "accounts": raw.pop("decompositions")}), "utf-8")
+    assert item.load() == new
 
 
 def test_concepts_are_named_as_people_name_them(concepts: ConceptSet) -> None:

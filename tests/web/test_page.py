@@ -95,6 +95,28 @@ def number(text: str) -> float:
     return float(text.replace("−", "-").replace("+", "").replace("%", "").strip())
 
 
+def test_labels_show_what_a_term_means(visit: Open) -> None:
+    page = visit("#/training?run=first")
+    page.wait_for_selector(".term")
+    titles = {node.inner_text(): node.get_attribute("title") for node in page.locator("main .term").all()}
+    assert all(titles.values())
+    page.keyboard.press("?")
+    page.get_by_text("Glossary").click()
+    meaning = "The set of vectors to which patches or tokens are assigned."
+    assert meaning in page.locator("dialog .glossary").inner_text()
+
+
+def test_the_longest_term_of_a_label_wins(visit: Open) -> None:
+    page = visit("#/runs")
+    meanings = page.evaluate("""async () => {
+        const { meaningOf, read } = await import("/static/js/glossary.js");
+        const terms = { code: { meaning: "One." }, codebook: { meaning: "All." },
+            "insertion, deletion": { meaning: "Curves.", reference: "A paper" } };
+        return ["Codes in use", "The codebook", "Deletion", "Decoder"].map((text) => meaningOf(text, read(terms)));
+    }""")
+    assert meanings == ["code: One.", "codebook: All.", "deletion: Curves. (A paper)", None]
+
+
 def test_runs_are_cards_and_can_be_compared(visit: Open) -> None:
     page = visit("#/runs")
     assert sorted(page.locator(".run-card h2").all_inner_texts()) == ["blind", "broken", "first", "plain", "second"]
@@ -186,7 +208,7 @@ def test_a_slider_gives_what_the_library_gives(visit: Open, runs: Path) -> None:
     assert page.locator("#shares").inner_text() != before
     (edit,) = told["edits"]
     assert re.fullmatch(r".+: .+=score -?[\d.]+", edit)
-    expected = api.what_if(runs / "first", told["image"]["id"], [edit])
+    expected = api.what_if(runs / "first", told["image"]["id"], set=[edit])
     found = {each["name"]: each["probability"] for each in told["after"]["classes"]}
     assert found == pytest.approx(expected.after.probabilities, abs=1e-5)
     assert told["after"]["said"] == [expected.after.said]

@@ -26,8 +26,8 @@ def concept_table(material: Material) -> Html:
     note = (
         "Chance is the balanced accuracy of a guess without looking at the image. A group is flagged as at chance when "
         "its balanced accuracy is not clearly above that. AUC within class compares images of one class only: it "
-        "measures what the concept adds to the class. A dash marks what cannot be computed from these images, for instance "
-        "because all have the same value."
+        "measures what the concept adds to the class. A dash marks what cannot be computed from these images, for "
+        "instance because all have the same value."
     )
     main = table(f"Concept groups, {material.images}", HEAD, rows, class_="figures concepts")
     return join([main, h("p", note, class_="note"), _single(material, found.get("per_concept", []))])

@@ -170,7 +170,7 @@ def test_data_that_is_gone_leaves_the_views_that_need_no_images(hostile: RunFold
         (["x.html", "--views", "imagge"], "Did you mean 'image'?"),
         (["x.html", "--views", "runs"], "needs a server"),
         (["x.html", "--n", "0"], "--n: expected at least 1"),
-        (["x.html", "--max-mb", "nan"], "--max-mb: expected megabytes"),
+        (["x.html", "--max-mb", "nan"], "--max-mb: expected a number of megabytes"),
     ],
 )
 def test_mistakes_are_refused(

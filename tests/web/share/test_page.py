@@ -91,7 +91,7 @@ def test_a_slider_gives_what_the_library_gives(visit: Open, run: RunFolder, shar
     assert page.locator("#confirmed").inner_text() == "computed in this page"
     told = json.loads(saved(page, "Before and after"))
     (edit,) = told["edits"]
-    expected = api.what_if(run.path, told["image"]["id"], [edit])
+    expected = api.what_if(run.path, told["image"]["id"], set=[edit])
     found = {each["name"]: each["probability"] for each in told["after"]["classes"]}
     assert found == pytest.approx(expected.after.probabilities, abs=1e-5)
     assert found != pytest.approx(expected.before.probabilities, abs=1e-5)
@@ -102,7 +102,7 @@ def test_truth_flip_ask_undo_and_a_link(visit: Open, run: RunFolder, shared: Pat
     page = visit(shared, "#/what-if")
     first, target = flip_verdict(page)
     told = json.loads(saved(page, "Before and after"))
-    assert target == api.what_if(run.path, told["image"]["id"], told["edits"]).after.said != first
+    assert target == api.what_if(run.path, told["image"]["id"], set=told["edits"]).after.said != first
     until(page, "location.hash.includes('edits')")
     again = visit(shared, page.evaluate("location.hash"))
     until(again, SAID, ["#verdict strong", target])
@@ -116,7 +116,7 @@ def test_truth_flip_ask_undo_and_a_link(visit: Open, run: RunFolder, shared: Pat
     page.get_by_role("button", name="Correct by labels").click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length > 1")
     told = json.loads(saved(page, "Before and after"))
-    expected = api.what_if(run.path, told["image"]["id"], told["edits"])
+    expected = api.what_if(run.path, told["image"]["id"], set=told["edits"])
     found = {each["name"]: each["probability"] for each in told["after"]["classes"]}
     assert found == pytest.approx(expected.after.probabilities, abs=1e-5)
 
