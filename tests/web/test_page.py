@@ -96,10 +96,11 @@ def number(text: str) -> float:
 
 
 def test_labels_show_what_a_term_means(visit: Open) -> None:
-    page = visit("#/training?run=first")
-    page.wait_for_selector(".term")
+    page = visit("#/concepts?run=first")
+    page.wait_for_selector("dt.term")
     titles = {node.inner_text(): node.get_attribute("title") for node in page.locator("main .term").all()}
-    assert all(titles.values())
+    assert titles["Slot"].startswith("slot: A vector")
+    assert titles["Concepts"].endswith("(Kim et al., ICML 2018)")
     page.keyboard.press("?")
     page.get_by_text("Glossary").click()
     meaning = "The set of vectors to which patches or tokens are assigned."

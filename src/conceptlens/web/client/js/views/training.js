@@ -28,14 +28,14 @@ const CHARTS = [
     read: percent,
   },
   {
-    name: "Rank",
+    name: "Rank of the patches",
     about: "How many directions the patches of an image use. A falling rank means that patches become similar.",
     pick: [["val", /^rank\.(effective|published)$/]],
     read: short,
     strip: /^rank[._]/,
   },
   {
-    name: "Inside",
+    name: "Codebook and slots",
     about: "Share of the codebook in use, and how evenly patches are shared among slots.",
     pick: [["val", /^(codebook\.use|slots\.assignment_entropy|codebook\.revived)$/]],
     read: short,
