@@ -57,8 +57,10 @@ def _from_1(tree: Any) -> Any:
         renamed = {_KEYS_1.get(key, key): _option_1(key, _from_1(value)) for key, value in tree.items()}
         if "colour" in renamed and "code" in renamed:  # an entry of a legend, no concept of that name
             renamed["color"] = renamed.pop("colour")
-        if "faces" in renamed and ("sheet" in renamed or "per_image" in renamed):  # a node of a graph, or its settings
+        if "faces" in tree and ("sheet" in tree or "per_image" in tree):  # a node of a graph, or its settings
             renamed["crops"] = renamed.pop("faces")
+        if "accounts" in tree and "sentence" in tree:  # an explanation, no class of that name
+            renamed["decompositions"] = renamed.pop("accounts")
         return _measures_from_1(renamed)
     if isinstance(tree, list):
         return [_from_1(entry) for entry in tree]
