@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from conceptlens.core.files import read_json, write_bytes, write_json, write_text
-from conceptlens.cortex.bias.bias import holm
 from conceptlens.pages.webp import webp
+from conceptlens.stats.paired_permutation import holm
 from pretraining.command import command
 
 Rows = dict[str, dict[str, Any]]

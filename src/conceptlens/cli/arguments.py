@@ -122,7 +122,7 @@ def _add(parser: Parser, parameter: inspect.Parameter, text: str) -> None:
         parser.add_argument(words, dest=parameter.name, action=f"store_{str(not parameter.default).lower()}", help=text)
     elif _several(parameter.annotation):
         text += " May be given again." + (
-            f" (default: {', '.join(map(str, parameter.default))})" if parameter.default else ""
+            f" (default: {', '.join(map(str, parameter.default))})" if not required and parameter.default else ""
         )
         parser.add_argument(option, dest=parameter.name, action="append", required=required, help=text, **kind)
     else:

@@ -26,7 +26,11 @@ _KEYS_1 = {
         for name in ("effective", "published")
     },
 }
-_VALUES_1 = {"regulariser": "regularizer", "learnt": "learned"}  # of `training.stages[].train` and `dictionary`
+_VALUES_1 = {
+    "regulariser": "regularizer",
+    "learnt": "learned",
+    "highest, not told apart from all others": "highest, without a significant difference from all others",
+}  # of `training.stages[].train` and `dictionary`
 _PARAMETERS_1 = (
     ("regulariser.", "regularizer."),
     (".quantiser.", ".quantizer."),

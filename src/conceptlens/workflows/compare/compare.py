@@ -25,17 +25,20 @@ from conceptlens.workflows.compare.worker import BUSY
 
 
 @dataclass(frozen=True)
-class Compared:
+class Compared(ResultMixin):
     """A comparison as far as it is."""
 
     out: Path
-    found: dict[str, Any]  # results.json
-    table: str  # Markdown
+    results: dict[str, Any]  # results.json
+    markdown: str  # the table
     failed: list[str]  # "job: reason"
     waiting: int  # trainings whose trials are not done
 
+    def to_dict(self) -> dict[str, Any]:
+        return {"out": str(self.out), "failed": self.failed, "waiting": self.waiting, "results": self.results}
+
     def text(self) -> str:
-        parts = [self.table.rstrip()]
+        parts = [self.markdown.rstrip()]
         if self.waiting:
             parts.append(f"{self.waiting} trainings wait for trials of other machines; call again when they are done.")
         parts.append(f"written to {self.out}: table.md, table.tex, results.json and figures")

@@ -4,9 +4,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from tqdm import tqdm
 
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import fingerprint, read_json, write_json
 from conceptlens.workflows.compare.jobs import Comparison, Job
@@ -17,7 +19,7 @@ Row = tuple[str, str]  # data, entry
 
 
 @dataclass
-class Plan:
+class Plan(ResultMixin):
     """The jobs of a comparison, how far they are and how long the rest would take."""
 
     name: str
@@ -26,6 +28,11 @@ class Plan:
     seconds: dict[Row, float | None] = field(default_factory=dict)  # of one job of each row
     correction: float | None = None  # measured time over estimated time
     problems: dict[Row, str] = field(default_factory=dict)  # rows of which not even a dry run works
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [{"data": data, "row": row, "seconds": seconds} for (data, row), seconds in self.seconds.items()]
+        problems = [{"data": data, "row": row, "problem": text} for (data, row), text in self.problems.items()]
+        return {"name": self.name, "jobs": len(self.jobs), "states": self.states, "each": rows, "problems": problems}
 
     def text(self) -> str:
         rows = list(dict.fromkeys((job.cell.data, job.cell.entry.name) for job in self.jobs))

@@ -80,7 +80,7 @@ def work(places: Places, asked: IO[str], answers: IO[str]) -> None:
         job = Assignment.from_line(line)
         code = BUSY
         if do(job, places):
-            code = 2 if places.read_record(job).get("reason") else 0
+            code = 1 if places.read_record(job).get("reason") else 0
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()  # beside others on one GPU, memory that is not used is theirs
