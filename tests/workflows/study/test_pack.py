@@ -64,7 +64,7 @@ def test_the_page_shows_what_the_key_knows(pack: Pack) -> None:
 
 def test_nothing_on_the_page_tells_truth_or_catch(pack: Pack) -> None:
     shown, page = content(pack), (pack.folder / "study.html").read_text("utf-8")
-    assert set(shown) == {"study", "images", "maps", "trials", "colours"}
+    assert set(shown) == {"study", "images", "maps", "trials", "colors"}
     for trial in shown["trials"]:
         assert set(trial) == {"id", "kind", "image", "map", "options" if trial["kind"] == "choice" else "concept"}
     assert all(set(each) == {"grid", "values"} for each in shown["maps"])

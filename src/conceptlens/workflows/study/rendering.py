@@ -16,7 +16,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-s
 def render(content: dict[str, Any]) -> str:
     """One file with everything in it, that works offline."""
     policy = h("meta", http_equiv="Content-Security-Policy", content=POLICY)
-    held = {**content, "colours": base64_text(TABLE.tobytes())}
+    held = {**content, "colors": base64_text(TABLE.tobytes())}
     return _page([policy, h("style", _part("study.css"))], held, [h("script", _part("study.js"))])
 
 

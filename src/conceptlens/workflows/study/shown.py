@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
 from conceptlens.core.documents import Part
 from conceptlens.core.errors import UserError
@@ -57,7 +57,7 @@ class Shown(Part):
     images: list[Annotated[str, Field(pattern=PICTURE)]]
     maps: list[Grid]
     trials: list[ShownTrial]
-    colors: str = Field(max_length=4000)
+    colors: str = Field(max_length=4000, validation_alias=AliasChoices("colors", "colours"))  # as 0.1 called them
 
 
 def read_shown(page: Path) -> Shown:
