@@ -121,9 +121,8 @@ def _add(parser: Parser, parameter: inspect.Parameter, text: str) -> None:
         words = f"--no{option[1:]}" if parameter.default else option
         parser.add_argument(words, dest=parameter.name, action=f"store_{str(not parameter.default).lower()}", help=text)
     elif _several(parameter.annotation):
-        text += " May be given again." + (
-            f" (default: {', '.join(map(str, parameter.default))})" if not required and parameter.default else ""
-        )
+        default = "" if required else ", ".join(map(str, parameter.default or ()))
+        text += " May be given again." + (f" (default: {default})" if default else "")
         parser.add_argument(option, dest=parameter.name, action="append", required=required, help=text, **kind)
     else:
         shown = "" if required or parameter.default in (None, "") else f" (default: {parameter.default})"

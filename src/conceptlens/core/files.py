@@ -192,6 +192,15 @@ def fingerprint(*parts: bytes | str) -> str:
     return digest.hexdigest()[:16]
 
 
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, unpacked where gzip packed it (`NAME.gz` in the place of `NAME`)."""
+    place = stored(path)
+    return gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
+
+
 def file_hash(path: Path) -> str:
+    """A short hash of a file's content, unpacked where gzip packed it."""
+    if stored(path).suffix == ".gz":
+        return hashlib.sha256(read_bytes(path)).hexdigest()[:16]
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]

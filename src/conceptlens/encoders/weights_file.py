@@ -1,13 +1,15 @@
 """Weights from a .safetensors file, loaded whole or refused. A pickle can run code when it is opened: none ever is."""
 
+import gzip
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import stored
 
 PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar"}
 CONVERT = (
@@ -18,7 +20,8 @@ CONVERT = (
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a .safetensors file, on the CPU."""
+    """The tensors of a .safetensors file, or of one that gzip packed (`.safetensors.gz`), on the CPU."""
+    path = stored(path)
     if path.suffix.lower() in PICKLES:
         convert = CONVERT.format(name=path.name, stem=path.stem)
         raise UserError(
@@ -29,8 +32,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         found = "a folder" if path.is_dir() else "nothing there"
         raise UserError(f"{path}: expected a .safetensors file with weights, found {found}. Check encoder.weights.")
     try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
+        return load(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else load_file(path)
+    except (SafetensorError, OSError, EOFError) as error:
         raise UserError(f"{path}: expected weights in the safetensors format, but {error}.") from None
 
 

@@ -6,7 +6,7 @@ One file, whole or not there: scores and labels as tensors, names in its header.
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,9 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_bytes
 from conceptlens.core.upgrades import SCHEMA, upgrade
 from conceptlens.data.dataset import DataSource, Task
-from conceptlens.runs.predict import Predictions
+
+if TYPE_CHECKING:
+    from conceptlens.runs.predict import Predictions
 
 FOLDER = "predictions"
 ARRAYS = ("logits", "concept_logits", "labels", "concepts", "bottleneck", "context")  # one row an image
@@ -46,7 +48,7 @@ def units_of(source: DataSource, indices: npt.NDArray[np.int64]) -> tuple[str, .
     return tuple((group[index] if group else "") or f"image {ids[index]}" for index in indices.tolist())
 
 
-def to_stored(predictions: Predictions, source: DataSource, thresholds: list[float]) -> StoredPredictions:
+def to_stored(predictions: "Predictions", source: DataSource, thresholds: list[float]) -> StoredPredictions:
     """Predictions with the truth of their images, as they are kept."""
     chosen = predictions.indices
     return StoredPredictions(
@@ -65,7 +67,7 @@ def to_stored(predictions: Predictions, source: DataSource, thresholds: list[flo
 
 
 def save_predictions(
-    run: Path, split: str, predictions: Predictions, source: DataSource, thresholds: list[float]
+    run: Path, split: str, predictions: "Predictions", source: DataSource, thresholds: list[float]
 ) -> Path:
     """Write the predictions of a split into a run folder."""
     kept = to_stored(predictions, source, thresholds)

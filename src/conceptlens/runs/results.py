@@ -7,12 +7,16 @@ JSON file is then listed on the run's card, served among the documents, and show
 import re
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Literal
 
 from conceptlens.core.documents import Document
 from conceptlens.core.errors import UserError
 
 Kind = Literal["bottleneck", "decomposition", "codebook", "comparison", "study"]
+
+
+EARLIER_NAMES = {"localisation.json": "localization.json"}  # what files were called in version 0.1
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,11 @@ class Result:
     view: str | None = None
     document: str | None = None
     kind: Kind = "bottleneck"
+
+    def find(self, folder: Path) -> Path | None:
+        """The file in a folder, also under the name that an earlier version gave it; None if it is not there."""
+        names = (self.file, *(old for old, new in EARLIER_NAMES.items() if new == self.file))
+        return next((folder / name for name in names if (folder / name).is_file()), None)
 
     @property
     def single(self) -> bool:

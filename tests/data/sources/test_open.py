@@ -7,7 +7,7 @@ import pytest
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.data import open_source
+from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.schema import DataConfig, ShapesConfig
 
 

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import stored
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.sources.open import open_source
 from conceptlens.encoders import make_text_encoder
@@ -42,7 +43,7 @@ def test_grid_is_one_token_for_every_eight_pixels(side: int, grid: int) -> None:
 def test_the_encoder_that_ships_keeps_its_limits() -> None:
     """At most 6 M parameters in 12 MB, a grid of 14 × 14, and a text space: without a network."""
     encoder = BuiltinViT().eval()
-    assert builtin.WEIGHTS.stat().st_size <= 12e6
+    assert stored(builtin.WEIGHTS).stat().st_size <= 12e6
     assert sum(parameter.numel() for parameter in encoder.parameters()) <= 6e6
     tokens = encoder(torch.zeros(1, 3, 112, 112, dtype=torch.uint8))
     assert encoder.grid(encoder.image_size, encoder.image_size) == tokens.grid == (14, 14)

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json, write_json
+from conceptlens.core.files import read_json, stored, write_json
 from conceptlens.encoders.text.builtin import WEIGHTS, BuiltinText
 from conceptlens.encoders.text.int8_rows import dequantize, pack, quantize, unpack
 from conceptlens.encoders.text.tower import TextTower
@@ -17,7 +17,7 @@ from pretraining.text.export import export_tower
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *LETTERS, *(f"##{letter}" for letter in LETTERS), ",", "with", "without"]
 SIZES = {"piece_width": 24, "width": 16, "depth": 2, "heads": 2, "out": 12, "longest": 16}
-shipped = pytest.mark.skipif(not WEIGHTS.exists(), reason="this copy has no trained text tower")
+shipped = pytest.mark.skipif(not stored(WEIGHTS).exists(), reason="this copy has no trained text tower")
 
 
 def make_tower() -> TextTower:
@@ -165,7 +165,7 @@ def test_sizes_that_do_not_divide_are_refused() -> None:
 
 @shipped
 def test_the_shipped_tower_fits_and_is_fast() -> None:
-    assert WEIGHTS.stat().st_size <= 8_000_000
+    assert stored(WEIGHTS).stat().st_size <= 8_000_000
     encoder = BuiltinText()
     assert encoder.width == 384
     phrases = [f"a cell of kind {index} with {index * 7 % 1000} pink granules" for index in range(1000)]

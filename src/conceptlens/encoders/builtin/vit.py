@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json
+from conceptlens.core.files import read_bytes, read_json, stored
 from conceptlens.encoders.builtin.conv_stem import STRIDE, ConvStem
 from conceptlens.encoders.builtin.transformer_block import Block
 from conceptlens.encoders.contract import Cut, Encoder, Tokens
@@ -116,7 +116,7 @@ class BuiltinViT(Encoder):
         self._initialize()
         if weights is not None:
             self._load(Path(weights), "Check encoder.weights and encoder.options.")
-        elif pretrained and name == "builtin/vit" and WEIGHTS.exists():
+        elif pretrained and name == "builtin/vit" and stored(WEIGHTS).exists():
             check_package_weights(WEIGHTS)
             self._load(WEIGHTS, "Leave encoder.options as they are, or set `encoder.pretrained: false`.")
 
@@ -197,10 +197,9 @@ def _is_number(value: object) -> bool:
 def check_package_weights(path: Path) -> None:
     """The package's weights must be those its JSON names: a damaged or swapped file is refused."""
     expected = str(read_json(path.with_suffix(".json")).get("sha256"))
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != expected:
+    digest = hashlib.sha256(read_bytes(path)).hexdigest()
+    if digest != expected:
         raise UserError(
-            f"{path}: expected sha256 {expected}, found {found}: the file is damaged. "
+            f"{path}: expected sha256 {expected}, found {digest}: the file is damaged. "
             "Install conceptlens again, or set `encoder.pretrained: false`."
         )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json
+from conceptlens.core.files import read_json, stored
 from conceptlens.encoders.builtin.vit import check_package_weights
 from conceptlens.encoders.text.check import check_texts
 from conceptlens.encoders.text.int8_rows import unpack
@@ -36,7 +36,7 @@ class BuiltinText:
 
     def __init__(self, weights: str | Path = WEIGHTS) -> None:
         path = Path(weights)
-        if not path.exists():
+        if not stored(path).exists():
             raise UserError(
                 f"{self.name}: {path} is missing. Install conceptlens again, or write "
                 "`encoder: {text: builtin/hashed-text}`, which needs no weights."

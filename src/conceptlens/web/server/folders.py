@@ -15,6 +15,7 @@ from pathlib import Path
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.files import fingerprint
+from conceptlens.runs.results import EARLIER_NAMES
 from conceptlens.web.server.problems import Problem, not_found
 
 DEPTH = 4  # folders below a named one in which runs are looked for
@@ -35,7 +36,12 @@ class RunEntry:
     within: str | None = None  # the key of the result folder that it lies in
 
     def file(self, name: str) -> Path | None:
-        """A file of the run by its relative name; None if it is not there.
+        """A file of the run by its relative name, or by an earlier version's name for it; None if it is not there."""
+        names = (name, *(old for old, new in EARLIER_NAMES.items() if new == name))
+        return next((path for path in map(self._file, names) if path is not None), None)
+
+    def _file(self, name: str) -> Path | None:
+        """A file by exactly this name.
 
         Raises:
             UserError: It is a link that leads out of the run folder.
