@@ -55,7 +55,7 @@ def measure(variant: str, seed: int, out: Path) -> dict[str, Any]:
         "cprior": test["concept"]["balanced_accuracy_prior_corrected"],
         "cauc": test["concept"]["auc"],
         "cauc_in": test["concept"]["auc_within_class"],
-        "chance": test["concept"]["axes_at_chance"]["names"],
+        "chance": test["concept"]["groups_at_chance"]["names"],
         "rp": test["rank"]["published"],
         "re": test["rank"]["effective"],
         "use": codebook.get("use"),

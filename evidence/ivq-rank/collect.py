@@ -21,7 +21,7 @@ TOLD = {
     "concept.balanced_accuracy": "concept.balanced_accuracy",
     "concept.auc": "concept.auc",
     "concept.auc_within_class": "concept.auc_within_class",
-    "axes_at_chance": "concept.axes_at_chance.count",
+    "axes_at_chance": "concept.groups_at_chance.count",
     "assignment_entropy": "slots.assignment_entropy",
 }
 RANKS = ("published", "effective", "effective_centered")

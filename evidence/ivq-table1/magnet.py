@@ -45,7 +45,7 @@ def by_run(file: Path, runs: Path) -> dict[tuple[str, str], list[dict[str, Any]]
             told: dict[str, Any] = {
                 "seed": job.recipe.seed,
                 "entropy": (splits["test"].get("slots") or {}).get("assignment_entropy"),
-                "chance": splits["test"]["concept"]["axes_at_chance"]["count"],
+                "chance": splits["test"]["concept"]["groups_at_chance"]["count"],
             }
             told |= {split: {key: splits[split]["concept"].get(key) for key in TOLD} for split in ("val", "test")}
             found.setdefault((job.cell.data, job.cell.entry.name), []).append(told)

@@ -126,8 +126,8 @@ def _add(parser: Parser, parameter: inspect.Parameter, text: str) -> None:
         parser.add_argument(option, dest=parameter.name, action="append", required=required, help=text, **kind)
     else:
         shown = "" if required or parameter.default in (None, "") else f" (default: {parameter.default})"
-        default = None if required else parameter.default
-        parser.add_argument(option, dest=parameter.name, default=default, required=required, help=text + shown, **kind)
+        value = None if required else parameter.default
+        parser.add_argument(option, dest=parameter.name, default=value, required=required, help=text + shown, **kind)
 
 
 def arguments(
