@@ -78,7 +78,7 @@ def main(run: str) -> None:
         "",
         "The table as the paper's Table 6, of the raters who looked:",
         "",
-        done.table,
+        done.markdown,
         "`python evidence/study/make.py RUN` writes this again; `analysis.json` and `recovered.json` hold all numbers.",
         "",
         "![the page: a choice](choice.webp) ![the page: a rating](rating.webp)",

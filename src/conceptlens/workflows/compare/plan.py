@@ -27,7 +27,7 @@ class Plan(ResultMixin):
     states: dict[str, State]  # by job id
     seconds: dict[Row, float | None] = field(default_factory=dict)  # of one job of each row
     correction: float | None = None  # measured time over estimated time
-    problems: dict[Row, str] = field(default_factory=dict)  # rows of which not even a dry run works
+    problems: dict[Row, str] = field(default_factory=dict)  # rows whose estimate fails
 
     def to_dict(self) -> dict[str, Any]:
         rows = [{"data": data, "row": row, "seconds": seconds} for (data, row), seconds in self.seconds.items()]
@@ -51,7 +51,7 @@ class Plan(ResultMixin):
             lines.append(f"{word:{width}}{figures}{_spoken(seconds):>9}{_spoken((seconds or 0) * open_jobs):>9}")
         lines.append(f"about {_spoken(left)} one after the other on this machine{self._how()}")
         if any(isinstance(job, Waiting) for job in self.jobs):
-            lines.append("waiting: trainings whose settings trials will choose on validation")
+            lines.append("waiting: trainings whose settings are chosen by trials on validation")
         lines += [f"cannot run: {data} / {entry}: {problem}" for (data, entry), problem in self.problems.items()]
         lines.append("nothing was started (--plan)")
         return "\n".join(lines)
