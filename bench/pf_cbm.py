@@ -256,7 +256,7 @@ def shapes(args: argparse.Namespace, row: Row) -> None:
         start, work = time.perf_counter(), time.process_time()
         run = cl.train(recipe_tree(recipe), quiet=True)
         taken, work = time.perf_counter() - start, time.process_time() - work
-        part = localize(run.path).result["targets"]["part"]["maps"]
+        part = localize(run).targets["part"]["maps"]
     kept = ("pointing_cells", "pointing_patch", "pointing_tenth", "distance_patches", "energy")
     row(
         seconds=taken,

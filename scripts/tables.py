@@ -65,7 +65,7 @@ def ivq_defaults() -> str:
                 spread([run["re"] for run in mine], 1),
             ]
         )
-    head = ["variant", "class bal. acc.", "concept bal. acc.", "concept AUC", "axes at chance (of 11)"]
+    head = ["variant", "class bal. acc.", "concept bal. acc.", "concept AUC", "groups at chance (of 11)"]
     head += ["assignment entropy", "empty slots", "codes in use", "rank, published", "rank, effective"]
     return table(head, rows)
 

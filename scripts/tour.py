@@ -3,7 +3,7 @@
     python scripts/tour.py                  # of runs/demo, which `make demo` trains
     python scripts/tour.py runs/mine --out mine.html
 
-It is what `conceptlens report runs/demo --share FILE --images 40 --limit 2` writes. Needs the extra `page`.
+It is what `conceptlens share runs/demo FILE --n 40 --max-mb 2` writes. Needs the extra `page`.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import conceptlens as cl
 from conceptlens.core.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
-IMAGES, LIMIT = 40, 2_000_000
+IMAGES, MEGABYTES = 40, 2
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "examples" / "demo-tour.html")
     options = parser.parse_args()
     try:
-        print(cl.api.share(options.run, options.out, images=IMAGES, limit=LIMIT).text())
+        print(cl.api.share(options.run, options.out, n=IMAGES, max_mb=MEGABYTES).text())
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
 

@@ -80,13 +80,13 @@ def flipped_labels() -> dict[str, Any]:
     clean, _ = open_source(load_recipe({"data": {**settings, "shapes": {"n": 600, "size": 96}}}).data, None)
     wrong = noisy.examples.concepts != clean.examples.concepts
     write_text(HERE / "shapes.yaml", concepts.to_yaml())
-    found = api.check_concepts(HERE / "shapes.yaml", settings, n=600)
+    found = api.check_concepts(HERE / "shapes.yaml", data=settings, n=600)
     (HERE / "shapes.yaml").unlink()
     assert found.images is not None
     place = {name: n for n, name in enumerate(noisy.examples.ids)}
     hits = []
     for each in found.images.review:
-        group = next(group for group in concepts.groups if each.axis.split(":")[0] == group.name)
+        group = next(group for group in concepts.groups if each.group.split(":")[0] == group.name)
         hits.append(bool(wrong[place[each.image], group.concepts].any()))
     by_chance = float(np.mean([wrong[:, group.concepts].any(1).mean() for group in concepts.groups]))
     return {"images": 600, "reviewed": len(hits), "wrong_among_reviewed": sum(hits), "share_wrong_by_chance": by_chance}
@@ -94,7 +94,7 @@ def flipped_labels() -> dict[str, Any]:
 
 def look_at_images() -> None:
     """The slow part: what images say, kept as JSON."""
-    api.check_concepts("blood-cells", "blood-cells", n=600, out=HERE / "blood-cells-with-images")
+    api.check_concepts("blood-cells", data="blood-cells", n=600, out=HERE / "blood-cells-with-images")
     (HERE / "blood-cells-with-images" / "judgement.html").unlink()
     write_json(HERE / "flipped-labels.json", flipped_labels())
 
@@ -135,7 +135,7 @@ def main(again: bool) -> None:
     lines += [
         "",
         f"On {flips['images']} drawn images a tenth of the labels was made wrong. Of the {flips['reviewed']} labels to "
-        f"review first, {flips['wrong_among_reviewed']} are on axes that are wrong; picked at random it would be "
+        f"review first, {flips['wrong_among_reviewed']} are on groups that are wrong; picked at random it would be "
         f"{flips['share_wrong_by_chance']:.0%}.",
         "",
     ]

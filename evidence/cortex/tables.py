@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from conceptlens.core.files import read_json, write_bytes, write_json, write_text
-from conceptlens.cortex.bias.bias import holm
 from conceptlens.pages.webp import webp
+from conceptlens.stats.paired_permutation import holm
 from pretraining.command import command
 
 Rows = dict[str, dict[str, Any]]
@@ -143,7 +143,7 @@ def sets_of(table: dict[str, Any]) -> tuple[str, int]:
 
 
 def corrected(row: dict[str, Any]) -> dict[tuple[str, int], float]:
-    """p-values of a twin's tables, corrected for the several n of one way to choose sets."""
+    """p-values of a copy's tables, corrected for the several n of one way to choose sets."""
     found: dict[tuple[str, int], float] = {}
     for way in dict.fromkeys(sets_of(table)[0] for table in row["tables"]):
         told = [table for table in row["tables"] if sets_of(table)[0] == way]
@@ -178,16 +178,16 @@ def skew(rows: Rows) -> str:
                 )
             )
     head = (
-        "twin",
+        "copy",
         "share drawn, %",
         "share by judges, %",
         "top",
         "δ",
-        "δ of balanced twins",
+        "δ of balanced copies",
         "excess",
         "p, Holm over top",
     )
-    return markdown((*head, "beyond every balanced twin"), lines)
+    return markdown((*head, "beyond every balanced copy"), lines)
 
 
 def mixtures(found: dict[str, Any]) -> str:
@@ -299,7 +299,7 @@ def skew_figure(rows: Rows) -> bytes:
             if seen:
                 right.plot(*zip(*seen, strict=True), marker, color=color, label=f"top {n}, by {way}", markersize=4)
     right.axhline(0, color="gray", linewidth=0.8)
-    right.set_ylabel("δ less that of balanced twins")
+    right.set_ylabel("δ less that of balanced copies")
     for axes in (left, right):
         axes.set_xlabel(f"share of {twins[0]['concepts'][0]!r} in training")
         axes.legend(fontsize=7)

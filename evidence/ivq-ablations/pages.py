@@ -52,7 +52,7 @@ def versus(part: dict[str, Any], first: str, name: str, measure: str) -> dict[st
 
 
 def cell(part: dict[str, Any], row: dict[str, Any], measure: str) -> str:
-    """Mean ± spread over seeds in percent; bold where it is told apart from IVQ with Magnet."""
+    """Mean ± spread over seeds in percent; bold where it is significantly different from IVQ with Magnet."""
     if measure not in row["measures"]:
         return "–"
     value = row["measures"][measure]

@@ -21,6 +21,7 @@ import torch
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
 from conceptlens.evaluation.localization.localize import localize_run
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.compare.compare import open_comparison
 from conceptlens.workflows.compare.jobs import Job
 from conceptlens.workflows.compare.state import Places, all_jobs
@@ -52,12 +53,10 @@ def judge(run: Path, data: str, images: int) -> dict[str, Any]:
     """What is kept of one run's localization."""
     torch.set_num_threads(1)
     started = time.monotonic()
-    scratch = run / "localization-table1.json"
     try:
-        found = localize_run(run, data=JUDGED[data], n=images, out=scratch).result
+        found = localize_run(OpenedRun.open(run), data=JUDGED[data], n=images).to_dict()
     except UserError as error:
         return {"failed": str(error)[:300]}
-    scratch.unlink()
     return {
         "images": found["images"],
         "seconds": round(time.monotonic() - started, 1),

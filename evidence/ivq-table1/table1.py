@@ -126,7 +126,7 @@ def lift(maps: dict[str, Any], data: str, row: str, target: str, kind: str) -> l
 
 
 def beats(maps: dict[str, Any], data: str, row: str, target: str, kind: str) -> str:
-    """Whether a map puts more on the target than a centered blob does: yes, no, or not shown."""
+    """Whether a map puts more on the target than a center prior does: yes, no, or not shown."""
     for key, one in maps.items():
         of, name, _ = key.split(" | ")
         found = one.get("targets", {}).get(target, {}).get("against", {}).get(f"{kind} - blob")
@@ -157,7 +157,7 @@ def table(data: str, rows: Rows, maps: dict[str, Any]) -> str:
     judged = [each for each in places if any(lift(maps, data, row["name"], *each) for row in rows)]
     names = {"gradcam": "Grad-CAM", "own": "own map"}
     titles = [f"{target}: {names[kind]}" for target, kind in judged]
-    head = ["method", *MEASURES, *NUMBERS, *titles, *(["own map beats a blob"] if judged else [])]
+    head = ["method", *MEASURES, *NUMBERS, *titles, *(["own map beats a center prior"] if judged else [])]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     block = None
     for row in rows:
@@ -239,7 +239,7 @@ def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
         for axis in (above, below):
             axis.set_yticks(range(len(methods)), methods, fontsize=7)
             axis.grid(axis="y", lw=0.3)
-    axes[1, 0].set_ylabel("lift: ▲ own map, ● Grad-CAM; gray line: uniform, red: a blob in the middle")
+    axes[1, 0].set_ylabel("lift: ▲ own map, ● Grad-CAM; gray line: uniform, red: a center prior")
     fig.tight_layout()
     pyplot.close(fig)
     return webp(fig)

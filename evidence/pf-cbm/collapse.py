@@ -1,4 +1,4 @@
-"""When do part queries become those of parts? It hangs on the labels, and on the prior's frame: a look at `shapes`.
+"""When do part queries become those of parts? It depends on the labels, and on the prior's frame: a look at `shapes`.
 
     python evidence/pf-cbm/collapse.py --json FILE [--images 400] [--epochs 12 6] [--entropy 0.001 0.01] [--seeds 0 1 2]
 

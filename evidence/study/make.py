@@ -24,7 +24,7 @@ IMAGE_NOISE = 0.4
 
 def main(run: str) -> None:
     with tempfile.TemporaryDirectory() as made_in:
-        pack = api.make_study(run, Path(made_in) / "pack", n=200)
+        pack = api.make_study(run, out=Path(made_in) / "pack", n=200)
         size = (pack.folder / "study.html").stat().st_size
         for rater in RATERS:
             simulate(pack.key, rater, image_noise=IMAGE_NOISE).write(Path(made_in) / "in" / f"{rater.name}.json")
@@ -78,7 +78,7 @@ def main(run: str) -> None:
         "",
         "The table as the paper's Table 6, of the raters who looked:",
         "",
-        done.table,
+        done.markdown,
         "`python evidence/study/make.py RUN` writes this again; `analysis.json` and `recovered.json` hold all numbers.",
         "",
         "![the page: a choice](choice.webp) ![the page: a rating](rating.webp)",

@@ -11,13 +11,14 @@ from typing import Any
 from results import Results, short
 from train import run as train_all
 
-from conceptlens.evaluation.codebook.document import Audit
-from conceptlens.workflows.audit.audit import audit_run
+from conceptlens.runs.opened import OpenedRun
+from conceptlens.workflows.audit.audit import audit_run, save_audit
 
 
 def measure(path: Path, out: Path) -> dict[str, Any]:
-    audit_run(path, out=out)
-    audit = Audit.read(out / "audit.json")
+    audit = audit_run(OpenedRun.open(path))
+    out.mkdir(parents=True, exist_ok=True)
+    save_audit(audit, out)
     book = audit.codebook
     if book is None:
         return {"refused": audit.no_codebook}

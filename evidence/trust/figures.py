@@ -77,7 +77,7 @@ def which_leak() -> None:
         axes[place].set_title(title, fontsize=10)
     made.supxlabel(
         "accuracy that the head gains from the class in single scores beyond their labels\n"
-        "(bar: mean over seeds; dots: each seed with its 95 % interval; gray: where twins lie)",
+        "(bar: mean over seeds; dots: each seed with its 95 % interval; gray: where permutations lie)",
         fontsize=9,
     )
     save(made, "leak.webp")
@@ -138,7 +138,7 @@ def headroom() -> None:
 
 
 def where_maps_lie() -> None:
-    """Energy of maps on their regions, less that of a centered blob."""
+    """Energy of maps on their regions, less that of a center prior."""
     found = rows("maps.json.gz")
     if not found:
         return
@@ -166,7 +166,7 @@ def where_maps_lie() -> None:
     handles = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
     axes[0].legend(handles.values(), handles.keys(), fontsize=7)
     made.supxlabel(
-        "share of the map on its region, less a centered blob's (95 % interval; above 0 is better)", fontsize=9
+        "share of the map on its region, less a center prior's (95 % interval; above 0 is better)", fontsize=9
     )
     save(made, "maps.webp")
 

@@ -21,7 +21,7 @@ from train import FROZEN, train
 from conceptlens.evaluation.interventions.measure import measure_interventions
 from conceptlens.recipes.parse import merge
 from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.readout import open_readout
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.stats.estimates import Bootstrap
 from methods import RESAMPLES, told
 
@@ -45,7 +45,7 @@ def prepare(world: str, folder: Path) -> Path:
     if table.exists():
         return table
     folder.mkdir(parents=True, exist_ok=True)
-    content = resources.files("conceptlens.data").joinpath("builtin", "blood-cells.zip").read_bytes()
+    content = resources.files("conceptlens.data.sources").joinpath("builtin", "blood-cells.zip").read_bytes()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         rows = list(csv.DictReader(io.TextIOWrapper(archive.open("labels.csv"), "utf-8")))
         learned: Counter[str] = Counter()
@@ -70,7 +70,7 @@ def prepare(world: str, folder: Path) -> Path:
 
 def measure(path: Path) -> dict[str, Any]:
     """Curves of all four orders."""
-    readout = open_readout(path)
+    readout = OpenedRun.open(path).readout()
     found = measure_interventions(readout, Bootstrap(readout.units, RESAMPLES))
     return {
         "method": RunFolder.open(path).info["method"],

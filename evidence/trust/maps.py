@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from results import HERE, Results, short
+from results import Results, short
 from train import FROZEN, SHAPES, train
 
 from conceptlens.core.files import read_json
@@ -12,6 +12,7 @@ from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
 from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.recipes.parse import merge
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.opened import OpenedRun
 
 METHODS = ("ivq-cbm", "magnet-cbm", "explicd", "dot-cbm", "class token")
 LESIONS = {"microaneurysms": "MA", "haemorrhages": "HE", "hard exudates": "EX", "soft exudates": "SE"}
@@ -74,12 +75,11 @@ def sets(work: Path) -> dict[str, dict[str, Any]]:
 
 def measure(path: Path, judged: dict[str, Any] | None, images: int, faithful: int) -> dict[str, Any]:
     """Numbers of one run's maps; without `images`, nothing of where they lie."""
-    scratch = HERE / "scratch.json"
+    run = OpenedRun.open(path)
     place: dict[str, Any] = {"images": 0, "targets": {}, "grid": None}
     if images:
-        place = localize_run(path, data=judged, n=images, out=scratch).result
-    use = faithfulness_run(path, data=judged, n=faithful, out=scratch).result
-    scratch.unlink()
+        place = localize_run(run, data=judged, n=images).to_dict()
+    use = faithfulness_run(run, data=judged, n=faithful).to_dict()
     test = read_json(path / "metrics.json")["splits"]["test"]
 
     def told(estimate: dict[str, Any]) -> list[float | None]:

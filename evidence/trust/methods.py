@@ -12,8 +12,9 @@ from conceptlens.evaluation.interventions.measure import measure_interventions
 from conceptlens.evaluation.leakage.leakage import measure_leakage
 from conceptlens.methods.linear_head import LinearHead
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import load_predictions
-from conceptlens.runs.readout import Readout, open_readout
+from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
 
 RESAMPLES = 500
@@ -52,7 +53,7 @@ def measure(path: Path, every: int = 1) -> dict[str, Any]:
     row["regularizer"] = run.info.get("regularizer")
     try:
         weights = (path / "model" / "weights.safetensors").exists()
-        readout = open_readout(path) if weights else without_weights(path, every)
+        readout = OpenedRun.open(path).readout() if weights else without_weights(path, every)
     except UserError as error:
         return {**row, "refused": str(error).partition(": ")[2]}
     bootstrap = Bootstrap(readout.units, RESAMPLES)

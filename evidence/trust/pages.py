@@ -222,10 +222,10 @@ def maps() -> str:
         "map",
         "images",
         "energy",
-        "blob",
-        "blind",
+        "center prior",
+        "image-free",
         "uniform",
-        "map − blob",
+        "map − center prior",
         "pointing",
     ]
     return table(head, lines)

@@ -13,6 +13,7 @@ from train import TUNE, train
 
 from conceptlens.core.files import read_json, write_json
 from conceptlens.recipes.parse import merge
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.refine.refine import refine_run
 
 SMALL: dict[str, Any] = {
@@ -50,14 +51,11 @@ def run(work: Path, seeds: int) -> None:
     chosen = read_json(chosen_in)
     words = WORDS.get(chosen["concept"], OTHERWISE)
     for count in range(1, seeds + 1):
-        made = refine_run(base, replace=[f"{chosen['concept']}={words}"], seeds=count, out=work / "refine" / "runs")
+        made = refine_run(
+            OpenedRun.open(base), replace=[f"{chosen['concept']}={words}"], seeds=count, out=work / "refine" / "runs"
+        )
         write_json(
             HERE / "refine.json",
-            {
-                "machine": machine(),
-                "chosen": chosen,
-                "words": words,
-                **made.found.model_dump(mode="json", exclude={"runs"}),
-            },
+            {"machine": machine(), "chosen": chosen, "words": words, **made.model_dump(mode="json", exclude={"runs"})},
         )
-        print(made.found.text(), flush=True)
+        print(made.text(), flush=True)

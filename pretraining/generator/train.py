@@ -3,8 +3,8 @@
     python -m pretraining.generator.train --blood FOLDER --out work/generator [--minutes 9]
 
 Called again, it goes on where it was stopped. `--skew 'cell size=big:8'` draws the images so that one value is eight
-times as frequent; `--autoencoder FOLDER` takes another training's first stage, so that twins share their codebook, and
-`--start FOLDER` its transformer too, which then goes on learning: a twin for a fraction of the steps.
+times as frequent; `--autoencoder FOLDER` takes another training's first stage, so that copies share their codebook, and
+`--start FOLDER` its transformer too, which then goes on learning: a copy for a fraction of the steps.
 Writes `log.jsonl`, checkpoints of at most 15 MB a file, and `model/` for `conceptlens codebook`.
 """
 

@@ -14,10 +14,12 @@ import conceptlens as cl
 from conceptlens.core.files import parse_yaml, read_json, write_text
 from conceptlens.core.registry import CARDS, METHODS, PRESETS
 from conceptlens.recipes.parse import load_recipe
+from conceptlens.runs.results import find_result, unregister_result
 from conceptlens.testing import check_method
 from conceptlens.web.views.method_cards import method_cards
 from tests import ROOT
 from tests.training.tiny import tiny
+from tests.web.conftest import client_of
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 NAME, MODULE = "peak-cbm", "conceptlens.methods.peak_cbm"
@@ -33,6 +35,7 @@ PRESET, RECIPE = blocks("A new method", "yaml")
 (CARD,) = blocks("A new method", "markdown")
 (SOURCE,) = blocks("A data source as a plug-in", "python")
 (PACKAGE,) = blocks("A data source as a plug-in", "toml")
+METRIC, USE = blocks("A metric with a generic view", "python")
 
 
 @pytest.fixture
@@ -80,6 +83,27 @@ def test_the_data_source_trains_without_a_package(tmp_path: Path) -> None:
     run = cl.train(recipe, quiet=True).path
     assert read_json(run / "run.json")["data"]["name"] == "ponds"
     assert read_json(run / "metrics.json")["splits"]["test"]["class"]["n"] > 0
+
+
+def test_the_metric_is_measured_listed_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "runs" / "demo"
+    cl.train(tiny(folder, training__epochs=1), quiet=True)
+    (tmp_path / "margins.py").write_text(METRIC, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    namespace: dict[str, object] = {}
+    try:
+        exec(USE, namespace)
+        document = find_result("margins").load_class().read(folder / "margins.json")
+        assert document == namespace["margins"]
+        rows = document.table()
+        assert sum(int(str(row["images"])) for row in rows) == len(cl.load(folder).predictions().ids)
+        with client_of(tmp_path / "runs") as client:
+            assert client.get("/api/v1/runs/demo/documents/margins").json() == read_json(folder / "margins.json")
+            assert "margins" in client.get("/api/v1/runs/demo").json()["card"]["has"]
+    finally:
+        unregister_result("margins")
+        monkeypatch.delitem(sys.modules, "margins", raising=False)
 
 
 def pytest_in(folder: Path, *words: str) -> None:

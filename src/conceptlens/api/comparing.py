@@ -1,4 +1,4 @@
-"""Methods against each other, and people's judgement of maps."""
+"""Comparisons of methods, and studies of maps with human raters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,17 +26,17 @@ def compare(
 ) -> Any:
     """Compare recipes on data sets with several seeds: one table with intervals and tests.
 
-    Called again, it skips what is done and goes on with the rest. Under `accelerate launch` every process takes its
-    share of the jobs.
+    Called again, it skips finished jobs and runs the rest. Under `accelerate launch` every process runs its share of
+    the jobs.
 
     Args:
         file: The comparison: recipes, data sets, seeds (see docs/compare.md).
         out: Folder for runs, table and figures; `runs/compare-<file>` by default.
-        plan: Show what would run, what is done and for how long, and stop.
-        commands: List a command line for each job that is not done, for any scheduler, and stop.
+        plan: Only show what would run, what is done and how long the rest takes.
+        commands: Only list a command line for each job that is not done, for any scheduler.
         jobs: Trainings at once, each a process of its own.
         shard: `i/n`: only every n-th job, beginning with the i-th, for many machines.
-        job: Do only the job of this id, as `commands` lists it.
+        job: Run only the job with this id, as `commands` lists it.
         quiet: Show no progress.
     """
     from conceptlens.workflows.compare import compare as comparison
@@ -69,23 +69,23 @@ def make_study(
     raters: int = 2,
     quiet: bool = True,
 ) -> "Pack":
-    """Make a blinded study of a run's maps for people: a page for raters, and a key that stays with you.
+    """Make a blinded study of a run's maps for people: a page for raters, and a key that you keep.
 
     Args:
         run: The run folder.
         out: Folder for the pack; `study/` in the run folder by default.
-        n: Images; by default as many as the power calculation asks for.
-        catch_share: Share of images whose map is shuffled.
-        options: Answers to choose from.
-        attention: Checks that someone reads the questions.
+        n: Number of images; the power calculation chooses it by default.
+        catch_share: Share of images that are shown with a shuffled map.
+        options: Number of answers to choose from.
+        attention: Number of attention checks.
         control: How maps are shuffled.
         map: Which map is shown.
         concepts: Ask about this concept or group only.
         split: Of the run's own data.
         side: Largest side of the pictures in pixels.
         seed: Of every random choice.
-        effect: Points of the scale between true and shuffled maps that the study should find.
-        power: Probability of finding it.
+        effect: Difference between true and shuffled maps, in points of the scale, that the study should detect.
+        power: Probability of detecting it.
         raters: How many people will answer.
         quiet: Show no progress.
     """
@@ -113,13 +113,13 @@ def make_study(
 def analyze_study(
     pack: str | Path, responses: Sequence[str | Path] = (), *, out: str | Path | None = None, beside: Sequence[str] = ()
 ) -> "Analyzed":
-    """Analyze what raters' answers say of a run's maps: ratings against shuffled maps, choices, agreement.
+    """Analyze the answers of raters: ratings of true against shuffled maps, choices, agreement.
 
     Args:
         pack: The folder of the study, with its key.
         responses: Response files, or folders of them; those that the page saved in the pack by default.
         out: Folder for the result; the pack's by default.
-        beside: `analysis.json` of another study, for one table of all.
+        beside: `analysis.json` of another study, for a common table.
     """
     from conceptlens.workflows.study.analyze import analyze_study as analyze
 

@@ -29,7 +29,11 @@ _KEYS_1 = {
         for name in ("effective", "published")
     },
 }
-_VALUES_1 = {"regulariser": "regularizer", "learnt": "learned"}  # of `training.stages[].train` and `dictionary`
+_VALUES_1 = {
+    "regulariser": "regularizer",  # of `training.stages[].train`
+    "learnt": "learned",  # of `dictionary`
+    "highest, not told apart from all others": "highest, without a significant difference from all others",
+}
 # Values of training.loss.concept, method.slots, regularizer.per and method.depth, by the last part of the key
 _OPTIONS_1 = {
     ("concept", "axis"): "group",

@@ -2,12 +2,12 @@
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.workflows.authoring.arrange import arrange
-from conceptlens.workflows.authoring.candidates import AxisNote, Candidate
+from conceptlens.workflows.authoring.candidates import Candidate, GroupNote
 from conceptlens.workflows.authoring.concept_file import concept_yaml
 
 
-def of(axis: str, value: str, *classes: str, part: str | None = None) -> Candidate:
-    return Candidate(axis, value, f"{axis} {value}", part, frozenset(classes))
+def of(group: str, value: str, *classes: str, part: str | None = None) -> Candidate:
+    return Candidate(group, value, f"{group} {value}", part, frozenset(classes))
 
 
 GRANULES = [
@@ -20,44 +20,44 @@ GRANULES = [
 
 
 def test_what_a_model_said_counts() -> None:
-    notes = {"granul colour": AxisNote("granule colour", None, ("Granularity", "Yes"))}
-    axes = arrange(GRANULES, notes)
-    assert [(axis.name, axis.under) for axis in axes] == [
+    notes = {"granul colour": GroupNote("granule colour", None, ("Granularity", "Yes"))}
+    groups = arrange(GRANULES, notes)
+    assert [(group.name, group.under) for group in groups] == [
         ("granularity", None),
         ("extras", None),
         ("granule colour", ("granularity", "yes")),
     ]
-    assert [axis.exclusive for axis in axes] == [True, False, True]
+    assert [group.exclusive for group in groups] == [True, False, True]
 
 
 def test_the_table_by_class_says_it_where_no_model_does() -> None:
-    (fine,) = [axis for axis in arrange(GRANULES, {}) if axis.name == "granule colour"]
+    (fine,) = [group for group in arrange(GRANULES, {}) if group.name == "granule colour"]
     assert fine.under == ("granularity", "yes")
     single = [*GRANULES, of("lobes", "two", "N", "B", part="nucleus"), of("rim", "thin", "L", part="granules")]
-    under = {axis.name: axis.under for axis in arrange(single, {})}
+    under = {group.name: group.under for group in arrange(single, {})}
     assert under["lobes"] is None  # another part
     assert under["rim"] is None  # one class
 
 
 def test_what_is_denied_is_known() -> None:
-    (axis,) = arrange([Candidate("other", "x", "x", None, frozenset({"N"}), frozenset({"L"}))], {})
-    concepts = ConceptSet.from_yaml(concept_yaml([axis], ["N", "L", "B"], name="x", about="y"))
+    (group,) = arrange([Candidate("other", "x", "x", None, frozenset({"N"}), frozenset({"L"}))], {})
+    concepts = ConceptSet.from_yaml(concept_yaml([group], ["N", "L", "B"], name="x", about="y"))
     assert concepts.labels_of_class("L").tolist() == [0]
     assert concepts.labels_of_class("B").tolist() == [-1]
 
 
 def test_what_is_gone_or_leads_back_is_left_out() -> None:
     notes = {
-        "granul colour": AxisNote("granule colour", None, ("granularity", "sometimes")),
-        "granularity": AxisNote("granularity", None, ("granule colour", None)),
-        "extra": AxisNote("extras", None, ("wings", "yes")),
+        "granul colour": GroupNote("granule colour", None, ("granularity", "sometimes")),
+        "granularity": GroupNote("granularity", None, ("granule colour", None)),
+        "extra": GroupNote("extras", None, ("wings", "yes")),
     }
-    found = {axis.name: axis.under for axis in arrange(GRANULES, notes)}
+    found = {group.name: group.under for group in arrange(GRANULES, notes)}
     assert found == {"granule colour": ("granularity", None), "granularity": None, "extras": None}
 
 
 def test_the_file_can_be_read_back() -> None:
-    notes = {"granul colour": AxisNote("granule colour", None, ("granularity", "yes"))}
+    notes = {"granul colour": GroupNote("granule colour", None, ("granularity", "yes"))}
     text = concept_yaml(arrange(GRANULES, notes), ["N", "B", "L", "M"], name="x", about="y")
     concepts = ConceptSet.from_yaml(text)
     assert concepts.levels == {"granularity": 0, "extras": 0, "granule colour": 1}
@@ -66,7 +66,7 @@ def test_the_file_can_be_read_back() -> None:
 
 
 def test_an_axis_with_two_values_of_one_class_is_independent() -> None:
-    (axis,) = arrange([of("a", "1", "N", "B"), of("a", "2", "N")], {})
-    assert not axis.exclusive
-    concepts = ConceptSet.from_yaml(concept_yaml([axis], ["N", "B"], name="x", about="y"))
+    (group,) = arrange([of("a", "1", "N", "B"), of("a", "2", "N")], {})
+    assert not group.exclusive
+    concepts = ConceptSet.from_yaml(concept_yaml([group], ["N", "B"], name="x", about="y"))
     assert concepts.by_class["N"]["a"] == ("1", "2")

@@ -19,16 +19,16 @@ from tests.workflows.authoring.chat_server import ChatServer, Reply, Seen
 KEY = "sk-do-not-write-me-0123456789"
 CLASSES = ["Robin", "Crow", "Blue Jay"]
 DOMAIN = "garden birds in photographs"
-AXES = [
-    {"axis": "crest", "part": "head"},
-    {"axis": "crest colour", "part": "head", "under": {"axis": "crest", "value": "yes"}},
-    {"axis": "breast colour", "part": "breast"},
-    {"axis": "other", "part": None},
+GROUPS = [
+    {"group": "crest", "part": "head"},
+    {"group": "crest colour", "part": "head", "under": {"group": "crest", "value": "yes"}},
+    {"group": "breast colour", "part": "breast"},
+    {"group": "other", "part": None},
 ]
 
 
-def feature(axis: str, value: str, text: str) -> dict[str, str]:
-    return {"axis": axis, "value": value, "text": text}
+def feature(group: str, value: str, text: str) -> dict[str, str]:
+    return {"group": group, "value": value, "text": text}
 
 
 FEATURES = {
@@ -56,9 +56,13 @@ FEATURES = {
 }
 
 
+def named(classes: list[str]) -> list[str]:
+    return [word for name in classes for word in ("--classes", name)]
+
+
 def well_behaved(seen: Seen) -> Reply:
-    if "Name the 6 to 12 axes" in seen.prompt:
-        return Reply(json.dumps(AXES))
+    if "Name the 6 to 12 groups" in seen.prompt:
+        return Reply(json.dumps(GROUPS))
     name = re.search(r'the class "([^"]+)"', seen.prompt)
     assert name is not None
     if "Judge each line as data" in seen.prompt:
@@ -89,7 +93,7 @@ def test_two_models_draft_check_and_filter(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("CONCEPTLENS_API_KEY", KEY)
     with ChatServer(well_behaved) as server:
         made = api.draft_concepts(
-            CLASSES, DOMAIN, tmp_path / "birds", endpoint=server.url, model="first", checker="second"
+            classes=CLASSES, domain=DOMAIN, out=tmp_path / "birds", endpoint=server.url, model="first", checker="second"
         )
     assert [seen.model for seen in server.seen].count("second") == 3
     assert reasons(tmp_path / "birds") == EXPECTED
@@ -109,13 +113,13 @@ def test_two_models_draft_check_and_filter(tmp_path: Path, monkeypatch: pytest.M
 def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     with ChatServer(well_behaved) as server:
         words = {"endpoint": server.url, "model": "first"}
-        api.draft_concepts(CLASSES, DOMAIN, tmp_path / "birds", **words)  # type: ignore[arg-type]
+        api.draft_concepts(classes=CLASSES, domain=DOMAIN, out=tmp_path / "birds", **words)  # type: ignore[arg-type]
         assert len(server.seen) == 4
         before = (tmp_path / "birds" / "concepts.yaml").read_text()
-        api.draft_concepts(CLASSES, DOMAIN, tmp_path / "birds", **words)  # type: ignore[arg-type]
+        api.draft_concepts(classes=CLASSES, domain=DOMAIN, out=tmp_path / "birds", **words)  # type: ignore[arg-type]
         assert len(server.seen) == 4
         assert (tmp_path / "birds" / "concepts.yaml").read_text() == before
-        api.draft_concepts(CLASSES, "birds of prey", tmp_path / "birds", **words)  # type: ignore[arg-type]
+        api.draft_concepts(classes=CLASSES, domain="birds of prey", out=tmp_path / "birds", **words)  # type: ignore[arg-type]
         assert len(server.seen) == 8  # other questions
 
 
@@ -125,12 +129,12 @@ def test_a_crash_in_the_middle_keeps_what_was_paid_for(tmp_path: Path) -> None:
 
     with ChatServer(fails_on_crow) as server:
         with pytest.raises(UserError, match="400: no"):
-            api.draft_concepts(CLASSES, DOMAIN, tmp_path, endpoint=server.url, model="m", at_once=1)
+            api.draft_concepts(classes=CLASSES, domain=DOMAIN, out=tmp_path, endpoint=server.url, model="m", at_once=1)
         before = len(server.seen)
         server.answer = well_behaved
-        api.draft_concepts(CLASSES, DOMAIN, tmp_path, endpoint=server.url, model="m", at_once=1)
+        api.draft_concepts(classes=CLASSES, domain=DOMAIN, out=tmp_path, endpoint=server.url, model="m", at_once=1)
         asked = [seen.prompt for seen in server.seen[before:]]
-    assert not any("Name the 6 to 12 axes" in prompt or 'class "Robin"' in prompt for prompt in asked)
+    assert not any("Name the 6 to 12 groups" in prompt or 'class "Robin"' in prompt for prompt in asked)
 
 
 def test_a_malformed_answer_is_asked_for_again_and_then_given_up(tmp_path: Path) -> None:
@@ -144,14 +148,14 @@ def test_a_malformed_answer_is_asked_for_again_and_then_given_up(tmp_path: Path)
     def mends(seen: Seen) -> Reply:
         if "could not be used" in seen.prompt:
             return well_behaved(Seen(seen.model, seen.messages[1]["content"], [], "", ""))
-        return Reply("Certainly! [{]") if "axes" in seen.prompt else well_behaved(seen)
+        return Reply("Certainly! [{]") if "groups" in seen.prompt else well_behaved(seen)
 
     with ChatServer(stubborn) as server:
-        with pytest.raises(UserError, match="3 answers of 'm' to 'axes' could not be used"):
-            api.draft_concepts(CLASSES, DOMAIN, tmp_path / "a", endpoint=server.url, model="m")
+        with pytest.raises(UserError, match="3 answers of 'm' to 'groups' could not be used"):
+            api.draft_concepts(classes=CLASSES, domain=DOMAIN, out=tmp_path / "a", endpoint=server.url, model="m")
         assert tries == [4, 4]
     with ChatServer(mends) as server:
-        made = api.draft_concepts(CLASSES, DOMAIN, tmp_path / "b", endpoint=server.url, model="m")
+        made = api.draft_concepts(classes=CLASSES, domain=DOMAIN, out=tmp_path / "b", endpoint=server.url, model="m")
         assert made.judgement is not None
 
 
@@ -165,7 +169,7 @@ def test_the_key_is_written_nowhere(
         good = well_behaved(seen).content
         return Reply(good.replace("a black breast", f"a black breast {seen.key}").replace("wet ones", seen.key))
 
-    words = ["--classes", ",".join(CLASSES), "--domain", DOMAIN, "--key-variable", "MY_KEY", "--model", "m"]
+    words = [*named(CLASSES), "--domain", DOMAIN, "--key-variable", "MY_KEY", "--model", "m"]
     with ChatServer(echoes) as server:
         out = tmp_path / "drafted"
         assert main(["concepts", "draft", *words, "--endpoint", server.url, "--checker", "n", "--out", str(out)]) == 0
@@ -182,7 +186,7 @@ def test_the_key_is_written_nowhere(
 
 def test_pasted_answers_in_rounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers, out = tmp_path / "qa.md", tmp_path / "birds"
-    words = ["--classes", ",".join(CLASSES), "--domain", DOMAIN, "--answers", str(answers), "--out", str(out)]
+    words = [*named(CLASSES), "--domain", DOMAIN, "--answers", str(answers), "--out", str(out)]
     command = ["concepts", "draft", *words, "--checker", "another model"]
 
     def paste(name: str, text: str) -> None:
@@ -191,11 +195,11 @@ def test_pasted_answers_in_rounds(tmp_path: Path, capsys: pytest.CaptureFixture[
         answers.write_text(before.replace(f"## answer: {name}\n", f"## answer: {name}\n{text}\n"))
 
     assert main(command) == 0
-    assert "1 questions wait for an answer: axes" in capsys.readouterr().out
-    paste("axes", "dunno")
+    assert "1 questions wait for an answer: groups" in capsys.readouterr().out
+    paste("groups", "dunno")
     assert main(command) == 0
-    assert "axes: the answer held no JSON list" in capsys.readouterr().out
-    answers.write_text(answers.read_text().replace("dunno", json.dumps(AXES)))
+    assert "groups: the answer held no JSON list" in capsys.readouterr().out
+    answers.write_text(answers.read_text().replace("dunno", json.dumps(GROUPS)))
     assert main(command) == 0
     assert "3 questions wait" in capsys.readouterr().out
     for name in CLASSES:
@@ -229,7 +233,7 @@ def test_an_answer_cannot_forge_another(tmp_path: Path) -> None:
 def test_a_name_cannot_break_the_files(tmp_path: Path) -> None:
     nasty = [
         {
-            "axis": "<script>alert(1)</script>",
+            "group": "<script>alert(1)</script>",
             "value": "x: {y}",
             "text": "a *red* & [green] {value} thing",
             "part": "!!python",
@@ -238,13 +242,13 @@ def test_a_name_cannot_break_the_files(tmp_path: Path) -> None:
 
     def hostile(seen: Seen) -> Reply:
         return (
-            Reply(json.dumps(AXES))
+            Reply(json.dumps(GROUPS))
             if "Name the" in seen.prompt
             else Reply(json.dumps(nasty + FEATURES["Crow" if "Crow" in seen.prompt.split("Describe")[1] else "Robin"]))
         )
 
     with ChatServer(hostile) as server:
-        api.draft_concepts(CLASSES[:2], DOMAIN, tmp_path, endpoint=server.url, model="m", rules=None)
+        api.draft_concepts(classes=CLASSES[:2], domain=DOMAIN, out=tmp_path, endpoint=server.url, model="m")
     concepts = ConceptSet.load(tmp_path / "concepts.yaml")
     assert "<script>" not in (tmp_path / "judgement.html").read_text()
     assert "breast colour: black" in concepts.names
@@ -256,7 +260,7 @@ def test_a_name_cannot_break_the_files(tmp_path: Path) -> None:
         ({"classes": ["one"]}, "two or more class names"),
         ({"domain": "  "}, "say in a few words"),
         ({"per_class": 0}, "expected 1 to 50"),
-        ({"text": "builtin/txt"}, "Did you mean 'builtin/text'"),
+        ({"text_encoder": "builtin/txt"}, "Did you mean 'builtin/text'"),
     ],
 )
 def test_bad_input(tmp_path: Path, words: dict[str, object], says: str) -> None:

@@ -25,8 +25,8 @@ def text() -> TextEncoder:
     return make_text_encoder("builtin/text")
 
 
-def of(text: str, *classes: str, axis: str = "a", value: str = "v", without: tuple[str, ...] = ()) -> Candidate:
-    return Candidate(axis, value, text, None, frozenset(classes), frozenset(without))
+def of(text: str, *classes: str, group: str = "a", value: str = "v", without: tuple[str, ...] = ()) -> Candidate:
+    return Candidate(group, value, text, None, frozenset(classes), frozenset(without))
 
 
 def test_class_names_in_words() -> None:
@@ -120,7 +120,7 @@ def test_told_apart_by_no_class() -> None:
 
 
 def test_a_second_model_takes_classes_or_the_concept() -> None:
-    first, second, third = of("x", "A", "B", axis="1"), of("y", "A", axis="2"), of("z", "A", "B", "C", axis="3")
+    first, second, third = of("x", "A", "B", group="1"), of("y", "A", group="2"), of("z", "A", "B", "C", group="3")
     good, denied = Opinion(1, True, True, False, ""), Opinion(1, True, False, False, "no")
     unseen = Opinion(1, False, True, False, "felt")
     left, removed, notes = objections(
@@ -169,13 +169,13 @@ OTHER = [
 
 @pytest.mark.parametrize("pair", SAME)
 def test_two_ways_to_say_the_same(text: TextEncoder, pair: tuple[str, str]) -> None:
-    judged = Judge([], text, Rules()).of([of(pair[0], axis="1"), of(pair[1], axis="2")])
+    judged = Judge([], text, Rules()).of([of(pair[0], group="1"), of(pair[1], group="2")])
     assert [each.code for each in judged.removed] == ["repeats another"]
 
 
 @pytest.mark.parametrize("pair", OTHER)
 def test_opposites_are_two_concepts(text: TextEncoder, pair: tuple[str, str]) -> None:
-    assert Judge([], text, Rules()).of([of(pair[0], axis="1"), of(pair[1], axis="2")]).removed == []
+    assert Judge([], text, Rules()).of([of(pair[0], group="1"), of(pair[1], group="2")]).removed == []
 
 
 def test_two_values_of_one_axis_need_the_same_words(text: TextEncoder) -> None:
@@ -191,8 +191,8 @@ def test_two_values_of_one_axis_need_the_same_words(text: TextEncoder) -> None:
 
 
 def test_a_repetition_hands_its_classes_over(text: TextEncoder) -> None:
-    one = of("a long curved beak", "A", axis="1", without=("B",))
-    two = of("a beak that is long and curved", "B", "C", axis="2", without=("A",))
+    one = of("a long curved beak", "A", group="1", without=("B",))
+    two = of("a beak that is long and curved", "B", "C", group="2", without=("A",))
     judged = Judge(["A", "B", "C", "D"], text, Rules()).of([one, two])
     (left,) = judged.kept
     assert left.name == "2: v"  # more classes show it
@@ -202,14 +202,14 @@ def test_a_repetition_hands_its_classes_over(text: TextEncoder) -> None:
 
 
 def test_all_classes_after_merging_tell_nothing_apart(text: TextEncoder) -> None:
-    one, two = of("a long curved beak", "A", axis="1"), of("a beak that is long and curved", "B", axis="2")
+    one, two = of("a long curved beak", "A", group="1"), of("a beak that is long and curved", "B", group="2")
     judged = Judge(["A", "B"], text, Rules()).of([one, two])
     assert judged.kept == []
     assert {each.code for each in judged.removed} == {"repeats another", "tells no classes apart"}
 
 
 def test_the_user_overrules_a_filter(text: TextEncoder) -> None:
-    rough = of("a rough texture", axis="surface", value="rough")
+    rough = of("a rough texture", group="surface", value="rough")
     judged = Judge([], text, Rules(keep=["surface: rough"])).of([rough])
     assert judged.kept == [rough]
     assert judged.removed[0].overruled
@@ -234,7 +234,7 @@ def test_one_name_in_two_spellings_is_one_concept() -> None:
     gathered.add("B", "beak-shape", "Curved", "a beak with a curve", "beak")
     gathered.add("B", "beak shape", "straight", "a straight beak", None)
     first, second = gathered.candidates()
-    assert (first.axis, first.classes, first.without) == ("Beak shape", {"A", "B"}, frozenset())
+    assert (first.group, first.classes, first.without) == ("Beak shape", {"A", "B"}, frozenset())
     assert (second.classes, second.without) == ({"B"}, {"A"})
 
 
@@ -259,7 +259,7 @@ def test_two_thousand_concepts_are_filtered_quickly(text: TextEncoder) -> None:
     ]
     shapes = ["spots", "stripes", "bars", "patches", "rings", "streaks", "scales", "bands", "dots", "edges"]
     made = [f"{color} {shape} on the {part}" for color in colors for part in parts for shape in shapes]
-    candidates = [of(each, f"class {n % 200}", axis=each, value=each) for n, each in enumerate((made * 2)[:2000])]
+    candidates = [of(each, f"class {n % 200}", group=each, value=each) for n, each in enumerate((made * 2)[:2000])]
     started = time.perf_counter()
     judged = Judge([f"species {n}" for n in range(200)], text, Rules()).of(candidates)
     spent = time.perf_counter() - started

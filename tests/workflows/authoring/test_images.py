@@ -11,7 +11,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.workflows.authoring.filters.neighbors import chance_disagreement, disagreement, nearest
 from conceptlens.workflows.authoring.images.findings import image_findings, redundancy
-from conceptlens.workflows.authoring.images.probe import RIDGE, deal_folds, held_out_scores
+from conceptlens.workflows.authoring.images.probe import RIDGE, assign_folds, held_out_scores
 from tests.own_data import OwnData
 
 
@@ -20,7 +20,7 @@ def test_probe_is_ridge_regression_on_the_known() -> None:
     features = generator.normal(size=(60, 5))
     labels = (features[:, :2] + 0.3 * generator.normal(size=(60, 2)) > 0).astype(np.int8)
     labels[::7, 1] = -1
-    fold = deal_folds(np.arange(60), 3)
+    fold = assign_folds(np.arange(60), 3)
     scores = held_out_scores(features, labels, fold)
     for k in range(2):
         for part in range(3):
@@ -37,7 +37,7 @@ def test_probe_is_ridge_regression_on_the_known() -> None:
 
 def test_folds_keep_units_together() -> None:
     units = np.repeat(np.arange(10), 3)
-    fold = deal_folds(units, 5)
+    fold = assign_folds(units, 5)
     assert all(len(set(fold[units == unit])) == 1 for unit in range(10))
     assert set(fold) == set(range(5))
 
@@ -81,7 +81,7 @@ def test_separability_redundancy_and_noise(world: tuple[np.ndarray, np.ndarray, 
     assert by_name["size: big"].separability == 1
     assert by_name["size: big"].verdict == ""
     assert by_name["noise: heads"].separability == pytest.approx(0.5, abs=0.1)
-    assert "hardly tells it apart" in by_name["noise: heads"].verdict
+    assert "hardly recognizes it" in by_name["noise: heads"].verdict
     assert [(p.first, p.second, round(p.correlation)) for p in found.redundant] == [
         ("size: big", "extra: copy", 1),
         ("size: small", "extra: copy", -1),
@@ -95,7 +95,7 @@ def test_flipped_labels_come_first(world: tuple[np.ndarray, np.ndarray, np.ndarr
     wrong = [3, 50, 111, 200]
     labels[wrong, 0], labels[wrong, 1] = labels[wrong, 1].copy(), labels[wrong, 0].copy()
     found = image_findings(features, labels, classes, [f"{n}" for n in range(240)], concepts)
-    first = [each for each in found.review if each.axis == "size"][:4]
+    first = [each for each in found.review if each.group == "size"][:4]
     assert {int(each.image) for each in first} == set(wrong)
     assert {each.rather for each in first} <= {"big", "small"}
 
@@ -117,7 +117,7 @@ def test_redundancy_needs_both_labels_and_other_groups(concepts: ConceptSet) -> 
 def test_a_users_own_data(own: OwnData, tmp_path: Path) -> None:
     found = api.check_concepts(
         own.concepts,
-        {"source": str(own.table), "class_column": "diagnosis"},
+        data={"source": str(own.table), "class_column": "diagnosis"},
         encoder="builtin/vit-mini",
         n=40,
         out=tmp_path / "out",
@@ -136,4 +136,4 @@ def test_a_users_own_data(own: OwnData, tmp_path: Path) -> None:
 def test_data_without_these_labels(own: OwnData, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("groups: {wing: {values: [long, short]}}")
     with pytest.raises(UserError, match="no image has a label"):
-        api.check_concepts(tmp_path / "c.yaml", {"source": str(own.table), "class_column": "diagnosis"}, n=40)
+        api.check_concepts(tmp_path / "c.yaml", data={"source": str(own.table), "class_column": "diagnosis"}, n=40)

@@ -49,7 +49,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Compared:
 
 
 def test_real_differences_are_found_and_others_are_not(found: Compared) -> None:
-    (block,) = found.found["data"][0]["blocks"]
+    (block,) = found.results["data"][0]["blocks"]
     assert block["supervision"] == "image-labels"
     by_pair = {
         (each["first"], each["second"]): each
@@ -59,14 +59,14 @@ def test_real_differences_are_found_and_others_are_not(found: Compared) -> None:
     assert not by_pair["good", "twin"]["different"]
     assert by_pair["good", "poor"]["different"]
     assert by_pair["twin", "poor"]["difference"] > 0.15
-    assert block["best"] == dict.fromkeys(block["best"])  # good and twin cannot be told apart: nobody is best
-    assert "no difference from" in block["verdicts"]["twin"] + block["verdicts"]["good"]
+    assert block["best"] == dict.fromkeys(block["best"])  # good and twin do not differ significantly: none is best
+    assert "no significant difference from" in block["verdicts"]["twin"] + block["verdicts"]["good"]
     assert "smallest detectable" in block["verdicts"]["twin"] + block["verdicts"]["good"]
     assert "behind" in block["verdicts"]["poor"]
 
 
 def test_controls_stand_behind_their_method_and_are_judged_against_it_alone(found: Compared) -> None:
-    (block,) = found.found["data"][0]["blocks"]
+    (block,) = found.results["data"][0]["blocks"]
     assert [row["name"] for row in block["rows"]] == ["good", "good (random text)", "twin", "poor"]
     assert {(each["first"], each["second"]) for each in block["controls"]} == {("good", "good (random text)")}
     assert not any("random" in each["first"] + each["second"] for each in block["comparisons"])
@@ -74,7 +74,7 @@ def test_controls_stand_behind_their_method_and_are_judged_against_it_alone(foun
 
 
 def test_numbers_of_the_runs_are_kept(found: Compared) -> None:
-    row = found.found["data"][0]["blocks"][0]["rows"][0]
+    row = found.results["data"][0]["blocks"][0]["rows"][0]
     assert row["numbers"]["rank.effective"] == {"mean": 8.0, "sd": 1.0, "by_run": [7.0, 8.0, 9.0]}
     assert row["numbers"]["effective_concepts"]["mean"] == 1.5
     assert row["numbers"]["seconds"]["mean"] == 4.0
@@ -82,7 +82,7 @@ def test_numbers_of_the_runs_are_kept(found: Compared) -> None:
     accuracy = row["measures"]["class.accuracy"]
     assert accuracy["mean"] == pytest.approx(np.mean(accuracy["by_training"]))
     assert accuracy["interval"][0] < accuracy["mean"] < accuracy["interval"][1]
-    assert (found.found["data"][0]["images"], found.found["data"][0]["units"]) == (160, 80)
+    assert (found.results["data"][0]["images"], found.results["data"][0]["units"]) == (160, 80)
 
 
 def test_files_are_written_and_readable(found: Compared) -> None:
@@ -94,7 +94,7 @@ def test_files_are_written_and_readable(found: Compared) -> None:
     for file in (found.out / "figures").iterdir():
         ElementTree.fromstring(file.read_text("utf-8"))
     table = (found.out / "table.md").read_text("utf-8")
-    assert table == found.table
+    assert table == found.markdown
     assert "| **Labels per image** |" in table
     assert "poor [bypass: a residual]" in table
     assert "| ↳ good (random text) |" in table
@@ -107,10 +107,10 @@ def test_files_are_written_and_readable(found: Compared) -> None:
 
 def test_the_best_is_bold_where_it_stands_out(tmp_path: Path) -> None:
     result = compared(tmp_path, recipes={"good": THREE["good"] | {"random_text": False}, "poor": THREE["poor"]})
-    (block,) = result.found["data"][0]["blocks"]
+    (block,) = result.results["data"][0]["blocks"]
     assert block["best"]["class.balanced_accuracy"] == "good"
     assert block["verdicts"]["good"] == "best"
-    line = next(line for line in result.table.splitlines() if line.startswith("| good"))
+    line = next(line for line in result.markdown.splitlines() if line.startswith("| good"))
     assert line.count("**") >= 2
     assert "\\textbf{" in (result.out / "table.tex").read_text("utf-8")
 
@@ -119,11 +119,11 @@ def test_blocks_are_never_ranked_across(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(IVQCBM, "supervision", "text", raising=False)
     recipes = {"good": {"random_text": False}, "poor": THREE["poor"] | {"supervision": "image-labels"}}
     result = compared(tmp_path, recipes=recipes)
-    blocks = result.found["data"][0]["blocks"]
+    blocks = result.results["data"][0]["blocks"]
     assert [block["supervision"] for block in blocks] == ["text", "image-labels"]
     assert not any(block["comparisons"] or block["verdicts"] for block in blocks)
     assert not any(best for block in blocks for best in block["best"].values())
-    assert "**Text only**" in result.table
+    assert "**Text only**" in result.markdown
     monkeypatch.setattr(IVQCBM, "supervision", "hearsay")
     with pytest.raises(UserError, match="hearsay"):
         compare(tmp_path / "comparison.yaml", out=tmp_path / "out", quiet=True)
@@ -131,17 +131,17 @@ def test_blocks_are_never_ranked_across(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_labels_that_follow_from_the_class_are_a_class_table(tmp_path: Path) -> None:
     result = compared(tmp_path, by_class=True, seeds=[0], recipes={"one": {"random_text": False}})
-    (block,) = result.found["data"][0]["blocks"]
+    (block,) = result.results["data"][0]["blocks"]
     assert block["supervision"] == "class-table"
     assert "concept.auc_within_class" not in block["rows"][0]["measures"]
 
 
 def test_folds_are_pooled_and_repeats_count_as_trainings(tmp_path: Path) -> None:
     result = compared(tmp_path, folds={"k": 4, "repeats": 2}, seeds=[0], recipes={"one": {"random_text": False}})
-    data = result.found["data"][0]
+    data = result.results["data"][0]
     assert data["images"] == 160
     assert data["blocks"][0]["rows"][0]["trainings"] == 2
-    assert "4 folds, 2 repeats" in result.table
+    assert "4 folds, 2 repeats" in result.markdown
 
 
 def test_runs_on_other_images_are_refused(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_several_at_once_as_processes(tmp_path: Path) -> None:
     file = comparison_file(tmp_path)
     result = compare(file, out=tmp_path / "out", at_once=2, quiet=True)
     assert not result.failed
-    assert result.found["jobs"] == {"done": 4, "of": 4}
+    assert result.results["jobs"] == {"done": 4, "of": 4}
     assert len(list((tmp_path / "out" / "jobs").glob("worker-*.log"))) == 2
 
 
@@ -170,10 +170,11 @@ def test_a_process_that_dies_costs_its_job_alone(script: str, code: int, tmp_pat
     (job,) = all_jobs(comparison, out)
     assert isinstance(job, Job)
     (out / "jobs").mkdir(parents=True)
-    worker = Worker(comparison, Places(out), 0, {**os.environ, "PYTHONPATH": str(tmp_path / "fake")})
-    module = tmp_path / "fake" / "conceptlens" / "__main__.py"
+    worker = Worker(Places(out), 0, {**os.environ, "PYTHONPATH": str(tmp_path / "fake")})
+    module = tmp_path / "fake" / "conceptlens" / "workflows" / "compare" / "worker.py"
     module.parent.mkdir(parents=True)
-    (module.parent / "__init__.py").touch()
+    for folder in (module.parent, module.parent.parent, module.parent.parent.parent):
+        (folder / "__init__.py").touch()
     module.write_text(f"input()\n{script}\n")
     assert worker.do(job) == code
     module.write_text(f"input()\nprint('noise')\nprint({ANSWER!r}, 0, flush=True)\ninput()")
@@ -189,4 +190,4 @@ def test_wrong_words(refuse: object, tmp_path: Path) -> None:
     call("compare", file, "--out", tmp_path / "out", "--shard", "3/2", says="2/8")
     call("compare", file, "--out", tmp_path / "out", "--job", "x", says="No job is called 'x'")
     call("compare", tmp_path / "none.yaml", says="no such file")
-    call("compare", file, "--seeds", "3", says="not known here")
+    call("compare", file, "--seeds", "3", says="--seeds is not an option")

@@ -94,7 +94,7 @@ def test_the_file_says_what_predict_says(exported: Exported, own: OwnData, own_r
 
 def test_the_card(exported: Exported, own_run: Path) -> None:
     card = read_json(exported.path.with_name("lesions.pt2.json"))
-    assert card["schema"] == 1
+    assert card["schema"] == 2
     assert (card["kind"], card["file"], card["format"]) == ("conceptlens export", "lesions.pt2", "torch")
     assert card["hash"] == file_hash(exported.path)
     assert (card["run"], card["weights"]) == (own_run.name, file_hash(own_run / "model" / "weights.safetensors"))
@@ -259,7 +259,7 @@ def test_runs_that_cannot_be_exported(
 def test_bad_words(refuse: Refuse, own_run: Path, tmp_path: Path) -> None:
     refuse("export", own_run.with_name("runn"), says=("no such run", "Did you mean 'run'?"))
     refuse("export", tmp_path, says="expected a run folder")
-    refuse("export", own_run, "--format", "onx", says="Did you mean 'onnx'?")
+    refuse("export", own_run, "--format", "onx", says="choose from 'torch', 'onnx'")
     refuse("export", own_run, "--out", tmp_path / "it.onnx", says=".pt2")
     refuse("export", own_run, "--size", 8, says=("16 to 4096", "8"))
     refuse("export", own_run, "--size", "large", says="--size")

@@ -17,4 +17,4 @@ def shapes_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pack(shapes_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Pack:
-    return api.make_study(shapes_run, tmp_path_factory.mktemp("pack"), n=12, attention=2, catch_share=0.25, seed=3)
+    return api.make_study(shapes_run, out=tmp_path_factory.mktemp("pack"), n=12, attention=2, catch_share=0.25, seed=3)

@@ -148,8 +148,8 @@ def test_the_files_and_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[s
     again = api.analyze_study(
         tmp_path / "pack", [tmp_path / "in"], out=tmp_path / "out", beside=[tmp_path / "pack" / "analysis.json"]
     )
-    assert len(again.table.splitlines()) == 5
-    assert again.table.splitlines()[-1].startswith("| average")
+    assert len(again.markdown.splitlines()) == 5
+    assert again.markdown.splitlines()[-1].startswith("| average")
     assert table_six([found]).count("\n") == 3
 
 

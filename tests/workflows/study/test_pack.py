@@ -132,9 +132,9 @@ def test_pictures_are_encoded_anew_and_nothing_is_loaded(pack: Pack) -> None:
 
 
 def test_the_same_seed_gives_the_same_study(pack: Pack, shapes_run: Path, tmp_path: Path) -> None:
-    again = api.make_study(shapes_run, tmp_path / "again", n=12, attention=2, catch_share=0.25, seed=3)
+    again = api.make_study(shapes_run, out=tmp_path / "again", n=12, attention=2, catch_share=0.25, seed=3)
     assert again.key == pack.key
-    other = api.make_study(shapes_run, tmp_path / "other", n=12, attention=2, catch_share=0.25, seed=4)
+    other = api.make_study(shapes_run, out=tmp_path / "other", n=12, attention=2, catch_share=0.25, seed=4)
     assert other.key.study != pack.key.study
 
 
@@ -211,7 +211,7 @@ def test_bad_input(refuse: Refuse, shapes_run: Path, tmp_path: Path) -> None:
     refuse("study", "make", tmp_path / "nothing", says="no such run")
     refuse("study", "make", shapes_run, "--n", 5, says="at least 10 images")
     refuse("study", "make", shapes_run, "--n", 100_000, says="were asked for")
-    refuse("study", "make", shapes_run, "--n", 12, "--control", "move", says="Did you mean 'moved'")
+    refuse("study", "make", shapes_run, "--n", 12, "--control", "move", says="choose from 'moved'")
     refuse("study", "make", shapes_run, "--n", 12, "--options", 20, says="expected 2 to 9")
     refuse("study", "make", shapes_run, "--n", 12, "--concepts", "wing spam", says="Unknown concept")
     refuse("study", "make", shapes_run, "--n", 12, "--catch-share", 1.5, says="between 0 and 1")

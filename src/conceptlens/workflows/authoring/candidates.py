@@ -9,9 +9,9 @@ from conceptlens.workflows.authoring.filters.wording import clean, key
 
 @dataclass(frozen=True)
 class Candidate:
-    """One value of one axis."""
+    """One value of one group."""
 
-    axis: str
+    group: str
     value: str
     text: str  # what the text encoder reads
     part: str | None = None
@@ -20,12 +20,12 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        return f"{self.axis}: {self.value}"
+        return f"{self.group}: {self.value}"
 
 
 @dataclass(frozen=True)
-class AxisNote:
-    """What was said of an axis as a whole."""
+class GroupNote:
+    """What was said of a group as a whole."""
 
     name: str
     part: str | None = None
@@ -37,21 +37,21 @@ class Gathered:
     """Candidates of several answers, those that say the same under the same name made one."""
 
     classes: tuple[str, ...]
-    axes: dict[str, AxisNote] = field(default_factory=dict)  # by folded name
-    found: dict[tuple[str, str], Candidate] = field(default_factory=dict)  # by folded axis and value
+    groups: dict[str, GroupNote] = field(default_factory=dict)  # by folded name
+    found: dict[tuple[str, str], Candidate] = field(default_factory=dict)  # by folded group and value
     said: int = 0  # concepts in the answers, repeated ones counted each time
 
-    def note(self, axis: AxisNote) -> None:
-        self.axes.setdefault(key(axis.name), axis)
+    def note(self, group: GroupNote) -> None:
+        self.groups.setdefault(key(group.name), group)
 
-    def add(self, class_name: str, axis: str, value: str, text: str, part: str | None) -> None:
+    def add(self, class_name: str, group: str, value: str, text: str, part: str | None) -> None:
         """One line of an answer about a class."""
         self.said += 1
-        known = self.axes.get(key(axis))
-        name = known.name if known else axis
+        known = self.groups.get(key(group))
+        name = known.name if known else group
         if not known:
-            self.note(AxisNote(axis, part))
-        place = (key(axis), key(value))
+            self.note(GroupNote(group, part))
+        place = (key(group), key(value))
         before = self.found.get(place)
         if before:
             self.found[place] = replace(before, classes=before.classes | {class_name})
@@ -60,14 +60,14 @@ class Gathered:
         self.found[place] = Candidate(name, value, text, part, frozenset({class_name}))
 
     def candidates(self) -> list[Candidate]:
-        """In order of their axes; a class that names a value of an axis is taken not to show the others."""
+        """In order of their groups; a class that names a value of a group is taken not to show the others."""
         rows = list(self.found.items())
         speaks: dict[str, frozenset[str]] = {}
-        for (axis, _), each in rows:
-            speaks[axis] = speaks.get(axis, frozenset()) | each.classes
-        order = {axis: place for place, axis in enumerate(self.axes)}
+        for (group, _), each in rows:
+            speaks[group] = speaks.get(group, frozenset()) | each.classes
+        order = {group: place for place, group in enumerate(self.groups)}
         rows.sort(key=lambda row: order[row[0][0]])
-        return [replace(each, without=speaks[axis] - each.classes) for (axis, _), each in rows]
+        return [replace(each, without=speaks[group] - each.classes) for (group, _), each in rows]
 
 
 def from_concepts(concepts: ConceptSet) -> list[Candidate]:

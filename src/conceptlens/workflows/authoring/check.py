@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_json, write_text
 from conceptlens.workflows.authoring.candidates import from_concepts
@@ -20,7 +21,7 @@ JSON, PAGE = "judgement.json", "judgement.html"
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(ResultMixin):
     """What was found."""
 
     judgement: Judgement
@@ -31,6 +32,15 @@ class Checked:
     def ok(self) -> bool:
         """Whether no filter objects."""
         return not self.judgement.gone
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether some filter objects to a concept."""
+        return not self.ok
+
+    def to_dict(self) -> dict[str, Any]:
+        images = {"images": self.images.model_dump(mode="json")} if self.images else {}
+        return {**self.judgement.to_dict(), **images}
 
     def text(self) -> str:
         pieces = [self.judgement.text()]
@@ -58,7 +68,7 @@ def check_concepts(
     Args:
         file: The file, or the name of a ready one.
         data: Keys of a recipe's `data` section with images and labels, to hear what they say.
-        domain: What the images show: its words are nobody's class name.
+        domain: What the images show: its words are not taken for a class name.
         text: The text encoder that compares texts.
         rules: Limits of the filters.
         encoder: The image encoder.
@@ -89,13 +99,13 @@ def check_concepts(
     )
     images = None if data is None else _images(data, concepts, encoder, n, note)
     folder = Path(out) if out else None
+    if folder and folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: expected a folder, found a file. Choose another one with --out.")
+    checked = Checked(found, images, folder)
     if folder:
-        if folder.exists() and not folder.is_dir():
-            raise UserError(f"{folder}: expected a folder, found a file. Choose another one with --out.")
-        extra = {"images": images.model_dump(mode="json")} if images else {}
-        write_json(folder / JSON, {**found.model_dump(mode="json"), **extra})
+        write_json(folder / JSON, checked.to_dict())
         write_text(folder / PAGE, page(found, images))
-    return Checked(found, images, folder)
+    return checked
 
 
 def _images(

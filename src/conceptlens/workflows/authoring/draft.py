@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_text
 from conceptlens.workflows.authoring.arrange import arrange
@@ -14,9 +16,9 @@ from conceptlens.workflows.authoring.filters.judgement import Judgement, judgeme
 from conceptlens.workflows.authoring.filters.wording import clean
 from conceptlens.workflows.authoring.language_model.asker import Asker
 from conceptlens.workflows.authoring.language_model.endpoint import Endpoint
-from conceptlens.workflows.authoring.language_model.prompts import Ask, ask_axes, ask_check, ask_class
+from conceptlens.workflows.authoring.language_model.prompts import Ask, ask_check, ask_class, ask_groups
 from conceptlens.workflows.authoring.language_model.record import FILE, Record
-from conceptlens.workflows.authoring.language_model.replies import Opinion, read_axes, read_features, read_opinions
+from conceptlens.workflows.authoring.language_model.replies import Opinion, read_features, read_groups, read_opinions
 from conceptlens.workflows.authoring.language_model.second_opinion import objections
 from conceptlens.workflows.authoring.page import page
 
@@ -25,7 +27,7 @@ PASTED = "pasted answers"
 
 
 @dataclass(frozen=True)
-class Drafted:
+class Drafted(ResultMixin):
     """Where the files are; or which questions wait for an answer."""
 
     folder: Path
@@ -33,6 +35,11 @@ class Drafted:
     judgement: Judgement | None
     waiting: list[str]
     to_mend: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        judgement = None if self.judgement is None else self.judgement.to_dict()
+        waiting = {"waiting": self.waiting, "to_mend": self.to_mend}
+        return {"folder": str(self.folder), "answers": str(self.answers), **waiting, "judgement": judgement}
 
     def text(self) -> str:
         if self.judgement is None:
@@ -98,20 +105,20 @@ def draft_concepts(
         record.write()
         return Drafted(folder, record.path, None, asker.open, asker.to_mend)
 
-    (axes,) = asker.all([ask_axes(domain, names)], [read_axes])
-    if axes is None:
+    (groups,) = asker.all([ask_groups(domain, names)], [read_groups])
+    if groups is None:
         return waiting()
     gathered = Gathered(names)
-    for axis in axes:
-        gathered.note(axis)
+    for group in groups:
+        gathered.note(group)
     features = asker.all(
-        [ask_class(domain, names, name, axes, per_class) for name in names], [read_features] * len(names)
+        [ask_class(domain, names, name, groups, per_class) for name in names], [read_features] * len(names)
     )
     if any(each is None for each in features):
         return waiting()
     for name, found in zip(names, features, strict=True):
         for each in found or []:
-            gathered.add(name, each.axis, each.value, each.text, each.part)
+            gathered.add(name, each.group, each.value, each.text, each.part)
     candidates = gathered.candidates()
     objected: dict[int, str] = {}
     notes = ["no second model has checked the answers"]
@@ -139,7 +146,7 @@ def draft_concepts(
         said=gathered.said,
         notes=notes,
     )
-    arranged = arrange(judged.kept, gathered.axes)
+    arranged = arrange(judged.kept, gathered.groups)
     about = (
         f"{domain}. Drafted by {drafted_by}, checked by {checked_by or 'nobody'}; labels by class are what is typical."
     )

@@ -99,9 +99,9 @@ def _images(found: ImageFindings) -> list[Html]:
         )
     if found.review:
         labels = [
-            [each.image, each.axis, each.given, each.rather, percent(each.neighbors), percent(each.probe)]
+            [each.image, each.group, each.given, each.rather, percent(each.neighbors), percent(each.probe)]
             for each in found.review
         ]
-        heads = ("image", "axis", "label given", "rather", "neighbors that disagree", "probability of the label")
+        heads = ("image", "group", "label given", "rather", "neighbors that disagree", "probability of the label")
         pieces.append(table("Labels to review first.", heads, _rows(labels)))
     return pieces

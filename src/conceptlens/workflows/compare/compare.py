@@ -25,19 +25,22 @@ from conceptlens.workflows.compare.worker import BUSY
 
 
 @dataclass(frozen=True)
-class Compared:
+class Compared(ResultMixin):
     """A comparison as far as it is."""
 
     out: Path
-    found: dict[str, Any]  # results.json
-    table: str  # Markdown
+    results: dict[str, Any]  # results.json
+    markdown: str  # the table
     failed: list[str]  # "job: reason"
-    waiting: int  # trainings whose trials are not done
+    waiting: int  # trainings that wait for the results of trials
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"out": str(self.out), "failed": self.failed, "waiting": self.waiting, "results": self.results}
 
     def text(self) -> str:
-        parts = [self.table.rstrip()]
+        parts = [self.markdown.rstrip()]
         if self.waiting:
-            parts.append(f"{self.waiting} trainings wait for trials of other machines; call again when they are done.")
+            parts.append(f"{self.waiting} trainings wait for trials of other machines. Call again when they are done.")
         parts.append(f"written to {self.out}: table.md, table.tex, results.json and figures")
         return "\n\n".join(parts)
 
@@ -59,7 +62,7 @@ def open_comparison(path: str | Path, out: str | Path | None = None) -> tuple[Co
 
 
 def plan(path: str | Path, *, out: str | Path | None = None) -> Plan:
-    """What would run, what is done, for how long; nothing is started."""
+    """What would run, what is done and how long the rest takes; nothing is started."""
     comparison, folder = open_comparison(path, out)
     return make_plan(comparison, folder)
 
@@ -73,13 +76,13 @@ def commands(path: str | Path, *, out: str | Path | None = None) -> list[str]:
     lines = [command(comparison, folder, job) for job in todo]
     waiting = sum(isinstance(job, Waiting) for job in jobs)
     if waiting:
-        lines.append(f"# {waiting} trainings wait for these trials; ask for the commands again when they are done")
+        lines.append(f"# {waiting} trainings wait for these trials; list the commands again when they are done")
     return lines
 
 
 @dataclass(frozen=True)
 class JobResult(ResultMixin):
-    """What became of one job: exit code 0 done, 1 failed, 75 another process has it."""
+    """The outcome of one job: exit code 0 done, 1 failed, 75 running in another process."""
 
     words: str
     exit_code: int = 0
@@ -89,13 +92,13 @@ class JobResult(ResultMixin):
 
 
 def run_job(path: str | Path, name: str, *, out: str | Path | None = None) -> JobResult:
-    """Do one job by its id."""
+    """Run one job by its id."""
     comparison, folder = open_comparison(path, out)
     _prepare(comparison, folder)
     places = Places(folder)
     job = find_job(all_jobs(comparison, folder), name)
     if not do(job, places):
-        return JobResult(f"{job.id}: another process has it", BUSY)
+        return JobResult(f"{job.id}: running in another process", BUSY)
     reason = places.read_record(job).get("reason")
     return JobResult(f"{job.id}: {reason}", 1) if reason else JobResult(f"{job.id}: done")
 
@@ -103,14 +106,14 @@ def run_job(path: str | Path, name: str, *, out: str | Path | None = None) -> Jo
 def compare(
     path: str | Path, *, out: str | Path | None = None, at_once: int = 1, shard: str | None = None, quiet: bool = False
 ) -> Compared:
-    """Do what is not done and compare what is.
+    """Run the jobs that are not done and compare the finished ones.
 
     Args:
         path: The comparison file.
         out: The folder; runs/compare-NAME if not given.
         at_once: Jobs that run at the same time, each as a process of its own.
         shard: `i/n`: only every n-th job, beginning with the i-th.
-        quiet: Say nothing while jobs run.
+        quiet: Show no progress.
     """
     if not 1 <= at_once <= 1024:
         raise UserError(f"--jobs {at_once}: expected a number of jobs at once, from 1 to 1024.")
@@ -126,7 +129,7 @@ def compare(
             do_beside(todo, comparison, places, at_once, tell)
         else:
             do_here(todo, places, tell)
-    while True:  # a machine that writes the table right now may not have seen our last run: write it after that one
+    while True:  # another machine may write the table now without our last run: write it again after that
         with hold(folder / JOBS / "table.lock") as held:
             if held:
                 return _write(comparison, folder)
@@ -134,7 +137,7 @@ def compare(
 
 
 def _has_gpu() -> bool:
-    """There a job is a process of its own: the next one finds the memory free and nothing compiled."""
+    """With a GPU each job runs in a process of its own, so that its memory is free for the next one."""
     import torch
 
     return torch.cuda.is_available()
@@ -146,7 +149,7 @@ def _todo(jobs: list[Job | Waiting], places: Places, part: Shard, tried: set[str
 
 
 def _prepare(comparison: Comparison, folder: Path) -> None:
-    """The folder with its run.json and a copy of the file; an older copy is replaced: jobs know their recipes."""
+    """The folder with its run.json and a copy of the file; an older copy is replaced; jobs keep their recipes."""
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder)
     (folder / JOBS).mkdir(exist_ok=True)

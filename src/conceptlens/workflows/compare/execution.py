@@ -1,4 +1,4 @@
-"""Doing the jobs: in this process one after the other, or several at once as processes of their own."""
+"""Runs the jobs: in this process one after the other, or several at once in worker processes."""
 
 import os
 import shlex
@@ -22,17 +22,17 @@ Tell = Callable[[str], None]
 
 
 def job_words(comparison: Comparison, out: Path, job: Job) -> list[str]:
-    """The words of a command line that does one job."""
+    """The arguments of a command line that runs one job."""
     return ["compare", str(comparison.path.absolute()), "--out", str(out.absolute()), "--job", job.id]
 
 
 def command(comparison: Comparison, out: Path, job: Job) -> str:
-    """One job for any scheduler, ready to be pasted."""
+    """The command line of one job, for any scheduler."""
     return shlex.join(["conceptlens", *job_words(comparison, out, job)])
 
 
 def do(job: Assignment, places: Places) -> bool:
-    """Train a job here, going on with what is there; False if another process has it. A failure is noted, no more."""
+    """Train a job here, resuming what was begun; False if another process has it. A failure is recorded, not raised."""
     with hold(places.lock(job)) as held:
         if not held:
             return False
@@ -72,18 +72,18 @@ def _train(job: Assignment, folder: Path) -> None:
 
 
 def _no_report(*_: object) -> None:
-    """A trial is looked at by validation only."""
+    """A trial gets no report: only its validation metrics are used."""
 
 
 def do_here(jobs: Sequence[Job], places: Places, tell: Tell) -> None:
     """One after the other."""
     for number, job in enumerate(jobs, 1):
         tell(f"{number}/{len(jobs)} {job.id}")
-        _told(job, places, tell, busy=not do(job, places))
+        _report(job, places, tell, busy=not do(job, places))
 
 
 def do_beside(jobs: Sequence[Job], comparison: Comparison, places: Places, at_once: int, tell: Tell) -> None:
-    """Several at once, in worker processes; on one GPU they share it, on several they take turns."""
+    """Several at once, in worker processes; on one GPU they share it, several GPUs are assigned in turn."""
     import torch
 
     devices, cores = torch.cuda.device_count(), os.cpu_count() or 1
@@ -102,20 +102,20 @@ def do_beside(jobs: Sequence[Job], comparison: Comparison, places: Places, at_on
             killed = f"signal {-code}" if code < 0 else f"code {code}"
             reason = f"its process ended by {killed}; see {worker.log}"
             write_json(places.record(job), {"id": job.id, "status": "failed", "reason": reason, "seconds": None})
-        _told(job, places, tell, busy=code == BUSY)
+        _report(job, places, tell, busy=code == BUSY)
 
     pool = ThreadPoolExecutor(at_once)
     try:
         for finished in [pool.submit(one, job) for job in jobs]:
             finished.result()
     finally:
-        pool.shutdown(cancel_futures=True)  # interrupted: what has not begun does not begin
+        pool.shutdown(cancel_futures=True)  # interrupted: queued jobs do not start
         while not workers.empty():
             workers.get().close()
 
 
-def _told(job: Job, places: Places, tell: Tell, *, busy: bool) -> None:
-    state = "another process has it" if busy else places.state(job)
+def _report(job: Job, places: Places, tell: Tell, *, busy: bool) -> None:
+    state = "running in another process" if busy else places.state(job)
     took = places.seconds(job)
     tell(
         f"  {job.id}: {state}"

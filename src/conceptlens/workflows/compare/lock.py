@@ -1,4 +1,4 @@
-"""One machine a job: a file that only one can create, kept young by its owner, on any shared folder.
+"""One machine a job: a file that only one can create, renewed by its owner, on any shared folder.
 
 `flock` does not reach across every network file system, so the lock is the file itself. A thread touches it while the
 job runs; one that has not been touched for ten minutes belongs to a machine that died, and may be taken. Ages are read
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 BEAT = 30.0  # seconds between touches
-STALE = 600.0  # seconds after which an untouched lock is nobody's
+STALE = 600.0  # seconds after which a lock that was not renewed is abandoned
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def hold(path: Path, *, beat: float = BEAT, stale: float = STALE) -> Iterator[bo
 
     def keep_young() -> None:
         while not ended.wait(beat):
-            with contextlib.suppress(OSError):  # a file system that hiccups: the next touch will do
+            with contextlib.suppress(OSError):  # a file system that fails for a moment: the next renewal will do
                 os.utime(path)
 
     thread = threading.Thread(target=keep_young, daemon=True)
@@ -45,7 +45,7 @@ def hold(path: Path, *, beat: float = BEAT, stale: float = STALE) -> Iterator[bo
 
 
 def is_held(path: Path, *, stale: float = STALE) -> bool:
-    """Whether somebody works under this lock."""
+    """Whether some process holds this lock."""
     return path.exists() and not _abandoned(path, stale)
 
 

@@ -4,9 +4,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from tqdm import tqdm
 
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import fingerprint, read_json, write_json
 from conceptlens.workflows.compare.jobs import Comparison, Job
@@ -17,7 +19,7 @@ Row = tuple[str, str]  # data, entry
 
 
 @dataclass
-class Plan:
+class Plan(ResultMixin):
     """The jobs of a comparison, how far they are and how long the rest would take."""
 
     name: str
@@ -25,7 +27,12 @@ class Plan:
     states: dict[str, State]  # by job id
     seconds: dict[Row, float | None] = field(default_factory=dict)  # of one job of each row
     correction: float | None = None  # measured time over estimated time
-    problems: dict[Row, str] = field(default_factory=dict)  # rows of which not even a dry run works
+    problems: dict[Row, str] = field(default_factory=dict)  # rows whose estimate fails
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [{"data": data, "row": row, "seconds": seconds} for (data, row), seconds in self.seconds.items()]
+        problems = [{"data": data, "row": row, "problem": text} for (data, row), text in self.problems.items()]
+        return {"name": self.name, "jobs": len(self.jobs), "states": self.states, "each": rows, "problems": problems}
 
     def text(self) -> str:
         rows = list(dict.fromkeys((job.cell.data, job.cell.entry.name) for job in self.jobs))
@@ -44,7 +51,7 @@ class Plan:
             lines.append(f"{word:{width}}{figures}{_spoken(seconds):>9}{_spoken((seconds or 0) * open_jobs):>9}")
         lines.append(f"about {_spoken(left)} one after the other on this machine{self._how()}")
         if any(isinstance(job, Waiting) for job in self.jobs):
-            lines.append("waiting: trainings whose settings trials will choose on validation")
+            lines.append("waiting: trainings whose settings are chosen by trials on validation")
         lines += [f"cannot run: {data} / {entry}: {problem}" for (data, entry), problem in self.problems.items()]
         lines.append("nothing was started (--plan)")
         return "\n".join(lines)

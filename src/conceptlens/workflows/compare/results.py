@@ -14,6 +14,7 @@ from conceptlens.workflows.compare.state import Places, Waiting
 from conceptlens.workflows.compare.supervision_blocks import TITLES, blocks
 from conceptlens.workflows.compare.zero_shot import zero_shot
 
+NOT_BEST = "highest, without a significant difference from all others"
 NUMBERS = ("rank.effective", "rank.published", "effective_concepts", "seconds")
 
 
@@ -149,28 +150,28 @@ def _curves(row: Row) -> dict[str, list[list[float]]]:
 
 def verdicts(judged: Judged, ranked: list[str], primary: str) -> dict[str, str]:
     """In words, for each row: against the best of its block, or its method if it is a control."""
-    told: dict[str, str] = {}
+    words: dict[str, str] = {}
     means = {name: judged.spreads[name][primary].mean for name in ranked if primary in judged.spreads[name]}
     if means:
         top = max(means, key=lambda name: means[name])
         pairs = [each for each in judged.versus if each.measure == primary]
         for name in [name for name in means if name != top]:
             pair = next((each for each in pairs if {each.first, each.second} == {name, top}), None)
-            told[name] = _told(pair, top)
+            words[name] = _verdict(pair, top)
         if len(means) > 1:
-            told[top] = "best" if judged.best(primary, ranked) == top else "highest, not told apart from all others"
+            words[top] = "best" if judged.best(primary, ranked) == top else NOT_BEST
     for each in judged.controls:
         if each.measure == primary:
-            told[each.second] = _told(each, each.first)
-    return told
+            words[each.second] = _verdict(each, each.first)
+    return words
 
 
-def _told(pair: Versus | None, other: str) -> str:
+def _verdict(pair: Versus | None, other: str) -> str:
     if pair is None:
         return f"not comparable with {other}"
     gap = abs(pair.difference)
     if not pair.different:
-        return f"no difference from {other} detectable (smallest detectable: {100 * pair.detectable:.1f})"
+        return f"no significant difference from {other} (smallest detectable: {100 * pair.detectable:.1f})"
     first_is_other = pair.first == other
     behind = (pair.difference > 0) == first_is_other
     p = f"p = {pair.p:.3f}" if pair.p >= 0.001 else "p < 0.001"

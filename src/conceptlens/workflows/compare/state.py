@@ -1,4 +1,4 @@
-"""How far each job is, by the files in the comparison's folder alone: whoever looks, from whichever machine, agrees."""
+"""How far each job is, by the files in the comparison's folder alone: the same on every machine."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -59,8 +59,8 @@ class Places:
     def reason(self, job: Assignment) -> str | None:
         """Why a job failed."""
         folder, record = self.run(job), self.read_record(job)
-        told = RunFolder(folder).info.get("reason") if (folder / "run.json").exists() else None
-        return str(record.get("reason") or told) if record.get("reason") or told else None
+        known = RunFolder(folder).info.get("reason") if (folder / "run.json").exists() else None
+        return str(record.get("reason") or known) if record.get("reason") or known else None
 
     def read_record(self, job: Assignment) -> dict[str, Any]:
         """What was noted of a job's last attempt: status, seconds, reason, host."""

@@ -1,4 +1,4 @@
-"""Methods that were told the same things about concepts stand in one block, and are ranked within it only."""
+"""Methods with the same supervision of concepts form a block, and are ranked within it only."""
 
 from conceptlens.core.errors import unknown_name
 from conceptlens.core.registry import METHODS
@@ -14,7 +14,7 @@ TITLES = {
 
 
 def supervision(row: Row, gathered: Gathered) -> str:
-    """What told a method about concepts: as the comparison file says, else as its run, else as its class.
+    """A method's supervision of concepts: from the comparison file, else from its run, else from its class.
 
     Where all concept labels follow from the class by the concept file's table, labels per image are a class table.
     """

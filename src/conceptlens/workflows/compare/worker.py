@@ -1,8 +1,8 @@
-"""A process that does one job after another.
+"""A process that runs one job after another.
 
-Starting Python, torch and a GPU takes as long as a small training, so a process is started once and given jobs on its
-standard input, each whole in a line, as reading a comparison of a thousand takes half a minute. It answers each with a
-line. A job that kills its process costs that process alone: the next job gets a new one.
+Starting Python, torch and a GPU takes as long as a small training, so a process is started once and receives jobs on
+its standard input, one complete job in each line. It answers each with a line. If a job kills its process, the next job
+gets a new one.
 """
 
 import gc
@@ -20,7 +20,7 @@ ANSWER = "conceptlens job:"  # what stands before an answer: a library may print
 
 
 class Worker:
-    """One place for jobs; its process starts with the first of them.
+    """One worker; its process starts with its first job.
 
     Args:
         places: Where they are.
@@ -35,7 +35,7 @@ class Worker:
         self.process: subprocess.Popen[str] | None = None
 
     def do(self, job: Assignment) -> int:
-        """Have a job done; returns what `conceptlens compare --job` would exit with, or how the process ended."""
+        """Run a job; returns what `conceptlens compare --job` would exit with, or how the process ended."""
         if self.process is None:
             with self.log.open("a", encoding="utf-8") as log:
                 self.process = subprocess.Popen(
@@ -70,20 +70,20 @@ class Worker:
             self.process = None
 
 
-def work(places: Places, asked: IO[str], answers: IO[str]) -> None:
-    """The process's own side: do the jobs that come in, until no more come."""
+def work(places: Places, jobs: IO[str], answers: IO[str]) -> None:
+    """The main loop of the process: run the jobs that come in until the input ends."""
     import torch
 
     from conceptlens.workflows.compare.execution import do
 
-    for line in asked:
+    for line in jobs:
         job = Assignment.from_line(line)
         code = BUSY
         if do(job, places):
-            code = 2 if places.read_record(job).get("reason") else 0
+            code = 1 if places.read_record(job).get("reason") else 0
         gc.collect()
         if torch.cuda.is_available():
-            torch.cuda.empty_cache()  # beside others on one GPU, memory that is not used is theirs
+            torch.cuda.empty_cache()  # other workers on the same GPU can use the memory
         print(f"{ANSWER} {code}", file=answers, flush=True)
 
 

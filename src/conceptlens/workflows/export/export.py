@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import file_hash, write_bytes
 from conceptlens.core.version import __version__
@@ -35,11 +36,14 @@ SIZES = range(16, 4097)  # as encoder.image_size
 
 
 @dataclass(frozen=True)
-class Exported:
+class Exported(ResultMixin):
     """What was written."""
 
     path: Path
     card: ExportCard
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"path": str(self.path), "card": self.card.to_dict()}
 
     def text(self) -> str:
         check, size = self.card.check, self.path.stat().st_size / 1e6

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from conceptlens.core.documents import Document, Part
+from conceptlens.core.documents import Document, Part, ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_text
 from conceptlens.workflows.study.agreement import Weights, krippendorff_alpha, mean_kappa, pairs
@@ -81,15 +82,20 @@ class Analysis(Document):
 
 
 @dataclass(frozen=True)
-class Analyzed:
+class Analyzed(ResultMixin):
     """Where the files are."""
 
     analysis: Analysis
     folder: Path
-    table: str
+    markdown: str  # the table
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"folder": str(self.folder), **self.analysis.to_dict()}
 
     def text(self) -> str:
-        return f"{self.analysis.text()}\n\n{self.table}\nwritten: {self.folder / ANALYSIS}, {RESULT_PAGE} and {TABLE}"
+        return (
+            f"{self.analysis.text()}\n\n{self.markdown}\nwritten: {self.folder / ANALYSIS}, {RESULT_PAGE} and {TABLE}"
+        )
 
 
 def analyze_study(

@@ -85,9 +85,9 @@ def contrast(
 
 
 def _permutation_p(sums: Floats, counts: Floats, seed: int) -> float | None:
-    """How often images dealt to the two kinds at random differ by as much; each image has one kind.
+    """A permutation test: how often images with permuted kinds differ by as much; each image has one kind.
 
-    The observed deal is counted among the random ones, so that p is never 0.
+    The observed difference is counted among the permuted ones, so that p is never 0.
     """
     means = sums.sum(0) / np.maximum(counts.sum(0), 1)
     kind = counts[1] > 0
@@ -95,12 +95,12 @@ def _permutation_p(sums: Floats, counts: Floats, seed: int) -> float | None:
     if not 0 < number < len(means):
         return None
     generator = np.random.default_rng(seed)
-    dealt = np.argsort(generator.random((PERMUTATIONS, len(means))), axis=1)[:, :number]
+    permuted = np.argsort(generator.random((PERMUTATIONS, len(means))), axis=1)[:, :number]
     total = means.sum()
 
     def gap(inside: Floats) -> Floats:
         return np.asarray(np.abs((total - inside) / (len(means) - number) - inside / number))
 
     observed = float(gap(np.array([means[kind].sum()]))[0])
-    count = int((gap(means[dealt].sum(1)) >= observed - 1e-12).sum())
+    count = int((gap(means[permuted].sum(1)) >= observed - 1e-12).sum())
     return (count + 1) / (PERMUTATIONS + 1)

@@ -8,10 +8,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import fingerprint, write_text
 from conceptlens.data.dataset import SPLITS
@@ -33,11 +34,16 @@ MAPS = ("auto", "attention", "gradcam")
 
 
 @dataclass(frozen=True)
-class Pack:
+class Pack(ResultMixin):
     """Where the pack is."""
 
     folder: Path
     key: Key
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without the key: what raters must not see stays in its file."""
+        counts = {"images": self.key.images, "catch": self.key.catch, "trials": len(self.key.trials)}
+        return {"folder": str(self.folder), "study": self.key.study, **counts, "power": self.key.reached}
 
     def text(self) -> str:
         key, size = self.key, (self.folder / PAGE).stat().st_size

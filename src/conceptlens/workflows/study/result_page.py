@@ -60,13 +60,13 @@ def _chance(found: Analysis) -> list[Html]:
     likert = numbers.likert
     facts = []
     if likert.p is not None:
-        facts.append(f"Images dealt to true and shuffled maps at random differ as much with p = {likert.p:.4f}.")
+        facts.append(f"Permutation test of true against shuffled maps, over images: p = {likert.p:.4f}.")
     if likert.above is not None:
         facts.append(f"A true map is rated above a shuffled one with chance {percent(likert.above)} (50 %: nothing).")
     if numbers.choice_shuffled.value is not None and numbers.choice.value is not None:
         facts.append(
-            f"With shuffled maps {percent(numbers.choice_shuffled.value)} of choices are right: so much can be told "
-            "from the picture alone."
+            f"With shuffled maps {percent(numbers.choice_shuffled.value)} of choices are right: so much can be "
+            "seen in the picture alone."
         )
     return [h("p", fact) for fact in facts] or [h("p", "Nothing can be said: one of the two kinds of map is missing.")]
 

@@ -1,8 +1,8 @@
 """Class names in disguise: a concept that holds a class's name, or means nearly the same, gives the answer away.
 
 Words come first, as they can be shown to a reader: all words of a name, its head word (the last: "sparrow" of "Song
-Sparrow") or a long one, also inside a longer word ("eosinophilic"). Words of the domain are nobody's name. Then the
-text vector: LF-CBM (ICLR 2023, section 3.1) drops concepts whose text is too close to a class name's.
+Sparrow") or a long one, also inside a longer word ("eosinophilic"). Words of the domain are not taken for a name. Then
+the text vector: LF-CBM (ICLR 2023, section 3.1) drops concepts whose text is too close to a class name's.
 """
 
 from collections.abc import Sequence

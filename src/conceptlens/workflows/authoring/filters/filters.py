@@ -33,7 +33,7 @@ class Rules(Part):
     name_longest: int = 45
     repeats_above: float | None = None  # cosine; None: what suits the text encoder
     class_above: float | None = None
-    keep: list[str] = Field(default_factory=list)  # concepts or axes that stay whatever the filters say
+    keep: list[str] = Field(default_factory=list)  # concepts or groups that stay whatever the filters say
 
     def for_encoder(self, name: str) -> "Rules":
         repeat, like_class = CUTOFFS.get(name, ELSEWHERE)
@@ -118,8 +118,8 @@ class Judge:
         return Judged(kept, removed, indistinct(kept, self.classes) if told else [])
 
     def _kept_by_hand(self, candidates: Sequence[Candidate]) -> set[int]:
-        known = {each.name for each in candidates} | {each.axis for each in candidates}
+        known = {each.name for each in candidates} | {each.group for each in candidates}
         for name in self.rules.keep:
             if name not in known:
                 raise unknown_name("concept to keep", name, sorted(known))
-        return {at for at, each in enumerate(candidates) if {each.name, each.axis} & set(self.rules.keep)}
+        return {at for at, each in enumerate(candidates) if {each.name, each.group} & set(self.rules.keep)}

@@ -20,7 +20,7 @@ Code = Literal[
 class Removal(Part):
     """One removal."""
 
-    concept: str  # "axis: value"
+    concept: str  # "group: value"
     text: str
     code: Code
     reason: str

@@ -60,8 +60,8 @@ def repeats(
         # With nothing left on one side the other only adds a detail, unless that is a "no".
         if on_purpose(one, two) or near.get(number, 1.0) < CLOSE_WORDS:
             continue
-        # Two values of one axis were told apart by whoever named them: only the same words make them one.
-        if one and two and candidates[first].axis == candidates[second].axis:
+        # Whoever named two values of one group meant them to differ: only the same words make them one.
+        if one and two and candidates[first].group == candidates[second].group:
             continue
         gone[second] = Repeat(second, first, cosine)
     return list(gone.values())

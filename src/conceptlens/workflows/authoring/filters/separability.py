@@ -6,7 +6,7 @@ from conceptlens.workflows.authoring.candidates import Candidate
 
 
 def tells_nothing_apart(candidates: Sequence[Candidate], classes: Sequence[str]) -> dict[int, str]:
-    """Candidates that all classes share, or that no class is left to show; silent where the table says nothing.
+    """Candidates that all classes share, or that no class is left to show; none where the table says nothing.
 
     A candidate that the table leaves open for some classes may yet tell them apart, if it is denied of none: then it is
     removed only when every class shows it.

@@ -27,7 +27,7 @@ _HIDDEN = {
         years, recurr*, chronic, acute, persist*, longstanding, bleeds easily, bleeds when, migrat*, hibernat*,
         heals, evolves, evolving""",
     "how it behaves or lives": """
-        behavior*, behavior*, aggressive*, hunts, hunting, feeds on, feeding on, eats, diet, builds nests, nesting,
+        behaviour*, behavior*, aggressive*, hunts, hunting, feeds on, feeding on, eats, diet, builds nests, nesting,
         habitat, lives in, living in, nocturnal, territorial, forag*, timid, motile, motility, flies fast, dives""",
     "what it is for or how it works": """
         phagocyt*, immune, immunity, immunological, fights, defends, defence, defense, releases, secretes,

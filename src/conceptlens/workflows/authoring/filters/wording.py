@@ -11,7 +11,7 @@ _EMPTY |= {"coloured", "colored"}  # "granules colored pink" are pink granules
 
 # Words of one line differ on purpose: two texts that hold different ones are two concepts, however close their vectors.
 _FAMILIES = """
-red blue green yellow orange purple violet pink brown black white gray gray buff rufous olive golden tan color
+red blue green yellow orange purple violet pink brown black white grey gray buff rufous olive golden tan colour
 big large small tiny huge medium
 long short wide narrow broad thick thin equal
 high low tall
@@ -20,7 +20,7 @@ round oval square triangular pointed elongated
 one two three four five six seven eight nine ten single double multiple few many several numerous once twice thrice
 left right
 upper lower top bottom above below upperpart underpart upperside underside
-inner outer inside outside near far center center edge
+inner outer inside outside near far centre center edge
 front back anterior posterior dorsal ventral
 straight curved hooked bent wavy
 smooth rough uneven jagged
@@ -43,7 +43,7 @@ for _number, _line in enumerate(_FAMILIES.strip().splitlines()):
 # Like a negation: on one side only, it makes another concept.
 _TURNS = dict.fromkeys(NEGATIONS, "no") | {word: word for word in ("both", "neither", "either", "only", "partly")}
 # Spellings and synonyms that must not count as a contrast.
-SAME = {stem(a): stem(b) for a, b in (("gray", "gray"), ("big", "large"), ("center", "center"), ("tiny", "small"))}
+SAME = {stem(a): stem(b) for a, b in (("gray", "grey"), ("big", "large"), ("center", "centre"), ("tiny", "small"))}
 SAME |= {stem(a): stem(b) for a, b in (("many", "numerous"), ("dark", "deep"), ("wide", "broad"), ("several", "many"))}
 
 

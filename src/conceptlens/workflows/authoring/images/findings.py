@@ -1,4 +1,4 @@
-"""What the images say of concepts: can they be told apart, do two say the same, which labels should someone look at?"""
+"""What the images say of concepts: can they be recognized, do two say the same, which labels should someone look at?"""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import Part
 from conceptlens.evaluation.classification.auc import auc, auc_within
 from conceptlens.workflows.authoring.filters.neighbors import chance_disagreement, disagreement, nearest
-from conceptlens.workflows.authoring.images.probe import deal_folds, held_out_scores
+from conceptlens.workflows.authoring.images.probe import assign_folds, held_out_scores
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int8]
@@ -26,7 +26,7 @@ class ConceptFinding(Part):
     concept: str
     positive: int
     negative: int
-    separability: float | None  # AUC of a linear reader on held-out images
+    separability: float | None  # AUC of a linear probe on held-out images
     within_class: float | None  # the same among images of one class: what is more than the class
     by_text: float | None  # AUC of the cosine between image and text, where the encoder has a common space
     disagreement: float | None  # share of close neighbors with the other label
@@ -44,14 +44,14 @@ class RedundantPair(Part):
 
 
 class LabelToReview(Part):
-    """A label that neighbors and a linear reader doubt."""
+    """A label that neighbors and a linear probe doubt."""
 
     image: str
-    axis: str
+    group: str
     given: str
     rather: str
     neighbors: float  # share that disagrees
-    probe: float  # probability that a linear reader gives the label, on an image it has not seen
+    probe: float  # probability that a linear probe gives the label, on an image it has not seen
     score: float  # mean of disagreement and of 1 − probability
 
 
@@ -73,7 +73,7 @@ class ImageFindings(Part):
             lines.append("Labels to review first:")
         for each in self.review[:10]:
             lines.append(
-                f"  {each.image}: {each.axis} is {each.given}, rather {each.rather} "
+                f"  {each.image}: {each.group} is {each.given}, rather {each.rather} "
                 f"({each.neighbors:.0%} of neighbors disagree)"
             )
         return "\n".join(lines)
@@ -107,7 +107,7 @@ def image_findings(
         seed: Of the folds.
     """
     units = np.arange(len(ids)) if units is None else units
-    scores = held_out_scores(features, labels, deal_folds(units, seed=seed))
+    scores = held_out_scores(features, labels, assign_folds(units, seed=seed))
     apart = disagreement(labels, nearest(features, units, NEIGHBORS))
     found = [
         _finding(
@@ -116,7 +116,7 @@ def image_findings(
         for k, name in enumerate(concepts.names)
     ]
     follows = _follows_class(labels, classes)
-    how = f"{len(ids)} images through {encoder}: a linear reader on held-out images, the {NEIGHBORS} nearest of each."
+    how = f"{len(ids)} images through {encoder}: a linear probe on held-out images, the {NEIGHBORS} nearest of each."
     if follows:
         how += " Every label follows from the class, so these numbers are about classes, not about concepts."
     return ImageFindings(
@@ -142,11 +142,11 @@ def _finding(
     share, chance = float(far.mean()) if len(far) else None, chance_disagreement(column)
     verdict = ""
     if min(positive, negative) == 0:
-        verdict = "every known label is the same, so images cannot tell it apart"
+        verdict = "every known label is the same, so images cannot show it"
     elif min(positive, negative) < FEW:
         verdict = f"only {min(positive, negative)} images of one label: too few to judge"
     elif area is not None and area < BARELY:
-        verdict = f"a linear reader hardly tells it apart (area {area:.2f}; 0.5 is chance)"
+        verdict = f"a linear probe hardly recognizes it (AUC {area:.2f}; 0.5 is chance)"
     elif share is not None and chance and share > NOISY * chance:
         verdict = (
             f"neighbors disagree on {share:.0%} of labels, by chance it would be {chance:.0%}: noisy or hard to see"
@@ -185,7 +185,7 @@ def redundancy(labels: Labels, concepts: ConceptSet, same: float = SAME) -> list
 def labels_to_review(
     labels: Labels, scores: Floats, apart: Floats, ids: Sequence[str], concepts: ConceptSet
 ) -> list[LabelToReview]:
-    """Labels that neighbors and the linear reader both doubt, the most doubtful first; one entry an image and axis."""
+    """Labels that neighbors and the linear probe both doubt, the most doubtful first; one entry an image and group."""
     chance = 1 / (1 + np.exp(-3 * np.nan_to_num(scores)))  # regression on ±1 as a rough probability
     found: list[LabelToReview] = []
     for group in concepts.groups:
@@ -209,15 +209,15 @@ def labels_to_review(
                 given, rather = ("yes", "no") if row[place] == 1 else ("no", "yes")
                 if probability < 0.5:
                     found += _entry(ids[n], concepts.names[at], given, rather, apart[n, at], probability)
-    return sorted(found, key=lambda each: (-each.score, each.image, each.axis))
+    return sorted(found, key=lambda each: (-each.score, each.image, each.group))
 
 
-def _entry(image: str, axis: str, given: str, rather: str, apart: float, probability: float) -> list[LabelToReview]:
+def _entry(image: str, group: str, given: str, rather: str, apart: float, probability: float) -> list[LabelToReview]:
     if not np.isfinite(apart):
         return []
     score = (apart + 1 - probability) / 2
     entry = LabelToReview(
-        image=image, axis=axis, given=given, rather=rather, neighbors=apart, probe=probability, score=score
+        image=image, group=group, given=given, rather=rather, neighbors=apart, probe=probability, score=score
     )
     return [entry] if score > 0.5 else []
 

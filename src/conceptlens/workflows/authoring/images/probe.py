@@ -1,4 +1,4 @@
-"""What a linear reader of frozen features can tell: held-out scores of each concept, by ridge regression in folds."""
+"""A linear probe of frozen features: held-out scores of each concept, by ridge regression in folds."""
 
 import numpy as np
 import numpy.typing as npt
@@ -45,10 +45,10 @@ def held_out_scores(
     return scores
 
 
-def deal_folds(units: npt.NDArray[np.int64], folds: int = 5, seed: int = 0) -> npt.NDArray[np.int64]:
+def assign_folds(units: npt.NDArray[np.int64], folds: int = 5, seed: int = 0) -> npt.NDArray[np.int64]:
     """A fold (N,) for each image; images of one unit (a patient, a lesion) stay together."""
     unique, inverse = np.unique(units, return_inverse=True)
     order = np.random.default_rng(seed).permutation(len(unique))
-    dealt = np.empty(len(unique), dtype=np.int64)
-    dealt[order] = np.arange(len(unique)) % max(2, min(folds, len(unique)))
-    return dealt[inverse.reshape(-1)]
+    fold_of_unit = np.empty(len(unique), dtype=np.int64)
+    fold_of_unit[order] = np.arange(len(unique)) % max(2, min(folds, len(unique)))
+    return fold_of_unit[inverse.reshape(-1)]

@@ -1,4 +1,4 @@
-"""What the models are asked: the axes of a domain, what each class looks like on them, and a second model's check.
+"""What the models are asked: the groups of a domain, what each class looks like on them, and a second model's check.
 
 The IVQ-CBM paper has one model describe each class, another cross-check the descriptions, and arranges them coarse to
 fine (appendix B); its words are not published, these are ours.
@@ -7,7 +7,7 @@ fine (appendix B); its words are not published, these are ours.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conceptlens.workflows.authoring.candidates import AxisNote, Candidate
+from conceptlens.workflows.authoring.candidates import Candidate, GroupNote
 from conceptlens.workflows.authoring.filters.wording import clean
 
 SYSTEM = (
@@ -26,36 +26,36 @@ class Ask:
     prompt: str
 
 
-def ask_axes(domain: str, classes: Sequence[str]) -> Ask:
-    """Which axes are worth looking at in this domain, coarse to fine."""
+def ask_groups(domain: str, classes: Sequence[str]) -> Ask:
+    """Which groups are worth looking at in this domain, coarse to fine."""
     return Ask(
-        "axes",
+        "groups",
         f"Domain: {clean(domain)}.\n{_classes(classes)}\n"
-        "Name the 6 to 12 axes along which an expert tells these classes apart by eye, in one still image. Begin with "
-        "coarse ones about the whole object, then finer ones about its parts. An axis that only means something where "
-        'another axis has a certain value stands under it, as "granule colour" under "granularity" with the value '
-        '"yes".\n'
-        'JSON: [{"axis": "two or three words", "part": "the part it is about", "under": null or {"axis": "its name", '
+        "Name the 6 to 12 groups of features by which an expert distinguishes these classes by eye, in one still "
+        "image. Begin with coarse ones about the whole object, then finer ones about its parts. A group that only "
+        'means something where another group has a certain value stands under it, as "granule colour" under '
+        '"granularity" with the value "yes".\n'
+        'JSON: [{"group": "two or three words", "part": "the part it is about", "under": null or {"group": "its name", '
         '"value": "the value"}}]',
     )
 
 
-def ask_class(domain: str, classes: Sequence[str], name: str, axes: Sequence[AxisNote], count: int) -> Ask:
+def ask_class(domain: str, classes: Sequence[str], name: str, groups: Sequence[GroupNote], count: int) -> Ask:
     """What one class looks like."""
-    listed = "; ".join(axis.name for axis in axes)
+    listed = "; ".join(group.name for group in groups)
     return Ask(
         f"class {name}",
         f"Domain: {clean(domain)}.\n{_classes(classes)}\n"
         f'Describe how a typical image of the class "{name}" looks, in at most {count} visible features. '
         + (
-            f"Use these axes where they fit, and the same words for the same value in every class: {listed}.\n"
+            f"Use these groups where they fit, and the same words for the same value in every class: {listed}.\n"
             if listed
             else "\n"
         )
         + "Each feature must be visible in one still image, true of most images of the class, and say what to look "
         f"for without naming a class. At most {MOST_WORDS} words each. Nothing about touch, sound, behavior, history, "
         "causes or how common it is.\n"
-        'JSON: [{"axis": "…", "value": "one to four words", "text": "the feature as a short phrase", "part": "…"}]',
+        'JSON: [{"group": "…", "value": "one to four words", "text": "the feature as a short phrase", "part": "…"}]',
     )
 
 

@@ -20,6 +20,7 @@ from conceptlens.workflows.authoring.language_model.prompts import Ask
 
 FILE = "answers.md"
 LARGEST = 50_000_000  # bytes
+RENAMED = {"axes": "groups"}  # a question as version 0.1 called it
 _HEADING = re.compile(r"^## (ask|answer): (.+?)(?: \[model (.*), prompt ([0-9a-f]{16})\])?\s*$")
 _ESCAPED = re.compile(r"^\\(\\*## )")
 _ABOUT = (
@@ -105,7 +106,7 @@ def _read(text: str) -> dict[str, Answer]:
         heading = _HEADING.match(line)
         if heading:
             close()
-            name, lines = (heading[2], []) if heading[1] == "answer" else (None, [])
+            name, lines = (RENAMED.get(heading[2], heading[2]), []) if heading[1] == "answer" else (None, [])
             head = Answer("", heading[3], heading[4])
         elif name is not None:
             lines.append(_ESCAPED.sub(r"\1", line))

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conceptlens.workflows.authoring.candidates import AxisNote
+from conceptlens.workflows.authoring.candidates import GroupNote
 from conceptlens.workflows.authoring.filters.repair import Unreadable, objects
 from conceptlens.workflows.authoring.filters.wording import clean
 
 MOST = 100  # objects of one answer
+GROUP = ("group", "axis")  # the key of a concept group, and as version 0.1 asked for it
 NAME, TEXT = 60, 300  # characters kept of a name and of a text
 
 
@@ -16,7 +17,7 @@ NAME, TEXT = 60, 300  # characters kept of a name and of a text
 class Feature:
     """One line of a description of a class."""
 
-    axis: str
+    group: str
     value: str
     text: str
     part: str | None
@@ -33,28 +34,28 @@ class Opinion:
     why: str
 
 
-def read_axes(answer: str) -> list[AxisNote]:
-    """Axes, in order, each once."""
-    found: dict[str, AxisNote] = {}
+def read_groups(answer: str) -> list[GroupNote]:
+    """Groups, in order, each once."""
+    found: dict[str, GroupNote] = {}
     for each in objects(answer)[:MOST]:
-        name = _field(each, "axis", "name")
+        name = _field(each, *GROUP, "name")
         if name:
-            found.setdefault(name.lower(), AxisNote(name, _field(each, "part") or None, _under(each.get("under"))))
+            found.setdefault(name.lower(), GroupNote(name, _field(each, "part") or None, _under(each.get("under"))))
     if not found:
-        raise Unreadable('no object had the key "axis"')
+        raise Unreadable('no object had the key "group"')
     return list(found.values())
 
 
 def read_features(answer: str) -> list[Feature]:
-    """Features of one class; a line without axis, or without value and text, is left out."""
+    """Features of one class; a line without group, or without value and text, is left out."""
     found: list[Feature] = []
     for each in objects(answer)[:MOST]:
-        axis, value = _field(each, "axis"), _field(each, "value")
+        group, value = _field(each, *GROUP), _field(each, "value")
         text = _field(each, "text", "description", "concept", longest=TEXT)
-        if axis and (value or text):
-            found.append(Feature(axis, value or text[:NAME].strip(), text or value, _field(each, "part") or None))
+        if group and (value or text):
+            found.append(Feature(group, value or text[:NAME].strip(), text or value, _field(each, "part") or None))
     if not found:
-        raise Unreadable('no object had the keys "axis", "value" and "text"')
+        raise Unreadable('no object had the keys "group", "value" and "text"')
     return found
 
 
@@ -106,9 +107,9 @@ def _under(value: Any) -> tuple[str, str | None] | None:
         return clean(value, NAME), None
     if not isinstance(value, Mapping):
         return None
-    if "axis" in value:
-        axis = _field(value, "axis")
-        return (axis, _field(value, "value") or None) if axis else None
+    if any(name in value for name in GROUP):
+        group = _field(value, *GROUP)
+        return (group, _field(value, "value") or None) if group else None
     if len(value) == 1:  # as concept files write it: {granularity: yes}
         name, held = next(iter(value.items()))
         return clean(name, NAME), clean(held, NAME) or None
