@@ -75,8 +75,8 @@ def svg(names: list[str], counts: Counter[tuple[str, str]]) -> str:
         stroke = 1 if count < 5 else 2.5 if count < 20 else 5  # in few steps, so that one import more changes nothing
         parts.append(
             f'<path d="M {LEFT + 236} {start} C {reach:.0f} {start}, {reach:.0f} {end}, {LEFT + 236} {end}" '
-            f'fill="none" '
-            f'stroke="#3566a0" stroke-opacity="0.35" stroke-width="{stroke}"><title>{above} imports {below}</title></path>'
+            f'fill="none" stroke="#3566a0" stroke-opacity="0.35" stroke-width="{stroke}">'
+            f"<title>{above} imports {below}</title></path>"
         )
     for name, top in place.items():
         parts.append(

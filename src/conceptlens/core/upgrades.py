@@ -2,7 +2,7 @@
 
 | schema | written by | what changed after it |
 | --- | --- | --- |
-| 1 | 0.1 | American spelling of keys, of a recipe's sections and of parameters' names; `axis` is `group`; keys of measures |
+| 1 | 0.1 | American spelling of keys, recipe sections and parameters; `axis` is `group`; keys of measures |
 """
 
 from collections.abc import Callable, Mapping

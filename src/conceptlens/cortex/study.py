@@ -127,8 +127,8 @@ def new_study(
     Args:
         model_name: As for `open_model`, or a `VQModel`.
         out: The run folder.
-        concepts: What the extractor distinguishes, as conditions in words; all classes by default. Of encoded data: classes or
-            values to keep.
+        concepts: What the extractor distinguishes, as conditions in words; all classes by default. Of encoded data:
+            classes or values to keep.
         data: Images to encode, for models that do not generate (or to study real images): as in a recipe.
         data_concepts: The concept file of the data.
         by: A concept group of the data whose values are the concepts, instead of its classes.

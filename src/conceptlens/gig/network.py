@@ -139,8 +139,8 @@ class Network:
             if tuple(value.shape[1:]) != point.shape:
                 raise UserError(
                     f"Layer {point.layer!r} had the shape {('B', *point.shape)} before and has "
-                    f"{tuple(value.shape)} now. Its shape must not change between calls: pass images of {self.image_shape[1]} × "
-                    f"{self.image_shape[2]} pixels, and a model without random parts."
+                    f"{tuple(value.shape)} now. Its shape must not change between calls: pass images of "
+                    f"{self.image_shape[1]} × {self.image_shape[2]} pixels, and a model without random parts."
                 )
             seen[point.layer] = value
             if point.layer == stop_at:

@@ -16,8 +16,8 @@ from conceptlens.pages.pictures import data_address, encode_image
 from conceptlens.pages.shell import render_page
 
 FOOTER = (
-    "Contributions are generalized integrated gradients. A concept is a direction that the network uses; it has no name "
-    "until someone has looked at its samples. The numbers are in graph.json."
+    "Contributions are generalized integrated gradients. A concept is a direction that the network uses; it has no "
+    "name until someone has looked at its samples. The numbers are in graph.json."
 )
 NEIGHBORS = 6
 SIDE = 112  # pixels of a picture
@@ -106,8 +106,8 @@ def _drawing(graph: Graph, pictures: GraphPictures) -> Html:
             h(
                 "p",
                 "Point at a node to see its edges; click it to see its card. Blue edges are positive contributions, "
-                "orange edges negative ones; wider edges contribute more. Thin gray edges come from the part of a layer "
-                "that no concept explains; its card says how large it is. The percentage is a concept's share of all "
+                "orange edges negative ones; wider edges contribute more. Thin gray edges come from the part of a "
+                "layer that no concept explains; its card says how large it is. The percentage is a concept's share of all "
                 "contributions of its layer to the output. Unexplained is the share of the output that the layer has "
                 "and its reconstruction has not.",
                 class_="note",

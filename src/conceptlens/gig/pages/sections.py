@@ -111,7 +111,10 @@ def trajectory_section(found: Sequence[tuple[str, float, Sequence[tuple[str, str
         )
         for title, distance, stops in found
     ]
-    lead = "Samples from the center of a concept's cluster to its farthest one. They show whether the concept is one thing or several."
+    lead = (
+        "Samples from the center of a concept's cluster to its farthest one. They show whether the concept is one thing "
+        "or several."
+    )
     return join([h("p", lead), *parts])
 
 

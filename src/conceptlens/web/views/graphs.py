@@ -4,19 +4,17 @@ Nobody names a file here: a graph is one of a few, a node and an image are numbe
 from what they show (`gig/pages/pictures.py`).
 """
 
-import json
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
-from conceptlens.core.upgrades import upgrade
 from conceptlens.gig.document import Graph
 from conceptlens.gig.pages.pictures import image_file, sheet_file
 from conceptlens.web.schemas.graph import (
