@@ -3,7 +3,7 @@
     python scripts/tour.py                  # of runs/demo, which `make demo` trains
     python scripts/tour.py runs/mine --out mine.html
 
-It is what `conceptlens report runs/demo --share FILE --images 40 --limit 2` writes. Needs the extra `page`.
+It is what `conceptlens share runs/demo FILE --n 40 --max-mb 2` writes. Needs the extra `page`.
 """
 
 import argparse

@@ -19,7 +19,7 @@ from conceptlens.web.views.atlas import Atlas, atlas_of
 from conceptlens.web.views.runs import measured_split
 
 EXAMPLES = 12
-RARE = 0.01  # a concept said in fewer images than this is never said, in more than 1 − this always
+RARE = 0.01  # share of images: below it a concept is never predicted, above 1 − it always
 FAINT = 0.05  # of the largest influence: below it a concept is hardly used
 Floats = npt.NDArray[np.float64]
 
@@ -175,7 +175,7 @@ def _flags(
         said = float((column >= 0.5).mean())
         if said < RARE and (positive or 0) >= RARE:
             flags.append(
-                Flag(name="never predicted", why=f"predicted for {said:.0%} of the images, true of {positive:.0%}")
+                Flag(name="never predicted", why=f"predicted for {said:.0%} of images, true of {positive:.0%}")
             )
         if said > 1 - RARE and (1 if positive is None else positive) <= 1 - RARE:
             flags.append(Flag(name="always predicted", why=f"predicted for {said:.0%} of the images"))
@@ -183,7 +183,7 @@ def _flags(
         flags.append(Flag(name="hardly used", why="the class would hardly change without it"))
     if shared:
         flags.append(
-            Flag(name="shares its slot", why=f"{shared} other concepts read the same slot, so their maps are the same")
+            Flag(name="shares its slot", why=f"{shared} others read the same slot, so their maps are the same")
         )
     if labeled == 0:
         flags.append(Flag(name="no labels", why="no image has a label of it, so its quality is unknown"))
