@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "examples" / "demo-tour.html")
     options = parser.parse_args()
     try:
-        print(cl.api.share(options.run, options.out, images=IMAGES, limit=LIMIT).text())
+        print(cl.api.share(options.run, options.out, n=IMAGES, max_mb=LIMIT / 1e6).text())
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
 
