@@ -144,10 +144,6 @@ def _no_json(raw: dict[str, Any]) -> str:
     return "{"
 
 
-def _other_schema(raw: dict[str, Any]) -> str:
-    return json.dumps(raw | {"schema": 3})
-
-
 def _lost_target(raw: dict[str, Any]) -> str:
     raw["edges"][0]["target"] = "nowhere"
     return json.dumps(raw)

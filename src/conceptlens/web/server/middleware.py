@@ -92,7 +92,7 @@ def _headers(scope: Scope) -> dict[str, str]:
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
         if key in found and key in ("host", "authorization", "origin", "content-length"):
-            raise Problem(400, "bad-request", f"The header {key} is there twice.")
+            raise Problem(400, "bad-request", f"The header {key} occurs twice.")
         found[key] = f"{found[key]}; {value.decode('latin-1')}" if key in found else value.decode("latin-1")
     return found
 
@@ -120,7 +120,7 @@ async def _body(receive: Receive, most: int, seconds: float) -> bytes:
 
 
 def _too_large(most: int) -> Problem:
-    return Problem(413, "too-large", f"At most {most:,} bytes are taken.")
+    return Problem(413, "too-large", f"At most {most:,} bytes are accepted.")
 
 
 def error_body(problem: Problem) -> bytes:

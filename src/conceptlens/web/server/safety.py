@@ -124,12 +124,12 @@ class Policy:
         site = headers.get("sec-fetch-site", "")
         opened = method == "GET" and headers.get("sec-fetch-mode") == "navigate" and not path.startswith("/api/")
         if site in ("cross-site", "same-site") and not opened:
-            raise Problem(403, "forbidden", "Requests of other sites are not answered.")
+            raise Problem(403, "forbidden", "Requests from other sites are refused.")
         origin = headers.get("origin")
         if origin is None or site == "same-origin":
             return
         if urlsplit(origin).netloc.lower() != host:
-            raise Problem(403, "forbidden", "Requests of other sites are not answered.")
+            raise Problem(403, "forbidden", "Requests from other sites are refused.")
 
 
 def _is_address(name: str) -> bool:

@@ -60,7 +60,7 @@ def _look(data: bytes, limits: Limits) -> None:
     except Image.DecompressionBombError:
         raise Problem(413, "too-large", f"At most {limits.pixels:,} pixels are read. Make the image smaller.") from None
     except UnidentifiedImageError:
-        raise Problem(415, "format", f"Not an image that is read here; {', '.join(NAMES)} are.") from None
+        raise Problem(415, "format", f"The image format is not supported. Supported are {', '.join(NAMES)}.") from None
     except Problem:
         raise
     except Exception as error:

@@ -37,7 +37,7 @@ def codebook_of(loaded: LoadedRun, *, look: bool = True) -> Codebook:
     seen: _Seen | None = None
     if atlas is not None:
         if atlas.codes is None:
-            raise missing(f"{loaded.entry.shown}: this run's codebook is not used to read images.")
+            raise missing(f"{loaded.entry.shown}: the codebook of this run is not used for images.")
         counts = np.bincount(atlas.codes.ravel(), minlength=len(vectors))
         seen = _Seen(atlas, counts, _by_class(atlas, len(vectors), len(loaded.card.classes)))
         loaded.name_codes()

@@ -1,4 +1,4 @@
-"""Each concept over all images: how well it is read, what the class makes of it, where it looks, what is odd."""
+"""Each concept over all images: its quality, its weight for the classes, where it attends, and flags."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from conceptlens.web.views.atlas import Atlas, atlas_of
 from conceptlens.web.views.runs import measured_split
 
 EXAMPLES = 12
-RARE = 0.01  # a concept said in fewer images than this is never said, in more than 1 − this always
+RARE = 0.01  # share of images: below it a concept is never predicted, above 1 − it always
 FAINT = 0.05  # of the largest influence: below it a concept is hardly used
 Floats = npt.NDArray[np.float64]
 
@@ -170,19 +170,23 @@ def _flags(
     labeled: int | None,
     shared: int | None,
 ) -> list[Flag]:
-    flags = [Flag(name="at chance", why="its group is read no better than by chance")] if chance else []
+    flags = [Flag(name="at chance", why="its concept group is at chance")] if chance else []
     if column is not None:
         said = float((column >= 0.5).mean())
         if said < RARE and (positive or 0) >= RARE:
-            flags.append(Flag(name="never said", why=f"said of {said:.0%} of the images, true of {positive:.0%}"))
+            flags.append(
+                Flag(name="never predicted", why=f"predicted for {said:.0%} of images, true of {positive:.0%}")
+            )
         if said > 1 - RARE and (1 if positive is None else positive) <= 1 - RARE:
-            flags.append(Flag(name="always said", why=f"said of {said:.0%} of the images"))
+            flags.append(Flag(name="always predicted", why=f"predicted for {said:.0%} of the images"))
     if influence is not None and influence[k] < FAINT * influence.max(initial=0):
         flags.append(Flag(name="hardly used", why="the class would hardly change without it"))
     if shared:
-        flags.append(Flag(name="shares its slot", why=f"{shared} more read the same slot, so their maps are the same"))
+        flags.append(
+            Flag(name="shares its slot", why=f"{shared} others read the same slot, so their maps are the same")
+        )
     if labeled == 0:
-        flags.append(Flag(name="no labels", why="no image has a label of it, so it cannot be judged"))
+        flags.append(Flag(name="no labels", why="no image has a label of it, so its quality is unknown"))
     return flags
 
 

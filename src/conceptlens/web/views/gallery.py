@@ -52,7 +52,7 @@ def list_images(
         if name is not None and name not in loaded.card.classes:
             raise bad(str(unknown_name("class", name, loaded.card.classes)))
     if isinstance(stored, str) and (show != "all" or predicted):
-        raise missing(f"{stored} So they cannot be chosen by what the model says.")
+        raise missing(f"{stored} So they cannot be chosen by their prediction.")
     if isinstance(stored, StoredPredictions):
         ids, labels = stored.ids, stored.labels
         shares = class_probabilities(stored.logits, loaded.card.task)

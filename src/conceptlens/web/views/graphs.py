@@ -4,17 +4,19 @@ Nobody names a file here: a graph is one of a few, a node and an image are numbe
 from what they show (`gig/pages/pictures.py`).
 """
 
+import json
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import get_args
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
+from conceptlens.core.upgrades import upgrade
 from conceptlens.gig.document import Graph
 from conceptlens.gig.pages.pictures import image_file, sheet_file
 from conceptlens.web.schemas.graph import (
@@ -42,12 +44,6 @@ BYTES = 300_000_000  # of a file that is read
 EDGES = 60_000  # that are sent, strongest first
 EXAMPLES = 8  # images that are named
 KEPT = 4  # graphs in memory
-
-
-class _File(Graph):
-    """As it lies on the disk."""
-
-    schema_: Annotated[Literal[2], Field(alias="schema")] = 2
 
 
 @dataclass(frozen=True)
@@ -181,8 +177,8 @@ class Graphs:
             return path
         if kind_of(read_json(entry.path / MARK), entry.shown) != "decomposition":
             raise missing(
-                f"{entry.shown}: this folder holds no decomposed network. `conceptlens decompose MODEL IMAGES` "
-                "decomposes one; MODEL can be the encoder of a run."
+                f"{entry.shown}: expected a decomposed network. `conceptlens decompose MODEL IMAGES` makes one; MODEL "
+                "may also be a run, whose image encoder is then decomposed."
             )
         if name in ("noise", "attack"):
             raise missing(f"{entry.shown}: it was drawn without --{name}. Decompose again with it.")
@@ -197,15 +193,6 @@ def picture(entry: RunEntry, name: str) -> bytes:
     return path.read_bytes()
 
 
-def _read_slowly(path: Path, shown: str) -> Graph:
-    """A graph that may have to be upgraded first."""
-    try:
-        return Graph.read(path)
-    except UserError as error:
-        words = str(error).replace(str(path), shown)
-        raise UserError(words if Graph.remedy in words else f"{words} {Graph.remedy}") from None
-
-
 def _short(value: float) -> float:
     """Six digits: a graph of thousands of edges is small enough to be sent."""
     return float(f"{value:.6g}")
@@ -216,9 +203,16 @@ def _read(path: Path, shown: str) -> Graph:
     if path.stat().st_size > BYTES:
         raise UserError(f"{shown}: larger than {BYTES:,} bytes; not a graph that can be shown.")
     try:
-        graph: Graph = _File.model_validate_json(path.read_bytes())
-    except ValidationError:  # written by an earlier version, or damaged
-        graph = _read_slowly(path, shown)
+        tree = upgrade(json.loads(path.read_bytes()), where=shown)
+        if isinstance(tree, dict):
+            tree.pop("schema", None)
+        graph = Graph.model_validate(tree)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UserError(f"{shown}: expected JSON, but {error}. {Graph.remedy}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(f"{shown}: {place}: {first['msg']}. {Graph.remedy}") from None
     ids = [node.id for node in graph.nodes]
     known = set(ids)
     layers = {row.layer for row in graph.rows}

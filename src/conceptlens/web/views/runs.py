@@ -84,7 +84,7 @@ class RunIndex:
             raise Problem(409, "broken", card.reason or "This folder cannot be read.")
         if card.kind not in kinds:
             wanted = " or ".join(WORDS[kind] for kind in kinds)
-            raise missing(f"{entry.shown}: this is about {wanted}, and here is {WORDS[card.kind]}.")
+            raise missing(f"{entry.shown}: expected {wanted}, found {WORDS[card.kind]}.")
         return entry
 
     def detail(self, entry: RunEntry) -> RunDetail:

@@ -247,8 +247,10 @@ async function read(run) {
 /** How to measure again what is there already, but cannot be read. */
 function remade(folder) {
   const words = {
+    interventions: "intervene",
     localization: "localize",
     failures: "audit",
+    faithfulness: "localize --faithfulness 64",
   };
   const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", `'"'"'`)}'`;
   return Object.fromEntries(DOCUMENTS.map((name) => [name, `conceptlens ${words[name] ?? name} ${quoted}`]));
