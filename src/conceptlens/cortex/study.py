@@ -127,8 +127,8 @@ def new_study(
     Args:
         model_name: As for `open_model`, or a `VQModel`.
         out: The run folder.
-        concepts: What the extractor distinguishes, as conditions in words; all classes by default. Of encoded data: classes or
-            values to keep.
+        concepts: What the extractor distinguishes, as conditions in words; all classes by default. Of encoded data:
+            classes or values to keep.
         data: Images to encode, for models that do not generate (or to study real images): as in a recipe.
         data_concepts: The concept file of the data.
         by: A concept group of the data whose values are the concepts, instead of its classes.
@@ -250,8 +250,8 @@ def encoded_samples(
         groups = {group.name: group for group in vocabulary.groups}
         if by not in groups:
             raise unknown_name("concept group", by, groups)
-        given = source.examples.concepts[:, groups[by].concepts]
-        names, labels = list(groups[by].values), np.where(given.max(1) == 1, given.argmax(1), -1)
+        values = source.examples.concepts[:, groups[by].concepts]
+        names, labels = list(groups[by].values), np.where(values.max(1) == 1, values.argmax(1), -1)
     for word in keep:
         if word not in names:
             raise unknown_name("concept", word, names)
