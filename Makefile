@@ -43,10 +43,10 @@ runs/demo/faithfulness.json: | runs/demo/report.html
 runs/demo/audit/audit.html: | runs/demo/report.html
 	@$(CL) audit runs/demo
 $(GALLERY)/network/report.html: | $(STAMP)
-	@$(CL) decompose examples/small_cnn.py:build --data blood-cells --n 120 --per-image 3 --layers stage1,stage2,stage3 --validate 0 --examples 4 --noise 40 --out $(@D)
+	@$(CL) decompose examples/small_cnn.py:build --data blood-cells --n 120 --per-image 3 --layers stage1 --layers stage2 --layers stage3 --validate-on 0 --examples 4 --noise 40 --out $(@D)
 $(GALLERY)/codebook/codebook/grids.json: | $(STAMP)
-	@$(CL) codebook extract builtin/cells --per-concept 40 --epochs 12 --batch 16 --filters 64 --hidden 256 --overwrite --out $(GALLERY)/codebook
-	@$(CL) codebook tokens $(GALLERY)/codebook --k 20 --limit 40
+	@$(CL) codebook extract builtin/cells --samples-per-concept 40 --epochs 12 --batch-size 16 --filters 64 --hidden 256 --overwrite --out $(GALLERY)/codebook
+	@$(CL) codebook tokens $(GALLERY)/codebook --tokens-per-concept 20 --samples-per-concept 40
 $(GALLERY)/study/study.html: | runs/demo/report.html
 	@$(CL) study make runs/demo --n 40 --out $(@D)
 $(GALLERY)/compare/table.tex: | $(STAMP)
