@@ -84,7 +84,7 @@ def test_a_judge_answers_in_the_order_it_is_asked(run: Path) -> None:
     torch.testing.assert_close(run_judge(run, asked)(images), expected)
     larger = F.interpolate(images, scale_factor=2.0)
     assert run_judge(run, names)(larger).shape == (2, len(names))
-    with pytest.raises(UserError, match="classes apart, or values"):
+    with pytest.raises(UserError, match="classes or into values"):
         run_judge(run, [names[0], asked[0]])
 
 

@@ -86,9 +86,13 @@ def test_sample(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert ".png" in capsys.readouterr().err
 
 
-def test_tokens(study: Path) -> None:
-    assert main(["codebook", "tokens", str(study), *few_tokens(noise=2, samples=5), "--tokens-per-concept", "4"]) == 0
+def test_tokens(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["codebook", "tokens", str(study), *few_tokens(noise=2, samples=5), "--tokens-per-concept", "4"]
+    assert main(words) == 0
+    assert "written: " in capsys.readouterr().out
     found = read(study / "codebook" / "tokens.json")
+    assert main([*words, "--json"]) == 0
+    assert {"schema": found["schema"], **json.loads(capsys.readouterr().out)} == found
     assert [each["concept"] for each in found["sets"]] == ["round", "square"]
     assert all(0 < len(each["tokens"]) <= 4 for each in found["sets"])
     assert (study / "codebook" / "tokens.png").exists()

@@ -113,7 +113,11 @@ def test_the_command(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     few = ["--k", "4", "--examples", "1", "--validate-on", "0", "--graphs", "none", "--output", "blue", "--quiet"]
     assert cli.main([*words, *few]) == 0
     assert "report.html" in capsys.readouterr().out
-    assert Graph.read(tmp_path / "run" / "graph.json").outputs == ["blue"]
+    graph = Graph.read(tmp_path / "run" / "graph.json")
+    assert graph.outputs == ["blue"]
+    assert cli.main([*words, *few, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["path"], printed["graph"]) == (str(tmp_path / "run"), graph.to_dict())
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def sample_sheet(
     """Samples of conditions as a picture, and their tokens as JSON beside it."""
     if out.suffix.lower() != ".png":
         raise UserError(f"--out {out}: expected a file that ends in .png.")
-    drawn = {each.text(): draw(model, each, n, seed=seed, note=note) for each in conditions}
+    drawn = {condition.text(): draw(model, condition, n, seed=seed, note=note) for condition in conditions}
     return write_sheet(model, drawn, out, seed=seed)
 
 
@@ -91,8 +91,8 @@ def demo(
     drawn = {"neutral": draw(model, Condition(), SHOWN, seed=0)}
     drawn |= {name: train.of(place, SHOWN) for place, name in enumerate(train.concepts)}
     words = [write_sheet(model, drawn, folder / "samples.png")]
-    found = ", ".join(f"{name} {value:.3f}" for name, value in study.extractor.card.accuracy.items())
-    words.append(f"extractor of classes: {found}")
+    accuracy = ", ".join(f"{name} {value:.3f}" for name, value in study.extractor.card.accuracy.items())
+    words.append(f"extractor of classes: {accuracy}")
     cells = study.model.grid[0] * study.model.grid[1]
     words.append(tokens_result(study, n=min(20, cells), k=20, limit=40, show=2).text())
     other = model.classes[1]

@@ -62,15 +62,15 @@ def heats(
     return found
 
 
-def shown_rows(labels: Tensor, concepts: int, each: int) -> list[int]:
+def shown_rows(labels: Tensor, concepts: int, per_concept: int) -> list[int]:
     """The first samples of each concept, in turn, so that a limit cuts all of them alike."""
-    own = [(labels == place).nonzero()[:each, 0].tolist() for place in range(concepts)]
-    rows = [rows[turn] for turn in range(each) for rows in own if turn < len(rows)]
+    own = [(labels == place).nonzero()[:per_concept, 0].tolist() for place in range(concepts)]
+    rows = [rows[turn] for turn in range(per_concept) for rows in own if turn < len(rows)]
     return rows[:MOST_IMAGES]
 
 
 def write_grids(
-    study: Study, folder: Path, settings: SmoothGrad, *, variant: str, each: int = 4, seed: int = 0
+    study: Study, folder: Path, settings: SmoothGrad, *, variant: str, per_concept: int = 4, seed: int = 0
 ) -> list[Path]:
     """Write some samples of the test split; returns the files.
 
@@ -79,11 +79,11 @@ def write_grids(
         folder: Of its results.
         settings: Of the importance.
         variant: Its name.
-        each: Samples of each concept; `MOST_IMAGES` in all at most.
+        per_concept: Samples of each concept; `MOST_IMAGES` in all at most.
         seed: Of the noise.
     """
     test, names = study.samples["test"], study.extractor.card.concepts
-    rows = shown_rows(test.labels, len(names), each)
+    rows = shown_rows(test.labels, len(names), per_concept)
     tokens = test.tokens[rows].long()
     shares = probabilities(study.extractor, study.embed(tokens)).cpu() if rows else torch.zeros(0, len(names))
     images = []

@@ -27,24 +27,25 @@ def run_judge(path: str | Path, concepts: Sequence[str], *, device: torch.device
 
     Args:
         path: The run.
-        concepts: What it is asked: its classes by name, or values of one of its concept groups as `group=value`. The
-            columns of its answers are theirs, scaled to sum to one over them.
+        concepts: What it is asked for: its classes by name, or values of one of its concept groups as `group=value`.
+            The columns of its answers are theirs, scaled to sum to one over them.
         device: Where it works; the CPU by default.
     """
     run = OpenedRun.open(path, device=device or "cpu")
     pipeline, card, vocabulary = run.pipeline, run.card, run.concepts
     groups = {group.name: group.values for group in vocabulary.groups}
-    asked = [parse_condition(name, card.classes, groups) for name in concepts]
-    by_class = all(each.class_name is not None and not each.attributes for each in asked)
-    by_value = all(each.class_name is None and len(each.attributes) == 1 for each in asked)
+    conditions = [parse_condition(name, card.classes, groups) for name in concepts]
+    by_class = all(condition.class_name is not None and not condition.attributes for condition in conditions)
+    by_value = all(condition.class_name is None and len(condition.attributes) == 1 for condition in conditions)
     if not by_class and not by_value:
         raise UserError(
-            f"{path}: a judge tells classes apart, or values of concepts; it was asked for {', '.join(concepts)}."
+            f"{path}: a judge classifies into classes or into values of one concept group; it was asked for "
+            f"{', '.join(concepts)}."
         )
     if by_class:
-        columns = [card.classes.index(str(each.class_name)) for each in asked]
+        columns = [card.classes.index(str(condition.class_name)) for condition in conditions]
     else:
-        named = [f"{group}: {value}" for each in asked for group, value in each.attributes.items()]
+        named = [f"{group}: {value}" for condition in conditions for group, value in condition.attributes.items()]
         columns = [vocabulary.names.index(name) for name in named]
 
     @torch.no_grad()

@@ -72,19 +72,19 @@ def score_samples(study: Study, samples: Samples, settings: SmoothGrad, *, seed:
     for start in range(0, len(samples), batch):
         tokens = samples.tokens[start : start + batch].long()
         labels = samples.labels[start : start + batch].to(study.device)
-        found = token_importance(study.extractor, study.embed(tokens), labels, settings, seed=seed, first=start)
-        parts.append(found.cpu())
+        scores = token_importance(study.extractor, study.embed(tokens), labels, settings, seed=seed, first=start)
+        parts.append(scores.cpu())
     return torch.cat(parts)
 
 
 def sample_sets(study: Study, samples: Samples, scores: Tensor, n: int, k: int) -> list[TokenSet]:
     """T*_concept of every concept of the samples."""
     codes = len(study.codebook)
-    found = []
+    sets = []
     for place, concept in enumerate(samples.concepts):
         mine = samples.labels == place
-        found.append(concept_set(samples.tokens[mine].long(), scores[mine], concept, codes=codes, n=n, k=k))
-    return found
+        sets.append(concept_set(samples.tokens[mine].long(), scores[mine], concept, codes=codes, n=n, k=k))
+    return sets
 
 
 def tokens_result(
@@ -115,16 +115,16 @@ def tokens_result(
     ]
     overlap = [len(set(a.tokens) & set(b.tokens)) for a, b in zip(sets, frequent, strict=True)]
     lines = [
-        f"{each.concept}: {', '.join(map(str, each.tokens[:10]))}{' …' if len(each.tokens) > 10 else ''} "
-        f"({shared} of {len(each.tokens)} are also among the most frequent)"
-        for each, shared in zip(sets, overlap, strict=True)
+        f"{entry.concept}: {', '.join(map(str, entry.tokens[:10]))}{' …' if len(entry.tokens) > 10 else ''} "
+        f"({shared} of {len(entry.tokens)} are also among the most frequent)"
+        for entry, shared in zip(sets, overlap, strict=True)
     ]
     data = {
         "variant": variant,
         "settings": asdict(settings),
         "images": len(train),
-        "sets": [asdict(each) for each in sets],
-        "frequent": [asdict(each) for each in frequent],
+        "sets": [asdict(entry) for entry in sets],
+        "frequent": [asdict(entry) for entry in frequent],
     }
     pictures = {}
     if study.model.decodes:
@@ -136,9 +136,9 @@ def tokens_result(
             marked.scatter_(1, top_positions(scores[mine], min(n, 10)), True)
             rows.append((name, boxed(images, marked.view(len(mine), *scores.shape[1:]))))
         pictures[""] = sheet(rows)
-    files = write_grids(study, folder, settings, variant=variant, each=show, seed=seed)
-    found = write_result(folder, "tokens", "\n".join(lines), data, pictures)
-    return replace(found, files=(*found.files, *files))
+    files = write_grids(study, folder, settings, variant=variant, per_concept=show, seed=seed)
+    result = write_result(folder, "tokens", "\n".join(lines), data, pictures)
+    return replace(result, files=(*result.files, *files))
 
 
 def first_of_each(samples: Samples, limit: int) -> Samples:
@@ -166,28 +166,28 @@ def search_result(
     if start is None and not bool(mask.all()):
         raise UserError("--region needs tokens to keep outside of it: name one with --sample, or leave the region out.")
     wanted = torch.full((images,), place)
-    found = search_tokens(study.extractor, study.codebook, wanted, mask, tokens=start, settings=settings, seed=seed)
-    counts = torch.bincount(found.selected.flatten(), minlength=len(study.codebook))
+    search = search_tokens(study.extractor, study.codebook, wanted, mask, tokens=start, settings=settings, seed=seed)
+    counts = torch.bincount(search.selected.flatten(), minlength=len(study.codebook))
     order = counts.argsort(descending=True, stable=True)[:20]
     tokens = [{"token": int(token), "count": int(counts[token])} for token in order if counts[token]]
     words = (
-        f"{concept}: {float(found.start.mean()):.3f} → {float(found.end.mean()):.3f} by the extractor, mean of "
-        f"{images} searches; most chosen tokens: {', '.join(str(each['token']) for each in tokens[:10])}"
+        f"{concept}: {float(search.start.mean()):.3f} → {float(search.end.mean()):.3f} by the extractor, mean of "
+        f"{images} searches; most chosen tokens: {', '.join(str(entry['token']) for entry in tokens[:10])}"
     )
     data = {
         "concept": concept,
-        "region": found.mask.nonzero().tolist(),
+        "region": search.mask.nonzero().tolist(),
         "settings": asdict(settings or SearchSettings()),
-        "start": found.start.tolist(),
-        "end": found.end.tolist(),
-        "steps": list(found.steps),
-        "path": found.path.tolist(),
-        "tokens": found.tokens.tolist(),
+        "start": search.start.tolist(),
+        "end": search.end.tolist(),
+        "steps": list(search.steps),
+        "path": search.path.tolist(),
+        "tokens": search.tokens.tolist(),
         "chosen": tokens,
     }
-    pictures = {"-path": path_figure(found.steps, found.path, concept)}
+    pictures = {"-path": path_figure(search.steps, search.path, concept)}
     if study.model.decodes:
-        pictures[""] = sheet([("before", study.decode(found.before)), (concept, study.decode(found.tokens))])
+        pictures[""] = sheet([("before", study.decode(search.before)), (concept, study.decode(search.tokens))])
     return write_result(folder, "search", words, data, pictures)
 
 
@@ -223,11 +223,11 @@ def edit_result(
         assert sample is not None
         tokens = _sample(study, sample)
     mask = parse_region(region, study.extractor.card.grid)
-    made = edit_image(study.model, study.extractor, tokens, mask, target, method=method, settings=settings, seed=seed)
-    data, words, pictures = made.to_json(), made.text(), {}
+    edit = edit_image(study.model, study.extractor, tokens, mask, target, method=method, settings=settings, seed=seed)
+    data, words, pictures = edit.to_json(), edit.text(), {}
     if study.model.decodes:
-        frames = strip(study.model, made).cpu()
-        region_row = boxed(frames[:1], made.found.mask[None])
+        frames = strip(study.model, edit).cpu()
+        region_row = boxed(frames[:1], edit.found.mask[None])
         pictures[""] = sheet([(f"towards {target}: before, along the way, after", frames), ("region", region_row)])
         for path, judge in open_judges(judges, study.extractor.card.concepts).items():
             before, after = judge(frames[:1])[0], judge(frames[-1:])[0]
@@ -236,7 +236,7 @@ def edit_result(
                 {"judge": path, "before": float(before[place]), "after": float(after[place])}
             )
             words += f"\n{path}: {float(before[place]):.3f} → {float(after[place]):.3f}"
-    pictures["-path"] = path_figure(made.found.steps, made.found.path, f"towards {target}")
+    pictures["-path"] = path_figure(edit.found.steps, edit.found.path, f"towards {target}")
     return write_result(folder, "edit", words, data, pictures)
 
 
@@ -260,7 +260,7 @@ def mask_result(
         raise UserError("Hidden tokens are judged by independent classifiers: name run folders with --judge.")
     if not study.model.decodes:
         raise UserError(f"{study.model.name} has no decoder: there are no images to show to judges.")
-    asked = open_judges(judges, study.extractor.card.concepts)
+    named = open_judges(judges, study.extractor.card.concepts)
     settings = _variant(variant, 20, 0.2)
     train, test = (first_of_each(study.samples[name], limit) for name in ("train", "test"))
     tokens, labels = test.tokens.long(), test.labels
@@ -271,7 +271,7 @@ def mask_result(
         ("importance", scores),
         ("random", torch.rand(scores.shape, generator=torch.Generator().manual_seed(seed))),
     ):
-        curves += masking_curve(asked, images, tokens, values, labels, order=order, counts=counts, fill=fill, hide=hide)
+        curves += masking_curve(named, images, tokens, values, labels, order=order, counts=counts, fill=fill, hide=hide)
     codes, grid = len(study.codebook), study.extractor.card.grid
     sets = sample_sets(study, train, score_samples(study, train, settings, seed=seed), n, k)
     frequent = [frequency_set(train.of(place), name, codes=codes, k=k) for place, name in enumerate(train.concepts)]
@@ -283,7 +283,7 @@ def mask_result(
         "frequency, equally many": equal_positions(tokens, labels, frequent, codes, equal, seed),
         "random, equally many": random_positions(equal, grid, seed),
     }
-    table = mask_sets(asked, images, labels, positions, fill=fill)
+    table = mask_sets(named, images, labels, positions, fill=fill)
     lines = [
         f"{row.judge}: {row.tokens} hide {row.hidden:.1f} tokens: accuracy {row.accuracy:.3f} "
         f"{row.accuracy_change:+.3f}, probability {row.probability:.3f} {row.probability_change:+.3f}"
@@ -316,10 +316,10 @@ def pairs_result(
         raise UserError("Edits are judged by independent classifiers: name run folders with --judge.")
     folder = study.folder(out)
     concepts = study.extractor.card.concepts
-    for name in {each for pair in pairs for each in pair}:
+    for name in {concept for pair in pairs for concept in pair}:
         study.extractor.concept(name)
     chosen = pairs or list(zip(concepts[::2], concepts[1::2], strict=False))
-    asked = open_judges(judges, concepts, device=study.device)
+    models = open_judges(judges, concepts, device=study.device)
     mask = parse_region(region, study.extractor.card.grid)
     rows = judge_pairs(
         study.model,
@@ -327,7 +327,7 @@ def pairs_result(
         study.samples["test"],
         chosen,
         mask,
-        asked,
+        models,
         images=images,
         settings=settings,
         seed=seed,

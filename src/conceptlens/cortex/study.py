@@ -250,8 +250,8 @@ def encoded_samples(
         groups = {group.name: group for group in vocabulary.groups}
         if by not in groups:
             raise unknown_name("concept group", by, groups)
-        given = source.examples.concepts[:, groups[by].concepts]
-        names, labels = list(groups[by].values), np.where(given.max(1) == 1, given.argmax(1), -1)
+        values = source.examples.concepts[:, groups[by].concepts]
+        names, labels = list(groups[by].values), np.where(values.max(1) == 1, values.argmax(1), -1)
     for word in keep:
         if word not in names:
             raise unknown_name("concept", word, names)

@@ -103,7 +103,7 @@ class Graph(Document):
     pictures: dict[str, str] = Field(default_factory=dict)  # image → a small picture, file beside the graph
 
     def node(self, name: str) -> Node:
-        return next(each for each in self.nodes if each.id == name)
+        return next(node for node in self.nodes if node.id == name)
 
     def into(self, name: str) -> list[Edge]:
         """Edges that end at a node, strongest first."""

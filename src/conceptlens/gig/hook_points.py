@@ -142,9 +142,9 @@ def find_hook_point(
     (call,) = mine
     out = first_tensor(call.returned)
     if out is None or not out.is_floating_point() or out.ndim not in (2, 3, 4):
-        found = type(call.returned).__name__ if out is None else f"a tensor of shape {tuple(out.shape)}"
+        returned = type(call.returned).__name__ if out is None else f"a tensor of shape {tuple(out.shape)}"
         raise UserError(
-            f"Layer {layer!r} returns {found}; expected a map (B, C, H, W), tokens (B, N, C) or a vector (B, C)."
+            f"Layer {layer!r} returns {returned}; expected a map (B, C, H, W), tokens (B, N, C) or a vector (B, C)."
         )
     last: Call | None = None
     if before_activation:

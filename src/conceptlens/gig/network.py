@@ -165,9 +165,9 @@ class Network:
     def _outputs(self, returned: Any) -> Tensor:
         outputs = self._output(returned)
         if not isinstance(outputs, Tensor) or outputs.ndim != 2:
-            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise UserError(
-                f"The model's output is {found}; expected numbers (B, classes). Pass `output=` to open_network: a "
+                f"The model's output is {shape}; expected numbers (B, classes). Pass `output=` to open_network: a "
                 "function from what the model returns to those numbers."
             )
         return outputs
@@ -391,8 +391,8 @@ def _no_such_layer(name: str, known: Sequence[str]) -> UserError:
     close = get_close_matches(name, known, n=6, cutoff=0.5)
     near = [other for other in known if other.startswith(name)][:6]
     hint = ", ".join(repr(other) for other in dict.fromkeys([*near, *close]))
-    said = f"Close ones: {hint}." if hint else did_you_mean(name, known)
-    return UserError(f"The model has no layer {name!r}. {said}")
+    suggestion = f"Close ones: {hint}." if hint else did_you_mean(name, known)
+    return UserError(f"The model has no layer {name!r}. {suggestion}")
 
 
 def _logits(returned: Any) -> Tensor:

@@ -424,10 +424,12 @@ def _disturbed(
         changed.append(("noise", f"with noise of σ = {s.noise:g}", noisy(plain, s.noise, seed=s.seed)))
     if s.attack is not None:
         goal = work.model.outputs.index(s.attack)
-        found = attack(lambda images: module(work.model.prepare(images)), plain, goal)
-        reached = "" if found.reached else " (not reached)"
-        changed.append(("attack", f"attacked to be {s.attack}{reached}", found.image))
-        work.note(f"attack: {'reached' if found.reached else 'did not reach'} {s.attack}, l2 {found.distance:.2f}")
+        attacked = attack(lambda images: module(work.model.prepare(images)), plain, goal)
+        reached = "" if attacked.reached else " (not reached)"
+        changed.append(("attack", f"attacked to be {s.attack}{reached}", attacked.image))
+        work.note(
+            f"attack: {'reached' if attacked.reached else 'did not reach'} {s.attack}, l2 {attacked.distance:.2f}"
+        )
     unit = {layer: torch.nn.functional.normalize(own.vectors, dim=1) for layer, own in concepts.items()}
     sections = []
     for name, words, image in changed:
@@ -471,7 +473,7 @@ def _trajectories(
     graph: Graph, taken: Mapping[str, Samples], cache: PictureCache
 ) -> list[tuple[str, float, list[tuple[str, str]]]]:
     """The strongest concept of the last layers for each output (Appendix I)."""
-    found = []
+    trajectories = []
     for name in dict.fromkeys(node for output in graph.outputs for node in strongest_path(graph, output)[1:3]):
         node = graph.node(name)
         assert node.layer is not None
@@ -491,5 +493,5 @@ def _trajectories(
             )
             for stop, sample in zip(way.stops, stops, strict=True)
         ]
-        found.append((f"{node.layer} · {node.name}", way.distance, pictures))
-    return found
+        trajectories.append((f"{node.layer} · {node.name}", way.distance, pictures))
+    return trajectories

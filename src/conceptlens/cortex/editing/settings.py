@@ -16,18 +16,18 @@ class SearchSettings:
     """How the token selection matrix P is optimized.
 
     Args:
-        steps: Budget of the search.
-        learning_rate: η, of P.
+        steps: Steps of the optimizer.
+        learning_rate: η, the learning rate of P.
         optimizer: Adam, or the plain gradient step that Eq. 7 prints.
         objective: Raise the probability, as in the paper, or the logit, as in its code.
         norm_weight: Weight of the penalty ‖E‖².
         norm_reduction: The penalty is the sum of squares, as printed, or their mean, as in the published code.
         temperature: τ of the Gumbel-softmax at the first step.
-        last_temperature: τ at the last step; it stays by default.
-        schedule: How τ falls.
+        last_temperature: τ at the last step; the same as at the first by default.
+        schedule: How τ decreases.
         start: P starts from N(0, 1), all equal, or with a bias to the image's own tokens.
         start_bias: Added to the logits of the image's own tokens, for `image`.
-        keep: The most probable tokens at the end (Eq. 8), or the draw that the extractor itself gave most.
+        keep: The most probable tokens at the end (Eq. 8), or the draw with the highest probability by the extractor.
         record_every: Steps between recorded probabilities.
     """
 

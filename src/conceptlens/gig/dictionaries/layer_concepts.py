@@ -63,14 +63,14 @@ class LayerConcepts:
     @classmethod
     def read(cls, path: Path) -> "LayerConcepts":
         try:
-            found = load(path.read_bytes())
+            tensors = load(path.read_bytes())
             return cls(
-                found["vectors"],
-                found["shift"],
-                float(found["penalty"]),
-                found["labels"],
-                found["nearest" if "nearest" in found else "faces"],  # as version 0.1 called it
-                found["cosines"],
+                tensors["vectors"],
+                tensors["shift"],
+                float(tensors["penalty"]),
+                tensors["labels"],
+                tensors["nearest" if "nearest" in tensors else "faces"],  # as version 0.1 called it
+                tensors["cosines"],
             )
         except FileNotFoundError:
             raise UserError(f"{path}: no such file; the run is not finished.") from None

@@ -32,7 +32,7 @@ def role(graph: Graph, node: Node) -> str:
 
 def rows(graph: Graph) -> list[tuple[str, list[Node]]]:
     """Title and nodes of each row, from the outputs down; shared concepts stand between those of two outputs."""
-    found = [("output", [node for node in graph.nodes if node.kind == "output"])]
+    titled = [("output", [node for node in graph.nodes if node.kind == "output"])]
     for row in reversed(graph.rows):
         own = [node for node in graph.nodes if node.layer == row.layer]
         concepts = [node for node in own if node.kind == "concept"]
@@ -40,8 +40,8 @@ def rows(graph: Graph) -> list[tuple[str, list[Node]]]:
             concepts.sort(
                 key=lambda node: 2 * graph.outputs.index(node.top_of[0]) if node.top_of and not node.shared else 1
             )
-        found.append((row.layer, concepts + [node for node in own if node.kind == "error"]))
-    return found
+        titled.append((row.layer, concepts + [node for node in own if node.kind == "error"]))
+    return titled
 
 
 def svg(graph: Graph, thumbnails: Mapping[str, str], *, links: bool = True) -> Html:
@@ -113,11 +113,11 @@ def _stroke(edge: Edge) -> dict[str, str]:
 
 def hover_rules(graph: Graph) -> str:
     """Style rules that leave only a node's own edges when it is pointed at."""
-    found = []
+    rules = []
     for node in graph.nodes:
         name = anchor(graph, node)
-        found.append(f"svg.graph:has(#g{name}:hover) .edge:not(.{name}o):not(.{name}i){{stroke-opacity:.04}}")
-    return "\n".join(found)
+        rules.append(f"svg.graph:has(#g{name}:hover) .edge:not(.{name}o):not(.{name}i){{stroke-opacity:.04}}")
+    return "\n".join(rules)
 
 
 def _short(title: str) -> str:

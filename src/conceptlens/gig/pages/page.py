@@ -70,13 +70,13 @@ def page(
 
 
 def _summary(graph: Graph) -> str:
-    found = graph.completeness
+    errors = graph.completeness
     way = [graph.node(name) for name in strongest_path(graph, graph.outputs[0])]
     words = " ← ".join(node.name if node.layer is None else f"{node.layer} {node.name}" for node in way)
     images = f"{len(graph.images)} image{'s' * (len(graph.images) != 1)}"
     return (
         f"{graph.model}, {images}. The strongest path: {words}. The sum of contributions differs from what it must "
-        f"add up to by {percent(found.mean, 2)} on average, and by {percent(found.worst, 1)} at most."
+        f"add up to by {percent(errors.mean, 2)} on average, and by {percent(errors.worst, 1)} at most."
     )
 
 
@@ -107,9 +107,9 @@ def _drawing(graph: Graph, pictures: GraphPictures) -> Html:
                 "p",
                 "Point at a node to see its edges; click it to see its card. Blue edges are positive contributions, "
                 "orange edges negative ones; wider edges contribute more. Thin gray edges come from the part of a "
-                "layer that no concept explains; its card says how large it is. The percentage is a concept's share of all "
-                "contributions of its layer to the output. Unexplained is the share of the output that the layer has "
-                "and its reconstruction has not.",
+                "layer that no concept explains; its card says how large it is. The percentage is a concept's share of "
+                "all contributions of its layer to the output. Unexplained is the share of the output that comes from "
+                "the layer but not from its reconstruction.",
                 class_="note",
             ),
         ]
@@ -125,11 +125,11 @@ def _layers(graph: Graph) -> Html:
         for row in reversed(graph.rows)
     ]
     head = ["layer", "positions", "channels", "concepts", "used by an image", "relative l2", "zeros", "unexplained"]
-    found = graph.completeness
+    errors = graph.completeness
     note = (
-        f"Path {graph.path}, target {graph.target}. Steps of the integrals: {found.steps_mean:.0f} on average, "
-        f"{found.steps_most} at most; completeness error {percent(found.mean, 2)} on average, "
-        f"{percent(found.above, 1)} of integrals above {percent(found.tolerance, 1)}."
+        f"Path {graph.path}, target {graph.target}. Steps of the integrals: {errors.steps_mean:.0f} on average, "
+        f"{errors.steps_most} at most; completeness error {percent(errors.mean, 2)} on average, "
+        f"{percent(errors.above, 1)} of integrals above {percent(errors.tolerance, 1)}."
     )
     return join(
         [table("Reconstruction on the images of this graph", head, body, class_="figures"), h("p", note, class_="note")]
@@ -141,11 +141,11 @@ def _figure(words: str, to: str, side: int | None = None) -> Html:
 
 
 def _cards(graph: Graph, pictures: GraphPictures) -> Html:
-    found: list[Html] = []
+    cards: list[Html] = []
     for title, nodes in rows(graph):
-        found.append(h("h3", title))
-        found += [_card(graph, node, pictures) for node in nodes]
-    return join(found)
+        cards.append(h("h3", title))
+        cards += [_card(graph, node, pictures) for node in nodes]
+    return join(cards)
 
 
 def _card(graph: Graph, node: Node, pictures: GraphPictures) -> Html:
@@ -164,10 +164,10 @@ def _card(graph: Graph, node: Node, pictures: GraphPictures) -> Html:
         "article",
         h("h4", title),
         h("p", "; ".join(facts), class_="small") if facts else None,
-        [h("p", "Nearest samples", class_="small"), h("div", (_figure(*each) for each in crops), class_="crops")]
+        [h("p", "Nearest samples", class_="small"), h("div", (_figure(*crop) for crop in crops), class_="crops")]
         if crops
         else None,
-        [h("p", "Where it is active", class_="small"), h("div", (_figure(*each) for each in places), class_="crops")]
+        [h("p", "Where it is active", class_="small"), h("div", (_figure(*place) for place in places), class_="crops")]
         if places
         else None,
         h(

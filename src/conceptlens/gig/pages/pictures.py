@@ -52,7 +52,7 @@ def keep_pictures(source: Source, graph: Graph, folder: Path, more: Mapping[str,
     """
     for node in graph.nodes:
         if node.kind == "concept" and node.layer is not None and node.concept is not None and node.crops:
-            crops = [_opened(each) for each in source.crops_of(node.layer, node.concept)]
+            crops = [_opened(address) for address in source.crops_of(node.layer, node.concept)]
             node.sheet = sheet_file(node.id)
             write_bytes(folder / node.sheet, _jpeg(strip([crop.resize((CROP, CROP)) for crop in crops], gap=0)))
     for name in graph.images:

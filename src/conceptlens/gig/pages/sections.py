@@ -56,8 +56,8 @@ def _areas(caption: str, rows: Sequence[LayerCurves]) -> Html:
         table_row(
             row.layer if row.to is None else f"{row.layer} → {row.to}",
             *(
-                f"{decimal(each.insertion_area)} − {decimal(each.deletion_area)} = {decimal(each.difference)}"
-                for each in row.orders
+                f"{decimal(curves.insertion_area)} − {decimal(curves.deletion_area)} = {decimal(curves.difference)}"
+                for curves in row.orders
             ),
         )
         for row in rows
@@ -67,11 +67,11 @@ def _areas(caption: str, rows: Sequence[LayerCurves]) -> Html:
 
 def _small(row: LayerCurves) -> Html:
     """Insertion (full) and deletion (dashed) of every order."""
-    values = [value for each in row.orders for value in (*each.insertion, *each.deletion)]
+    values = [value for curves in row.orders for value in (*curves.insertion, *curves.deletion)]
     low, high = min(0.0, *values), max(1e-9, *values)
     lines = []
-    for each, look in zip(row.orders, LOOKS, strict=False):
-        for curve, dash in ((each.insertion, None), (each.deletion, "4 3")):
+    for curves, look in zip(row.orders, LOOKS, strict=False):
+        for curve, dash in ((curves.insertion, None), (curves.deletion, "4 3")):
             points = " ".join(
                 f"{WIDTH * place / (len(curve) - 1):.1f},{HEIGHT - HEIGHT * (value - low) / (high - low):.1f}"
                 for place, value in enumerate(curve)
@@ -112,8 +112,8 @@ def trajectory_section(found: Sequence[tuple[str, float, Sequence[tuple[str, str
         for title, distance, stops in found
     ]
     lead = (
-        "Samples from the center of a concept's cluster to its farthest one. They show whether the concept is one thing "
-        "or several."
+        "Samples from the center of a concept's cluster to its farthest one. They show whether the concept is one "
+        "thing or several."
     )
     return join([h("p", lead), *parts])
 

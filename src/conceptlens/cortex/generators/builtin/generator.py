@@ -97,10 +97,10 @@ def load_generator(folder: Path) -> SmallGenerator:
     """A saved generator, on the CPU, in evaluation mode and fp32."""
     raw: dict[str, Any] = read_json(folder / CARD)
     try:
-        given = dict(raw["settings"])
-        given["classes"], given["channels"] = tuple(given["classes"]), tuple(given["channels"])
-        given["attributes"] = {name: tuple(values) for name, values in given["attributes"].items()}
-        model = SmallGenerator(GeneratorSettings(**given), str(raw.get("name", folder.name)))
+        options = dict(raw["settings"])
+        options["classes"], options["channels"] = tuple(options["classes"]), tuple(options["channels"])
+        options["attributes"] = {name: tuple(values) for name, values in options["attributes"].items()}
+        model = SmallGenerator(GeneratorSettings(**options), str(raw.get("name", folder.name)))
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{folder / CARD}: not a generator of this version ({error}).") from None
     path = folder / WEIGHTS
