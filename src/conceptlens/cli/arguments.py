@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         try:
-            return super()._get_value(action, arg_string)  # type: ignore[misc]
+            return super()._get_value(action, arg_string)
         except argparse.ArgumentError:
             name = action.option_strings[-1] if action.option_strings else action.dest
             kind = "a whole number" if action.type is int else "a number"
