@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from conceptlens.api import predict
+from conceptlens.api import predict, train
 from conceptlens.core.errors import UserError
 from conceptlens.encoders import list_encoders, make_encoder, make_text_encoder, text_encoder_name
 from conceptlens.encoders.contract import Cut, Encoder
@@ -17,7 +17,6 @@ from conceptlens.encoders.freezing import set_trainable
 from conceptlens.encoders.open_clip import files as open_clip_files
 from conceptlens.encoders.open_clip.encoder import OpenClipTrunk, OpenClipViT
 from conceptlens.encoders.timm import hub
-from conceptlens.model import train
 from conceptlens.recipes.schema import EncoderConfig
 from conceptlens.runs.saved import load_pipeline
 from tests.training.tiny import tiny

@@ -57,7 +57,7 @@ def test_it_starts_from_who_selected_what(setup: Setup) -> None:
     assert numbers["concepts"] == 3
     assert associations_of(model.head).tolist() == [[0, 3, 3], [3, 0, 0]]  # big; small and spots
     assert torch.equal(model.text, setup.text[[0, 1, 4]])
-    assert data.dropped == {"colour: red": "no class proposes it", "colour: blue": "no class proposes it"}
+    assert data.dropped == {"color: red": "no class proposes it", "color: blue": "no class proposes it"}
 
 
 def test_what_was_not_selected_goes(setup: Setup) -> None:

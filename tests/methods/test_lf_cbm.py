@@ -82,8 +82,8 @@ def test_names_like_classes_go(setup: Setup) -> None:
     data = fit_data(setup)
     data.embed = lambda texts: torch.stack([setup.text[3], -setup.text[3]])[: len(texts)]
     LFCBM(setup, **KEEP | {"class_similarity": 0.99}, **FAST).fit(data)  # type: ignore[arg-type]
-    assert list(data.dropped) == ["colour: blue"]
-    assert "class left" in data.dropped["colour: blue"]
+    assert list(data.dropped) == ["color: blue"]
+    assert "class left" in data.dropped["color: blue"]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_other_words_for_a_class(concepts: ConceptSet) -> None:
     torch.testing.assert_close(model(seen(0.0, 1.0)).logits, torch.tensor([[0.8, 0.0]]))
 
 
-TABLE = "by_class: {left: {size: big, colour: red}, right: {size: small}}"
+TABLE = "by_class: {left: {size: big, color: red}, right: {size: small}}"
 
 
 def test_concepts_decide_by_the_class_table(concepts: ConceptSet) -> None:

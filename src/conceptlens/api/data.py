@@ -69,7 +69,7 @@ def draft_concepts(
 ) -> "Drafted":
     """Turn class names and a domain into a concept file, with a language model or with pasted answers.
 
-    Without an endpoint the questions are written to a file: paste the answers there and call it again.
+    Without an endpoint the questions are written to a file: paste the answers there and run the command again.
 
     Args:
         classes: A class, or a file with a class a line.
@@ -78,19 +78,19 @@ def draft_concepts(
         endpoint: The address of an OpenAI-compatible service, as http://localhost:8000/v1.
         model: The model's name there.
         checker: A second model that checks the answers.
-        checker_endpoint: Where the second model is; where the first is by default.
+        checker_endpoint: The address of the second model; that of the first by default.
         key_variable: The environment variable that holds the endpoint's key. Keys are never written anywhere.
         checker_key_variable: The same for the second model's endpoint.
         answers: The file of questions and answers; answers.md in the folder by default.
-        per_class: Features asked for of each class.
-        text_encoder: What compares texts.
-        max_words: Words of a concept's text at most; 0 for any number.
-        duplicate_cosine: Cosine from which two texts may say the same.
-        class_cosine: Cosine from which a text names a class.
-        keep: A concept (`group: value`) or a group that stays whatever the filters say.
+        per_class: Features to ask for, for each class.
+        text_encoder: The text encoder that compares texts.
+        max_words: Largest number of words in a concept's text; 0 for any number.
+        duplicate_cosine: Cosine similarity from which two texts count as duplicates.
+        class_cosine: Cosine similarity from which a text counts as a class name.
+        keep: A concept (`group: value`) or a group that no filter removes.
         timeout: Seconds for one answer.
         attempts: Tries while the endpoint is slow, busy or broken.
-        per_minute: Requests a minute at most; 0 for any number.
+        per_minute: Largest number of requests a minute; 0 for any number.
         at_once: Requests at the same time.
         quiet: Show no progress.
     """
@@ -149,19 +149,19 @@ def check_concepts(
     out: str | Path | None = None,
     quiet: bool = True,
 ) -> "Checked":
-    """Find what should not be a concept in a file and, with data, what the images say of the rest.
+    """Find problems in a concept file and, with data, measure how well the images show each concept.
 
     Args:
         file: The concept file, or the name of a ready one.
         data: Images and labels: a folder, a table, or the name of built-in data.
         domain: What the images show: its words are not taken for a class name.
-        text_encoder: What compares texts.
-        max_words: Words of a concept's text at most; 0 for any number.
-        duplicate_cosine: Cosine from which two texts may say the same.
-        class_cosine: Cosine from which a text names a class.
-        keep: A concept (`group: value`) or a group that stays whatever the filters say.
-        encoder: The image encoder that looks at the images.
-        n: Images at most.
+        text_encoder: The text encoder that compares texts.
+        max_words: Largest number of words in a concept's text; 0 for any number.
+        duplicate_cosine: Cosine similarity from which two texts count as duplicates.
+        class_cosine: Cosine similarity from which a text counts as a class name.
+        keep: A concept (`group: value`) or a group that no filter removes.
+        encoder: The image encoder.
+        n: Largest number of images.
         out: Folder for judgement.json and its page.
         quiet: Show no progress.
     """

@@ -1,4 +1,4 @@
-"""Trained models: train, resume and load them; what a training would cost, and tokens that are computed once."""
+"""Train, resume and load models; estimate the cost of a training; compute tokens once."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -87,7 +87,7 @@ def train(
 
 
 def resume(run: str | Path, *, data: Any = None, quiet: bool = False) -> Any:
-    """Go on with a training or a decomposition that was stopped, to the same result as if it had not been.
+    """Continue a training or a decomposition that was stopped; the result is the same as without the stop.
 
     Args:
         run: The run folder.
@@ -137,10 +137,10 @@ def show_recipe(recipe: RecipeLike, overrides: Overrides = ()) -> TextResult:
 
 
 def encode(recipe: RecipeLike, overrides: Overrides = (), *, quiet: bool = False) -> "EncodedImages":
-    """Compute once what a frozen encoder says of every image; `train` then starts from there.
+    """Compute the tokens of a frozen encoder once for every image; `train` then starts from them.
 
-    The recipe's encoder must be frozen or train its last blocks only; say where the tokens go with --encoder.store
-    FOLDER. Called again, it goes on where it was stopped.
+    The recipe's encoder must be frozen or train its last blocks only. --encoder.store FOLDER names the place of the
+    tokens. A second call continues where the first was stopped.
 
     Args:
         recipe: A YAML file, the name of a ready recipe, or a mapping.
@@ -157,7 +157,7 @@ def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool 
     """Train an IVQ-CBM on the built-in blood cells and show the result.
 
     Args:
-        out: The run folder. A demo that is there is shown, one that was stopped goes on.
+        out: The run folder. A finished demo is shown, a stopped one is continued.
         overwrite: Train again even if the demo is there.
         quiet: Show no progress.
     """

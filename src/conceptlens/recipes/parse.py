@@ -413,7 +413,7 @@ def load_recipe(
     known = _known_keys(parser)
     _check_keys(tree, known, where)
     tree = _check_sections(tree, known, where)
-    _check_values(tree, where)
+    _check_values(merge(preset, tree), where)
     _check_stages(tree.get("training", {}).get("stages", []), where)
     for key, value in tree.get("data", {}).items():
         if key in ("classes", "rename") or f"data.{key}" in LITERAL - {"data.source"}:

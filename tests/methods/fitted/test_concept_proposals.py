@@ -13,7 +13,7 @@ from conceptlens.methods.fitted.concept_proposals import (
 )
 
 CLASSES = ("left", "right")
-TABLE = "by_class: {left: {size: big, extras: [spots]}, right: {colour: blue, size: big}}\n"
+TABLE = "by_class: {left: {size: big, extras: [spots]}, right: {color: blue, size: big}}\n"
 GROUPS = """
 groups:
   left: {kind: independent, values: [it is long, it is thin]}

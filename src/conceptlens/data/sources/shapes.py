@@ -44,7 +44,7 @@ _LOW = (0, 0, 0.7, -25, 0.94, 0, 0.88, 0)
 _HIGH = (1, 1, 1.1, 25, 1.06, 1, 1.04, len(GROUNDS))
 
 
-class _Axis(NamedTuple):
+class _Attribute(NamedTuple):
     """A label: one of an exclusive group's values by number, or the yes (0) or no (1) of an independent concept."""
 
     concepts: slice
@@ -76,14 +76,17 @@ class Shapes(DataSource):
         _check(config)
         self.config = config
         self._vocabulary = self.concept_set(config)
-        self._axes = _axes(self._vocabulary)
+        self._attributes = _attributes(self._vocabulary)
         self.name = "shapes"
         self.task: Task = "single"
         self.classes = self._vocabulary.classes
         self.concepts = self._vocabulary if concepts is None else self._own_classes(concepts)
         columns = self._columns()
 
-        features = [(self._chance(_FEATURE, at) * axis.size).astype(np.int8) for at, axis in enumerate(self._axes)]
+        features = [
+            (self._chance(_FEATURE, at) * attribute.size).astype(np.int8)
+            for at, attribute in enumerate(self._attributes)
+        ]
         self._features = np.stack(features, axis=1)
         self._pose = _poses(config)
         true = self._vocabulary.mask_hierarchy(self._labels(self._features))
@@ -177,27 +180,29 @@ class Shapes(DataSource):
         return ("object", *PARTS, *(["shortcut"] if self.config.shortcut else []))
 
     def _chance(self, kind: int, at: int) -> npt.NDArray[np.float64]:
-        """Numbers (N,) from 0 to 1 that depend on the seed, the kind of chance and the axis alone."""
+        """Numbers (N,) from 0 to 1 that depend on the seed, the kind of chance and the attribute alone."""
         return np.random.default_rng([self.config.seed, kind, at]).random(self.config.n)
 
     def _labels(self, features: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-        """Concept labels (N, K) of features (N, axes)."""
+        """Concept labels (N, K) of features (N, attributes)."""
         labels = np.empty((len(features), len(self._vocabulary)), dtype=np.int8)
-        for at, axis in enumerate(self._axes):
-            labels[:, axis.concepts] = features[:, at, None] == np.arange(axis.concepts.stop - axis.concepts.start)
+        for at, attribute in enumerate(self._attributes):
+            labels[:, attribute.concepts] = features[:, at, None] == np.arange(
+                attribute.concepts.stop - attribute.concepts.start
+            )
         return labels
 
     def _report(self, true: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
         """Labels (N, K) as an annotator might give them: some wrong, some missing."""
         features = self._features.copy()
-        for at, axis in enumerate(self._axes):
+        for at, attribute in enumerate(self._attributes):
             wrong = self._chance(_FLIP, at) < self.config.label_noise
-            step = 1 + (self._chance(_FLIPPED_TO, at) * (axis.size - 1)).astype(np.int8)
-            features[:, at] = np.where(wrong, (features[:, at] + step) % axis.size, features[:, at])
+            step = 1 + (self._chance(_FLIPPED_TO, at) * (attribute.size - 1)).astype(np.int8)
+            features[:, at] = np.where(wrong, (features[:, at] + step) % attribute.size, features[:, at])
         reported = self._labels(features)
         reported[true == UNKNOWN] = UNKNOWN
-        for at, axis in enumerate(self._axes):
-            reported[self._chance(_HIDE, at) < self.config.unknown, axis.concepts] = UNKNOWN
+        for at, attribute in enumerate(self._attributes):
+            reported[self._chance(_HIDE, at) < self.config.unknown, attribute.concepts] = UNKNOWN
         return self._vocabulary.mask_hierarchy(reported)
 
     def _own_classes(self, concepts: ConceptSet) -> ConceptSet:
@@ -280,14 +285,14 @@ def _check(config: ShapesConfig) -> None:
             raise UserError(f"data.shapes.{name}: expected {what}, found {value!r}.")
 
 
-def _axes(concepts: ConceptSet) -> list[_Axis]:
-    axes: list[_Axis] = []
+def _attributes(concepts: ConceptSet) -> list[_Attribute]:
+    attributes: list[_Attribute] = []
     for group in concepts.groups:
         if group.kind == "exclusive":
-            axes.append(_Axis(group.concepts, len(group.values)))
+            attributes.append(_Attribute(group.concepts, len(group.values)))
         else:
-            axes += [_Axis(slice(at, at + 1), 2) for at in range(group.concepts.start, group.concepts.stop)]
-    return axes
+            attributes += [_Attribute(slice(at, at + 1), 2) for at in range(group.concepts.start, group.concepts.stop)]
+    return attributes
 
 
 def _poses(config: ShapesConfig) -> npt.NDArray[np.float32]:
