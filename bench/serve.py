@@ -33,7 +33,7 @@ TEXTS = ("run.json", "metrics.json", "history.jsonl", "recipe.yaml", "concepts.y
 @contextlib.contextmanager
 def server(*words: str) -> Iterator[tuple[str, int]]:
     """A server's address and the number of its process."""
-    command = [sys.executable, "-m", "conceptlens", "serve", *words, "--port", "0", "--no-open"]
+    command = [sys.executable, "-m", "conceptlens", "serve", *words, "--port", "0", "--no-open-browser"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:

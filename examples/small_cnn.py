@@ -1,6 +1,6 @@
-"""A model of one's own for `conceptlens decompose`: a small residual network for blood cells.
+"""A user's own model for `conceptlens decompose`: a small residual network for blood cells.
 
-    conceptlens decompose examples/small_cnn.py:build --data blood-cells --layers stage1,stage2,stage3 --out runs/own
+    conceptlens decompose examples/small_cnn.py:build --data blood-cells --layers stage1 --layers stage2 --out runs/own
 
 `build` is called without arguments and returns a torch module from images (B, 3, H, W) to logits (B, classes). What
 images it takes is said by attributes of the module: `image_size`, `mean`, `std` and `classes`. This one trains itself

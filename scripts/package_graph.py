@@ -69,7 +69,7 @@ def svg(names: list[str], counts: Counter[tuple[str, str]]) -> str:
         f'font-size="13" role="img" aria-label="Packages of conceptlens and their imports">',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
-    for (above, below), count in sorted(counts.items(), key=lambda entry: -entry[1]):
+    for (above, below), count in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])):
         start, end = place[above] + BOX / 2, place[below] + BOX / 2
         reach = LEFT + 250 + min(250, 9 * abs(names.index(above) - names.index(below)) ** 1.15)
         stroke = min(6.0, 0.6 + count / 12)
