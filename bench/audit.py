@@ -29,7 +29,7 @@ from conceptlens.encoders.store.store import Key, TokenStore
 from conceptlens.evaluation.codebook.codebook import audit_codebook
 from conceptlens.evaluation.codebook.passes import Judgement, Pass, run_pass
 from conceptlens.evaluation.codebook.stream import TokenStream
-from conceptlens.evaluation.ood.codebook_distance import familiar
+from conceptlens.evaluation.ood.codebook_distance import fit_distribution
 from conceptlens.evaluation.subgroups.failures import measure_failures
 from conceptlens.methods.contract import Pipeline
 from conceptlens.methods.ivq_cbm import IVQCBM
@@ -132,7 +132,7 @@ def main() -> None:
         with torch.no_grad():
             pipeline.regularizer.prepare([Tokens(sample[None], (1, len(sample)))])
         codebook: Any = pipeline.regularizer.codebook
-        usual = familiar(lambda: (tokens.patches for _, tokens in stream.tokens(few)), codebook, len(concepts))
+        usual = fit_distribution(lambda: (tokens.patches for _, tokens in stream.tokens(few)), codebook, len(concepts))
         judgement = Judgement(usual, source, "test", few[:9])
 
         def timed(name: str, images: int) -> Pass:

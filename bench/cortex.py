@@ -187,7 +187,7 @@ def search(options: argparse.Namespace, device: str) -> dict[str, Any]:
     mask = torch.zeros(options.grid, options.grid, dtype=torch.bool)
     mask[:4, :4] = True
     wanted = torch.arange(count) % CLASSES
-    settings = SearchSettings(steps=options.steps, record=max(1, options.steps // 10))
+    settings = SearchSettings(steps=options.steps, record_every=max(1, options.steps // 10))
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()

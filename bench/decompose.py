@@ -220,7 +220,7 @@ def bench_gig(a: argparse.Namespace) -> dict[str, Any]:
     words = {}
     for layer, found in features.items():
         flat = found.flatten(0, 1)
-        words[layer] = cluster(flat, min(512, len(flat) // 6), network.shift(layer))
+        words[layer] = cluster(flat, min(512, len(flat) // 6), network.bias_shift(layer))
     clusters = words[first]
     x = features[first][0]
     lam = lambda_for(x - clusters.shift, clusters.concepts, 0.1)

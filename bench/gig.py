@@ -74,7 +74,7 @@ def main() -> None:
             model(torch.randn(8, 3, args.size, args.size, device=args.device))
     network = open_network(model, [args.layer], image_size=args.size)
     features = network.features(image[None], args.layer)[0]
-    layer = coded_layer(features, network.shift(args.layer), 8 * features.shape[1], args.active)
+    layer = coded_layer(features, network.bias_shift(args.layer), 8 * features.shape[1], args.active)
     read = to_classes(between(network, args.layer, None, image), list(range(args.targets)))
     n = len(layer.concepts)
 

@@ -26,7 +26,7 @@ from conceptlens.methods.contract import ConceptModel, ConceptOutput
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.runs.readout import Readout, read_out
 from conceptlens.stats.estimates import Bootstrap
-from conceptlens.stats.folds import deal
+from conceptlens.stats.folds import assign_folds
 
 WANTED = 20.0  # seconds, for the curves of four orders on two cores
 SIZES = (4, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2)
@@ -69,7 +69,7 @@ def world(images: int) -> Readout:
 
 def curves(readout: Readout) -> None:
     units, bootstrap = make_units(readout.concepts), Bootstrap(readout.units)
-    maps = cross_map(readout, deal(readout.units))
+    maps = cross_map(readout, assign_folds(readout.units))
     for policy in POLICIES:
         summarize(policy, follow_policy(readout, maps, units, policy), bootstrap)
 

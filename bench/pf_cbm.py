@@ -261,7 +261,10 @@ def shapes(args: argparse.Namespace, row: Row) -> None:
     row(
         seconds=taken,
         cpu_seconds=work,  # of all threads together
-        **{name: {key: part[name][key]["value"] for key in kept} for name in ("own", "blind", "blob", "uniform")},
+        **{
+            name: {key: part[name][key]["value"] for key in kept}
+            for name in ("own", "mean_region", "center_prior", "uniform")
+        },
     )
 
 

@@ -54,7 +54,7 @@ def test_images(refuse: Refuse, refuse_training: Refuse, mine: OwnData, own_run:
     damage, says = IMAGES[kind]
     damage(mine.image(3))
     check = ("data", "check", mine.table, "--data.class_column", "diagnosis", "--concepts", mine.concepts, "--quiet")
-    refuse(*check, says=(says, "läsion 3.png", "to mend before training"))
+    refuse(*check, says=(says, "läsion 3.png", "to fix before training"))
     found_at_once = kind in ("missing", "folder")
     refuse_training(mine.recipe, says=(says, "läsion 3.png"), begun=not found_at_once)
     if kind != "folder":
@@ -93,6 +93,10 @@ TABLES: dict[str, tuple[Callable[[OwnData], object], tuple[str, ...]]] = {
     "misspelled class": (cell(diagnosis="bening"), ("row 4", "'diagnosis'", "'bening'", "Did you mean 'benign'?")),
     "misspelled value": (cell(border="regulr"), ("row 4", "'border'", "Did you mean 'regular'?")),
     "misspelled value in a list": (cell(signs="hair; rulr"), ("'rulr'", "Did you mean 'ruler'?")),
+    "misspelled column of a concept group": (
+        lambda mine: mine.write_rows([{"boder": row.pop("border"), **row} for row in mine.rows()]),
+        ("no column 'border'", "'boder'", "data.rename.columns: {border: boder}"),
+    ),
     "misspelled split": (cell(split="trian"), ("row 4", "Did you mean 'train'?")),
     "certainty above 1": (cell(certainty="2"), ("row 4", "a certainty from 0 to 1")),
     "certainty in words": (cell(certainty="high"), ("'high'", "a certainty from 0 to 1")),
@@ -125,7 +129,7 @@ def test_tables(refuse: Refuse, refuse_training: Refuse, mine: OwnData, kind: st
     damage(mine)
     refuse_training(mine.recipe, says=says)
     check = ("data", "check", mine.table, "--data.class_column", "diagnosis", "--concepts", mine.concepts, "--quiet")
-    refuse(*check, says=(*says, "to mend before training"))
+    refuse(*check, says=(*says, "to fix before training"))
 
 
 def test_columns(refuse_training: Refuse, mine: OwnData) -> None:
@@ -271,7 +275,7 @@ LEGAL: dict[str, tuple[Callable[[OwnData], None], list[str]]] = {
     "a batch larger than the data": (settings_only, ["--training.batch_size", "4096"]),
     "a class with one image": (one_image_of_a_class, []),
     "a group never labeled": (a_group_never_labeled, []),
-    "a group never labeled, by axis": (a_group_never_labeled, ["--training.loss.concept", "axis"]),
+    "a group never labeled, by group": (a_group_never_labeled, ["--training.loss.concept", "group"]),
     "no validation split": (lambda mine: mine.change_all("val", split="train"), []),
     "no test labels": (lambda mine: mine.change_all("test", diagnosis=""), []),
     "images of one pixel": (images_of_one_pixel, []),
@@ -299,7 +303,7 @@ def test_one_concept_alone(mine: OwnData, tmp_path: Path) -> None:
     """K = 1: one slot, one code, nothing to calibrate."""
     mine.concepts.write_text("groups: {signs: {kind: independent, values: [hair]}}")
     mine.write_rows([{**row, "signs": ("hair", "none")[number % 2]} for number, row in enumerate(mine.rows())])
-    for number, settings in enumerate((["--method.slots", "axis"], ["--method", "ivq-cbm-released"], [])):
+    for number, settings in enumerate((["--method.slots", "group"], ["--method", "ivq-cbm-released"], [])):
         out = str(tmp_path / f"run {number}")
         assert main(["train", str(mine.recipe), "--out", out, "--quiet", "--training.epochs", "1", *settings]) == 0
 

@@ -17,17 +17,16 @@ from tests.own_data import CONCEPTS, OwnData
         (["trian"], ("'trian'", "Did you mean 'train'?")),
         (["data"], ("needs a second word", "check")),
         (["data", "chek", "x"], ("Did you mean 'check'?",)),
-        (["train"], ("recipe", "conceptlens train --help")),
+        (["train"], ("`data.source` is missing", "--data.source")),
         (["train", "--quiet"], ("recipe",)),
         (["train", "blood-cell/ivq-cbm"], ("Did you mean 'blood-cells/ivq-cbm'?",)),
         (["train", "none.yaml"], ("none.yaml: no such file",)),
         (["train", "blood-cells/ivq-cbm", "extra"], ("extra",)),
         (["train", "blood-cells/ivq-cbm", "--training.epoch", "3"], ("'epoch'", "Did you mean 'epochs'?")),
-        (["train", "blood-cells/ivq-cbm", "--sead", "3"], ("'sead'", "Did you mean 'seed'?")),
+        (["train", "blood-cells/ivq-cbm", "--sead", "3"], ("--sead", "Did you mean '--seed'?")),
         (["evaluate"], ("run",)),
         (["evaluate", "nowhere"], ("nowhere: no such run",)),
         (["evaluate", "nowhere", "--spilt", "val"], ("--spilt", "Did you mean '--split'?")),
-        (["evaluate", "nowhere", "--data.class_column", "dx"], ("--data SOURCE",)),
         (["predict", "nowhere"], ("images",)),
         (["predict", "nowhere", "x.png"], ("no such run",)),
         (["predict", "nowhere", "x.png", "--oot", "y.csv"], ("Did you mean '--out'?",)),
@@ -42,6 +41,10 @@ from tests.own_data import CONCEPTS, OwnData
 )
 def test_words(refuse: Refuse, words: list[str], says: tuple[str, ...]) -> None:
     refuse(*words, says=says)
+
+
+def test_settings_of_no_data(refuse: Refuse, own_run: Path) -> None:
+    refuse("evaluate", own_run, "--data.class_column", "dx", says="--data SOURCE")
 
 
 def test_a_run_beside_is_suggested(refuse: Refuse, own_run: Path) -> None:
@@ -67,7 +70,7 @@ def test_a_run_beside_is_suggested(refuse: Refuse, own_run: Path) -> None:
         (b"data: shapes\ndata: shapes", "'data' is given twice"),
         (b"data: shapes\n? [1, 2]\n: 3", "a key must be a word"),
         (b"a: 1\n---\nb: 2", "not valid YAML"),
-        (b"schema: 2\ndata: shapes", "schema 1"),
+        (b"schema: 3\ndata: shapes", "schemas up to 2"),
         (b"data: shapes\n5: x", "'5'"),
         (b"data: 5", "data: expected a mapping"),
         (b"data:", "`data.source` is missing"),

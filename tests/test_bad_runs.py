@@ -184,7 +184,7 @@ def test_runs_that_were_stopped_and_then_damaged(refuse: Refuse, stopped_run: Pa
 def test_commands_ask_to_finish_a_stopped_run(refuse: Refuse, own: OwnData, stopped_run: Path) -> None:
     refuse("evaluate", stopped_run, says=("not done (failed)", "conceptlens resume"))
     refuse("report", stopped_run, says=("not done (failed)", "conceptlens resume"))
-    refuse("predict", stopped_run, own.image(0), says=("no model yet (failed)", "conceptlens resume"))
+    refuse("predict", stopped_run, own.image(0), says=("not done (failed)", "conceptlens resume"))
 
 
 def test_data_that_changed_is_noticed(refuse: Refuse, mine: OwnData, tmp_path: Path) -> None:

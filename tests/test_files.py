@@ -17,6 +17,7 @@ from conceptlens.core.files import (
     write_json,
     write_text,
 )
+from conceptlens.core.upgrades import SCHEMA
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +61,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
 
 def test_json_has_a_schema_and_no_nan(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"x": None})
-    assert json.loads((tmp_path / "a.json").read_text()) == {"schema": 1, "x": None}
+    assert json.loads((tmp_path / "a.json").read_text()) == {"schema": SCHEMA, "x": None}
     with pytest.raises(ValueError, match="JSON compliant"):
         write_json(tmp_path / "b.json", {"x": float("nan")})
     assert not (tmp_path / "b.json").exists()
@@ -74,7 +75,7 @@ def test_json_has_a_schema_and_no_nan(tmp_path: Path) -> None:
 
 def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
     plain, packed, again = tmp_path / "rows.json", tmp_path / "rows.json.gz", tmp_path / "again.json.gz"
-    rows = {"schema": 1, "rows": [0.1, "µ", None]}
+    rows = {"schema": SCHEMA, "rows": [0.1, "µ", None]}
     write_json(packed, rows)
     write_json(again, rows)
     assert packed.read_bytes()[:2] == b"\x1f\x8b"

@@ -63,7 +63,7 @@ def test_measures_work_in_memory_and_write_only_where_asked(model: cl.TrainedMod
     results = [
         model.evaluate(split="val"),
         model.interventions(resamples=20),
-        model.leakage(resamples=20, twins=0),
+        model.leakage(resamples=20, permutations=0),
         model.localize(n=4),
         model.faithfulness(n=2),
         model.predict(np.zeros((2, 32, 32, 3), np.uint8)),

@@ -22,7 +22,7 @@ def test_the_demo_keeps_its_promise(tmp_path: Path) -> None:
     test = read_json(run.path / "metrics.json")["splits"]["test"]
     assert test["class"]["balanced_accuracy"] >= 0.93
     assert test["concept"]["balanced_accuracy"] >= 0.80
-    assert test["concept"]["axes_at_chance"]["count"] == 0
+    assert test["concept"]["groups_at_chance"]["count"] == 0
     assert test["slots"]["empty_slots"] == []
     assert test["codebook"]["use"] > 0.9
     assert test["slots"]["assignment_entropy"] > 0.3

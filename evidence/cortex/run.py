@@ -239,7 +239,7 @@ def pairs(plan: Plan) -> None:
             def make(network: str = network, side: int = side) -> dict[str, Any]:
                 study = open_study(plan.out / "studies" / f"classes-{network}", device=plan.device)
                 asked = plan.asked(study.extractor.card.concepts)
-                settings = SearchSettings(steps=plan.sizes.steps, record=max(1, plan.sizes.steps // 10))
+                settings = SearchSettings(steps=plan.sizes.steps, record_every=max(1, plan.sizes.steps // 10))
                 place = plan.out / "results" / f"pairs-{network}-{side}"
                 region = f"center {side}x{side}"
                 return pairs_result(
@@ -258,7 +258,7 @@ def edit(plan: Plan) -> None:
         names, test = plan.generator.classes, study.samples["test"]
         asked = plan.asked(study.extractor.card.concepts)
         side = plan.generator.grid[0] // 2
-        settings = SearchSettings(steps=plan.sizes.steps, record=max(1, plan.sizes.steps // 50), start="image")
+        settings = SearchSettings(steps=plan.sizes.steps, record_every=max(1, plan.sizes.steps // 50), start="image")
         found = []
         for place, name in enumerate(names):
             first = int((test.labels == place).nonzero()[0, 0])
@@ -283,7 +283,7 @@ def edit(plan: Plan) -> None:
 
 
 def settings_from_nothing(plan: Plan) -> SearchSettings:
-    return SearchSettings(steps=plan.sizes.steps, record=max(1, plan.sizes.steps // 10))
+    return SearchSettings(steps=plan.sizes.steps, record_every=max(1, plan.sizes.steps // 10))
 
 
 def bias(plan: Plan) -> None:

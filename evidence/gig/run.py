@@ -94,11 +94,11 @@ class Lab:
     def vectors(self, layer: str) -> Tensor:
         return self.samples[layer].features().to(self.given.device)
 
-    def shift(self, layer: str) -> Tensor:
-        return self.subject.network.shift(layer)
+    def bias_shift(self, layer: str) -> Tensor:
+        return self.subject.network.bias_shift(layer)
 
     def k(self, layer: str) -> int:
-        channels = self.subject.network.site(layer).channels
+        channels = self.subject.network.hook_point(layer).channels
         return max(2, min(8 * channels, self.given.most_k, len(self.samples[layer]) // 6))
 
     def held_out(self, layer: str) -> Tensor:
@@ -106,15 +106,15 @@ class Lab:
         if layer in self.judged_on:
             return self.judged_on[layer]
         images = self.subject.judge
-        site = self.subject.network.site(layer)
-        each = max(1, min(HELD_OUT // len(images), site.positions - site.prefix))
+        point = self.subject.network.hook_point(layer)
+        each = max(1, min(HELD_OUT // len(images), point.positions - point.prefix))
         generator = torch.Generator().manual_seed(1)
         found = []
         for some, pixels in images.batches(32, range(len(images))):
             features = self.subject.network.features(pixels.to(self.given.device), layer)
-            where = torch.rand(len(some), site.positions - site.prefix, generator=generator).argsort(1)[:, :each]
+            where = torch.rand(len(some), point.positions - point.prefix, generator=generator).argsort(1)[:, :each]
             rows = torch.arange(len(some), device=features.device)[:, None]
-            found.append(features[rows, where.to(features.device) + site.prefix].flatten(0, 1))
+            found.append(features[rows, where.to(features.device) + point.prefix].flatten(0, 1))
         self.judged_on = {layer: torch.cat(found)}  # of one layer: its three dictionaries come one after the other
         return self.judged_on[layer]
 
@@ -208,7 +208,7 @@ def dictionaries(lab: Lab) -> None:
         for maker in MAKERS:
 
             def make(layer: str = layer, maker: str = maker) -> dict[str, Any]:
-                features, shift, judged = lab.vectors(layer), lab.shift(layer), lab.held_out(layer)
+                features, shift, judged = lab.vectors(layer), lab.bias_shift(layer), lab.held_out(layer)
                 begin = time.perf_counter()
                 coder = fitted(
                     maker, features, shift, lab.k(layer), epochs=lab.given.epochs, batch=lab.given.dictionary_batch
@@ -346,7 +346,7 @@ def sizes(lab: Lab) -> None:
             most = min(lab.given.most_k, len(features) // 2) / features.shape[1]
             wanted = [size for size in (0.5, 1, 2, 4, 8) if size <= most] or [most / 2, most]  # the latter in a try
             found = compare_sizes(
-                layer, features, lab.held_out(layer), lab.shift(layer), sizes=wanted, shares=(0.1, 0.05)
+                layer, features, lab.held_out(layer), lab.bias_shift(layer), sizes=wanted, shares=(0.1, 0.05)
             )
             return {
                 "layer": layer,

@@ -11,7 +11,7 @@ from subjects import Subject
 
 from conceptlens.gig.attribution.srd import Graph
 from conceptlens.gig.dictionaries.clusters import nearest
-from conceptlens.gig.receptive_field_crops import face
+from conceptlens.gig.receptive_field_crops import draw_crop
 from conceptlens.gig.samples import Samples
 
 CONCEPTS, NEAR = 10, 10
@@ -46,7 +46,7 @@ def draw_sheets(subject: Subject, layer: str, samples: Samples, coder: Coder, ou
         fields = graph.receptive_field(layer, samples.position[members]).detach().double().cpu().numpy()
         for column, (number, field) in enumerate(zip(numbers, fields, strict=True)):
             picture = Image.fromarray(subject.learn.pixels[number].permute(1, 2, 0).numpy())
-            page.paste(face(picture, field, SIDE), (column * (SIDE + 3), line * (SIDE + 3)))
+            page.paste(draw_crop(picture, field, SIDE), (column * (SIDE + 3), line * (SIDE + 3)))
     page.save(out, "WEBP", quality=70, method=6)
     chance = torch.bincount(classes).double() / len(classes)
     return {

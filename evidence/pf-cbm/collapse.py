@@ -65,7 +65,7 @@ def main() -> None:
             "epochs": given.epochs[1],
             "batch_size": 32,
             "learning_rate": 3.0e-3,
-            "loss": {"concept": "axis"},
+            "loss": {"concept": "group"},
             "stages": [
                 {
                     "name": "places",

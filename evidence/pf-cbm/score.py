@@ -16,7 +16,7 @@ from torch import Tensor
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.data.regions.regions import Regions
-from conceptlens.evaluation.localization import blind_maps, blob_maps, fit_blob, measure, truth_of
+from conceptlens.evaluation.localization import center_prior_maps, fit_center_prior, mean_region_maps, measure, truth_of
 from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
 from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, mean_places, patch_centers
 
@@ -191,14 +191,14 @@ def blind(bank: Bank, parts: tuple[str, ...], sigma: float, split: str = "test")
     fit = rows_of(bank.known.judged, slice(0, len(bank.splits.val)))
     device, number = bank.device, len(parts)
     rows = [fit.parts.index(part) for part in parts]
-    widths, columns = fit_blob(fit), [bank.known.parts.index(part) for part in parts]
+    widths, columns = fit_center_prior(fit), [bank.known.parts.index(part) for part in parts]
     prior = GaussianPrior(number, sigma=sigma)
     points, seen = (torch.from_numpy(values[train][:, columns]) for values in (bank.known.points, bank.known.seen))
     prior.start(mean_places(points, seen))
     still: Mapping[str, Tensor] = {
         "uniform": torch.ones(number, bank.grid[0] * bank.grid[1]),
-        "center": blob_maps([widths.get(part, 0.25) for part in parts], bank.grid),
-        "mean region": torch.from_numpy(blind_maps(fit)[rows]).float(),
+        "center": center_prior_maps([widths.get(part, 0.25) for part in parts], bank.grid),
+        "mean region": torch.from_numpy(mean_region_maps(fit)[rows]).float(),
         "blind": prior(patch_centers(bank.grid, points)).softmax(-1).detach(),
     }
     found = {}

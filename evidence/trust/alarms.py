@@ -22,10 +22,10 @@ from conceptlens.methods.linear_head import LinearHead
 from conceptlens.recipes.schema import ShapesConfig
 from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap
-from conceptlens.stats.folds import deal
+from conceptlens.stats.folds import assign_folds
 
 JUDGED, TAUGHT = 200, 400
-TWINS = 99
+PERMUTATIONS = 99
 CLEAN, POWER = 200, 20  # draws
 SETTLED = ("head colour", "body shape", "body pattern", "tail shape", "leg colour", "antennae")
 OPEN = ("head colour", "body shape", "leg colour", "antennae")
@@ -84,8 +84,8 @@ def worlds() -> list[tuple[World, int]]:
 
 def judge(made: Readout) -> dict[str, float | bool | None]:
     """The verdict, and the p-values and sizes behind it; two folds, for time: exactness does not hang on them."""
-    fold = deal(made.units, folds=2)
-    found = find_signs(made, fold, Bootstrap(made.units, 0), twins=TWINS, note=lambda text: None)
+    fold = assign_folds(made.units, folds=2)
+    found = find_signs(made, fold, Bootstrap(made.units, 0), permutations=PERMUTATIONS, note=lambda text: None)
     assert found.own is not None
     row: dict[str, float | bool | None] = {
         "leaks": found.leaks,

@@ -23,14 +23,14 @@ def measure(path: Path, out: Path) -> dict[str, Any]:
     if book is None:
         return {"refused": audit.no_codebook}
     by_name = {each.concept: each for each in audit.concepts}
-    share = {each.code: short(each.share.value, 6) for each in book.prototypes}
+    share = {each.code: short(each.share.value, 6) for each in book.codes}
     return {
         "data": audit.data,
         "images": audit.images,
         "codes": book.codes,
         "even_share": short(book.even_share, 6),
         "perplexity": short(book.perplexity),
-        "dormant": [each.code for each in book.prototypes if "dormant" in each.kinds],
+        "dormant": [each.code for each in book.codes if "dormant" in each.kinds],
         "says": book.dormant_and_bad,
         "concepts": {
             each.concept: {

@@ -37,11 +37,11 @@ def test_a_group_that_loses_a_value_becomes_independent(file: ConceptSet) -> Non
 
 def test_a_group_without_values_goes_and_what_stood_under_it_stands_alone(file: ConceptSet) -> None:
     kept = file.subset([0, 5, 6])
-    assert [group.name for group in kept.groups] == ["size", "colour"]
-    assert kept.group("colour").under is None
-    assert kept.levels == {"size": 0, "colour": 0}
-    assert file.subset([3, 5, 6]).group("colour").under == ("granules", "yes")
-    assert file.subset([4, 5, 6]).group("colour").under is None
+    assert [group.name for group in kept.groups] == ["size", "color"]
+    assert kept.group("color").under is None
+    assert kept.levels == {"size": 0, "color": 0}
+    assert file.subset([3, 5, 6]).group("color").under == ("granules", "yes")
+    assert file.subset([4, 5, 6]).group("color").under is None
 
 
 def test_labels_of_a_class_are_those_of_the_whole_file(file: ConceptSet) -> None:
@@ -59,7 +59,7 @@ def test_it_is_written_and_read_back(file: ConceptSet) -> None:
     assert again.columns == (0, 2, 3, 5)
     assert again.whole == file
     assert again.fingerprint == kept.fingerprint != file.fingerprint
-    assert again.source["left_out"] == {"size": ["small"], "granules": ["no"], "colour": ["blue"]}
+    assert again.source["left_out"] == {"size": ["small"], "granules": ["no"], "color": ["blue"]}
 
 
 def test_a_subset_of_a_subset_speaks_of_the_whole(file: ConceptSet) -> None:
@@ -73,7 +73,7 @@ def test_a_subset_of_a_subset_speaks_of_the_whole(file: ConceptSet) -> None:
 def test_a_file_may_leave_concepts_out_itself() -> None:
     written = FILE + "left_out: {granules: [no], size: [big, small]}\n"
     read = ConceptSet.from_yaml(written)
-    assert read.names == ["size: tiny", "granules: yes", "colour: red", "colour: blue"]
+    assert read.names == ["size: tiny", "granules: yes", "color: red", "color: blue"]
     with pytest.raises(UserError, match=r"left_out: Unknown value of 'size'.*'tiny'"):
         ConceptSet.from_yaml(FILE + "left_out: {size: [tinny]}")
     with pytest.raises(UserError, match="every concept"):

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import conceptlens as cl
-from conceptlens import api, cli
+from conceptlens import api, cli, gig
 from conceptlens.core import plugins
 from conceptlens.core.files import read_json, read_yaml, write_json, write_text
 from conceptlens.core.plugins import is_code, load_object
@@ -182,7 +182,7 @@ COMMANDS: dict[str, Callable[[Path, Path], Any]] = {
     "explain": lambda run, image: api.explain(run, [image]),
     "report": lambda run, image: cl.make_report(run),
     "train": lambda run, image: cl.train(run / "recipe.yaml", {"out": str(run.parent / "again")}, quiet=True),
-    "decompose": lambda run, image: api.decompose(str(run), images=image.parent, out=run.parent / "apart"),
+    "decompose": lambda run, image: gig.decompose(str(run), image.parent, out=run.parent / "apart"),
 }
 
 
@@ -226,7 +226,7 @@ def test_a_decomposition_cannot_have_code_run(tmp_path: Path, command: str) -> N
     if command == "serve":
         _serve(run)
     else:
-        with pytest.raises(cl.UserError, match="--allow-code" if command == "resume" else "not done|no model yet"):
+        with pytest.raises(cl.UserError, match="--allow-code" if command == "resume" else "expected a trained model"):
             COMMANDS[command](run, images / "10.png")
     assert not marker.exists()
     if command == "resume":

@@ -25,7 +25,9 @@ from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.cortex.generators.builtin.transformer import MaskedTransformer, forget
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.encoders.builtin.vit import BuiltinViT
-from tests.cortex.test_study import SETTINGS
+from tests.cortex.tiny import small_settings
+
+SETTINGS = small_settings("round", "square", side=16)
 
 
 def test_the_built_in_size_ships_in_twelve_megabytes() -> None:

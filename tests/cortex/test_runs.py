@@ -21,6 +21,8 @@ from conceptlens.cortex.judges import run_judge
 from conceptlens.cortex.study import open_study
 from tests.training.tiny import tiny
 
+FEW = ["--tokens-per-image", "4", "--noise-samples", "2", "--samples-per-concept", "5"]
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -47,10 +49,10 @@ def test_a_run_without_codebook_says_so(tmp_path: Path) -> None:
 
 
 def test_prototypes_of_a_run_are_explained(run: Path, tmp_path: Path) -> None:
-    words = ["codebook", "extract", str(run), "--data", "shapes", "--per-concept", "12", "--epochs", "1"]
-    words += ["--batch", "8", "--filters", "4", "--hidden", "8", "--quiet", "--out", str(tmp_path / "study")]
+    words = ["codebook", "extract", str(run), "--data", "shapes", "--samples-per-concept", "12", "--epochs", "1"]
+    words += ["--batch-size", "8", "--filters", "4", "--hidden", "8", "--quiet", "--out", str(tmp_path / "study")]
     assert main(words) == 0
-    assert main(["codebook", "tokens", str(tmp_path / "study"), "--n", "4", "--samples", "2", "--limit", "5"]) == 0
+    assert main(["codebook", "tokens", str(tmp_path / "study"), *FEW]) == 0
     found = json.loads((tmp_path / "study/codebook/tokens.json").read_text())
     assert len(found["sets"]) >= 2
     assert not (tmp_path / "study/codebook/tokens.png").exists()  # nothing to decode with
@@ -94,10 +96,21 @@ def test_masking_and_pairs_are_judged_by_a_run(run: Path, tmp_path: Path) -> Non
     torch.manual_seed(0)
     save_generator(SmallGenerator(settings, "tiny"), tmp_path / "model")
     study = str(tmp_path / "study")
-    words = ["codebook", "extract", str(tmp_path / "model"), "--per-concept", "20", "--epochs", "1", "--batch", "8"]
+    words = [
+        "codebook",
+        "extract",
+        str(tmp_path / "model"),
+        "--samples-per-concept",
+        "20",
+        "--epochs",
+        "1",
+        "--batch-size",
+        "8",
+    ]
     assert main([*words, "--quiet", "--out", study]) == 0
     judge = ["--judge", str(run)]
-    assert main(["codebook", "mask", study, *judge, "--counts", "2,5", "--n", "3", "--k", "4", "--fill", "mean"]) == 0
+    sizes = ["--tokens-per-image", "3", "--tokens-per-concept", "4"]
+    assert main(["codebook", "mask", study, *judge, "--counts", "2", "--counts", "5", *sizes, "--fill", "mean"]) == 0
     found = json.loads((tmp_path / "study/codebook/masking.json").read_text())
     assert [curve["order"] for curve in found["curves"]] == ["importance", "random"]
     rows = {row["tokens"]: row for row in found["sets"]}
@@ -107,10 +120,10 @@ def test_masking_and_pairs_are_judged_by_a_run(run: Path, tmp_path: Path) -> Non
         == rows["frequency, equally many"]["hidden"]
         == rows["random, equally many"]["hidden"]
     )
-    assert main(["codebook", "pairs", study, *judge, "--region", "0:2,0:2", "--images", "2", "--steps", "2"]) == 0
+    assert main(["codebook", "pairs", study, *judge, "--region", "0:2,0:2", "--n", "2", "--steps", "2"]) == 0
     table = json.loads((tmp_path / "study/codebook/pairs.json").read_text())["rows"]
     assert [row["method"] for row in table] == ["embeddings", "tokens"]
-    words = ["--n", "3", "--k", "3", "--neutral", "8", "--permutations", "3", "--quiet"]
+    words = ["--tokens-per-image", "3", "--tokens-per-concept", "3", "--neutral", "8", "--permutations", "3", "--quiet"]
     assert main(["codebook", "bias", study, *words, *judge]) == 0
     (judged,) = json.loads((tmp_path / "study/codebook/bias.json").read_text())["judged"]
     assert sum(judged["shares"].values()) == pytest.approx(1)

@@ -27,7 +27,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def study(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("study") / "run"
-    words = "--per-concept 20 --epochs 2 --batch 8 --quiet --out"
+    words = "--samples-per-concept 20 --epochs 2 --batch-size 8 --quiet --out"
     assert main(["codebook", "extract", str(model), *words.split(), str(out)]) == 0
     return out
 
@@ -35,6 +35,11 @@ def study(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read(path: Path) -> dict[str, object]:
     found: dict[str, object] = json.loads(path.read_text())
     return found
+
+
+def few_tokens(*, noise: int, samples: int) -> list[str]:
+    numbers = {"tokens-per-image": 3, "noise-samples": noise, "samples-per-concept": samples}
+    return [word for name, number in numbers.items() for word in (f"--{name}", str(number))]
 
 
 def test_extract_writes_a_run(study: Path) -> None:
@@ -62,7 +67,18 @@ def test_a_saved_generator_is_the_same_when_loaded(model: Path) -> None:
 
 
 def test_sample(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["codebook", "sample", str(model), "--condition", "round, size=big; neutral", "--n", "2", "--quiet"]
+    words = [
+        "codebook",
+        "sample",
+        str(model),
+        "--condition",
+        "round, size=big",
+        "--condition",
+        "neutral",
+        "--n",
+        "2",
+        "--quiet",
+    ]
     assert main([*words, "--out", str(tmp_path / "s.png")]) == 0
     assert (tmp_path / "s.png").exists()
     assert [row["condition"] for row in read(tmp_path / "s.json")["samples"]] == ["round, size=big", "neutral"]
@@ -71,7 +87,7 @@ def test_sample(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_tokens(study: Path) -> None:
-    assert main(["codebook", "tokens", str(study), "--n", "3", "--k", "4", "--samples", "2", "--limit", "5"]) == 0
+    assert main(["codebook", "tokens", str(study), *few_tokens(noise=2, samples=5), "--tokens-per-concept", "4"]) == 0
     found = read(study / "codebook" / "tokens.json")
     assert [each["concept"] for each in found["sets"]] == ["round", "square"]
     assert all(0 < len(each["tokens"]) <= 4 for each in found["sets"])
@@ -79,7 +95,7 @@ def test_tokens(study: Path) -> None:
 
 
 def test_search_from_nothing_and_within_a_sample(study: Path) -> None:
-    assert main(["codebook", "search", str(study), "round", "--steps", "3", "--images", "2"]) == 0
+    assert main(["codebook", "search", str(study), "round", "--steps", "3", "--starts", "2"]) == 0
     found = read(study / "codebook" / "search.json")
     assert len(found["tokens"]) == 2
     assert len(found["region"]) == 16
@@ -109,15 +125,28 @@ def open_path(study: Path) -> str:
 
 def test_bias(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "sizes"
-    words = ["--concepts", "size=small; size=big", "--per-concept", "20", "--epochs", "1", "--batch", "8", "--quiet"]
+    words = ["--concepts", "size=small", "--concepts", "size=big", "--samples-per-concept", "20"]
+    words += ["--epochs", "1", "--batch-size", "8", "--quiet"]
     assert main(["codebook", "extract", str(model), *words, "--out", str(out)]) == 0
-    words = ["--n", "2,3", "--k", "3", "--neutral", "20", "--permutations", "5", "--quiet"]
+    words = [
+        "--tokens-per-image",
+        "2",
+        "--tokens-per-image",
+        "3",
+        "--tokens-per-concept",
+        "3",
+        "--neutral",
+        "20",
+        "--permutations",
+        "5",
+        "--quiet",
+    ]
     assert main(["codebook", "bias", str(out), *words]) == 0
     found = read(out / "codebook" / "bias.json")
     assert [table["n"] for table in found["tables"]] == [2, 3]
     pair = found["tables"][0]["pairs"][0]
     assert pair["delta"]["paper"] == pytest.approx(pair["delta"]["value"] / 2)
-    assert main(["codebook", "bias", str(out), *words, "--twin", str(model)]) == 0
+    assert main(["codebook", "bias", str(out), *words, "--unbiased", str(model)]) == 0
     again = tmp_path / "again"
     shutil.copytree(out, again)
     asked: list[int] = []
@@ -156,7 +185,7 @@ def test_the_demo_runs_with_any_generator(
         "demo",
         "--model",
         str(model),
-        "--per-concept",
+        "--samples-per-concept",
         "10",
         "--quiet",
         "--out",
@@ -175,33 +204,41 @@ def test_encoded_images_of_a_model_that_does_not_generate(tmp_path: Path) -> Non
     from tests.cortex.generators.test_vqgan import tiny_state
 
     save_file(tiny_state(), tmp_path / "vqgan.safetensors")
-    words = ["codebook", "extract", str(tmp_path / "vqgan.safetensors"), "--image-size", "16", "--per-concept", "10"]
-    words += ["--epochs", "1", "--batch", "8", "--quiet", "--out", str(tmp_path / "run")]
+    words = [
+        "codebook",
+        "extract",
+        str(tmp_path / "vqgan.safetensors"),
+        "--image-size",
+        "16",
+        "--samples-per-concept",
+        "10",
+    ]
+    words += ["--epochs", "1", "--batch-size", "8", "--quiet", "--out", str(tmp_path / "run")]
     assert main(words) == 2  # it does not generate
     assert main([*words, "--data", "shapes", "--filters", "4", "--hidden", "8"]) == 0
-    assert main(["codebook", "tokens", str(tmp_path / "run"), "--n", "3", "--samples", "1", "--limit", "4"]) == 0
+    assert main(["codebook", "tokens", str(tmp_path / "run"), *few_tokens(noise=1, samples=4)]) == 0
     assert main(["codebook", "bias", str(tmp_path / "run")]) == 2
 
 
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["tokens", "STUDY", "--variant", "papr"], "Did you mean 'paper'"),
+        (["tokens", "STUDY", "--variant", "papr"], "choose from 'paper'"),
         (["search", "STUDY", "rond"], "Did you mean 'round'"),
         (["search", "STUDY", "round", "--region", "0:2,0:2"], "--sample"),
         (["search", "STUDY", "round", "--sample", "99"], "samples 0 to"),
         (["edit", "STUDY", "--to", "square", "--region", "0:9,0:9", "--sample", "0"], "rows must lie in 0:4"),
         (["edit", "STUDY", "--to", "square", "--region", "0:2,0:2"], "--sample N"),
         (["mask", "STUDY"], "--judge"),
-        (["pairs", "STUDY", "--pair", "round"], "two concepts"),
-        (["bias", "STUDY", "--n", "a"], "whole numbers"),
-        (["bias", "STUDY", "STUDY", "--neutral", "4"], "given twice"),
+        (["pairs", "STUDY", "--judge", "run", "--pair", "round"], "two concepts"),
+        (["bias", "STUDY", "--tokens-per-image", "a"], "invalid int"),
+        (["bias", "STUDY", "STUDY", "--neutral", "4"], "named twice"),
         (["bias", "STUDY", "STUDY", "--out", "there"], "--out is for one study"),
         (["tokens", "MODEL"], "run.json"),
         (["extract", "nowhere", "--out", "x"], "no such model"),
         (["extract", "MODEL", "--out", "x", "--concepts", "round"], "at least two"),
-        (["extract", "MODEL", "--out", "x", "--concepts", "round; sqare"], "Did you mean 'square'"),
-        (["extract", "MODEL", "--out", "x", "--network", "CEE"], "Did you mean 'CE'"),
+        (["extract", "MODEL", "--out", "x", "--concepts", "round", "--concepts", "sqare"], "Did you mean 'square'"),
+        (["extract", "MODEL", "--out", "x", "--network", "CEE"], "choose from 'CE'"),
     ],
 )
 def test_bad_input(
@@ -216,7 +253,7 @@ def test_bad_input(
     monkeypatch.chdir(tmp_path)
     places = {"STUDY": str(study), "MODEL": str(model)}
     words = [places.get(word, word) for word in words]
-    quiet = ["--quiet", "--per-concept", "4", "--epochs", "1"] if words[0] == "extract" else []
+    quiet = ["--quiet", "--samples-per-concept", "4", "--epochs", "1"] if words[0] == "extract" else []
     assert main(["codebook", *words, *quiet]) == 2
     said = capsys.readouterr().err
     assert hint in said

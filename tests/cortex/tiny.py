@@ -63,10 +63,15 @@ class TinyVQ(VQModel):
         return grids
 
 
+def small_settings(*shapes: str, side: int) -> GeneratorSettings:
+    """A small network of these classes in two sizes."""
+    network = {"channels": (4, 8, 8), "codes": 24, "width": 8, "transformer_width": 16, "depth": 1, "heads": 2}
+    return GeneratorSettings(shapes, {"size": ("small", "big")}, image_size=side, **network)  # type: ignore[arg-type]
+
+
 def save_small_generator(folder: Path, *shapes: str, side: int, name: str = "tiny", seed: int = 0) -> Path:
     """An untrained generator of these classes in two sizes, whose conditions matter all the same."""
-    network = {"channels": (4, 8, 8), "codes": 24, "width": 8, "transformer_width": 16, "depth": 1, "heads": 2}
-    settings = GeneratorSettings(shapes, {"size": ("small", "big")}, image_size=side, **network)  # type: ignore[arg-type]
+    settings = small_settings(*shapes, side=side)
     torch.manual_seed(seed)
     generator = SmallGenerator(settings, name)
     torch.nn.init.normal_(generator.transformer.conditions, std=2.0)

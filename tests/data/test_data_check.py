@@ -27,7 +27,7 @@ def test_the_built_in_cells_are_clean() -> None:
     assert report.ok
     assert set(found(report)) == {"nearly-function-of-class"}
     assert report.splits == {"train": 1150, "val": 200, "test": 500}
-    assert "Nothing stands in the way of training." in report.text()
+    assert "The data is ready for training." in report.text()
 
 
 def test_kinds_of_images(tmp_path: Path, cells: ConceptSet, paint) -> None:
@@ -120,7 +120,7 @@ def test_labels(tmp_path: Path, paint) -> None:
     assert "61 images, the smallest 5" in messages["imbalance"]
     assert codes["function-of-class"] == ("warning", 2)
     assert "follows, signs: s1" in messages["function-of-class"]
-    assert "class accuracy in disguise" in messages["function-of-class"]
+    assert "restates the class accuracy" in messages["function-of-class"]
     assert codes["one-value"] == ("warning", 1)
     assert codes["no-concept-labels"] == ("warning", 1)
     assert codes["unknown-labels"] == ("warning", 44)
@@ -175,7 +175,7 @@ def test_one_class_and_too_few(tmp_path: Path, paint) -> None:
 
 def test_json(tmp_path: Path, cells: ConceptSet) -> None:
     report = check_data(table(tmp_path, ["gone.png,Monocyte"]), cells, quiet=True)
-    value = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    value = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert value["ok"] is False
     assert value["findings"][0] == {
         "level": "error",

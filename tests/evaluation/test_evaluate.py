@@ -48,11 +48,11 @@ def test_the_same_data_as_other_data(own: OwnData, own_run: Path, tmp_path: Path
     """Also the given split of other data can be asked for; the ceiling needs training images and is left out."""
     mine = cl.evaluate(own_run, split="test", out=tmp_path / "a.json")
     same = {"source": str(own.table), "class_column": "diagnosis"}
-    theirs = cl.evaluate(own_run, same, split="test", out=tmp_path / "b.json")
+    theirs = cl.evaluate(own_run, data=same, split="test", out=tmp_path / "b.json")
     assert numbers(mine) == numbers(theirs)
     assert "ceiling" in mine.metrics
     assert "ceiling" not in theirs.metrics
-    everything = cl.evaluate(own_run, same, out=tmp_path / "c.json")
+    everything = cl.evaluate(own_run, data=same, out=tmp_path / "c.json")
     assert (everything.split, everything.metrics["class"]["n"]) == ("all", 40)
 
 
@@ -97,10 +97,10 @@ def their_settings(theirs: OwnData) -> dict[str, object]:
 
 def test_external_validation_under_other_names(own: OwnData, own_run: Path, theirs: OwnData, tmp_path: Path) -> None:
     same = {"source": str(own.table), "class_column": "diagnosis"}
-    expected = cl.evaluate(own_run, same, out=tmp_path / "expected.json")
-    found = cl.evaluate(own_run, their_settings(theirs), out=tmp_path / "found.json")
-    assert numbers(found) == numbers(expected)
-    assert found.metrics["class"]["n"] == 40  # the wart is left out
+    expected = cl.evaluate(own_run, data=same, out=tmp_path / "expected.json")
+    result = cl.evaluate(own_run, data=their_settings(theirs), out=tmp_path / "found.json")
+    assert numbers(result) == numbers(expected)
+    assert result.metrics["class"]["n"] == 40  # the wart is left out
     assert read_json(tmp_path / "found.json")["data"] == "lesions"
 
 
@@ -116,7 +116,7 @@ def test_external_validation_on_the_command_line(
     words += ["--data.rename.values.border", "{smooth: regular, jagged: irregular}"]
     words += ["--data.rename.values.signs", "{haar: hair, lineal: ruler}", "--out", str(tmp_path / "out.json")]
     assert main(words) == 0, capsys.readouterr().err
-    by_call = cl.evaluate(own_run, their_settings(theirs), out=tmp_path / "call.json")
+    by_call = cl.evaluate(own_run, data=their_settings(theirs), out=tmp_path / "call.json")
     assert read_json(tmp_path / "out.json") == read_json(tmp_path / "call.json")
     assert by_call.text().splitlines() == capsys.readouterr().out.splitlines()[:-1]
 
@@ -126,11 +126,11 @@ def test_external_classes_called_by_numbers(own: OwnData, own_run: Path, tmp_pat
     data = make_own_data(tmp_path / "data")
     data.write_rows([{**row, "diagnosis": str(["benign", "malignant"].index(row["diagnosis"]))} for row in data.rows()])
     settings = {"source": str(data.table), "class_column": "diagnosis"}
-    found = cl.evaluate(
-        own_run, {**settings, "rename": {"classes": {0: "benign", 1: "malignant"}}}, out=tmp_path / "a.json"
+    result = cl.evaluate(
+        own_run, data={**settings, "rename": {"classes": {0: "benign", 1: "malignant"}}}, out=tmp_path / "a.json"
     )
-    expected = cl.evaluate(own_run, {**settings, "source": str(own.table)}, out=tmp_path / "b.json")
-    assert numbers(found) == numbers(expected)
+    expected = cl.evaluate(own_run, data={**settings, "source": str(own.table)}, out=tmp_path / "b.json")
+    assert numbers(result) == numbers(expected)
 
 
 def test_external_folders(own: OwnData, own_run: Path, tmp_path: Path) -> None:
@@ -139,11 +139,11 @@ def test_external_folders(own: OwnData, own_run: Path, tmp_path: Path) -> None:
     shutil.copytree(own.folders / "malignant", folders / "malignant")
     shutil.copytree(own.folders / "benign", folders / "Warts")
     rename = {"classes": {"nevi": "benign", "warts": None}}
-    found = cl.evaluate(own_run, {"source": str(folders), "rename": rename}, out=tmp_path / "out.json")
-    assert found.metrics["class"]["n"] == 40
-    same = cl.evaluate(own_run, str(own.folders), out=tmp_path / "same.json")
+    result = cl.evaluate(own_run, data={"source": str(folders), "rename": rename}, out=tmp_path / "out.json")
+    assert result.metrics["class"]["n"] == 40
+    same = cl.evaluate(own_run, data=str(own.folders), out=tmp_path / "same.json")
     # The table named its images in another order; each image counts once in both.
-    assert sorted(map(tuple, found.metrics["class"]["confusion"])) == sorted(
+    assert sorted(map(tuple, result.metrics["class"]["confusion"])) == sorted(
         map(tuple, same.metrics["class"]["confusion"])
     )
 
@@ -152,13 +152,13 @@ def test_external_data_with_some_of_the_classes(own_run: Path, tmp_path: Path) -
     """A hospital that sends one class only: sensitivity without specificity."""
     data = make_own_data(tmp_path / "data")
     data.write_rows([row for row in data.rows() if row["diagnosis"] == "malignant"])
-    found = cl.evaluate(
-        own_run, {"source": str(data.table), "class_column": "diagnosis"}, out=tmp_path / "out.json"
+    result = cl.evaluate(
+        own_run, data={"source": str(data.table), "class_column": "diagnosis"}, out=tmp_path / "out.json"
     ).metrics["class"]
-    assert found["n"] == 20
-    assert found["macro_auc"] is None
-    assert found["per_class"][0]["sensitivity"] is None
-    assert found["per_class"][1]["sensitivity"] is not None
+    assert result["n"] == 20
+    assert result["macro_auc"] is None
+    assert result["per_class"][0]["sensitivity"] is None
+    assert result["per_class"][1]["sensitivity"] is not None
 
 
 def test_external_arrays_with_some_of_the_classes(own: OwnData, own_run: Path, tmp_path: Path) -> None:
@@ -168,19 +168,19 @@ def test_external_arrays_with_some_of_the_classes(own: OwnData, own_run: Path, t
     pixels = [np.asarray(Image.open(own.image(number)))[..., ::-1] for number in range(0, 10, 2)]
     np.save(tmp_path / "dataList.npy", np.stack(pixels))
     np.save(tmp_path / "labelList.npy", np.zeros(5, dtype=np.int64))
-    found = cl.evaluate(own_run, str(tmp_path), out=tmp_path / "out.json").metrics["class"]
-    assert found["n"] == 5
-    assert [row["class"] for row in found["per_class"]] == ["benign", "malignant"]
+    result = cl.evaluate(own_run, data=str(tmp_path), out=tmp_path / "out.json").metrics["class"]
+    assert result["n"] == 5
+    assert [row["class"] for row in result["per_class"]] == ["benign", "malignant"]
 
 
 def test_external_data_without_classes_is_measured_by_its_concepts(own_run: Path, tmp_path: Path) -> None:
     data = make_own_data(tmp_path / "data")
     data.drop("diagnosis")
-    found = cl.evaluate(own_run, str(data.table), out=tmp_path / "out.json")
-    assert found.metrics["class"]["n"] == 0
-    assert found.metrics["concept"]["balanced_accuracy"] is not None
-    assert "concept balanced accuracy" in found.text()
-    assert "class accuracy" not in found.text()
+    result = cl.evaluate(own_run, data=str(data.table), out=tmp_path / "out.json")
+    assert result.metrics["class"]["n"] == 0
+    assert result.metrics["concept"]["balanced_accuracy"] is not None
+    assert "concept balanced accuracy" in result.text()
+    assert "class accuracy" not in result.text()
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_external_data_without_classes_is_measured_by_its_concepts(own_run: Path
 )
 def test_wrong_names(own_run: Path, theirs: OwnData, rename: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        cl.evaluate(own_run, {**their_settings(theirs), "rename": rename})
+        cl.evaluate(own_run, data={**their_settings(theirs), "rename": rename})
 
 
 def test_what_cannot_be_measured(own: OwnData, own_run: Path, tmp_path: Path) -> None:
@@ -207,9 +207,9 @@ def test_what_cannot_be_measured(own: OwnData, own_run: Path, tmp_path: Path) ->
     data = make_own_data(tmp_path / "data")
     data.drop("split")
     with pytest.raises(UserError, match="--split all"):
-        cl.evaluate(own_run, {"source": str(data.table), "class_column": "diagnosis"}, split="test")
+        cl.evaluate(own_run, data={"source": str(data.table), "class_column": "diagnosis"}, split="test")
     with pytest.raises(UserError, match="The drawn data set has the classes"):
-        cl.evaluate(own_run, "shapes")
+        cl.evaluate(own_run, data="shapes")
     with pytest.raises(UserError, match="no such file"):
-        cl.evaluate(own_run, str(tmp_path / "none.csv"))
+        cl.evaluate(own_run, data=str(tmp_path / "none.csv"))
     assert not (own_run / "evaluation" / "shapes-all.json").exists()

@@ -10,10 +10,10 @@ from conceptlens.data.sources.shapes import Shapes
 from conceptlens.evaluation.localization import (
     MEASURES,
     Truth,
-    blind_maps,
-    blob_maps,
+    center_prior_maps,
     differences,
-    fit_blob,
+    fit_center_prior,
+    mean_region_maps,
     measure,
     summarize,
     truth_of,
@@ -154,25 +154,25 @@ def one_region(cover: np.ndarray, seen: np.ndarray | None = None) -> Regions:
     )
 
 
-def test_the_blob_is_as_wide_as_the_regions() -> None:
+def test_the_center_prior_is_as_wide_as_the_regions() -> None:
     whole = one_region(np.ones((3, 4)))
     # A square of side one: the mean squared distance from the middle is 2/12, so σ² is 1/12.
-    assert fit_blob(whole) == {"object": pytest.approx((1 / 12) ** 0.5)}
+    assert fit_center_prior(whole) == {"object": pytest.approx((1 / 12) ** 0.5)}
     unseen = one_region(np.zeros((1, 4)), np.array([False]))
-    assert fit_blob(unseen) == {}
-    (blob,) = blob_maps([0.25], (2, 2))
-    np.testing.assert_allclose(blob, np.exp(-(2 * 0.25**2) / (2 * 0.25**2)), rtol=1e-6)
-    (blob,) = blob_maps([0.1], (14, 14))
-    assert (peak(blob) > 0).sum() == 4  # the four cells in the middle are exactly alike
+    assert fit_center_prior(unseen) == {}
+    (prior,) = center_prior_maps([0.25], (2, 2))
+    np.testing.assert_allclose(prior, np.exp(-(2 * 0.25**2) / (2 * 0.25**2)), rtol=1e-6)
+    (prior,) = center_prior_maps([0.1], (14, 14))
+    assert (peak(prior) > 0).sum() == 4  # the four cells in the middle are exactly alike
     with pytest.raises(UserError, match="widths above 0"):
-        blob_maps([0.0], (2, 2))
+        center_prior_maps([0.0], (2, 2))
 
 
-def test_the_blind_map_is_the_mean_region() -> None:
+def test_the_image_free_map_is_the_mean_region() -> None:
     cover = np.array([[1, 1, 0, 0], [0, 0.5, 0, 0], [1, 1, 1, 1]])
-    found = blind_maps(one_region(cover, np.array([True, True, False])))
+    found = mean_region_maps(one_region(cover, np.array([True, True, False])))
     np.testing.assert_allclose(found, [[0.25, 0.75, 0, 0]])
-    np.testing.assert_allclose(blind_maps(one_region(np.zeros((1, 4)), np.array([False]))), [[0.25] * 4])
+    np.testing.assert_allclose(mean_region_maps(one_region(np.zeros((1, 4)), np.array([False]))), [[0.25] * 4])
 
 
 def width(estimate: Estimate) -> float:

@@ -25,7 +25,7 @@ Measure = Callable[[OpenedRun], Document]
 MEASURES: dict[str, Measure] = {
     "evaluate": lambda run: evaluate_run(run, split="val"),
     "intervene": lambda run: intervene_run(run, resamples=5),
-    "leakage": lambda run: leakage_run(run, resamples=5, twins=0),
+    "leakage": lambda run: leakage_run(run, resamples=5, permutations=0),
     "what_if": lambda run: what_if_run(run, run.readout().ids[0]),
     "localize": lambda run: localize_run(run, n=4),
     "faithfulness": lambda run: faithfulness_run(run, n=2, steps=2),
@@ -75,8 +75,8 @@ def test_a_measure_writes_nothing_and_its_result_can_be_shown(opened: OpenedRun,
 
 
 def test_an_opened_run_is_as_good_as_its_folder(opened: OpenedRun, tmp_path: Path) -> None:
-    first = api.leakage(opened, twins=0, resamples=5, out=tmp_path / "one")
-    second = api.leakage(opened.path, twins=0, resamples=5, out=tmp_path / "two")
+    first = api.leakage(opened, permutations=0, resamples=5, out=tmp_path / "one")
+    second = api.leakage(opened.path, permutations=0, resamples=5, out=tmp_path / "two")
     assert first == second
     assert first.written_text() == (
         f"written to {tmp_path / 'one' / 'leakage.json'}, drawn in {tmp_path / 'one' / 'leakage.png'}"

@@ -7,7 +7,7 @@ from conceptlens.evaluation.summary import text_table, value_at
 
 METRICS = {
     "class": {"n": 8, "accuracy": 0.875, "balanced_accuracy": 0.8333333, "macro_auc": None, "confusion": [[1]]},
-    "concept": {"balanced_accuracy": 0.5, "axes_at_chance": {"count": 2, "names": ["border", "signs"]}},
+    "concept": {"balanced_accuracy": 0.5, "groups_at_chance": {"count": 2, "names": ["border", "signs"]}},
     "rank": {"published": 140.25, "effective": 9.9996},
     "codebook": {"use": 0.75, "dead": [1, 2]},
     "slots": {"assignment_entropy": 0.5, "empty_slots": []},
@@ -24,14 +24,14 @@ def test_a_line_for_each_number_there_is() -> None:
         "  rank of patches (effective)     10.000",
         "  codes in use                     0.750",
         "  assignment entropy / max         0.500",
-        "  axes at chance                border, signs",
+        "  groups at chance              border, signs",
         "  dead codes                           2",
     ]
 
 
 def test_nothing_known_is_no_error() -> None:
     assert text_table({}) == "  concepts                      none are read by this method"
-    assert text_table({"concept": {}}) == "  axes at chance                none"
+    assert text_table({"concept": {}}) == "  groups at chance              none"
 
 
 def test_values_by_their_path() -> None:

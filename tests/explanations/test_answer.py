@@ -73,7 +73,7 @@ def test_everything_says_the_same_of_one_image(fixture: str, request: pytest.Fix
     assert told.sentence == explanation.sentence == page.sentence
     assert [run.concepts.names[k] for k in told.deciding] == [each.concept for each in explanation.maps]
     assert told.deciding == page.deciding
-    for ours, theirs, pages in zip(told.accounts, explanation.accounts, page.accounts, strict=True):
+    for ours, theirs, pages in zip(told.decompositions, explanation.decompositions, page.decompositions, strict=True):
         assert ours.values == pytest.approx(theirs.values, abs=1e-5)
         assert ours.values == pytest.approx(pages.values, abs=1e-4)  # the average is of kept float32 scores
 

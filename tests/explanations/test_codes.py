@@ -32,7 +32,7 @@ def test_by_hand(concepts: ConceptSet) -> None:
     assert (big.name, big.level, big.sampled) == (concepts.names[0], "concept", 20)
     assert big.confidence == pytest.approx(0.8)
     assert big.chance == pytest.approx((0.8 + 0.3) / 3)
-    assert (color.name, color.level) == ("colour", "group")
+    assert (color.name, color.level) == ("color", "group")
     assert color.confidence == pytest.approx(0.85)
     for code in (mixed, unseen):
         assert (code.name, code.level, code.confidence) == ("unnamed", None, None)

@@ -1,5 +1,6 @@
 """Explanations of a finished run: the file says what the model said, the picture what the file says."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_the_file_says_what_the_model_said(slots_run: Path, files: list[Path], t
     slot_of = load_pipeline(slots_run)[0].model.concept_slot
     for item, file, prediction in zip(found.items, files, predicted, strict=True):
         assert item.path is not None
-        assert read_json(item.path)["schema"] == 1
+        assert read_json(item.path)["schema"] == 2
         told, output = item.load(), by_hand(slots_run, file)
         assert told.predicted == [prediction.predicted]
         assert {each.name: each.probability for each in told.classes} == pytest.approx(
@@ -59,11 +60,13 @@ def test_the_file_says_what_the_model_said(slots_run: Path, files: list[Path], t
             assert (each.name, each.text) == (concept.name, concept.text)
             assert each.probability == pytest.approx(prediction.concepts[each.group][each.value], abs=1e-5)
         logits = dict(zip([each.name for each in told.classes], output.logits[0].tolist(), strict=True))
-        assert len(told.accounts) == 4
-        for account in told.accounts:
-            minus = 0.0 if account.minus is None else logits.get(account.minus, np.mean(list(logits.values())))
-            assert account.total == pytest.approx(logits[account.of] - minus, abs=1e-4)
-            assert account.base + sum(account.values) == pytest.approx(account.total, abs=1e-9)
+        assert len(told.decompositions) == 4
+        for decomposition in told.decompositions:
+            minus = (
+                0.0 if decomposition.minus is None else logits.get(decomposition.minus, np.mean(list(logits.values())))
+            )
+            assert decomposition.total == pytest.approx(logits[decomposition.of] - minus, abs=1e-4)
+            assert decomposition.base + sum(decomposition.values) == pytest.approx(decomposition.total, abs=1e-9)
         assert told.reference.what == "average image"
         assert len(told.maps) == 3
         assert output.attention is not None
@@ -89,9 +92,13 @@ def test_the_base_is_what_an_average_image_gets(slots_run: Path, tmp_path: Path)
     assert told[0].reference.images == len(split)
     average = {name: np.mean([each.classes[c].logit for each in told]) for c, name in enumerate(_classes(told[0]))}
     for each in told:
-        for account in each.accounts:
-            minus = 0.0 if account.minus is None else average.get(account.minus, np.mean(list(average.values())))
-            assert account.base == pytest.approx(average[account.of] - minus, abs=1e-4)
+        for decomposition in each.decompositions:
+            minus = (
+                0.0
+                if decomposition.minus is None
+                else average.get(decomposition.minus, np.mean(list(average.values())))
+            )
+            assert decomposition.base == pytest.approx(average[decomposition.of] - minus, abs=1e-4)
     assert all(each.truth and each.split == "test" for each in told)
     assert all(maps.attention is None and maps.gradcam is None for each in told for maps in each.maps)
 
@@ -138,7 +145,7 @@ def test_several_classes_at_once(own: OwnData, tmp_path: Path) -> None:
     run = cl.train(own.recipe, changes, quiet=True)
     told = api.explain(run.path, [own.image(0)]).items[0].load()
     assert told.rival is None
-    assert [account.minus for account in told.accounts] == [None]
+    assert [decomposition.minus for decomposition in told.decompositions] == [None]
     above = [each.name for each in told.classes if each.threshold is not None and each.probability >= each.threshold]
     assert told.predicted == above
     assert ("no class" in told.sentence) is (not above)
@@ -170,9 +177,9 @@ def test_without_the_data_scores_are_compared_with_zero(mine: OwnData, own_run: 
     told = api.explain(run, [mine.image(0)]).items[0].load()
     assert told.reference.what == "zero scores"
     assert "gone.csv" in (told.reference.why or "")
-    account = told.account(None)
-    assert account is not None
-    assert account.base + sum(account.values) == pytest.approx(account.total)
+    decomposition = told.decomposition(None)
+    assert decomposition is not None
+    assert decomposition.base + sum(decomposition.values) == pytest.approx(decomposition.total)
     assert told.index is not None
     assert {entry.name for entry in told.index.legend} == {"unnamed"}
     assert told.index.sample == 0
@@ -231,22 +238,32 @@ def test_sheets_of_one_concept(slots_run: Path, files: list[Path], tmp_path: Pat
         assert shares == sorted(shares, reverse=True)
 
 
+def test_a_file_of_version_0_1_is_upgraded(slots_run: Path, files: list[Path], tmp_path: Path) -> None:
+    item = api.explain(slots_run, files[:1], out=tmp_path).items[0]
+    assert item.path is not None
+    new = item.load()
+    raw = read_json(item.path)
+    raw["drawing"]["colour_map"] = raw["drawing"].pop("color_map")
+    item.path.write_text(json.dumps(raw | {"schema": 1, "accounts": raw.pop("decompositions")}), "utf-8")
+    assert item.load() == new
+
+
 def test_concepts_are_named_as_people_name_them(concepts: ConceptSet) -> None:
     assert choose_concepts(concepts, ["size"]) == [0, 1]
-    assert choose_concepts(concepts, ["colour: red, size: big"]) == [2, 0]
+    assert choose_concepts(concepts, ["color: red, size: big"]) == [2, 0]
     assert choose_concepts(concepts, ["size: big", "all"]) == [0, 1, 2, 3, 4]
-    with pytest.raises(UserError, match="Did you mean 'colour: red'"):
-        choose_concepts(concepts, ["colour: rad"])
+    with pytest.raises(UserError, match="Did you mean 'color: red'"):
+        choose_concepts(concepts, ["color: rad"])
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--concepts", "colour: none at all, ever"], "Unknown concept"),
-        (["--maps", "attention,gradcan"], "Did you mean 'gradcam'?"),
+        (["--concepts", "color: none at all, ever"], "Unknown concept"),
+        (["--maps", "attention", "--maps", "gradcan"], "'gradcan' (choose from 'attention', 'gradcam', 'index')"),
         (["--opacity", "2"], "from 0 to 1"),
-        (["--split", "tset"], "Did you mean 'test'?"),
-        (["--show", "wrnog"], "Did you mean 'wrong'?"),
+        (["--split", "tset"], "'tset' (choose from 'train', 'val', 'test')"),
+        (["--show", "wrnog"], "'wrnog' (choose from 'right', 'wrong',"),
         (["--n", "0"], "at least 1"),
     ],
 )

@@ -27,9 +27,9 @@ def test_by_hand() -> None:
 
 def test_what_bypasses_the_concepts_is_an_entry_of_its_own() -> None:
     head = LinearHead(HEAD.weight, HEAD.bias, bypass=True)
-    account = decompose_logit(head, NAMES, 1, None, SCORES, REFERENCE, SAID + np.array([0, 7.0, 0]))
-    assert account.bypass == pytest.approx(7)
-    assert account.total == pytest.approx(account.base + sum(account.values) + account.bypass)
+    decomposition = decompose_logit(head, NAMES, 1, None, SCORES, REFERENCE, SAID + np.array([0, 7.0, 0]))
+    assert decomposition.bypass == pytest.approx(7)
+    assert decomposition.total == pytest.approx(decomposition.base + sum(decomposition.values) + decomposition.bypass)
 
 
 def test_a_head_is_linear_only_if_it_gives_the_logits(setup: Setup) -> None:

@@ -15,7 +15,7 @@ def test_a_group_is_one_reason_and_yes_no_concepts_are_one_each(concepts: Concep
     found = reasons(concepts, read, [1.0, 0.5, -0.4, 0.1, 2.0], UP)
     assert [each.concept for each in found] == [4, 0, 2]
     assert [each.weight for each in found] == pytest.approx([2.0, 1.5, -0.3])
-    assert [each.words for each in found] == ["extras is " + concepts.concepts[4].value, "size is big", "colour is red"]
+    assert [each.words for each in found] == ["extras is " + concepts.concepts[4].value, "size is big", "color is red"]
     assert [each.probability for each in found] == pytest.approx([0.8, 0.9, 0.7])
 
 

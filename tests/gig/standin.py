@@ -32,7 +32,7 @@ class StandIn:
                 return features
         return self.head(features.relu().mean(1))
 
-    def shift(self, layer: str) -> Tensor:
+    def bias_shift(self, layer: str) -> Tensor:
         width = 5 if layer == "one" else 6
         return torch.linspace(-0.2, 0.3, width, dtype=self.head.weight.dtype)
 

@@ -23,7 +23,7 @@ class LeastSquares:
     def __init__(self, network: StandIn, layer: str, k: int = 14) -> None:
         width = 5 if layer == "one" else 6
         self.vectors = torch.randn(k, width, generator=torch.Generator().manual_seed(width)).to(torch.float64)
-        self.shift = network.shift(layer)
+        self.shift = network.bias_shift(layer)
 
     def code(self, features: Tensor) -> Coded:
         u = torch.zeros(len(features), len(self.vectors), dtype=torch.float64)

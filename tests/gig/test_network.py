@@ -61,7 +61,7 @@ def test_gradients_of_the_later_part_are_those_of_the_model(opened: tuple[Networ
     with network.watch([layer]) as seen:
         outputs = network.model(images.requires_grad_())
     (raw,) = torch.autograd.grad(outputs.sum(), seen[layer])
-    torch.testing.assert_close(ours, network.site(layer).vectors(raw), rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(ours, network.hook_point(layer).vectors(raw), rtol=1e-3, atol=1e-5)
 
 
 def test_no_hook_and_no_patched_forward_stays(opened: tuple[Network, Tensor]) -> None:
@@ -98,7 +98,7 @@ def test_shift_is_what_the_batch_norms_that_end_a_block_add() -> None:
         expected = mu(block.bn2)
         if block.downsample is not None:  # a second batch norm is added to the first
             expected = expected + mu(block.downsample[-1])
-        torch.testing.assert_close(network.shift(layer), expected)
+        torch.testing.assert_close(network.bias_shift(layer), expected)
 
 
 def test_shift_of_a_residual_stream_is_everything_constant_in_it() -> None:
@@ -106,8 +106,8 @@ def test_shift_of_a_residual_stream_is_everything_constant_in_it() -> None:
     network = open_network(model, ["blocks.0", "norm"], image_size=64)
     block = model.blocks[0]
     expected = model.pos_embed.mean((0, 1)) + model.patch_embed.proj.bias + block.attn.proj.bias + block.mlp.fc2.bias
-    torch.testing.assert_close(network.shift("blocks.0"), expected)
-    torch.testing.assert_close(network.shift("norm"), model.norm.bias)
+    torch.testing.assert_close(network.bias_shift("blocks.0"), expected)
+    torch.testing.assert_close(network.bias_shift("norm"), model.norm.bias)
 
 
 class Skips(nn.Module):
@@ -129,7 +129,7 @@ def test_a_layer_that_is_looked_past_needs_its_images() -> None:
     network = open_network(Skips(), ["first", "middle", "last"], image_size=8)
     images = torch.randn(2, 3, 8, 8)
     features = network.features(images, "middle")
-    with pytest.raises(UserError, match="looks past"):
+    with pytest.raises(UserError, match="reads what lies before"):
         network.onward(features, "middle")
     for times in (1, 3):
         found = network.onward(features.repeat(times, 1, 1), "middle", None, images)

@@ -9,15 +9,16 @@ import pytest
 import torch
 from PIL import Image
 
-from conceptlens import api, cli
+from conceptlens import cli
 from conceptlens.core.errors import UserError
+from conceptlens.gig import decompose
 from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
 from conceptlens.gig.document import Graph
 from conceptlens.gig.load_model import open_model
 from conceptlens.gig.validation.validation import Validation
 
 OWN = str(Path(__file__).with_name("own_model.py"))
-FEW = {"per_image": 2, "k": 6, "examples": 2, "validate_on": 2, "faces": 3, "most_steps": 16}
+FEW = {"per_image": 2, "k": 6, "examples": 2, "validate_on": 2, "crops": 3, "most_steps": 16}
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +36,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "own"
-    found = api.decompose(
-        f"{OWN}:build", images=images, layers=["one", "two"], out=out, noise=70, attack="green", **FEW
-    )
+    found = decompose(f"{OWN}:build", images, layers=["one", "two"], out=out, noise=70, attack="green", **FEW)
     assert "two" in found.text()
     return out
 
@@ -49,7 +48,7 @@ def test_the_folder_is_complete(made: Path) -> None:
     assert [row.layer for row in graph.rows] == ["one", "two"]
     assert graph.about == "classes" or len(graph.outputs) == 1
     concepts = [node for node in graph.nodes if node.kind == "concept"]
-    assert all(len(node.faces) == 3 and node.samples for node in concepts)
+    assert all(len(node.crops) == 3 and node.samples for node in concepts)
     assert all((made / str(node.sheet)).is_file() for node in concepts)
     assert all((made / graph.pictures[name]).is_file() for name in graph.images)
     for node in concepts:
@@ -72,7 +71,14 @@ def test_the_page_is_whole_and_loads_nothing(made: Path) -> None:
         assert inner <= ids
         assert all((made / to).exists() for to in re.findall(r'href="([^"#:]+)"', text))
     text = (made / "report.html").read_text()
-    for words in ("unexplained", "Nearest samples", "Where it is", "made by", "How far concepts reach", "trusted"):
+    for words in (
+        "unexplained",
+        "Nearest samples",
+        "Where it is active",
+        "receives from",
+        "Trajectories of concepts",
+        "Validation",
+    ):
         assert words in text
 
 
@@ -89,9 +95,7 @@ def test_it_goes_on_where_it_was_stopped(made: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["learned", "autoencoder"])
 def test_other_dictionaries_make_graphs_too(kind: str, images: Path, tmp_path: Path) -> None:
-    api.decompose(
-        f"{OWN}:build", images=images, layers=["one", "two"], out=tmp_path / "run", dictionary=kind, graphs=(), **FEW
-    )
+    decompose(f"{OWN}:build", images, layers=["one", "two"], out=tmp_path / "run", dictionary=kind, graphs=(), **FEW)
     found = LayerConcepts.read(tmp_path / "run" / "layers" / "two.safetensors")
     assert torch.allclose(found.vectors.norm(dim=1), torch.ones(6), atol=1e-5)
     graph = Graph.read(tmp_path / "run" / "graph.json")
@@ -101,12 +105,12 @@ def test_other_dictionaries_make_graphs_too(kind: str, images: Path, tmp_path: P
 
 def test_other_settings_are_refused(made: Path, images: Path) -> None:
     with pytest.raises(UserError, match="other settings"):
-        api.decompose(f"{OWN}:build", images=images, layers=["one"], out=made, **FEW)
+        decompose(f"{OWN}:build", images, layers=["one"], out=made, **FEW)
 
 
 def test_the_command(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["decompose", f"{OWN}:build", "--images", str(images), "--layers", "two", "--out", str(tmp_path / "run")]
-    few = ["--k", "4", "--examples", "1", "--validate", "0", "--graphs", "", "--output", "blue", "--quiet"]
+    words = ["decompose", f"{OWN}:build", str(images), "--layers", "two", "--out", str(tmp_path / "run")]
+    few = ["--k", "4", "--examples", "1", "--validate-on", "0", "--graphs", "none", "--output", "blue", "--quiet"]
     assert cli.main([*words, *few]) == 0
     assert "report.html" in capsys.readouterr().out
     assert Graph.read(tmp_path / "run" / "graph.json").outputs == ["blue"]
@@ -116,10 +120,10 @@ def test_the_command(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     ("model", "more", "expected"),
     [
         (f"{OWN}:build", {"layers": ["tow"]}, "two"),
-        (f"{OWN}:build", {"outputs": ["grene"]}, "green"),
+        (f"{OWN}:build", {"output": ["grene"]}, "green"),
         (f"{OWN}:build", {"image": "7.png"}, "Did you mean"),
         (f"{OWN}:build", {"k": 999, "layers": ["two"]}, "999 clusters"),
-        (f"{OWN}:constant", {"layers": ["two"]}, "nothing to find"),
+        (f"{OWN}:constant", {"layers": ["two"]}, "no concepts to find"),
         (f"{OWN}:rounds", {"layers": ["one"]}, "differentiable"),
         (f"{OWN}:bulid", {}, "build"),
         (f"{OWN}:fails", {}, "no weights here"),
@@ -134,16 +138,16 @@ def test_the_command(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 )
 def test_bad_input_is_named(model: str, more: dict[str, object], expected: str, images: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=expected):
-        api.decompose(model, images=images, out=tmp_path / "run", **{**FEW, "graphs": (), **more})  # type: ignore[arg-type]
+        decompose(model, images, out=tmp_path / "run", **{**FEW, "graphs": (), **more})  # type: ignore[arg-type]
     assert not (tmp_path / "run" / "report.html").exists()
 
 
 def test_images_must_be_named_once(images: Path, tmp_path: Path) -> None:
-    for given in ({}, {"images": images, "data": "blood-cells"}):
-        with pytest.raises(UserError, match="Say which images"):
-            api.decompose(f"{OWN}:build", out=tmp_path / "run", **given)  # type: ignore[arg-type]
+    for options in ({}, {"images": images, "data": "blood-cells"}):
+        with pytest.raises(UserError, match="Name the images"):
+            decompose(f"{OWN}:build", out=tmp_path / "run", **options)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="expected a folder"):
-        api.decompose(f"{OWN}:build", images=tmp_path / "none", out=tmp_path / "run")
+        decompose(f"{OWN}:build", tmp_path / "none", out=tmp_path / "run")
 
 
 def test_a_timm_model(tmp_path: Path) -> None:
@@ -181,6 +185,6 @@ def test_a_concept_tower_knows_its_prefix_and_names_no_layer_twice() -> None:
     assert not any(name.startswith("_read") for name, _ in tower.named_modules())
     layer = next(name for name, module in tower.named_modules() if module is encoder.blocks()[-1])
     network = open_network(tower, [layer], image_size=32)
-    assert network.site(layer).prefix == 4
+    assert network.hook_point(layer).prefix == 4
     height, width = network.grids[layer] or (0, 0)
     assert height == width > 1

@@ -73,7 +73,7 @@ def test_alignment_is_the_cross_entropy_of_each_axis(setup: Setup) -> None:
     model = Explicd(setup)
     scores = model(tokens(1)).concept_logits
     targets = Targets(torch.tensor([0]), torch.tensor([[1, 0, 0, 1, 1]]), torch.ones(1, 5))
-    loss = SupervisedLoss(LossConfig(concept="axis"), setup.concepts, "single", torch.ones(2))
+    loss = SupervisedLoss(LossConfig(concept="group"), setup.concepts, "single", torch.ones(2))
     size, color = scores[0, :2].softmax(-1), scores[0, 2:4].softmax(-1)
     expected = -(size[0].log() + color[1].log() + scores[0, 4].sigmoid().log()) / 3
     torch.testing.assert_close(loss.concept_loss(scores, targets, loss.count(targets)), expected)

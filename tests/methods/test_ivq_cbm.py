@@ -64,8 +64,8 @@ def test_every_patch_moves_every_concept(setup: Setup) -> None:
 
 def test_slots_per_axis_share_and_per_concept_do_not(setup: Setup) -> None:
     assert IVQCBM(setup).concept_slot.tolist() == [0, 1, 2, 3, 4]
-    assert IVQCBM(setup, slots="axis").concept_slot.tolist() == [0, 0, 1, 1, 2]
-    assert IVQCBM(setup, slots="axis")(tokens()).attention.shape == (3, 3, 9)
+    assert IVQCBM(setup, slots="group").concept_slot.tolist() == [0, 0, 1, 1, 2]
+    assert IVQCBM(setup, slots="group")(tokens()).attention.shape == (3, 3, 9)
 
 
 @pytest.mark.parametrize("aggregate", ["cls", "mean"])

@@ -60,7 +60,7 @@ def naive_scores(model: MVPCBM, seen: Tokens, *, cosines: bool) -> Tensor:
     for image in range(3):
         for layer, (patches, cls) in enumerate(zip(seen.layers, seen.layer_cls, strict=True)):
             said = model.prefer.weight @ cls[image] + model.prefer.bias
-            likes = [1 / (1 + math.exp(-agree(said, text))) / 0.2 for text in model.axis_text]
+            likes = [1 / (1 + math.exp(-agree(said, text))) / 0.2 for text in model.group_text]
             preference = torch.tensor(likes).softmax(0)
             for concept, axis in enumerate([0, 0, 1, 1, 2]):
                 pooled = patches[image, 3 * axis : 3 * axis + 3].mean(0)

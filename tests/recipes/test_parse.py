@@ -22,7 +22,7 @@ def test_a_source_is_enough() -> None:
 
 def test_presets_bring_a_methods_settings_and_the_recipe_wins() -> None:
     released = load_recipe({"data": "shapes", "method": "ivq-cbm-released", "training": {"epochs": 3}})
-    assert released.training.loss.concept == "axis"
+    assert released.training.loss.concept == "group"
     assert released.regularizer["beta"] == 1.0
     assert released.regularizer["learn"] is False
     assert released.training.epochs == 3

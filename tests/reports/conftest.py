@@ -29,7 +29,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     generator = np.random.default_rng(0)
     with (root / "data" / "table.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["image", "class", "colour", "spot"])
+        writer.writerow(["image", "class", "color", "spot"])
         for number in range(48):
             kind, red = number % 2, number // 2 % 2
             pixels = generator.integers(0, 60, (24, 32, 3), dtype=np.uint8)

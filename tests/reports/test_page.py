@@ -65,7 +65,7 @@ def test_no_name_becomes_markup(page: Reader, text: str) -> None:
     shown = "".join(page.texts)
     assert SCRIPT in shown
     assert CLASSES[1] in shown
-    assert "<b>colour</b>" in shown
+    assert "<b>color</b>" in shown
     assert "</style><u>spot</u>" in shown
     assert not {"script", "u", "i", "iframe"} & {tag for tag, _ in page.tags}
     assert all(not name.startswith("on") for _, attributes in page.tags for name in attributes)

@@ -13,6 +13,7 @@ import conceptlens as cl
 from conceptlens.cli import main
 from conceptlens.core.errors import UserError
 from conceptlens.core.registry import METHODS
+from conceptlens.core.upgrades import SCHEMA
 from conceptlens.evaluation.interventions.measure import Interventions, measure_interventions
 from conceptlens.evaluation.interventions.value_map import fit_map
 from conceptlens.evaluation.interventions.what_if import apply, one_of
@@ -146,8 +147,8 @@ def test_what_if_in_words() -> None:
     assert apply(made, maps, row, "shape=star")[0, :3].tolist() == [0, 0, 1]
     assert apply(made, maps, row, "marks=dots")[0, 5] == 1
     assert apply(made, maps, row, "marks: dots=no")[0, 5] == 0
-    assert apply(made, maps, row, "colour: red=0.3")[0, 3:5] == pytest.approx([0.3, 0.7])
-    assert apply(made, maps, row, "colour: red = score 0.9")[0, 3] == 0.9
+    assert apply(made, maps, row, "color: red=0.3")[0, 3:5] == pytest.approx([0.3, 0.7])
+    assert apply(made, maps, row, "color: red = score 0.9")[0, 3] == 0.9
     np.testing.assert_allclose(
         apply(made, maps, row, "shape=mean of two")[0, :3], made.bottleneck[made.labels == 1, :3].mean(0)
     )
@@ -156,8 +157,8 @@ def test_what_if_in_words() -> None:
         ("shap=star", "Did you mean 'shape'"),
         ("shape=stair", "Did you mean 'star'"),
         ("shape=mean of twoo", "Did you mean 'two'"),
-        ("colour: red=perhaps", "a probability such as 0.8"),
-        ("colour: red=7", "between 0 and 1"),
+        ("color: red=perhaps", "a probability such as 0.8"),
+        ("color: red=7", "between 0 and 1"),
     ):
         with pytest.raises(UserError, match=words):
             apply(made, maps, row, edit)
@@ -167,7 +168,10 @@ def test_what_if_in_words() -> None:
 
 def test_commands_write_what_they_measure(own_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "trust"
-    assert main(["intervene", str(own_run), "--out", str(out), "--quiet", "--order", "chance,influence"]) == 0
+    assert (
+        main(["interventions", str(own_run), "--out", str(out), "--quiet", "--order", "chance", "--order", "influence"])
+        == 0
+    )
     assert main(["leakage", str(own_run), "--out", str(out), "--quiet"]) == 0
     said = capsys.readouterr().out
     assert "label → class ceiling" in said
@@ -175,7 +179,7 @@ def test_commands_write_what_they_measure(own_run: Path, tmp_path: Path, capsys:
     found = Interventions.read(out / "interventions.json")
     assert [curve.policy for curve in found.curves] == ["chance", "influence"]
     assert found.images == Leakage.read(out / "leakage.json").images
-    assert json.loads((out / "leakage.json").read_text())["schema"] == 1
+    assert json.loads((out / "leakage.json").read_text())["schema"] == SCHEMA
     for name in ("interventions", "leakage"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
@@ -185,7 +189,7 @@ def test_one_image_by_name_and_by_file(own_run: Path, own: object, capsys: pytes
     concepts = cl.api.what_if(own_run, kept.ids[0])
     assert concepts.before == concepts.after
     groups = OpenedRun.open(own_run).readout().concepts.groups
-    assert main(["intervene", str(own_run), kept.ids[0], "--set", f"{groups[0].name}={groups[0].values[0]}"]) == 0
+    assert main(["what-if", str(own_run), kept.ids[0], "--set", f"{groups[0].name}={groups[0].values[0]}"]) == 0
     assert "most would be learned from" in capsys.readouterr().out
 
 
@@ -202,9 +206,10 @@ def test_a_file_is_read_as_its_image_was(own_run: Path, tmp_path: Path) -> None:
 
 
 def test_bad_input_is_told(own_run: Path, refuse: Refuse) -> None:
-    refuse("intervene", own_run, "--order", "chanse", says="Did you mean 'chance'")
-    refuse("intervene", own_run, "--by", "gruops", says="Did you mean 'groups'")
-    refuse("intervene", own_run, "--set", "a=b", says="name it")
-    refuse("intervene", own_run, "nowhere.png", says="neither an image file nor")
-    refuse("intervene", own_run, "--threshold", "2", says="from 0 to below 1")
+    refuse("interventions", own_run, "--order", "chanse", says="Did you mean 'chance'")
+    refuse("interventions", own_run, "--by", "gruops", says="Did you mean 'groups'")
+    refuse("interventions", own_run, "--set", "a=b", says="conceptlens what-if RUN IMAGE --set")
+    refuse("what-if", own_run, "nowhere.png", says="neither an image file nor")
+    refuse("interventions", own_run, "--threshold", "2", says="from 0 to below 1")
+    refuse("interventions", own_run, "--threshold", "high", says="--threshold: expected a number, found 'high'")
     refuse("leakage", own_run, "--split", "train", says="keeps no predictions")

@@ -8,7 +8,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.classification.classification import class_metrics
 from conceptlens.evaluation.concepts.concepts import concept_metrics
-from conceptlens.evaluation.concepts.groups import axes
+from conceptlens.evaluation.concepts.groups import group_scores
 from conceptlens.evaluation.intervals import class_statistics, concept_statistics, metric_intervals
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.recipes.schema import MetricsConfig
@@ -138,7 +138,7 @@ def test_headline_statistics_equal_the_metrics_they_stand_beside() -> None:
     described = concept_metrics(concept_logits, marks, CONCEPTS)
     index, weights = drawn(len(labels), resamples=5)
     again = [concept_metrics(concept_logits[i], marks[i], CONCEPTS) for i in index]
-    for name, statistic in concept_statistics(axes(concept_logits, marks, CONCEPTS)).items():
+    for name, statistic in concept_statistics(group_scores(concept_logits, marks, CONCEPTS)).items():
         short = name.removeprefix("concept.")
         assert statistic(ones)[0] == pytest.approx(described[short])
         assert statistic(weights) == pytest.approx([one[short] for one in again])

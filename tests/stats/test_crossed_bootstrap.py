@@ -126,7 +126,7 @@ def judged(count: int, *, seeds: int, units: int, by_seed: float, gain: float = 
 
 
 @pytest.mark.parametrize(("seeds", "by_seed"), [(1, 0.0), (3, 0.5), (5, 0.5)])
-def test_intervals_cover_the_truth_and_equal_methods_are_seldom_told_apart(seeds: int, by_seed: float) -> None:
+def test_intervals_cover_the_truth_and_equal_methods_seldom_differ_significantly(seeds: int, by_seed: float) -> None:
     found = judged(120, seeds=seeds, units=120, by_seed=by_seed)
     assert 0.89 <= found["covered"] <= 1.0  # 0.95 ± 3 standard errors of 120 worlds
     assert found["both"] <= 0.12

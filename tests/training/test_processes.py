@@ -48,7 +48,7 @@ def losses(run: Path) -> list[float]:
 
 
 CHANGES = {
-    "training__loss__concept": "axis",
+    "training__loss__concept": "group",
     "data__shapes__unknown": 0.2,
     "data__shapes__n": 120,
     "training__ema": 0.9,

@@ -123,7 +123,7 @@ def test_accumulation_changes_nothing(run: RunFolder, tmp_path: Path) -> None:
         {"encoder__train": 1, "encoder__final_norm": True},
         {"training__ema": 0.9, "training__patience": 1, "training__epochs": 4},
         {
-            "training__loss__concept": "axis",
+            "training__loss__concept": "group",
             "training__loss__class_balance": "balanced",
             "training__schedule": "cosine",
         },

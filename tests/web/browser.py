@@ -28,7 +28,7 @@ def serve(*folders: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "-m", "conceptlens", "serve", *map(str, folders), "--port", str(port), "--no-open"]
+    words = [sys.executable, "-m", "conceptlens", "serve", *map(str, folders), "--port", str(port), "--no-open-browser"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True)
     address = f"http://127.0.0.1:{port}"
     try:
@@ -168,7 +168,7 @@ def flip_verdict(page: Any) -> tuple[str, str]:
     verdict = page.locator("#verdict strong")
     verdict.wait_for()
     first = verdict.inner_text()
-    page.get_by_role("button", name="Smallest change that flips it").click()
+    page.get_by_role("button", name="Smallest change that flips the class").click()
     page.locator(".advice h3").wait_for()
     target = page.locator(".advice h3").inner_text().rsplit(" it ", 1)[1]
     page.get_by_role("button", name="Set it so").click()

@@ -8,11 +8,11 @@ import numpy as np
 from PIL import Image
 
 from conceptlens.core.files import write_bytes
-from conceptlens.gig.document import About, Completeness, Edge, Face, Graph, Node, Place, Row
+from conceptlens.gig.document import About, Completeness, Crop, Edge, Graph, Node, Place, Row
 from conceptlens.gig.pages.pictures import image_file, sheet_file
 from conceptlens.runs.folder import RunFolder
 
-FACES = 4
+CROPS = 4
 IMAGES = 6
 
 
@@ -59,9 +59,9 @@ def draw_graph(
                     active=2,
                     active_of=dict.fromkeys(outputs, 1),
                     samples=10 + number,
-                    faces=[
-                        Face(image=images[face], position=face, cosine=round(0.9 - face / 10, 2), box=(0, 0, 1, 1))
-                        for face in range(FACES)
+                    crops=[
+                        Crop(image=images[crop], position=crop, cosine=round(0.9 - crop / 10, 2), box=(0, 0, 1, 1))
+                        for crop in range(CROPS)
                     ],
                     sheet=sheet_file(f"{name}/{number}"),
                     places=[Place(image=images[0], grid=(2, 2), values=[[0, 1], [0.5, 0]])],
@@ -134,9 +134,9 @@ def _sheet(number: int) -> bytes:
     """Four squares of a color of its own; few different ones, so that a thousand are made in a moment."""
     key = number % 12
     if key not in _made:
-        sheet = Image.new("RGB", (FACES * 112, 112))
-        for face in range(FACES):
-            sheet.paste((40 + 17 * key, 220 - 15 * key, 60 + 40 * face), (face * 112, 0, face * 112 + 112, 112))
+        sheet = Image.new("RGB", (CROPS * 112, 112))
+        for crop in range(CROPS):
+            sheet.paste((40 + 17 * key, 220 - 15 * key, 60 + 40 * crop), (crop * 112, 0, crop * 112 + 112, 112))
         _made[key] = _jpeg(sheet)
     return _made[key]
 

@@ -21,7 +21,7 @@ def make_studies(root: Path, *, written: bool = True) -> Path:
     study = new_study(str(model), shapes, per_concept=20, training=TRAINING, options=NETWORK)
     if written:
         tokens_result(study, n=6, k=12, samples=3, limit=10, show=2)
-        few = SearchSettings(steps=12, record=3)
+        few = SearchSettings(steps=12, record_every=3)
         edit_result(study, "square", "center 4x4", sample=0, settings=few)
         search_result(study, "round", images=2, settings=few)
     sizes = root / "runs" / "sizes"

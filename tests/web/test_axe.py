@@ -73,7 +73,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     a study that is open and one that is closed."""
     folder = tmp_path_factory.mktemp("axe") / "runs"
     first = cl.train(tiny(folder / "first", training__epochs=1), quiet=True).path
-    api.intervene(first, resamples=10)
+    api.interventions(first, resamples=10)
     shutil.copytree(first, folder / "second")
     blind = {"method": {"name": "black-box"}, "regularizer": {"name": "none"}}
     cl.train(tiny(folder / "blind", training__epochs=1, **blind), quiet=True)

@@ -16,7 +16,7 @@ from conceptlens.runs.folder import RunFolder
 from conceptlens.web.views import graphs
 from conceptlens.web.views.graphs import FILES
 from tests.web.conftest import client_of
-from tests.web.decomposition import FACES, draw_graph, write_decomposition
+from tests.web.decomposition import CROPS, draw_graph, write_decomposition
 
 BASE = "/api/v1/runs/taken-apart/graphs"
 
@@ -41,7 +41,7 @@ def test_a_graph_in_numbers_is_the_graph_of_the_file(client: Any, folder: Path) 
     for said, node in zip(told["nodes"], graph.nodes, strict=True):
         assert [told["outputs"][place] for place in said["top_of"]] == node.top_of
         assert said["shares"] == pytest.approx([node.shares.get(name, 0) for name in graph.outputs], rel=1e-5)
-        assert said["faces"] == (FACES if node.kind == "concept" else 0)
+        assert said["crops"] == (CROPS if node.kind == "concept" else 0)
     assert told["examples"][1] == {"number": 1, "name": "01.png"}
     columns = told["edges"]
     sent = {
@@ -82,11 +82,11 @@ def test_a_node_has_its_sheet_and_its_places(client: Any, folder: Path) -> None:
     number = next(place for place, node in enumerate(graph.nodes) if node.id == "layer2/3")
     told = client.get(f"{BASE}/classes/nodes/{number}").json()
     assert (told["id"], told["samples"], told["active_of"], told["sheet"]) == ("layer2/3", 13, [1, 1], True)
-    assert [face["cosine"] for face in told["faces"]] == [0.9, 0.8, 0.7, 0.6]
+    assert [crop["cosine"] for crop in told["crops"]] == [0.9, 0.8, 0.7, 0.6]
     assert told["places"] == [{"image": "00.png", "grid": [2, 2], "values": [[0, 1], [0.5, 0]], "picture": 0}]
     sheet = client.get(f"{BASE}/classes/nodes/{number}/sheet")
     assert sheet.headers["content-type"] == "image/jpeg"
-    assert Image.open(io.BytesIO(sheet.content)).size == (FACES * 112, 112)
+    assert Image.open(io.BytesIO(sheet.content)).size == (CROPS * 112, 112)
     assert Image.open(io.BytesIO(client.get(f"{BASE}/classes/images/0").content)).size == (160, 160)
     again = client.get(f"{BASE}/classes/nodes/{number}/sheet", headers={"If-None-Match": sheet.headers["etag"]})
     assert again.status_code == 304
@@ -145,7 +145,7 @@ def _no_json(raw: dict[str, Any]) -> str:
 
 
 def _other_schema(raw: dict[str, Any]) -> str:
-    return json.dumps(raw | {"schema": 2})
+    return json.dumps(raw | {"schema": 3})
 
 
 def _lost_target(raw: dict[str, Any]) -> str:
@@ -168,7 +168,7 @@ def _no_such_class(raw: dict[str, Any]) -> str:
     return json.dumps(raw)
 
 
-@pytest.mark.parametrize("harm", [_no_json, _other_schema, _lost_target, _twice, _no_such_layer, _no_such_class])
+@pytest.mark.parametrize("harm", [_no_json, _lost_target, _twice, _no_such_layer, _no_such_class])
 def test_a_damaged_graph_says_so(client: Any, folder: Path, harm: Any) -> None:
     (folder / "graph.json").write_text(harm(json.loads((folder / "graph.json").read_text())))
     answer = client.get(f"{BASE}/classes")
@@ -177,6 +177,24 @@ def test_a_damaged_graph_says_so(client: Any, folder: Path, harm: Any) -> None:
     assert error["code"] == "broken"
     assert "graph.json" in error["message"]
     assert "Draw the graph again." in error["message"]
+
+
+def test_a_graph_of_a_later_version_is_refused(client: Any, folder: Path) -> None:
+    raw = json.loads((folder / "graph.json").read_text())
+    (folder / "graph.json").write_text(json.dumps(raw | {"schema": 99}))
+    answer = client.get(f"{BASE}/classes")
+    assert answer.status_code == 409
+    assert "Update conceptlens" in answer.json()["error"]["message"]
+
+
+def test_a_graph_of_version_0_1_is_upgraded(client: Any, folder: Path) -> None:
+    now = client.get(f"{BASE}/classes").json()
+    raw = json.loads((folder / "graph.json").read_text())
+    for node in raw["nodes"]:
+        node["faces"] = node.pop("crops")
+    (folder / "graph.json").write_text(json.dumps(raw | {"schema": 1}))
+    assert client.get(f"{BASE}/classes").json() == now
+    assert Graph.read(folder / "graph.json").nodes[2].crops
 
 
 def test_files_that_a_graph_may_have() -> None:

@@ -95,6 +95,29 @@ def number(text: str) -> float:
     return float(text.replace("−", "-").replace("+", "").replace("%", "").strip())
 
 
+def test_labels_show_what_a_term_means(visit: Open) -> None:
+    page = visit("#/concepts?run=first")
+    page.wait_for_selector("dt.term")
+    titles = {node.inner_text(): node.get_attribute("title") for node in page.locator("main .term").all()}
+    assert titles["Slot"].startswith("slot: A vector")
+    assert titles["Concepts"].endswith("(Kim et al., ICML 2018)")
+    page.keyboard.press("?")
+    page.get_by_text("Glossary").click()
+    meaning = "The set of vectors to which patches or tokens are assigned."
+    assert meaning in page.locator("dialog .glossary").inner_text()
+
+
+def test_the_longest_term_of_a_label_wins(visit: Open) -> None:
+    page = visit("#/runs")
+    meanings = page.evaluate("""async () => {
+        const { meaningOf, read } = await import("/static/js/glossary.js");
+        const terms = { code: { meaning: "One." }, codebook: { meaning: "All." },
+            "insertion, deletion": { meaning: "Curves.", reference: "A paper" } };
+        return ["Codes in use", "The codebook", "Deletion", "Decoder"].map((text) => meaningOf(text, read(terms)));
+    }""")
+    assert meanings == ["code: One.", "codebook: All.", "deletion: Curves. (A paper)", None]
+
+
 def test_runs_are_cards_and_can_be_compared(visit: Open) -> None:
     page = visit("#/runs")
     assert sorted(page.locator(".run-card h2").all_inner_texts()) == ["blind", "broken", "first", "plain", "second"]
@@ -169,7 +192,7 @@ def test_maps_follow_concepts_and_patches(visit: Open) -> None:
     assert page.evaluate(pixels) != strong
     page.locator(".picture").click(position={"x": 30, "y": 30})
     facts = page.locator(".patch").inner_text()
-    assert "Prototype" in facts
+    assert "Code" in facts
     assert "Slots" in facts
     until(page, "location.hash.includes('patch=0')")
     page.locator(".patch .facts a").click()
@@ -186,7 +209,7 @@ def test_a_slider_gives_what_the_library_gives(visit: Open, runs: Path) -> None:
     assert page.locator("#shares").inner_text() != before
     (edit,) = told["edits"]
     assert re.fullmatch(r".+: .+=score -?[\d.]+", edit)
-    expected = api.what_if(runs / "first", told["image"]["id"], [edit])
+    expected = api.what_if(runs / "first", told["image"]["id"], set=[edit])
     found = {each["name"]: each["probability"] for each in told["after"]["classes"]}
     assert found == pytest.approx(expected.after.probabilities, abs=1e-5)
     assert told["after"]["said"] == [expected.after.said]
@@ -214,7 +237,7 @@ def test_truth_flip_ask_and_undo(visit: Open) -> None:
     page.locator(".advice button").first.click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length === 1")
     page.get_by_role("button", name="Reset").click()
-    page.get_by_role("button", name="Correct by truth").click()
+    page.get_by_role("button", name="Correct by labels").click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length > 1")
     until(page, "document.querySelector('#confirmed').textContent.includes('confirmed')")
 
@@ -244,7 +267,7 @@ def test_a_file_can_be_dropped(visit: Open, runs: Path) -> None:
     assert expected.predicted in page.locator(".story .shares .said").inner_text()
     page.get_by_role("link", name="Ask “what if”").click()
     page.wait_for_selector(".dial-group")
-    assert "cannot be trained with" in page.locator(".whatif").inner_text()
+    assert "cannot be used in training" in page.locator(".whatif").inner_text()
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def test_the_table_is_what_the_file_says(visit: Open, found: dict[str, Any]) -> 
 def test_filters_cut_table_plots_and_downloads(visit: Open, base: str, found: dict[str, Any]) -> None:
     page = visit("#/compare?run=compared")
     page.get_by_label("Data set").select_option("fewer shapes")
-    page.get_by_label("Told about concepts by").select_option("image-labels")
+    page.get_by_label("Supervision").select_option("image-labels")
     page.get_by_label("Plot and tests").select_option("concept.auc")
     page.get_by_label("Rows with random text").uncheck()
     until(page, "location.hash.includes('controls=0')")
@@ -128,7 +128,7 @@ def test_folders_of_every_kind_are_cards_with_their_views(visit: Open) -> None:
     assert "'dream'" in odd.inner_text()
     page.get_by_role("button", name="Decompositions").click()
     until(page, "document.querySelectorAll('.run-card').length === 1")
-    assert "resnet18, taken apart" in page.locator(".run-card").inner_text()
+    assert "resnet18, decomposed" in page.locator(".run-card").inner_text()
     page.get_by_role("button", name="All", exact=True).click()
     page.get_by_role("button", name="Its 16 trainings").click()
     until(page, "document.querySelectorAll('.run-card').length === 16 && location.hash.includes('of=compared')")
@@ -166,7 +166,7 @@ def test_a_method_is_a_picture_three_sentences_and_evidence(visit: Open, found: 
     assert "past the concepts: linear map of the image" in picture.get_attribute("aria-label")
     assert picture.locator(".bypass.own").count() == 1
     page.wait_for_selector("#evidence .card")
-    assert "None of the served folders" in page.locator("#evidence").inner_text()
+    assert "No served folder has results" in page.locator("#evidence").inner_text()
     page.locator(".thing[data-method=ivq-cbm]").click()
     until(page, "location.hash.includes('method=ivq-cbm')")
     assert picture.locator(".bypass").count() == 0

@@ -10,7 +10,7 @@ import pytest
 
 from conceptlens.gig.document import Graph
 from tests.web.browser import CHROMIUM, Open, saved, until, visits
-from tests.web.decomposition import FACES, draw_graph, write_decomposition
+from tests.web.decomposition import CROPS, draw_graph, write_decomposition
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
@@ -138,8 +138,8 @@ def test_a_node_opens_into_its_sheet(visit: Open, graph: Graph) -> None:
     assert sheet.locator("h2").inner_text() == "layer3 · concept 2"
     assert sheet.locator("h2").inner_html().count("<") == 0
     sheet.locator("[role=img]").first.wait_for()
-    assert sheet.locator("span.face").count() == FACES
-    assert sheet.locator("canvas.face").count() == 1  # where it is
+    assert sheet.locator("span.crop").count() == CROPS
+    assert sheet.locator("canvas.crop").count() == 1  # where it is
     shares = graph.node("layer3/2").shares
     assert sheet.locator(".shares .name").all_inner_texts() == sorted(shares, key=lambda name: -shares[name])
     into = [f"{edge.source.split('/')[0]} · {graph.node(edge.source).name}" for edge in graph.into("layer3/2")]
@@ -314,7 +314,7 @@ def test_everything_can_be_taken_home(visit: Open, runs: Path, graph: Graph) -> 
 
 
 @pytest.mark.slow
-def test_faces_come_when_one_is_near(visit: Open) -> None:
+def test_crops_come_when_one_is_near(visit: Open) -> None:
     page = visit()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/sheet") else None)
@@ -328,14 +328,14 @@ def test_faces_come_when_one_is_near(visit: Open) -> None:
     find(page, "layer2 concept 3")
     page.get_by_role("button", name="Nearer").click()
     page.get_by_role("button", name="Nearer").click()
-    # The first face of concept 3 is drawn in the middle: (40 + 17·3, 220 − 15·3, 60), give or take JPEG.
+    # The first crop of concept 3 is drawn in the middle: (40 + 17·3, 220 − 15·3, 60), give or take JPEG.
     for _ in range(100):
         red, green, blue, _alpha = page.evaluate(colors)
         if abs(red - 91) < 12 and abs(green - 175) < 12 and abs(blue - 60) < 12:
             break
         page.wait_for_timeout(50)
     else:
-        raise AssertionError(f"no face: {(red, green, blue)}")
+        raise AssertionError(f"no crop: {(red, green, blue)}")
 
 
 @pytest.mark.slow

@@ -15,14 +15,14 @@ from tests.web.test_page import CONTROLS, TOO_SMALL, UNNAMED
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-SECTIONS = ("corrections", "leakage", "calibration", "groups", "doubt", "maps", "audit")
+SECTIONS = ("corrections", "leakage", "calibration", "subgroups", "uncertainty", "maps", "audit")
 DOCUMENTS = ("interventions", "leakage", "failures", "faithfulness")
 FIGURES = {
     "corrections": {"Class accuracy with right corrections", "Class accuracy with wrong corrections"},
     "leakage": {"Accuracies of leakage tests", "Nats about the class beyond the own label"},
     "calibration": {"Calibration: class", "Calibration: all concepts"},
-    "groups": {"class accuracy by group"},
-    "doubt": {"Coverage of prediction sets", "Error against share answered"},
+    "subgroups": {"class accuracy by subgroup"},
+    "uncertainty": {"Coverage of prediction sets", "Error against share answered"},
     "maps": {"Share of the map on the region by map", "Insertion and deletion"},
     "audit": set(),
 }
@@ -72,7 +72,7 @@ def test_the_summary_says_what_each_document_says(visit: Open, runs: Path) -> No
     assert percent(document(runs, "trust/interventions.json")["start"]["value"]) in text
     energy = document(runs, "localization.json")["targets"]["part"]["maps"]
     assert percent(energy["own"]["energy"]["value"]) in text
-    assert percent(energy["blob"]["energy"]["value"]) in text
+    assert percent(energy["center_prior"]["energy"]["value"]) in text
     assert page.locator(".trust-cards .card").count() == 8
     assert page.locator(".command").count() == 0
     page.get_by_role("button", name="Open Leakage").click()
@@ -155,15 +155,15 @@ def test_reliability_of_class_and_concepts(visit: Open, runs: Path) -> None:
 
 
 @pytest.mark.slow
-def test_groups_by_another_measure_and_column(visit: Open, runs: Path) -> None:
+def test_subgroups_by_another_measure_and_column(visit: Open, runs: Path) -> None:
     found = document(runs, "trust/failures.json")
     column = found["columns"][0]
-    page = visit(f"#/trust?run=measured&section=groups&measure=concept+accuracy&by={column}")
-    figure = page.locator("svg[data-figure='concept accuracy by group']")
+    page = visit(f"#/trust?run=measured&section=subgroups&measure=concept+accuracy&by={column}")
+    figure = page.locator("svg[data-figure='concept accuracy by subgroup']")
     told = figure.get_attribute("aria-label")
     for group in found["groups"]:
         value = next(each for each in group["measures"] if each["measure"] == "concept accuracy")["value"]["value"]
-        line = f"{group['column']}: {group['group']}: the group {percent(value)}"
+        line = f"{group['column']}: {group['group']}: the subgroup {percent(value)}"
         assert (line in told) is (group["column"] == column)
 
 
@@ -173,7 +173,7 @@ def test_what_is_missing_is_named_with_its_command(visit: Open, base: str) -> No
     shown = page.locator(".trust-cards code").all_inner_texts()
     assert set(shown) == {commands[name] for name in (*DOCUMENTS, "localization")}
     together = page.locator(".trust > .card code").inner_text().split(" && ")
-    assert together == [commands[name] for name in DOCUMENTS]  # localize is done with faithfulness
+    assert together == [commands[name] for name in (*DOCUMENTS[:3], "localization", "faithfulness")]
     for section, name in zip(SECTIONS[:4], (*DOCUMENTS[:3], DOCUMENTS[2]), strict=True):
         choose(page, section.capitalize())
         assert page.locator(".empty code").inner_text() == commands[name], section
@@ -199,7 +199,7 @@ def test_a_registered_result_is_shown_as_a_table(visit: Open, runs: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_method_without_concepts_is_told_apart(visit: Open) -> None:
+def test_a_method_without_concepts_has_no_concept_measures(visit: Open) -> None:
     page = visit("#/trust?run=blind&section=leakage")
     assert "reads no concepts" in page.locator(".empty").inner_text()
     assert page.locator(".empty code").count() == 0
@@ -213,11 +213,11 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_shown(visit: Open) -> None:
     assert "older version" in page.locator(".empty").inner_text()
     assert "conceptlens audit" in page.locator(".empty code").inner_text()
     choose(page, "Leakage")
-    assert "another shape" in page.locator("[role=alert]").inner_text()
+    assert "cannot be shown" in page.locator("[role=alert]").inner_text()
     assert "conceptlens leakage" in page.locator("[role=alert] code").inner_text()
     choose(page, "Corrections")
     assert "expected JSON" in page.locator("[role=alert]").inner_text()
-    choose(page, "Doubt")
+    choose(page, "Uncertainty")
     assert page.locator("svg[data-figure='Coverage of prediction sets']").count() == 1
     choose(page, "Summary")
     assert page.locator(".trust-cards .card").count() == 8
@@ -265,8 +265,8 @@ def _interventions(last: tuple[float, float], start: float = 0.7, headroom: floa
 
 def _maps(low: float, high: float) -> dict[str, Any]:
     energy = {"energy": {"value": 0.4}}
-    maps = {"own": energy, "blob": energy, "uniform": energy}
-    against = {"own - blob": {"energy": {"value": (low + high) / 2, "interval": [low, high]}}}
+    maps = {"own": energy, "center_prior": energy, "uniform": energy}
+    against = {"own - center_prior": {"energy": {"value": (low + high) / 2, "interval": [low, high]}}}
     return {"targets": {"object": {"maps": maps, "against": against}}}
 
 
@@ -285,7 +285,7 @@ def _groups(difference: float, p: float) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_verdicts_need_certainty(visit: Open) -> None:
+def test_verdicts_need_significance(visit: Open) -> None:
     page = visit("#/trust?run=bare")
     cases = [
         ("ofInterventions", _interventions((0.75, 0.85)), "good"),

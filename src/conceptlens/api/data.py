@@ -21,7 +21,7 @@ def check_data(
     out: str | Path | None = None,
     quiet: bool = True,
 ) -> "DataReport":
-    """Find what is wrong with images, labels and splits, before an hour is lost.
+    """Find what is wrong with images, labels and splits before anything is trained.
 
     Args:
         source: A folder, a table, or the name of built-in data.
@@ -39,7 +39,7 @@ def check_data(
     recipe = load_recipe({"data": section | ({} if source is None else {"source": str(source)})}, trusted=True)
     report = check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
     if out is not None:
-        write_json(Path(out), report.to_json())
+        write_json(Path(out), report.to_dict())
     return report
 
 

@@ -1,4 +1,4 @@
-"""What a run says of images, and why."""
+"""Predictions and explanations of images."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,19 +41,19 @@ def explain(
     show: Literal["right", "wrong", "uncertain", "all"] = "all",
     opacity: float = 0.6,
 ) -> "Explanations":
-    """Explain why a run says what it says of images: a sentence, contributions, maps, pictures.
+    """Explain predictions of a run: a sentence, contributions of concepts, maps and pictures.
 
     Args:
         run: The run folder.
         images: Files and folders; none for images of the run's own data.
         out: Folder for files and pictures; `explain/` in the run folder by default.
-        concepts: A concept, a group or `all`, whose maps are wanted; those that decided each image by default.
-        maps: Which maps.
+        concepts: A concept, a group or `all`, whose maps are drawn; by default those with the largest contributions.
+        maps: Kind of map.
         sheet: Also draw, for each concept, the maps of all images on one sheet.
-        split: Of the run's own data.
-        n: Images of its own data at most.
-        show: Which of them: the surest right or wrong ones, the least sure, or some of all.
-        opacity: Of a map where it is largest, 0 to 1.
+        split: Split of the run's own data.
+        n: Largest number of images of its own data.
+        show: Which of them: the most confident correct or wrong ones, the least confident, or evenly spread ones.
+        opacity: Opacity of a map at its largest value, 0 to 1.
     """
     from conceptlens.explanations.explain_files import explain_run
 
@@ -78,13 +78,13 @@ def what_if(
     set: Sequence[str] = (),
     split: Literal["train", "val", "test"] = "test",
 ) -> "WhatIf":
-    """Set some concepts of one image by hand, and see the class before and after.
+    """Set some concepts of one image by hand, and compare the class before and after.
 
     Args:
         run: The run folder.
         image: The name of one of the run's images, or any image file.
         set: A concept and its value, as `granule colour=pink`, `granularity: yes=0.3` or `cell size=mean of Basophil`.
-        split: Of the run's images.
+        split: Split of the run's images.
     """
     from conceptlens.evaluation.trust import what_if_run
     from conceptlens.runs.opened import OpenedRun

@@ -1,7 +1,7 @@
-"""A run for others: its report, one file to send, a model file, the web page."""
+"""Ways to show a run to others: its report, one file to send, a model file, the web page."""
 
+import importlib.util
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _need_page(what: str) -> None:
-    lacking = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    lacking = [name for name in ("fastapi", "uvicorn") if importlib.util.find_spec(name) is None]
     if lacking:
         raise UserError(f"{what} needs {' and '.join(lacking)}: pip install 'conceptlens[page]'.")
 
@@ -45,17 +45,17 @@ def share(
 
     Args:
         run: The run folder.
-        file: Where to; it is replaced.
-        views: A view, as `image`, `what-if`, `training` or `concepts`; all that have something to show by default.
-        n: Example images at most.
-        max_mb: Size of the file in megabytes at most. Pictures become smaller, then fewer, until it fits.
+        file: The HTML file; it is replaced.
+        views: A view, as `image`, `what-if`, `training` or `concepts`; all views with content by default.
+        n: Largest number of example images.
+        max_mb: Largest size of the file in megabytes. Pictures become smaller, then fewer, until it fits.
         quiet: Show no progress.
     """
-    _need_page("A file to send is made from the page, which")
+    _need_page("`share` uses the web page, which")
     from conceptlens.web.share.make import share_run
 
     if not 0 < max_mb < 10_000:
-        raise UserError(f"--max-mb: expected megabytes, as 15, found {max_mb:g}.")
+        raise UserError(f"--max-mb: expected a number of megabytes, as 15, found {max_mb:g}.")
     limit = round(max_mb * 1_000_000)
     return share_run(run, file, views=list(views) or None, images=n, limit=limit, say=note(quiet))
 
@@ -95,13 +95,13 @@ def serve(
 
     Args:
         runs: Run folders, or folders that hold some.
-        host: Address to listen on. Any but the loopback needs a token on every request.
-        port: 0 for any that is free.
-        token_file: File with the token; the variable CONCEPTLENS_TOKEN otherwise, or one is made and shown.
-        name: A name by which the server is called besides its addresses.
-        models: Models kept in memory.
-        threads: Of a pass through a model; half of the cores by default.
-        open_browser: Show the page, where this is a terminal.
+        host: Address to listen on. Any other than the loopback needs a token on every request.
+        port: Port to listen on; 0 for any free port.
+        token_file: File with the token; by default the variable CONCEPTLENS_TOKEN, or a new token that is shown.
+        name: Another host name of the server.
+        models: Number of models kept in memory.
+        threads: Threads of a pass through a model; half of the cores by default.
+        open_browser: Open the page in a browser, if this is a terminal.
     """
     import sys
 

@@ -158,7 +158,7 @@ def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool 
 
     Args:
         out: The run folder. A demo that is there is shown, one that was stopped goes on.
-        overwrite: Train anew even if the demo is there.
+        overwrite: Train again even if the demo is there.
         quiet: Show no progress.
     """
     from conceptlens.recipes.parse import load_recipe, recipe_yaml
@@ -170,7 +170,7 @@ def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool 
         same = (folder / "recipe.yaml").exists() and (folder / "recipe.yaml").read_text("utf-8") == wanted
         if same:
             done = RunFolder.open(folder).info["status"] == "done"
-            words = "this demo was trained before; --overwrite trains it anew" if done else "continuing the demo"
+            words = "this demo was trained before; --overwrite trains it again" if done else "continuing the demo"
             note(quiet)(words)
             model: TrainedModel = resume(folder, quiet=quiet)
             return model
@@ -181,8 +181,8 @@ def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool 
 def list_everything() -> TextResult:
     """List recipes, methods, concept sets, data and encoders that come with the package or its plug-ins."""
     from conceptlens.concepts import library
-    from conceptlens.core.registry import list_data_sources, list_methods, list_regularizers
-    from conceptlens.encoders import list_encoders
+    from conceptlens.core.registry import ENCODERS, list_data_sources, list_methods, list_regularizers
+    from conceptlens.encoders import BUILTIN, MINI, list_text_encoders
     from conceptlens.recipes.parse import recipe_names
 
     sections: dict[str, Sequence[str]] = {
@@ -191,7 +191,7 @@ def list_everything() -> TextResult:
         "regularizers": list_regularizers(),
         "concept sets": library(),
         "data": list_data_sources(),
-        "encoders": list_encoders(),
-        "text encoders": ("builtin/text", "builtin/hashed-text", "builtin/random-text", "open_clip/NAME"),
+        "encoders": [BUILTIN, MINI, *ENCODERS.names(), "timm/NAME", "open_clip/NAME"],
+        "text encoders": [*list_text_encoders(), "open_clip/NAME"],
     }
     return TextResult("\n".join(f"{title + ':':15}{', '.join(names)}" for title, names in sections.items()))

@@ -133,7 +133,7 @@ def leakage(
     opened = OpenedRun.open(run)
     opened.readout(split)  # a run that cannot be measured gets no folder
     folder = opened.out_folder(out, FOLDER)
-    result = leakage_run(opened, split=split, twins=permutations, resamples=resamples, note=note(quiet))
+    result = leakage_run(opened, split=split, permutations=permutations, resamples=resamples, note=note(quiet))
     return result.save(folder / "leakage.json")
 
 
@@ -232,7 +232,7 @@ def audit(
         split=split,
         by=list(by) or None,
         alpha=alpha,
-        false_alarms=false_alarm_rate,
+        false_alarm_rate=false_alarm_rate,
         resamples=resamples,
         note=note(quiet),
     )

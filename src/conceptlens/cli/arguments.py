@@ -17,11 +17,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, NoReturn, Union, cast, get_args, get_origin
 
-from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.recipes.parse import parse_overrides
+from conceptlens.core.errors import UserError, did_you_mean, suggestions
+from conceptlens.recipes.parse import parse_overrides, recipe_keys
 
 Words = list[str]
 SETTINGS = {"overrides": "--", "data": "--data."}  # parameters that take dotted settings, and how these begin
+
+# Options of every command: name, placeholder of a value, help.
+COMMON: tuple[tuple[str, str | None, str], ...] = (
+    ("--json", None, "Print the result as JSON."),
+    ("--fail-on-findings", None, "Exit with code 3 if something was found."),
+    ("--device", "NAME", "Where to compute: cpu, cuda or cuda:N; the GPU where there is one by default."),
+    ("--allow-code", "PATH", "A Python file or module that a run folder names and that may run, because you trust it."),
+    ("--debug", None, "Show the traceback of an error."),
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,6 +38,21 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. See `{self.prog} --help`.")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            name = action.option_strings[-1] if action.option_strings else action.dest
+            choices = list(map(str, action.choices))
+            hint = did_you_mean(str(value), choices)
+            raise UserError(f"{name}: expected one of {', '.join(choices)}, found {value!r}. {hint}")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            name = action.option_strings[-1] if action.option_strings else action.dest
+            kind = "a whole number" if action.type is int else "a number"
+            raise UserError(f"{name}: expected {kind}, found {arg_string!r}.") from None
 
 
 @dataclass(frozen=True)
@@ -77,13 +101,12 @@ def _several(annotation: Any) -> bool:
     )
 
 
-def make_parser(name: str, function: Callable[..., Any], flags: Mapping[str, str] = {}) -> Parser:
+def make_parser(name: str, function: Callable[..., Any]) -> Parser:
     """The parser of a command.
 
     Args:
         name: Of the command.
         function: What it calls.
-        flags: Names and help of the flags that every command has.
     """
     doc = Docstring.of(function)
     parser = Parser(prog=f"conceptlens {name}", description=f"{doc.about} {doc.more}".strip(), allow_abbrev=False)
@@ -97,10 +120,12 @@ def make_parser(name: str, function: Callable[..., Any], flags: Mapping[str, str
                 _add(parser, keyword.replace(annotation=option.type), help_of.get(option.name, ""))
             continue
         _add(parser, parameter, doc.args.get(parameter.name, ""))
-    known = {action.dest for action in parser._actions}
-    for flag, text in flags.items():
-        if flag not in known:
-            parser.add_argument(f"--{flag.replace('_', '-')}", action="store_true", help=text)
+    common = parser.add_argument_group("options of every command")
+    for word, metavar, text in COMMON:
+        if metavar is None:
+            common.add_argument(word, action="store_true", help=text)
+        else:
+            common.add_argument(word, metavar=metavar, help=text)
     return parser
 
 
@@ -136,12 +161,14 @@ def arguments(
     """What was typed: all of it, and the function's own arguments; options in `renamed` are called otherwise now."""
     own, settings = split_settings(words, parser)
     parameters = inspect.signature(function).parameters
-    takes = next((name for name in SETTINGS if name in parameters), None)
+    takes = next((name for name in SETTINGS if "Mapping" in str(getattr(parameters.get(name), "annotation", ""))), None)
     for word in (word for word in settings if word.startswith("--")):
         if (old := word.partition("=")[0]) in renamed:
             raise UserError(f"{old} has a new name: {renamed[old]}.")
         if takes is None or not word.startswith(SETTINGS[takes]):
             raise _unknown(word, parser, takes)
+        if takes == "overrides":
+            _check_setting(old, parser)
     args = parser.parse_args(own)
     values = {
         name: getattr(args, name) for name in parameters if hasattr(args, name) and getattr(args, name) is not None
@@ -179,7 +206,25 @@ def split_settings(words: Words, parser: Parser) -> tuple[Words, Words]:
     return own, settings
 
 
+def _check_setting(option: str, parser: Parser) -> None:
+    """Refuse a setting without its section (`--epochs`), with hyphens, or by another word (`--lr`), and name the key.
+
+    Keys in a section are checked with the recipe, which knows the method's own ones.
+    """
+    keys = recipe_keys()
+    if option[2:] in keys or ("." in option and "-" not in option[2:]):
+        return
+    known = [*_options(parser), *(f"--{key}" for key in sorted(keys))]
+    if suggestions(option, known):
+        raise UserError(f"{option} is not an option of `{parser.prog}`. {did_you_mean(option, known)}")
+
+
+def _options(parser: Parser) -> list[str]:
+    return [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
+
+
 def _unknown(word: str, parser: Parser, takes: str | None) -> UserError:
-    known = [option for action in parser._actions for option in action.option_strings]
+    option = word.partition("=")[0]
     hint = " Settings of the data are --data.KEY, as --data.class_column dx." if takes == "data" else ""
-    return UserError(f"{word.partition('=')[0]} is not an option of `{parser.prog}`. {did_you_mean(word, known)}{hint}")
+    known = _options(parser)
+    return UserError(f"{option} is not an option of `{parser.prog}`. {did_you_mean(option, known)}{hint}")

@@ -9,21 +9,27 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from conceptlens.cli.arguments import Docstring, Words, arguments, make_parser
-from conceptlens.cli.commands import COMMANDS, GROUPS, RENAMED, load_function
+from conceptlens.cli.arguments import COMMON, Docstring, Words, arguments, make_parser
+from conceptlens.cli.commands import COMMANDS, GROUPS, RENAMED, load_function, renamed_options
 from conceptlens.cli.problems import reason
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.plugins import allow_code
 from conceptlens.core.version import __version__
 
-FLAGS = {"json": "print the result as JSON", "fail_on_findings": "exit with code 3 if something was found"}
+EXIT_CODES = {
+    0: "The command did its work.",
+    1: "The command failed: a bug in conceptlens.",
+    2: "The input is bad: an option, a recipe, data, a run folder, or what the system allows.",
+    3: "Something was found, and --fail-on-findings was given.",
+    130: "The command was interrupted; `conceptlens resume RUN` goes on with a training.",
+}
 GLOBAL = (
-    "Every command takes --json (the result as JSON on standard output), --device cpu|cuda|cuda:N, --fail-on-findings "
-    "(exit code 3), --allow-code PATH (Python code that a run folder may have run, if you trust it) and --debug (the "
-    "traceback of an error).\nExit codes: 0 done, 1 failed, 2 bad input, 3 findings."
+    f"Every command takes {', '.join(option for option, _, _ in COMMON)}.\nExit codes: 0 done, 1 failed, 2 bad input, "
+    "3 findings, 130 interrupted."
 )
 
 
@@ -86,8 +92,8 @@ def _run(words: Words) -> int:
         return 0
     name = _command(words)
     function = load_function(name)
-    parser = make_parser(name, function, FLAGS)
-    args, values = arguments(parser, function, words[len(name.split()) :], RENAMED)
+    parser = make_parser(name, function)
+    args, values = arguments(parser, function, words[len(name.split()) :], renamed_options(name))
     if "quiet" in inspect.signature(function).parameters:
         values["quiet"] = args.quiet  # people who type a command see how far it is
     return show(function(**values), as_json=args.json, fail_on_findings=args.fail_on_findings)
@@ -102,8 +108,7 @@ def show(result: Any, *, as_json: bool = False, fail_on_findings: bool = False) 
             return 0
     results = result if isinstance(result, list) else [] if result is None else [result]
     if as_json:
-        trees = [{"path": str(one)} if isinstance(one, Path) else one.to_dict() for one in results]
-        tree = trees[0] if len(trees) == 1 and not isinstance(result, list) else trees
+        tree = list(map(_tree, results)) if isinstance(result, list) else _tree(result)
         print(json.dumps(tree, indent=1, ensure_ascii=False, default=str), flush=True)
     else:
         print("\n\n".join(filter(None, map(_text, results))), flush=True) if results else None
@@ -111,9 +116,20 @@ def show(result: Any, *, as_json: bool = False, fail_on_findings: bool = False) 
     for line in failed:
         print(f"error: {line}", file=sys.stderr)
     codes = [int(getattr(one, "exit_code", 0)) for one in results]
-    if any(codes) or failed:
-        return max([*codes, 2 if failed else 0])
-    return 3 if fail_on_findings and any(getattr(one, "has_findings", False) for one in results) else 0
+    if fail_on_findings and not failed and any(getattr(one, "has_findings", False) for one in results):
+        return 3
+    return max([*codes, 2 if failed else 0])
+
+
+def _tree(result: Any) -> Any:
+    """A result's values for JSON."""
+    if result is None or isinstance(result, Path):
+        return {"path": str(result)} if result else None
+    if hasattr(result, "to_dict"):
+        return result.to_dict()
+    if is_dataclass(result):
+        return {field.name: getattr(result, field.name) for field in fields(result)}
+    return {"text": _text(result)}
 
 
 def _text(result: Any) -> str:

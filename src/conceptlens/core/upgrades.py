@@ -2,7 +2,7 @@
 
 | schema | written by | what changed after it |
 | --- | --- | --- |
-| 1 | 0.1 | American spelling of keys, of a recipe's sections and of parameters' names |
+| 1 | 0.1 | American spelling of keys, recipe sections and parameters; `axis` is `group`; keys of measures |
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,9 @@ _KEYS_1 = {
     "randomised": "randomized",
     "centre": "center",
     "centre_sigma": "center_sigma",
+    "axes_at_chance": "groups_at_chance",
+    "twin_correlation": "closest_correlation",
+    "silences": "operating_points",
     **{
         f"{head}{name}_centred": f"{head}{name}_centered"
         for head in ("", "rank.", "rank_")
@@ -27,30 +30,96 @@ _KEYS_1 = {
     },
 }
 _VALUES_1 = {
-    "regulariser": "regularizer",
-    "learnt": "learned",
+    "regulariser": "regularizer",  # of `training.stages[].train`
+    "learnt": "learned",  # of `dictionary`
     "highest, not told apart from all others": "highest, without a significant difference from all others",
-}  # of `training.stages[].train` and `dictionary`
+}
+# Values of training.loss.concept, method.slots, regularizer.per and method.depth, by the last part of the key
+_OPTIONS_1 = {
+    ("concept", "axis"): "group",
+    ("slots", "axis"): "group",
+    ("per", "axis"): "group",
+    ("depth", "axes"): "groups",
+}
 _PARAMETERS_1 = (
     ("regulariser.", "regularizer."),
     (".quantiser.", ".quantizer."),
     ("grounding.centre", "grounding.center"),
+    ("method.axis_text", "method.group_text"),
+    ("method.axis", "method.group_of"),
 )
 
 
-RENAMED_KEYS = _KEYS_1  # old key → new key, for messages about recipes that are written by hand
+# For messages about recipes that are written by hand: old key → new key, and (key, old value) → new value.
+RENAMED_KEYS = _KEYS_1
+RENAMED_VALUES = _OPTIONS_1
 
 
 def _from_1(tree: Any) -> Any:
     """Version 0.1's keys as they are called now."""
     if isinstance(tree, Mapping):
-        renamed = {_KEYS_1.get(key, key): _from_1(value) for key, value in tree.items()}
+        renamed = {_KEYS_1.get(key, key): _option_1(key, _from_1(value)) for key, value in tree.items()}
         if "colour" in renamed and "code" in renamed:  # an entry of a legend, no concept of that name
             renamed["color"] = renamed.pop("colour")
-        return renamed
+        if "faces" in tree and ("sheet" in tree or "per_image" in tree):  # a node of a graph, or its settings
+            renamed["crops"] = renamed.pop("faces")
+        if "accounts" in tree and "sentence" in tree:  # an explanation, no class of that name
+            renamed["decompositions"] = renamed.pop("accounts")
+        return _measures_from_1(renamed)
     if isinstance(tree, list):
         return [_from_1(entry) for entry in tree]
     return _VALUES_1.get(tree, tree) if isinstance(tree, str) else tree
+
+
+def _option_1(key: Any, value: Any) -> Any:
+    """The value of a recipe's key, which may be dotted as in a comparison."""
+    return (
+        _OPTIONS_1.get((key.rpartition(".")[2], value), value)
+        if isinstance(key, str) and isinstance(value, str)
+        else value
+    )
+
+
+# Keys of results, renamed where the other keys of the same object show that it is one: (all of these, renamed).
+_RESULTS_1: tuple[tuple[set[str], dict[str, str]], ...] = (
+    ({"leaks", "twins"}, {"twins": "permutations", "false_alarms": "false_alarm_rate"}),
+    ({"twins", "excess"}, {"twins": "permuted"}),
+    ({"concept", "twin", "said"}, {"twin": "closest", "said": "predicted"}),
+    ({"concept_calibration", "unlike"}, {"unlike": "ood", "silence": "selective"}),
+    ({"warned", "bounds"}, {"warned": "flagged"}),
+    ({"image", "p", "sign"}, {"sign": "score"}),
+    ({"codes", "prototypes", "matchings"}, {"codes": "size", "prototypes": "codes"}),
+    ({"targets", "blob"}, {"blob": "center_prior"}),
+    ({"uniform", "blob"}, {"blob": "center_prior", "blind": "mean_region"}),
+    ({"own - blob"}, {}),
+    ({"gradcam - blob"}, {}),
+)
+_KINDS_1 = {
+    "never said": "never predicted",
+    "unread": "at chance",
+    "idle": "no influence",
+    "double": "duplicate",
+    "unfed": "empty slot",
+}  # of an audited concept
+
+
+def _measures_from_1(tree: dict[Any, Any]) -> dict[Any, Any]:
+    """An object of a result with the keys that it has now."""
+    for keys, names in _RESULTS_1:
+        if keys <= tree.keys():
+            tree = {names.get(key, _pair_1(key)): value for key, value in tree.items()}
+    if "kinds" in tree and "closest" in tree:
+        tree["kinds"] = [_KINDS_1.get(kind, kind) for kind in tree["kinds"]]
+    return tree
+
+
+def _pair_1(key: Any) -> Any:
+    """A difference of two maps, such as `own - blob`."""
+    pairs = {" - blob": " - center_prior", " - blind": " - mean_region"}
+    for old, new in pairs.items():
+        if isinstance(key, str) and key.endswith(old):
+            return key.removesuffix(old) + new
+    return key
 
 
 UPGRADES: dict[int, Callable[[Any], Any]] = {1: _from_1}

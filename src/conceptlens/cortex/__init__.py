@@ -1,11 +1,11 @@
-"""CORTEX: which tokens of a VQ model's codebook make a concept, and what happens when they change (Yang et al., 2025).
+"""CORTEX: which tokens of a VQ model's codebook express a concept, and what changes with them (Yang et al., 2025).
 
-Nothing here imports torch by itself, so that the command line may ask for names.
+This module does not import torch until a function is called, so that the command line shows its help at once.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Union
 
 from conceptlens.core.documents import TextResult
 from conceptlens.core.errors import UserError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conceptlens.cortex.study import Study
 
 SEARCH = SearchSettings()
+Studies = Union[str, Path, "Study", Sequence[Union[str, Path, "Study"]]]
 Variant = Literal["paper", "released", "released-mean", "logit"]
 
 
@@ -60,13 +61,13 @@ def sample(
     out: str | Path = "samples.png",
     quiet: bool = True,
 ) -> TextResult:
-    """Images that a VQ generator makes for conditions.
+    """Draw images from a VQ generator for conditions.
 
     Args:
         model: `builtin/cells`, a model folder, a checkpoint, or a `VQModel`.
-        condition: What to ask for, as `Basophil`, `cell size=big` or `neutral`; all classes by default.
+        condition: A condition, as `Basophil`, `cell size=big` or `neutral`; all classes by default.
         n: Samples of each condition.
-        seed: Of everything drawn.
+        seed: Random seed.
         out: The picture; the tokens go to a .json file beside it.
         quiet: Show no progress.
     """
@@ -100,23 +101,23 @@ def extract(
     overwrite: bool = False,
     quiet: bool = True,
 ) -> "Study":
-    """Train an extractor of concepts on a VQ model's tokens.
+    """Train an extractor that recognizes concepts in a VQ model's tokens.
 
     Args:
         model: `builtin/cells`, a model folder, a run with a codebook, a checkpoint, or a `VQModel`.
         out: The folder of the study.
-        concepts: What to distinguish, as `cell size=big`; all classes by default.
+        concepts: A concept to recognize, as `Basophil` or `cell size=big`; all classes by default.
         data: Images to encode, for models that do not generate: a folder, a table or a name.
         data_concepts: The concept file of these images.
         by: A concept group of these images whose values are the concepts, instead of their classes.
-        network: The information extractor.
+        network: Architecture of the extractor: convolutions, residual blocks or a transformer.
         samples_per_concept: Samples of each concept.
         epochs: Passes over the training samples.
         batch_size: Samples per step.
-        filters: Of CE and RE; twice the codes' width by default.
-        hidden: Units of the last layers.
+        filters: Filters of CE and RE; twice the codes' width by default.
+        hidden: Hidden units of the last layers.
         image_size: Side in pixels of a VQGAN's images, where no configuration says it.
-        seed: Of everything drawn.
+        seed: Random seed.
         overwrite: Replace a study that is in the way.
         quiet: Show no progress.
     """
@@ -157,18 +158,18 @@ def tokens(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> "Result":
-    """Which tokens make each concept of a study.
+    """Rank the tokens that express each concept of a study.
 
     Args:
         study: The folder that `codebook extract` made, or the study.
-        tokens_per_image: n, tokens taken of each image.
-        tokens_per_concept: k, tokens kept of each concept.
-        variant: Token importance as the paper says it, or as the released code computes it.
-        noise_samples: Of SmoothGrad.
-        noise_scale: Of SmoothGrad, in parts of the embedding's range.
+        tokens_per_image: n, the most important tokens of each image.
+        tokens_per_concept: k, the most frequent of these over the images of a concept.
+        variant: Token importance as in the paper, or as in the released code.
+        noise_samples: Noisy copies for SmoothGrad.
+        noise_scale: Noise of SmoothGrad, as a share of the embedding's range.
         samples_per_concept: Training samples of each concept.
         show: Test samples of each concept that are written for the page.
-        seed: Of everything drawn.
+        seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
     """
     from conceptlens.cortex.results import tokens_result
@@ -198,16 +199,16 @@ def search(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> "Result":
-    """Search the whole codebook for a concept's tokens.
+    """Search the whole codebook for tokens that raise a concept's probability.
 
     Args:
         study: The folder that `codebook extract` made, or the study.
         concept: One of its concepts.
         region: `all`, `center 4x4`, or rows and columns as `7:11,3:8`.
         sample: Start within this sample of the test split; from nothing by default.
-        starts: Searches at once, from different starting points.
-        settings: Of the search.
-        seed: Of everything drawn.
+        starts: Number of searches from different starting points.
+        settings: Settings of the search.
+        seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
     """
     from conceptlens.cortex.results import search_result
@@ -240,8 +241,8 @@ def edit(
         sample: A sample of the study's test split instead of an image.
         method: Select tokens, or the baseline: change embeddings.
         judge: A run folder whose model judges the result.
-        settings: Of the search.
-        seed: Of everything drawn.
+        settings: Settings of the search.
+        seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
     """
     from conceptlens.cortex.results import edit_result
@@ -261,14 +262,14 @@ def edit(
 
 
 def measure_bias(
-    study: "Sequence[str | Path | Study]",
+    study: Studies,
     *,
     tokens_per_image: Sequence[int] = (5, 10, 20),
     tokens_per_concept: int = 10,
     sets: Literal["frequency", "lift"] = "frequency",
     neutral: int = 2000,
     condition: str = "neutral",
-    unbiased: str | None = None,
+    unbiased: "str | Path | VQModel | None" = None,
     permutations: int = 200,
     judge: Sequence[str] = (),
     samples_per_concept: int = 1000,
@@ -276,29 +277,31 @@ def measure_bias(
     out: str | Path | None = None,
     quiet: bool = True,
 ) -> "list[Result]":
-    """Whose tokens a generator uses when it is asked for none.
+    """Measure which value of an attribute a generator prefers when none is asked for.
 
     Args:
         study: Studies whose concepts are values of one attribute each; p-values are corrected over all of them.
-        tokens_per_image: n, tokens taken of each image; one table for each number.
+        tokens_per_image: n, the most important tokens of each image; one table for each number.
         tokens_per_concept: k, tokens of each set.
         sets: How tokens are chosen: by frequency, as in the paper, or by lift.
-        neutral: Samples for which no value is asked.
-        condition: What they are asked for instead.
+        neutral: Number of samples for which no value is asked.
+        condition: The condition of these samples.
         unbiased: A model without the bias, with the same codebook.
-        permutations: Of the attribute's values.
-        judge: A run folder whose model says what the samples show.
+        permutations: Permutations of the attribute's values.
+        judge: A run folder whose model classifies the samples.
         samples_per_concept: Training samples of each concept.
-        seed: Of everything drawn.
+        seed: Random seed.
         out: Folder for the files of a single study.
         quiet: Show no progress.
     """
     from conceptlens.cortex.bias.study import bias_results
 
-    if out is not None and len(study) > 1:
-        raise UserError("--out is for one study; with several, each gets its files in its own folder.")
+    several = study if isinstance(study, Sequence) and not isinstance(study, str) else [study]
+    studies = [_study(entry) for entry in several]
+    if out is not None and len(studies) > 1:
+        raise UserError("--out is for one study. With several studies, the files of each go into its own folder.")
     return bias_results(
-        [_study(one) for one in study],
+        studies,
         n=tokens_per_image,
         k=tokens_per_concept,
         sets=sets,
@@ -328,19 +331,19 @@ def mask(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> "Result":
-    """Hide important tokens from independent judges.
+    """Hide important tokens and measure how the predictions of independent models change.
 
     Args:
         study: The folder that `codebook extract` made, or the study.
         judge: A run folder whose model judges.
-        counts: How many tokens are hidden.
-        tokens_per_image: n, tokens taken of each image for a concept's set.
+        counts: Number of tokens that are hidden.
+        tokens_per_image: n, the most important tokens of each image.
         tokens_per_concept: k, tokens of a concept's set.
-        variant: Token importance as the paper says it, or as the released code computes it.
-        fill: What stands where tokens were.
-        hide: The chosen positions, or all positions with their ids.
+        variant: Token importance as in the paper, or as in the released code.
+        fill: What replaces the hidden tokens' pixels.
+        hide: Hide the chosen positions, or all positions that have their token ids.
         samples_per_concept: Test samples of each concept.
-        seed: Of everything drawn.
+        seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
     """
     from conceptlens.cortex.results import mask_result
@@ -371,7 +374,7 @@ def pairs(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> "Result":
-    """Edit concepts into each other and judge the change.
+    """Edit images of one concept into another one, and let independent models judge the change.
 
     Args:
         study: The folder that `codebook extract` made, or the study.
@@ -379,8 +382,8 @@ def pairs(
         pair: Two concepts, as `Basophil; Monocyte`; neighbors in the list of concepts by default.
         region: `center 4x4`, or rows and columns as `7:11,3:8`.
         n: Images of each concept.
-        settings: Of the search.
-        seed: Of everything drawn.
+        settings: Settings of the search.
+        seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
     """
     from conceptlens.cortex.results import pairs_result
@@ -405,14 +408,14 @@ def run_demo(
     overwrite: bool = False,
     quiet: bool = False,
 ) -> TextResult:
-    """Look into the built-in generator: samples, tokens, search, edit, bias.
+    """Explain the built-in generator in one command: samples, tokens, search, edit, bias.
 
     Args:
         out: Folder for the studies.
         model: A model that generates.
         samples_per_concept: Samples of each concept.
-        attribute: Whose values are compared; the model's first by default.
-        overwrite: Start anew where a demo is in the way.
+        attribute: The attribute whose values are compared; the model's first by default.
+        overwrite: Replace a demo that is in the way.
         quiet: Show no progress.
     """
     from conceptlens.cortex.demo import demo

@@ -60,7 +60,7 @@ def demo(
         per_concept: Samples of each concept.
         attribute: Whose values are compared; the model's first by default.
         again: Start anew where a demo is in the way.
-        note: Told how far it is.
+        note: Called with progress messages.
     """
     folder = Path(out)
     model = open_model(model_name)

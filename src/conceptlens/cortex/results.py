@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_bytes, write_json
 from conceptlens.cortex.editing.edit import edit_image, strip
@@ -34,8 +35,8 @@ from conceptlens.data.images.read import open_image, resize_square
 
 
 @dataclass(frozen=True)
-class Result:
-    """Words, and the files behind them."""
+class Result(ResultMixin):
+    """A summary in words, the values, and the files that hold them."""
 
     words: str
     data: dict[str, Any]
@@ -43,6 +44,9 @@ class Result:
 
     def text(self) -> str:
         return "\n".join([self.words, "written: " + ", ".join(map(str, self.files))])
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.data
 
 
 def write_result(folder: Path, name: str, words: str, data: dict[str, Any], pictures: Mapping[str, bytes]) -> Result:

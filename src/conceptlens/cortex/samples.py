@@ -183,6 +183,6 @@ def encode_images(
     """Samples from batches of images (b, 3, H, W), for models that do not generate; `rows` of the data, if of any."""
     parts = [model.encode(batch).cpu().to(id_type(len(model.codebook))) for batch in images]
     if not parts:
-        raise UserError("No images were given: there is nothing to encode.")
+        raise UserError("Expected images to encode, found none.")
     where = None if rows is None else torch.as_tensor(rows)
     return Samples(torch.cat(parts), torch.as_tensor(labels), tuple(concepts), where)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.devices import best_device
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_json
 from conceptlens.cortex.extractors.trained import InformationExtractor, codebook_hash
@@ -28,13 +29,13 @@ from conceptlens.recipes.schema import DataConfig
 from conceptlens.runs.folder import RunFolder, check_writable
 
 KIND, FOLDER = "codebook", "codebook"
-MEMORY = "memory"  # the model of a study that was given as an object
+MEMORY = "memory"  # in the place of a name, where the model was an object
 Note = Callable[[str], object]
 Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(ResultMixin):
     """An opened run of kind `codebook`."""
 
     run: RunFolder
@@ -47,6 +48,23 @@ class Study:
     @property
     def codebook(self) -> Tensor:
         return self.model.codebook.detach()
+
+    def text(self) -> str:
+        """How accurate the extractor is, and where the study is."""
+        card = self.extractor.card
+        accuracy = ", ".join(f"{name} {value:.3f}" for name, value in card.accuracy.items())
+        return f"{card.network} over {len(card.concepts)} concepts: {accuracy}\nwritten to {self.run.path}"
+
+    def to_dict(self) -> dict[str, Any]:
+        card = self.extractor.card
+        return {
+            "path": str(self.run.path),
+            "model": self.model.name,
+            "network": card.network,
+            "concepts": list(card.concepts),
+            "accuracy": dict(card.accuracy),
+            "samples": {split: len(samples) for split, samples in self.samples.items()},
+        }
 
     def folder(self, out: str | Path | None = None) -> Path:
         """Where results go."""
@@ -109,8 +127,8 @@ def new_study(
     Args:
         model_name: As for `open_model`, or a `VQModel`.
         out: The run folder.
-        concepts: What shall be told apart, as conditions in words; all classes by default. Of encoded data: classes or
-            values to keep.
+        concepts: What the extractor distinguishes, as conditions in words; all classes by default. Of encoded data:
+            classes or values to keep.
         data: Images to encode, for models that do not generate (or to study real images): as in a recipe.
         data_concepts: The concept file of the data.
         by: A concept group of the data whose values are the concepts, instead of its classes.
@@ -118,12 +136,12 @@ def new_study(
         per_concept: Samples of each concept; encoded images are all taken up to this number.
         image_size: Of a VQGAN's images.
         training: Of the extractor.
-        seed: Of everything drawn.
+        seed: Random seed.
         overwrite: Replace a run that is in the way.
         options: Of the network, such as `filters`.
         chunk: Samples of a concept made at once; others for another number, as likely.
         device: Where the work is done; a GPU where there is one, if not named.
-        note: Told how far it is.
+        note: Called with progress messages.
     """
     device = device or best_device()
     model = open_model(model_name, image_size=image_size).to(device)
@@ -277,7 +295,10 @@ def open_study(path: str | Path, *, device: torch.device | None = None, model: V
     device = device or best_device()
     about = info["model"]
     if model is None and about["name"] == MEMORY:
-        raise UserError(f"{run.path}: the model of this study was in memory. Pass it again, as `model`.")
+        raise UserError(
+            f"{run.path}: the model of this study was an object in Python, which is not saved. Pass it again: "
+            f"conceptlens.cortex.load({str(run.path)!r}, model=…)."
+        )
     model = open_model(model or about["name"], image_size=about.get("image_size")).to(device)
     extractor = InformationExtractor.load(run.path / "extractor").to(device)
     extractor.check_codebook(model.codebook)

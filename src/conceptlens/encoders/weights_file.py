@@ -65,8 +65,8 @@ def load_weights(
     problems = []
     if missing := own.keys() - given.keys():
         problems.append(f"it lacks {len(missing)} of {len(own)} tensors ({_some(missing)})")
-    if strange := given.keys() - own.keys():
-        problems.append(f"it has {len(strange)} tensors that the encoder does not know ({_some(strange)})")
+    if unexpected := given.keys() - own.keys():
+        problems.append(f"it has {len(unexpected)} tensors that the encoder does not know ({_some(unexpected)})")
     shapes = [
         f"{name}: {tuple(given[name].shape)} in the file, {tuple(own[name].shape)} in the encoder"
         for name in own.keys() & given.keys()

@@ -49,7 +49,7 @@ def intervention_figure(result: "Interventions") -> "Figure":
 
 
 def leakage_figure(result: "Leakage") -> "Figure":
-    """Accuracies beside the label → class ceiling; and the concepts that say most beyond their label."""
+    """Accuracies beside the label → class ceiling; and the concepts with most class information beyond their label."""
     figure = new_figure(13, 5.2)
     left, right = figure.subplots(1, 2)
     named = [
@@ -67,11 +67,11 @@ def leakage_figure(result: "Leakage") -> "Figure":
     worst = sorted(result.concepts, key=lambda each: each.beyond_label.value or 0)[-SHOWN:]
     _bars(right, [each.concept for each in worst], [each.beyond_label for each in worst], COLORS[1])
     for place, each in enumerate(worst):
-        if each.chance is not None and each.chance.twins.interval is not None:
-            low, high = each.chance.twins.interval
+        if each.chance is not None and each.chance.permuted.interval is not None:
+            low, high = each.chance.permuted.interval
             right.barh(place, high - low, left=low, color="#888888", height=0.9, alpha=0.5)
     right.axvline(0, color="black", linewidth=0.8)
-    right.set_xlabel("nats about the class in a score beyond its own label (gray: of the run's twins)")
+    right.set_xlabel("nats about the class in a score beyond its own label (gray: permuted scores)")
     return figure
 
 

@@ -15,17 +15,17 @@ class Finding(Part):
     name: str
     estimate: Estimate
     good: str  # one sentence: what a good value is
-    verdict: Verdict | None = None  # None: a number to compare methods by, without a line of its own
-    chance: Chance | None = None  # what the run's twins make of it, where it has a verdict
+    verdict: Verdict | None = None  # None: a number to compare methods by, without a test
+    chance: Chance | None = None  # the measure under permutation, where it has a verdict
 
     def text(self) -> str:
         mark = {"good": "+", "look": "?", "bad": "!", None: " "}[self.verdict]
         line = f"{mark} {self.name:58}{self.estimate.text()}"
         if self.chance is None or self.verdict is None:
             return line
-        return f"{line}; by chance {self.chance.twins.text()}, p = {self.chance.adjusted:.2f}"
+        return f"{line}; permuted {self.chance.permuted.text()}, p = {self.chance.adjusted:.2f}"
 
 
 def judge(chance: Chance, level: float) -> Verdict:
-    """Bad if chance reaches the measure too seldom, to be looked at if only because others were asked as well."""
+    """`bad` if significant after correction for the other measures, `look` if only before it."""
     return "bad" if chance.adjusted <= level else "look" if chance.p <= level else "good"

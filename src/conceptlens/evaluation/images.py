@@ -52,9 +52,9 @@ def judged_images(run: OpenedRun, data: Mapping[str, Any] | None, split: str | N
     """
     given = dict(data or {})
     other = "source" in given
-    strangers = [key for key in given if key != "regions"]
-    if strangers and not other:
-        raise UserError(f"data.{strangers[0]}: settings of other data were given, but no data: add --data SOURCE.")
+    others = [key for key in given if key != "regions"]
+    if others and not other:
+        raise UserError(f"data.{others[0]}: settings of other data were given, but no data: add --data SOURCE.")
     split = split or ("all" if other else "test")
     if split not in (*SPLITS, "all"):
         raise unknown_name("split", split, (*SPLITS, "all"))
@@ -71,7 +71,7 @@ def judged_images(run: OpenedRun, data: Mapping[str, Any] | None, split: str | N
     indices = everything if split == "all" else sides[split]
     if not len(indices):
         raise UserError(f"{config.source}: no image has the split {split!r}; use --split all.")
-    # What is judged must not be what blobs and thresholds are made from, where there are other images.
+    # What is judged must not be what center priors and thresholds are fitted on, where there are other images.
     fit = "val" if split == "train" else "train"
     choose = "train" if split == "val" else "val"
     nothing = everything[:0]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.data.dataset import UNLABELED, Task
-from conceptlens.evaluation.concepts.groups import Axis, axes
+from conceptlens.evaluation.concepts.groups import GroupScores, group_scores
 from conceptlens.recipes.schema import MetricsConfig
 from conceptlens.stats.bootstrap import Statistic, bootstrap_intervals
 from conceptlens.stats.weighted import mean_known, weighted_accuracy, weighted_auc, weighted_balanced_accuracy
@@ -52,7 +52,7 @@ def metric_intervals(
     values, truth = np.asarray(class_probs, dtype=np.float64), np.asarray(labels, dtype=np.int64)
     statistics = class_statistics(values, truth, task, thresholds)
     if np.asarray(concept_logits).shape[1]:
-        statistics |= concept_statistics(axes(concept_logits, concept_labels, concepts))
+        statistics |= concept_statistics(group_scores(concept_logits, concept_labels, concepts))
     return bootstrap_intervals(
         statistics, len(values), groups, resamples=config.bootstrap, confidence=config.confidence, seed=seed
     )
@@ -91,18 +91,20 @@ def class_statistics(
     }
 
 
-def concept_statistics(asked: list[Axis]) -> dict[str, Statistic]:
-    """The statistics of concept axes, as functions of image weights; means over groups as in `concept_metrics`."""
-    grouped = [list(members) for _, members in groupby(asked, key=lambda axis: axis.group)]
+def concept_statistics(asked: list[GroupScores]) -> dict[str, Statistic]:
+    """The statistics of concept groups, as functions of image weights; means over groups as in `concept_metrics`."""
+    grouped = [list(members) for _, members in groupby(asked, key=lambda scored: scored.group)]
 
-    def accuracy(axis: Axis, weights: Floats) -> Floats:
-        return weighted_accuracy(axis.predicted == axis.truth, weights, axis.known)
+    def accuracy(scored: GroupScores, weights: Floats) -> Floats:
+        return weighted_accuracy(scored.predicted == scored.truth, weights, scored.known)
 
-    def balanced(axis: Axis, weights: Floats) -> Floats:
-        return weighted_balanced_accuracy(axis.predicted, axis.truth, weights, at_least=2)
+    def balanced(scored: GroupScores, weights: Floats) -> Floats:
+        return weighted_balanced_accuracy(scored.predicted, scored.truth, weights, at_least=2)
 
-    def auc(axis: Axis, weights: Floats) -> Floats:
-        return _mean([weighted_auc(axis.log_odds(a), axis.truth == a, weights, axis.known) for a in axis.answers])
+    def auc(scored: GroupScores, weights: Floats) -> Floats:
+        return _mean(
+            [weighted_auc(scored.log_odds(a), scored.truth == a, weights, scored.known) for a in scored.answers]
+        )
 
     return {
         "concept.accuracy": lambda weights: _mean([_mean([accuracy(a, weights) for a in group]) for group in grouped]),

@@ -9,7 +9,7 @@ from conceptlens.evaluation.interventions.measure import Interventions, measure_
 from conceptlens.evaluation.interventions.order import POLICIES
 from conceptlens.evaluation.interventions.what_if import WhatIf, one_of, read_image, what_if
 from conceptlens.evaluation.leakage.leakage import Leakage, measure_leakage
-from conceptlens.evaluation.leakage.permuted import TWINS
+from conceptlens.evaluation.leakage.permuted import PERMUTATIONS
 from conceptlens.explanations.subjects import OneImage
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.stats.estimates import Bootstrap
@@ -32,7 +32,7 @@ def intervene_run(
     resamples: int = 1000,
     note: Note = lambda text: None,
 ) -> Interventions:
-    """Correct concepts of a run's images, in several orders, and see what the class head makes of it."""
+    """Correct concepts of a run's images, in several orders, and measure what the class head predicts."""
     readout = run.readout(split)
     return measure_interventions(
         readout,
@@ -51,12 +51,17 @@ def intervene_run(
 
 
 def leakage_run(
-    run: OpenedRun, *, split: str = "test", resamples: int = 1000, twins: int = TWINS, note: Note = lambda text: None
+    run: OpenedRun,
+    *,
+    split: str = "test",
+    resamples: int = 1000,
+    permutations: int = PERMUTATIONS,
+    note: Note = lambda text: None,
 ) -> Leakage:
-    """Whether a run's concepts carry more of the class than their names say."""
+    """Whether a run's concept scores carry more class information than the concept labels."""
     readout = run.readout(split)
     bootstrap = Bootstrap(readout.units, resamples)
-    return measure_leakage(readout, bootstrap, run=run.name, split=split, twins=twins, note=note)
+    return measure_leakage(readout, bootstrap, run=run.name, split=split, permutations=permutations, note=note)
 
 
 def what_if_run(run: OpenedRun, image: OneImage, edits: Sequence[str] = (), *, split: str = "test") -> WhatIf:

@@ -20,7 +20,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import Task
 from conceptlens.explanations.argument import Argument, argue
-from conceptlens.explanations.document import Account, AnyMap, ClassReading, ConceptReading
+from conceptlens.explanations.document import AnyMap, ClassReading, ConceptReading, LogitDecomposition
 from conceptlens.explanations.logit_decomposition import decompose_logit
 from conceptlens.explanations.maps.gradcam import Watched, watch
 from conceptlens.explanations.reference import Background, background
@@ -231,9 +231,9 @@ class Answer:
         )
 
     @property
-    def accounts(self) -> list[Account]:
+    def decompositions(self) -> list[LogitDecomposition]:
         """How the logits of the explained class and of its rival are made up; empty without a linear head."""
-        return self._argument.accounts
+        return self._argument.decompositions
 
     @property
     def sentence(self) -> str:
@@ -244,7 +244,7 @@ class Answer:
         """The concepts that decided, weightiest first."""
         return self._argument.deciding
 
-    def account(self, of: int, minus: int | str | None) -> Account | None:
+    def decomposition(self, of: int, minus: int | str | None) -> LogitDecomposition | None:
         """How the logit of any class, or its difference to another's or to the mean, is made up."""
         head = None if self.head is None else self.head.linear
         if head is None:
@@ -471,7 +471,7 @@ def _row(tensor: Tensor | None, row: int) -> Singles | None:
 
 
 def similarities(output: ConceptOutput, codebook: Tensor | None, row: int | None = None) -> Tensor | None:
-    """The cosine of each patch with its nearest prototype, (B, L); None where both are not in one space."""
+    """The cosine of each patch with its nearest code, (B, L); None where both are not in one space."""
     patches, codes = output.patches, output.codes
     if codes is None or patches is None or codebook is None or codebook.shape[-1] != patches.shape[-1]:
         return None

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.explanations.document import Account
+from conceptlens.explanations.document import LogitDecomposition
 from conceptlens.explanations.logit_decomposition import MEAN, decompose_logit
 from conceptlens.explanations.reasons import deciding, reasons
 from conceptlens.explanations.reference import Background
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 class Argument:
     """What speaks for the explained class of one image."""
 
-    accounts: list[Account]  # empty where the class is no weighted sum of concepts
+    decompositions: list[LogitDecomposition]  # empty where the class is no weighted sum of concepts
     sentence: str
     deciding: list[int]  # concepts, weightiest first
 
@@ -56,16 +56,16 @@ def argue(
         about: The class in question.
         rival: The class it is set against, if any.
     """
-    accounts: list[Account] = []
+    decompositions: list[LogitDecomposition] = []
     if head is not None:
         sides: list[tuple[int, int | str | None]] = [(about, None)]
         if rival is not None:
             sides += [(rival, None), (about, MEAN), (about, rival)]
-        accounts = [
+        decompositions = [
             decompose_logit(head, classes, of, minus, bottleneck, background.bottleneck, logits) for of, minus in sides
         ]
-    against_all = accounts[2 if rival is not None else 0].values if accounts else None
-    against_rival = accounts[3].values if accounts and rival is not None else None
+    against_all = decompositions[2 if rival is not None else 0].values if decompositions else None
+    against_rival = decompositions[3].values if decompositions and rival is not None else None
     raised = bottleneck > background.bottleneck
     than = "than usual" if background.reference.what == "average image" else "than a score of zero"
     for_it = reasons(concepts, concept_probabilities, against_all, raised, than)
@@ -76,7 +76,7 @@ def argue(
         None if rival is None else (classes[rival], float(probabilities[rival])),
         for_it,
         instead,
-        weighed=bool(accounts),
+        weighed=bool(decompositions),
         bypass=bypass,
     )
-    return Argument(accounts, words, deciding(for_it, instead))
+    return Argument(decompositions, words, deciding(for_it, instead))

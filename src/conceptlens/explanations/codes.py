@@ -1,6 +1,6 @@
 """What a code of the codebook stands for: the concept whose slot its patches are mostly assigned to.
 
-The legend of Figure 8 of the IVQ-CBM paper names each prototype by a concept and does not say how. Here a name is
+The legend of Figure 8 of the IVQ-CBM paper names each code by a concept and does not say how. Here a name is
 counted: over a sample of images, the patches whose nearest code is m are shared among slots by the assignment A; the
 share that goes to the slots of a concept is the confidence. A code is named after a concept, or else after a group of
 concepts, that holds most of it and at least twice what it holds of all patches; otherwise it stays unnamed.

@@ -39,7 +39,7 @@ class ConceptReading(Part):
     label: bool | None = None  # what a person said, where it is known
 
 
-class Account(Part):
+class LogitDecomposition(Part):
     """How a logit, or the difference of two, is made up: total = base + Σ values + bypass.
 
     Attributes:
@@ -139,7 +139,7 @@ class Explanation(Document):
     classes: list[ClassReading]
     concepts: list[ConceptReading]
     reference: Reference
-    accounts: list[Account]  # empty where the class is no weighted sum of concepts
+    decompositions: list[LogitDecomposition]  # empty where the class is no weighted sum of concepts
     bypass: str | None  # in words
     maps: list[ConceptMaps]
     index: IndexMap | None
@@ -190,9 +190,9 @@ class Explanation(Document):
         data = base64.b64encode(png(self.panel())).decode("ascii")
         return str(h("img", src=f"data:image/png;base64,{data}", alt=f"{self.image}: {self.sentence}"))
 
-    def account(self, minus: str | None) -> Account | None:
+    def decomposition(self, minus: str | None) -> LogitDecomposition | None:
         """That of the explained class against `minus`."""
-        return next((each for each in self.accounts if each.of == self.about and each.minus == minus), None)
+        return next((each for each in self.decompositions if each.of == self.about and each.minus == minus), None)
 
     def concept(self, name: str) -> ConceptReading:
         return next(each for each in self.concepts if each.name == name)

@@ -119,7 +119,7 @@ def explanation_of(answer: Answer, run: str, wanted: Sequence[int] | None, how: 
         classes=answer.classes,
         concepts=answer.concepts,
         reference=answerer.background.reference,
-        accounts=answer.accounts,
+        decompositions=answer.decompositions,
         bypass=answer.bypass,
         maps=shown,
         index=index,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from conceptlens.explanations.document import Account
+from conceptlens.explanations.document import LogitDecomposition
 from conceptlens.methods.linear_head import LinearHead
 
 Floats = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ def decompose_logit(
     scores: Floats,
     reference: Floats,
     said: Floats,
-) -> Account:
+) -> LogitDecomposition:
     """The decomposition of class `of` of one image.
 
     Args:
@@ -45,7 +45,7 @@ def decompose_logit(
     weight, bias = side @ head.weight, float(side @ head.bias)
     by_concepts = bias + float(weight @ scores)
     bypass = float(side @ said) - by_concepts if head.bypass else 0.0
-    return Account(
+    return LogitDecomposition(
         of=names[of],
         minus=names[minus] if isinstance(minus, int) else minus,
         total=by_concepts + bypass,

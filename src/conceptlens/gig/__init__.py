@@ -1,15 +1,18 @@
-"""GIG: any trained image network taken apart into concepts, and how they cause each other, layer by layer.
+"""GIG: a trained image network decomposed into concepts, and how they contribute to each other, layer by layer.
 
-Nothing here imports torch by itself, so that the command line may ask for help.
+This module does not import torch until a function is called, so that the command line shows its help at once.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from conceptlens.core.errors import UserError
 from conceptlens.core.progress import note
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from conceptlens.gig.run import Decomposed
 
 
@@ -33,7 +36,7 @@ def decompose(
     output: Sequence[str] = (),
     image: str | None = None,
     examples: int = 8,
-    graphs: Sequence[Literal["image", "data"]] = ("image", "data"),
+    graphs: Sequence[Literal["image", "data", "none"]] = ("image", "data"),
     path: Literal["shifted", "printed"] = "shifted",
     target: Literal["probability", "logit"] | None = None,
     validate_on: int = 4,
@@ -43,53 +46,57 @@ def decompose(
     quiet: bool = True,
     **settings: Any,
 ) -> "Decomposed":
-    """Take a trained image model apart into concepts, and draw how they make each other, layer by layer.
+    """Decompose a trained image model into concepts, and draw how they contribute to each other, layer by layer.
 
-    Called again with the same settings, it goes on where it was stopped.
+    Called again with the same settings, it continues where it was stopped.
 
     Args:
-        model: A timm name, your own function (`path/to/file.py:build`, which is run), the folder of a conceptlens run,
-            or in Python any `nn.Module`.
+        model: A timm name, your own function (`path/to/file.py:build`, which is run), or the folder of a conceptlens
+            run; in Python also any `nn.Module` or a `TrainedModel`.
         images: A folder of images; in Python also arrays, PIL images or a torch `Dataset`.
         data: A recipe, or the name of built-in data, instead of a folder.
         layers: Name of a module, from the input up; four of the network's blocks by default.
         out: The run folder.
         overwrite: Replace a run that is in the way.
-        weights: Of a timm model: a .safetensors file, or `fresh` for random ones; published ones by default.
-        classes: A text file with the name of a class a line, in the order of the outputs.
+        weights: Weights of a timm model: a .safetensors file, or `fresh` for random ones; published ones by default.
+        classes: A text file with the name of a class a line, in the order of the outputs; in Python also a list.
         image_size: Side in pixels; the model's own by default.
-        n: Images at most, evenly chosen.
-        per_image: Vectors sampled of each image and layer.
-        rule: What they are sampled by: sharing ratios, or gradient × input.
+        n: Maximum number of images, evenly chosen.
+        per_image: Vectors sampled from each image and layer.
+        rule: The weights of this sampling: sharing ratios, or gradient × input.
         dictionary: Where concept vectors come from.
         k: Concepts of each layer; min(8 channels, 8192, samples / 6) by default.
-        sparsity: Of the lasso, 0 to 1: the larger, the fewer concepts.
+        sparsity: Sparsity of the lasso, 0 to 1: the larger, the fewer concepts.
         output: A class or named concept of the main graph; the two most frequent by default.
         image: The image of the image graph, by its name below the folder.
-        examples: Images over which contributions to an output are means.
+        examples: Images over which contributions to an output are averaged.
         graphs: Further graphs besides the main one.
-        path: Of the integral (see docs/decompose.md).
-        target: What a contribution to a class is measured in.
+        path: Path of the integral (see docs/decompose.md).
+        target: Whether contributions to a class are measured in its probability or its logit.
         validate_on: Images for insertion and deletion of concepts; 0 for none.
-        noise: Also the image with noise of this σ, of 255.
-        attack: Also the image after an attack that aims at this class.
-        seed: Of everything drawn.
+        noise: Also draw the graph of the image with noise of this σ, of 255.
+        attack: Also draw the graph of the image after an attack towards this class.
+        seed: Random seed.
         quiet: Show no progress.
-        settings: Further ones, see `conceptlens.gig.settings.Settings`.
+        settings: Further settings, see `conceptlens.gig.settings.Settings`.
     """
-    from conceptlens.gig.run import decompose_run, make_settings
+    from conceptlens.gig.load_model import restored
+    from conceptlens.gig.run import IN_MEMORY, decompose_run, make_settings
+    from conceptlens.runs.opened import OpenedRun
 
-    held = not isinstance(images, str | Path | None)
-    module = model if not isinstance(model, str | Path) else None
-    if module is not None and hasattr(module, "path") and hasattr(module, "pipeline"):  # a trained model
-        model, module = module.path, None
+    in_memory = not isinstance(images, str | Path | None)
+    if isinstance(model, OpenedRun):
+        model = model.path
+    module = _module(model) if not isinstance(model, str | Path) else None
+    if isinstance(classes, Sequence) and not isinstance(classes, str) and len(classes) == 1:
+        classes = classes[0]  # from the command line; one class alone would be nothing to decide
     chosen = make_settings(
-        model=str(model) if module is None else f"{type(module).__name__} in memory",
-        images="memory" if held else None if images is None else str(images),
+        model=str(model) if module is None else f"{type(module).__name__}{IN_MEMORY}",
+        images=f"images{IN_MEMORY}" if in_memory else None if images is None else str(images),
         data=data,
         layers=list(layers) or None,
         weights=weights,
-        classes=str(classes) if isinstance(classes, str | Path) else None,
+        classes=str(classes) if isinstance(classes, str | Path) else list(classes) if classes else None,
         image_size=image_size,
         n=n,
         per_image=per_image,
@@ -100,7 +107,7 @@ def decompose(
         outputs=list(output) or None,
         image=image,
         examples=examples,
-        graphs=tuple(graphs),
+        graphs=tuple(name for name in graphs if name != "none"),
         path=path,
         target=target,
         validate_on=validate_on,
@@ -109,13 +116,23 @@ def decompose(
         seed=seed,
         **settings,
     )
-    return decompose_run(
-        chosen,
-        out,
-        overwrite=overwrite,
-        note=note(quiet),
-        trusted=True,
-        module=module,
-        images=images if held else None,
-        classes=None if classes is None or isinstance(classes, str | Path) else list(classes),
-    )
+    with restored(module):
+        return decompose_run(
+            chosen,
+            out,
+            overwrite=overwrite,
+            note=note(quiet),
+            trusted=True,
+            module=module,
+            images=images if in_memory else None,
+        )
+
+
+def _module(model: Any) -> "nn.Module":
+    from torch import nn
+
+    if not isinstance(model, nn.Module):
+        raise UserError(
+            f"model: expected a name, a folder, a torch.nn.Module or a TrainedModel, got {type(model).__name__}."
+        )
+    return model

@@ -18,7 +18,7 @@ class Place(Part):
     values: list[list[float]]  # (h, w)
 
 
-class Face(Part):
+class Crop(Part):
     """One of the samples nearest to a concept, which show what it is."""
 
     image: str
@@ -45,8 +45,8 @@ class Node(Part):
     active: int = 0  # images of the graph in which it is used
     active_of: dict[str, int] = Field(default_factory=dict)  # the same, of the images of each output
     samples: int | None = None  # members of its cluster
-    faces: list[Face] = Field(default_factory=list)
-    sheet: str | None = None  # file beside the graph: pictures of the faces, square, one beside the other
+    crops: list[Crop] = Field(default_factory=list)
+    sheet: str | None = None  # file beside the graph: pictures of the crops, square, one beside the other
     places: list[Place] = Field(default_factory=list)
 
 

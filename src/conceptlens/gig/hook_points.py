@@ -42,7 +42,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Site:
+class HookPoint:
     """Where the vectors of one layer stand."""
 
     layer: str
@@ -127,7 +127,9 @@ def recorded(model: nn.Module, note: Callable[[Tensor | None], Any] = lambda val
             handle.remove()
 
 
-def find_site(model: nn.Module, layer: str, calls: list[Call], prefix: int, *, before_activation: bool) -> Site:
+def find_hook_point(
+    model: nn.Module, layer: str, calls: list[Call], prefix: int, *, before_activation: bool
+) -> HookPoint:
     """Where the vectors of a layer stand, given the calls of one pass."""
     mine = [call for call in calls if call.name == layer]
     if not mine:
@@ -153,8 +155,8 @@ def find_site(model: nn.Module, layer: str, calls: list[Call], prefix: int, *, b
     behind = prefix if layout == "tokens" else 0
     shape = tuple(out.shape[1:])
     if last is not None:
-        return Site(layer, last.name, last.number, "input", last.begin, layout, shape, behind)
-    return Site(layer, layer, call.number, "output", call.end, layout, shape, behind)
+        return HookPoint(layer, last.name, last.number, "input", last.begin, layout, shape, behind)
+    return HookPoint(layer, layer, call.number, "output", call.end, layout, shape, behind)
 
 
 def _layout(value: Tensor) -> Layout:

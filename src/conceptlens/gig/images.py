@@ -1,8 +1,9 @@
-"""The images that a network is taken apart on: files of a folder, or the images of a recipe."""
+"""The images that a network is taken apart on: files of a folder, the images of a recipe, or images in memory."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.data.labels.words import printable
 from conceptlens.data.sources.memory import HeldImages
-from conceptlens.gig.load_model import Opened
+from conceptlens.gig.load_model import LoadedModel
 
 T = TypeVar("T")
 
@@ -28,7 +29,8 @@ class Gallery:
     names: tuple[str, ...]
     files: tuple[Path, ...] | None
     source: DataSource | None
-    model: Opened
+    model: LoadedModel
+    in_memory: bool = False
 
     def __len__(self) -> int:
         return len(self.names)
@@ -58,32 +60,35 @@ class Gallery:
             some = wanted[start : start + size]
             yield some, self.model.prepare(torch.stack([self.bytes(index) for index in some]))
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        """A hash of which images these are: names, and sizes of files."""
+        """A hash of which images these are: names, and sizes of files; of images in memory their pixels."""
         digest = hashlib.sha256("\n".join(self.names).encode())
-        if self.files is not None:
+        if self.in_memory:
+            for index in range(len(self)):
+                digest.update(self.bytes(index).numpy().tobytes())
+        elif self.files is not None:
             digest.update(" ".join(str(file.stat().st_size) for file in self.files).encode())
         elif self.source is not None:
             digest.update(self.source.examples.fingerprint.encode())
         return digest.hexdigest()[:16]
 
 
-def from_folder(folder: str | Path, model: Opened, *, most: int | None = None) -> Gallery:
+def from_folder(folder: str | Path, model: LoadedModel, *, most: int | None = None) -> Gallery:
     """All images below a folder, or an even choice of them."""
     from conceptlens.explanations.subjects import find_images
 
     place = Path(folder)
     if not place.is_dir():
         raise UserError(
-            f"--images {place}: expected a folder with images, found {'a file' if place.exists() else 'none'}."
+            f"images {place}: expected a folder with images, found {'a file' if place.exists() else 'none'}."
         )
     files = _some(find_images([place]), most)
     names = tuple(printable(file.relative_to(place).as_posix()) for file in files)
     return Gallery(names, tuple(files), None, model)
 
 
-def from_recipe(recipe: str, model: Opened, *, most: int | None = None, trusted: bool = False) -> Gallery:
+def from_recipe(recipe: str, model: LoadedModel, *, most: int | None = None, trusted: bool = False) -> Gallery:
     """The images of a recipe, or of built-in data by its name; own code runs if the user passed the recipe."""
     from conceptlens.concepts import ConceptSet
     from conceptlens.data.sources.open import BUILTIN, open_source
@@ -96,12 +101,12 @@ def from_recipe(recipe: str, model: Opened, *, most: int | None = None, trusted:
     return Gallery(names, None, _Part(source, chosen) if len(chosen) < len(source) else source, model)
 
 
-def from_objects(images: Any, model: Opened, *, most: int | None = None) -> Gallery:
+def from_objects(images: Any, model: LoadedModel, *, most: int | None = None) -> Gallery:
     """Images in memory: paths, PIL images, arrays, tensors, or a torch `Dataset` whose items begin with an image."""
     source = HeldImages(images, model.window)
     chosen = _some(list(range(len(source))), most)
     names = tuple(source.examples.ids[index] for index in chosen)
-    return Gallery(names, None, _Part(source, chosen) if len(chosen) < len(source) else source, model)
+    return Gallery(names, None, _Part(source, chosen) if len(chosen) < len(source) else source, model, in_memory=True)
 
 
 def _some(items: list[T], most: int | None) -> list[T]:

@@ -1,7 +1,8 @@
 """From a word to a model: a timm name, a function in the user's own file, or the image tower of a conceptlens run."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ ZEROS, ONES = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Opened:
+class LoadedModel:
     """A model with what must be known to give it images and to read its outputs."""
 
     name: str
@@ -50,20 +51,24 @@ class Opened:
 
 
 def open_model(
-    word: str, *, weights: str | None = None, classes: str | Path | None = None, image_size: int | None = None
-) -> Opened:
+    word: str,
+    *,
+    weights: str | None = None,
+    classes: str | Path | Sequence[str] | None = None,
+    image_size: int | None = None,
+) -> LoadedModel:
     """The model that a word names.
 
     Args:
         word: A timm name, with or without `timm/`; `path/to/file.py:function`, which is *code that will be run*; or a
             folder of a conceptlens run.
-        weights: Of a timm model: a .safetensors file, `fresh` for random weights; published ones if not given.
-        classes: A text file with the name of a class a line, in the order of the outputs.
-        image_size: Side in pixels; the model's own if not given.
+        weights: Of a timm model: a .safetensors file, `fresh` for random weights; published ones by default.
+        classes: A text file with the name of a class a line, or the names, in the order of the outputs.
+        image_size: Side in pixels; the model's own by default.
     """
     if image_size is not None and image_size < 1:
         raise UserError(f"--image-size: expected a positive whole number, got {image_size}.")
-    names = _class_names(Path(classes)) if classes else None
+    names = class_names(classes)
     if (Path(word) / "run.json").exists():
         if weights or names or image_size:
             raise UserError(f"{word} is a run: its weights, outputs and image size are its own; leave them out.")
@@ -77,20 +82,30 @@ def open_model(
     return _timm(word, weights, names, image_size)
 
 
-def _class_names(path: Path) -> list[str]:
+def class_names(classes: str | Path | Sequence[str] | None) -> list[str] | None:
+    """Names of the outputs: as they are, or from a text file with a class a line."""
+    if not classes:
+        return None
+    if isinstance(classes, str | Path):
+        names, where = _read_names(Path(classes)), f"--classes {classes}"
+    else:
+        names, where = [str(name) for name in classes], "classes"
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise UserError(f"{where}: {repeated[0]!r} is there twice; outputs need names of their own.")
+    if len(names) < 2:
+        raise UserError(f"{where}: expected two classes or more, found {len(names)}.")
+    return names
+
+
+def _read_names(path: Path) -> list[str]:
     try:
         lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
     except FileNotFoundError:
         raise UserError(f"--classes {path}: no such file; expected a text file with a class a line.") from None
     except (UnicodeDecodeError, IsADirectoryError) as error:
         raise UserError(f"--classes {path}: expected a text file in UTF-8 with a class a line ({error}).") from None
-    names = [line for line in lines if line]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise UserError(f"--classes {path}: {sorted(twice)[0]!r} is there twice; outputs need names of their own.")
-    if len(names) < 2:
-        raise UserError(f"--classes {path}: expected two classes or more, found {len(names)}.")
-    return names
+    return [line for line in lines if line]
 
 
 def _numbered(count: int, names: Sequence[str] | None, where: str) -> list[str]:
@@ -101,7 +116,7 @@ def _numbered(count: int, names: Sequence[str] | None, where: str) -> list[str]:
     return list(names)
 
 
-def _timm(word: str, weights: str | None, names: list[str] | None, image_size: int | None) -> Opened:
+def _timm(word: str, weights: str | None, names: list[str] | None, image_size: int | None) -> LoadedModel:
     import timm
     from timm.data import ImageNetInfo  # type: ignore[attr-defined]
     from timm.data.config import resolve_model_data_config
@@ -122,9 +137,11 @@ def _timm(word: str, weights: str | None, names: list[str] | None, image_size: i
         raise UserError(f"{word}: this model has no classifier; choose one with classes, or name them with --classes.")
     if names is None and count == 1000:
         info = ImageNetInfo("imagenet-1k")
-        told = [info.index_to_description(number).split(",")[0] for number in range(1000)]
-        names = [name if told.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(told)]
-    return Opened(
+        short_names = [info.index_to_description(number).split(",")[0] for number in range(1000)]
+        names = [
+            name if short_names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(short_names)
+        ]
+    return LoadedModel(
         name=f"timm/{short}",
         module=model.eval(),
         image_size=image_size or int(data["input_size"][-1]),
@@ -155,7 +172,7 @@ def _load_timm(model: nn.Module, short: str, weights: str | None) -> None:
     load_weights(model, state, source=str(path), hint=hint)
 
 
-def _own(word: str, names: list[str] | None, image_size: int | None) -> Opened:
+def _own(word: str, names: list[str] | None, image_size: int | None) -> LoadedModel:
     """Run a function that the user named or allowed; attributes of the module it returns say what images it takes."""
     file, _, function = word.rpartition(":") if ".py:" in word else (word, "", "")
     path = Path(file)
@@ -168,7 +185,7 @@ def _own(word: str, names: list[str] | None, image_size: int | None) -> Opened:
         module = build()
     except UserError:
         raise
-    except Exception as error:  # anything may happen in a stranger's code; it is theirs to mend
+    except Exception as error:  # the user's own code may fail in any way
         raise UserError(f"{word} failed: {type(error).__name__}: {error}.") from error
     if not isinstance(module, nn.Module):
         raise UserError(f"{word} returned {type(module).__name__}; expected a torch.nn.Module.")
@@ -177,8 +194,8 @@ def _own(word: str, names: list[str] | None, image_size: int | None) -> Opened:
 
 def open_module(
     module: nn.Module, *, name: str, names: Sequence[str] | None = None, image_size: int | None = None
-) -> Opened:
-    """A module that is at hand; its attributes `image_size`, `classes`, `mean` and `std` say what images it takes.
+) -> LoadedModel:
+    """A module that is in memory; its attributes `image_size`, `classes`, `mean` and `std` say what images it takes.
 
     Args:
         module: Images (B, 3, H, W) to outputs (B, classes).
@@ -189,7 +206,7 @@ def open_module(
     size = image_size or getattr(module, "image_size", 224)
     if not isinstance(size, int) or size < 1:
         raise UserError(f"{name}: image_size of the module is {size!r}; expected a positive whole number.")
-    given = getattr(module, "classes", None)
+    own_names = getattr(module, "classes", None)
     with torch.no_grad():
         try:
             like = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(1))
@@ -200,8 +217,8 @@ def open_module(
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise UserError(f"{name}: expected outputs (B, classes), got {shape}.")
-    labels = names or (list(map(str, given)) if given is not None else None)
-    return Opened(
+    labels = names or (list(map(str, own_names)) if own_names is not None else None)
+    return LoadedModel(
         name=name,
         module=module,
         image_size=size,
@@ -209,6 +226,24 @@ def open_module(
         mean=tuple(getattr(module, "mean", ZEROS)),
         std=tuple(getattr(module, "std", ONES)),
     )
+
+
+@contextmanager
+def restored(module: nn.Module | None) -> Iterator[None]:
+    """Afterwards a module is on its device, in its mode and as trainable as it was before."""
+    parameters = list(module.parameters()) if module is not None else []
+    modes = [(part, part.training) for part in module.modules()] if module is not None else []
+    trainable = [parameter.requires_grad for parameter in parameters]
+    device = parameters[0].device if parameters else None
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+        for parameter, needed in zip(parameters, trainable, strict=True):
+            parameter.requires_grad_(needed)
+        if module is not None and device is not None:
+            module.to(device)
 
 
 class ConceptTower(nn.Module):
@@ -230,14 +265,14 @@ class ConceptTower(nn.Module):
         return logits
 
 
-def _tower(path: Path) -> Opened:
+def _tower(path: Path) -> LoadedModel:
     from conceptlens.runs.opened import OpenedRun
 
     run = OpenedRun.open(path, device="cpu")
     run.need_concepts("there is nothing named to end in")
     pipeline, card, concepts = run.pipeline, run.card, run.concepts
     tower = ConceptTower(pipeline.encoder, pipeline.regularizer, pipeline.model, pipeline)
-    return Opened(
+    return LoadedModel(
         name=f"run {path.resolve().name}",
         module=tower.eval(),
         image_size=card.image_size,

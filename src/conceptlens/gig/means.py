@@ -83,7 +83,7 @@ def shared(shares: Mapping[str, Tensor], n: int, *, without: Sequence[int] = ())
         without: Concepts that are not wanted.
     """
     if len(shares) < 2:
-        raise UserError(f"Shared concepts need two outputs or more; {len(shares)} was given.")
+        raise UserError(f"Shared concepts need two outputs or more; got {len(shares)}.")
     least = torch.stack(list(shares.values())).min(0).values
     if without:
         least = least.index_fill(0, torch.tensor(list(without)), 0.0)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.gig.bias_shift import Constants
-from conceptlens.gig.hook_points import Call, Site, block_names, find_site, prefix_tokens, recorded
+from conceptlens.gig.hook_points import Call, HookPoint, block_names, find_hook_point, prefix_tokens, recorded
 from conceptlens.gig.nested_tensors import mapped, repeated, void, with_first
 
 Key = tuple[str, int]  # a module and which of its calls
@@ -48,8 +48,8 @@ class Network:
         self.model = model
         self.image_shape = tuple(probe.shape[1:])
         self._probe, self._output = probe, output
-        self._sites: dict[str, Site] = {}
-        self._shifts: dict[str, Tensor] = {}
+        self._hook_points: dict[str, HookPoint] = {}
+        self._bias_shifts: dict[str, Tensor] = {}
         self._before: dict[str, _Before] = {}
         self._modules = dict(model.named_modules())
         self._calls: list[Call] = []
@@ -58,27 +58,27 @@ class Network:
     @property
     def layers(self) -> tuple[str, ...]:
         """Names, from input to output."""
-        return tuple(self._sites)
+        return tuple(self._hook_points)
 
     @property
     def grids(self) -> dict[str, tuple[int, int] | None]:
         """(h, w) of each layer's positions, the prefix aside; None where they form no grid."""
-        return {name: site.grid for name, site in self._sites.items()}
+        return {name: point.grid for name, point in self._hook_points.items()}
 
     @property
     def device(self) -> torch.device:
         return self._probe.device
 
-    def site(self, layer: str) -> Site:
+    def hook_point(self, layer: str) -> HookPoint:
         """Where a layer stands, with its channels, positions and prefix."""
-        if layer not in self._sites:
-            raise UserError(f"The network was not opened at layer {layer!r}. {did_you_mean(layer, self._sites)}")
-        return self._sites[layer]
+        if layer not in self._hook_points:
+            raise UserError(f"The network was not opened at layer {layer!r}. {did_you_mean(layer, self._hook_points)}")
+        return self._hook_points[layer]
 
-    def shift(self, layer: str) -> Tensor:
+    def bias_shift(self, layer: str) -> Tensor:
         """μ_BN of Eq. 8, or its counterpart without batch norm, (C,): see `shift`."""
-        self.site(layer)
-        return self._shifts[layer]
+        self.hook_point(layer)
+        return self._bias_shifts[layer]
 
     @torch.no_grad()
     def logits(self, images: Tensor) -> Tensor:
@@ -93,11 +93,11 @@ class Network:
     @torch.no_grad()
     def features_of(self, images: Tensor, layers: Sequence[str]) -> dict[str, Tensor]:
         """Vectors (B, P, C) of several layers in one pass."""
-        sites = [self.site(layer) for layer in layers]
-        last = max(sites, key=lambda site: site.event)
+        points = [self.hook_point(layer) for layer in layers]
+        last = max(points, key=lambda point: point.event)
         with self.watch(layers, stop_at=last.layer) as seen:
             self._call(images)
-        return {site.layer: site.vectors(seen[site.layer]) for site in sites}
+        return {point.layer: point.vectors(seen[point.layer]) for point in points}
 
     def onward(self, features: Tensor, frm: str, to: str | None = None, images: Tensor | None = None) -> Tensor:
         """F_ab: from vectors (B, P, C) at layer `frm` to the vectors (B, P', C') at `to`, or to the outputs.
@@ -109,13 +109,13 @@ class Network:
             images: The images (B, 3, H, W) the features belong to, or b of them with b · n = B: n times in a row. They
                 are looked at only where something behind the layer looks past it, as in a U-Net.
         """
-        start = self.site(frm)
+        start = self.hook_point(frm)
         expected = (start.positions, start.channels)
         if features.ndim != 3 or tuple(features.shape[1:]) != expected:
             raise UserError(
                 f"Layer {frm!r} has vectors (B, {expected[0]}, {expected[1]}); got {tuple(features.shape)}."
             )
-        end = None if to is None else self.site(to)
+        end = None if to is None else self.hook_point(to)
         if end is not None and end.event <= start.event:
             raise UserError(f"Layer {to!r} does not come after {frm!r}; the order is {', '.join(self.layers)}.")
         before = self._before_of(start, features, images)
@@ -135,22 +135,22 @@ class Network:
         """Raw values of layers in the passes that run in this context, with their graph; hooks go with the context."""
         seen: dict[str, Tensor] = {}
 
-        def look(site: Site, value: Tensor) -> Tensor:
-            if tuple(value.shape[1:]) != site.shape:
+        def look(point: HookPoint, value: Tensor) -> Tensor:
+            if tuple(value.shape[1:]) != point.shape:
                 raise UserError(
-                    f"Layer {site.layer!r} had the shape {('B', *site.shape)} before and has {tuple(value.shape)} now. "
-                    f"Its shape must not change between calls: give images of {self.image_shape[1]} × "
-                    f"{self.image_shape[2]} pixels, and a model without random parts."
+                    f"Layer {point.layer!r} had the shape {('B', *point.shape)} before and has "
+                    f"{tuple(value.shape)} now. Its shape must not change between calls: pass images of "
+                    f"{self.image_shape[1]} × {self.image_shape[2]} pixels, and a model without random parts."
                 )
-            seen[site.layer] = value
-            if site.layer == stop_at:
+            seen[point.layer] = value
+            if point.layer == stop_at:
                 raise _Reached
             return value.clone()  # whatever is done in place from here on must not change what was seen
 
         with ExitStack() as stack:
             for layer in layers:
-                site = self.site(layer)
-                stack.enter_context(self._at(site, partial(look, site), skipped or {}))
+                point = self.hook_point(layer)
+                stack.enter_context(self._at(point, partial(look, point), skipped or {}))
             yield seen
 
     def _call(self, images: Tensor) -> Any:
@@ -173,9 +173,9 @@ class Network:
         return outputs
 
     @contextmanager
-    def _at(self, site: Site, change: Callable[[Tensor], Tensor], skipped: Mapping[str, int]) -> Iterator[None]:
-        """Pass the value at a site through a function."""
-        wanted = site.call - skipped.get(site.module, 0)
+    def _at(self, point: HookPoint, change: Callable[[Tensor], Tensor], skipped: Mapping[str, int]) -> Iterator[None]:
+        """Pass the value at a hook point through a function."""
+        wanted = point.call - skipped.get(point.module, 0)
         number = 0
 
         def mine() -> bool:
@@ -189,10 +189,10 @@ class Network:
         def leaving(_: nn.Module, __: tuple[Any, ...], out: Any) -> Any:
             return with_first(out, change) if mine() else None
 
-        module = self._modules[site.module]
+        module = self._modules[point.module]
         handle = (
             module.register_forward_pre_hook(entering)
-            if site.side == "input"
+            if point.side == "input"
             else module.register_forward_hook(leaving)
         )
         try:
@@ -200,8 +200,8 @@ class Network:
         finally:
             handle.remove()
 
-    def _replacing(self, site: Site, features: Tensor, skipped: Mapping[str, int]) -> Any:
-        return self._at(site, lambda _: site.raw(features).clone(), skipped)
+    def _replacing(self, point: HookPoint, features: Tensor, skipped: Mapping[str, int]) -> Any:
+        return self._at(point, lambda _: point.raw(features).clone(), skipped)
 
     @contextmanager
     def _skipping(self, before: _Before, batch: int) -> Iterator[None]:
@@ -233,17 +233,21 @@ class Network:
     def _stand_in(self, before: _Before, images: Tensor | None) -> Tensor:
         return self._probe if before.sealed or images is None else images
 
-    def _before_of(self, site: Site, features: Tensor, images: Tensor | None) -> _Before:
+    def _before_of(self, point: HookPoint, features: Tensor, images: Tensor | None) -> _Before:
         """What lies before a layer, with values that fit these images."""
-        before = self._before.get(site.layer)
+        before = self._before.get(point.layer)
         if before is None:
-            before = self._before[site.layer] = self._try_sealed(site)
+            before = self._before[point.layer] = self._try_sealed(point)
         if before.sealed:
             return before
         if images is None:
-            raise UserError(f"Something behind layer {site.layer!r} looks past it: `onward` needs the images as well.")
+            raise UserError(
+                f"A later part of the network reads what lies before layer {point.layer!r}: pass `images` to `onward`."
+            )
         if len(images) == 0 or len(features) % len(images):
-            raise UserError(f"{len(features)} feature maps do not belong to {len(images)} images in equal number.")
+            raise UserError(
+                f"Expected equally many feature maps for each image, got {len(features)} for {len(images)} images."
+            )
         if images.stride(0) == 0:
             images = images[:1]  # one image, spread over the batch
         same = before.images
@@ -277,9 +281,9 @@ class Network:
         return found
 
     @torch.no_grad()
-    def _try_sealed(self, site: Site) -> _Before:
+    def _try_sealed(self, point: HookPoint) -> _Before:
         """Find what ends before a layer, and whether the rest of the network does without it."""
-        done = [call for call in self._calls if call.end < site.event]
+        done = [call for call in self._calls if call.end < point.event]
         outer = [call for call in done if not any(other.holds(call) for other in done)]
         inner = [call for call in done if any(other.holds(call) for other in outer)]
         keys = {}
@@ -290,10 +294,10 @@ class Network:
         before = _Before(keys, skipped)
         before.values = self._values(before, self._probe)
         truth = self.logits(self._probe)
-        features = self.features(self._probe, site.layer)
+        features = self.features(self._probe, point.layer)
         empty = _Before(before.keys, skipped, {key: void(v) for key, v in before.values.items()}, sealed=True)
         try:
-            with self._skipping(empty, 2), self._replacing(site, features.repeat(2, 1, 1), skipped):
+            with self._skipping(empty, 2), self._replacing(point, features.repeat(2, 1, 1), skipped):
                 found = self._outputs(self._call(self._probe))
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, UserError):
             before.values = {}
@@ -302,19 +306,21 @@ class Network:
         return before
 
     def _find(self, layers: Sequence[str], before_activation: bool) -> None:
-        """One pass of the probe: sites, shifts and what is called when."""
+        """One pass of the probe: hook points, shifts and what is called when."""
         with torch.no_grad(), Constants() as constants, recorded(self.model, constants.of) as calls:
             returned = self._call(self._probe)
         self.classes = int(self._outputs(returned).shape[1])
         prefix = prefix_tokens(self.model, calls)
-        sites = [find_site(self.model, layer, calls, prefix, before_activation=before_activation) for layer in layers]
-        for site in sorted(sites, key=lambda site: site.event):
-            call = next(c for c in calls if (c.name, c.number) == (site.module, site.call))
-            constant: Tensor | None = call.noted[0 if site.side == "input" else 1]
-            zeros = torch.zeros(site.channels, device=self.device, dtype=self._probe.dtype)
-            fits = constant is not None and constant.numel() == site.channels
-            self._shifts[site.layer] = constant.reshape(-1).clone() if constant is not None and fits else zeros
-            self._sites[site.layer] = site
+        points = [
+            find_hook_point(self.model, layer, calls, prefix, before_activation=before_activation) for layer in layers
+        ]
+        for point in sorted(points, key=lambda point: point.event):
+            call = next(c for c in calls if (c.name, c.number) == (point.module, point.call))
+            constant: Tensor | None = call.noted[0 if point.side == "input" else 1]
+            zeros = torch.zeros(point.channels, device=self.device, dtype=self._probe.dtype)
+            fits = constant is not None and constant.numel() == point.channels
+            self._bias_shifts[point.layer] = constant.reshape(-1).clone() if constant is not None and fits else zeros
+            self._hook_points[point.layer] = point
         for call in calls:
             call.returned = None  # the order is kept, the values are not
         self._calls = calls
@@ -360,7 +366,7 @@ def open_network(
     known = [name for name, _ in model.named_modules() if name]
     chosen = list(dict.fromkeys(layers)) if layers is not None else list(block_names(model))
     if not chosen:
-        raise UserError("No layers to open: name some, as in `model.named_modules()`.")
+        raise UserError("No layers: expected names of modules, as in `model.named_modules()`.")
     for name in chosen:
         if name not in known:
             raise _no_such_layer(name, known)

@@ -1,4 +1,4 @@
-"""All pictures of a run's graphs, each made once: faces of concepts, and where they are."""
+"""All pictures of a run's graphs, each made once: crops of concepts, and where they are."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from PIL import Image
 
 from conceptlens.gig.attribution.srd import Graph as Shares
 from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
-from conceptlens.gig.document import Face, Graph
+from conceptlens.gig.document import Crop, Graph
 from conceptlens.gig.images import Gallery
 from conceptlens.gig.network import Network
-from conceptlens.gig.pages.page import Album, address
-from conceptlens.gig.receptive_field_crops import box_of, face, placed
+from conceptlens.gig.pages.page import GraphPictures, address
+from conceptlens.gig.receptive_field_crops import box_of, draw_crop, placed
 
 BATCH = 8
 
@@ -27,14 +27,14 @@ class Sampled:
 
 
 @dataclass
-class Photographer:
+class PictureCache:
     """Makes pictures of samples, and remembers them."""
 
     network: Network
     gallery: Gallery
     samples: Mapping[str, Sampled]
     concepts: Mapping[str, LayerConcepts]
-    faces: int
+    crops: int
     rule: str = "srd"
     taken: dict[tuple[str, int], tuple[str, tuple[float, float, float, float]]] = field(default_factory=dict)
 
@@ -51,8 +51,8 @@ class Photographer:
                 continue
             own = self.concepts[node.layer]
             node.samples = int((own.labels == node.concept).sum())
-            node.faces = [
-                Face(
+            node.crops = [
+                Crop(
                     image=self.gallery.names[int(self.samples[node.layer].image[sample])],
                     position=int(self.samples[node.layer].position[sample]),
                     cosine=round(float(own.cosines[node.concept, place]), 4),
@@ -62,10 +62,10 @@ class Photographer:
             ]
 
     def _nearest(self, layer: str, concept: int) -> list[int]:
-        found: list[int] = self.concepts[layer].faces[concept, : self.faces].tolist()
+        found: list[int] = self.concepts[layer].nearest[concept, : self.crops].tolist()
         return found
 
-    def faces_of(self, layer: str, concept: int) -> list[str]:
+    def crops_of(self, layer: str, concept: int) -> list[str]:
         """Addresses of the pictures that show a concept, best first; `fill` has taken them."""
         return [self.taken[layer, sample][0] for sample in self._nearest(layer, concept)]
 
@@ -85,25 +85,25 @@ class Photographer:
             fields = shares.receptive_field(layer, where.position[some]).detach().double().cpu().numpy()
             for sample, number, field_ in zip(some, numbers, fields, strict=True):
                 values = np.asarray(field_, dtype=np.float64)
-                picture = face(self.gallery.picture(number), values)
+                picture = draw_crop(self.gallery.picture(number), values)
                 self.taken[layer, sample] = (address(picture), box_of(values))
 
-    def album(self, graph: Graph, pictures: Mapping[str, Image.Image] | None = None) -> Album:
+    def of_graph(self, graph: Graph, pictures: Mapping[str, Image.Image] | None = None) -> GraphPictures:
         """Pictures of a graph; `pictures` are of images that are not in the gallery, such as disturbed ones."""
         numbers = {name: number for number, name in enumerate(self.gallery.names)}
 
         def picture(name: str) -> Image.Image:
             return pictures[name] if pictures and name in pictures else self.gallery.picture(numbers[name])
 
-        faces: dict[str, list[tuple[str, str]]] = {}
+        crops: dict[str, list[tuple[str, str]]] = {}
         places: dict[str, list[tuple[str, str]]] = {}
         for node in graph.nodes:
             if node.kind != "concept" or node.layer is None or node.concept is None:
                 continue
-            faces[node.id] = [
+            crops[node.id] = [
                 (f"{each.cosine:.2f} · {each.image}", self.taken[node.layer, sample][0])
-                for each, sample in zip(node.faces, self._nearest(node.layer, node.concept), strict=True)
+                for each, sample in zip(node.crops, self._nearest(node.layer, node.concept), strict=True)
             ]
             places[node.id] = [(each.image, address(placed(picture(each.image), each))) for each in node.places]
         shown = graph.images if len(graph.images) <= 4 else []
-        return Album(faces, places, [(name, address(picture(name), 160)) for name in shown])
+        return GraphPictures(crops, places, [(name, address(picture(name), 160)) for name in shown])

@@ -16,7 +16,7 @@ from conceptlens.gig.document import Place
 CONTEXT = 1.5  # sides of a crop, in sides of the box that holds most of the receptive field
 HELD = 0.8  # of the receptive field, in that box
 DIM = 0.6
-SMALLEST = 0.2  # side of a crop, in sides of the image: below, nobody can tell what it is
+SMALLEST = 0.2  # side of a crop, in sides of the image: a smaller crop cannot be recognized
 
 
 def box_of(field: npt.NDArray[np.float64]) -> tuple[float, float, float, float]:
@@ -38,7 +38,7 @@ def box_of(field: npt.NDArray[np.float64]) -> tuple[float, float, float, float]:
     return float(left), float(top), float(left + side), float(top + side)
 
 
-def face(picture: Image.Image, field: npt.NDArray[np.float64], side: int = 112) -> Image.Image:
+def draw_crop(picture: Image.Image, field: npt.NDArray[np.float64], side: int = 112) -> Image.Image:
     """The crop around a receptive field, dimmed where it does not count."""
     x0, y0, x1, y1 = box_of(field)
     width, height = picture.size

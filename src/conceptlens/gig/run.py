@@ -1,10 +1,10 @@
-"""`conceptlens decompose`: from a model and images to a run folder that ends in a page of graphs.
+"""`conceptlens decompose`: from a model and images to a run folder with graphs and a page.
 
-Each stage writes its files whole and is skipped when they are there, so that the same command goes on where it was
-stopped: what the model says of every image, samples of each layer, concepts of each layer, graphs, validation, page.
+Each stage writes its files atomically and is skipped when they exist, so that the same command continues where it was
+stopped. The stages are: outputs of the model, samples of each layer, concepts of each layer, graphs, validation, page.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from conceptlens.core.devices import best_device
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_bytes, write_text
 from conceptlens.core.plugins import check_code, code_records, is_code, trust
@@ -27,13 +28,13 @@ from conceptlens.gig.document import About, Graph
 from conceptlens.gig.graph import Drawn, Seen, build_graph
 from conceptlens.gig.hook_points import block_names
 from conceptlens.gig.images import Gallery, from_folder, from_objects, from_recipe
-from conceptlens.gig.load_model import Opened, open_model, open_module
+from conceptlens.gig.load_model import LoadedModel, class_names, open_model, open_module
 from conceptlens.gig.network import Network, open_network
 from conceptlens.gig.pages.drawing import strongest_path, svg
 from conceptlens.gig.pages.page import page
 from conceptlens.gig.pages.pictures import keep_pictures
 from conceptlens.gig.pages.sections import kept_section, trajectory_section, validation_section
-from conceptlens.gig.picture_cache import Photographer, Sampled
+from conceptlens.gig.picture_cache import PictureCache, Sampled
 from conceptlens.gig.samples import Samples, collect
 from conceptlens.gig.settings import Settings
 from conceptlens.gig.validation.robustness import Kept, attack, kept_concepts, noisy
@@ -46,20 +47,25 @@ KIND = "decompose"
 PAGE = "report.html"
 BATCH = 16
 LAYERS = 4  # if none are named
+IN_MEMORY = " in memory"  # end of the description of an object, in the place of a name
 OF_THE_DATA = 8  # outputs in the graph of the data
 Note = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Decomposed:
-    """What was made."""
+class Decomposed(ResultMixin):
+    """A finished decomposition: its run folder, its page and the graph of its main outputs."""
 
     run: RunFolder
     page: Path
+    graph: Graph
     words: str
 
     def text(self) -> str:
         return f"{self.words}\nwritten: {self.page}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"path": str(self.run.path), "page": str(self.page), "graph": self.graph.to_dict()}
 
 
 def decompose_run(
@@ -71,22 +77,26 @@ def decompose_run(
     trusted: bool = False,
     module: nn.Module | None = None,
     images: Any = None,
-    classes: Sequence[str] | None = None,
 ) -> Decomposed:
-    """Take a model apart; called again with the same settings, it goes on where it was stopped.
+    """Decompose a model; called again with the same settings, it continues where it was stopped.
 
     Args:
-        settings: What to take apart, and how.
+        settings: What to decompose, and how.
         out: The run folder.
         overwrite: Replace a run that is in the way.
-        note: Is told of progress.
+        note: Called with progress messages.
         trusted: The user passed these settings: own code that they name may run.
         module: A model in memory, in the place of what the settings name.
         images: Images in memory, in the place of what the settings name.
-        classes: Names of the outputs of a model in memory.
     """
     if (settings.images is None) == (settings.data is None):
-        raise UserError("Say which images: --images FOLDER, or --data RECIPE (one of the two).")
+        raise UserError("Name the images: a folder as the second argument, or --data RECIPE, but not both.")
+    for what, word, thing in (("a model", settings.model, module), ("images", settings.images, images)):
+        if str(word).endswith(IN_MEMORY) and thing is None:
+            raise UserError(
+                f"{out}: this run was made with {what} in memory, which is not saved. Call conceptlens.gig.decompose "
+                f"again with the same objects, the same settings and out={str(out)!r}."
+            )
     path = Path(out)
     again = (path / "settings.json").exists() and not overwrite
     if again and Settings.read(path / "settings.json") != settings:
@@ -98,8 +108,8 @@ def decompose_run(
     if trusted:
         for word in own_code:
             trust(word)
-    # Everything that can be wrong with a model or its layers is said before a folder is made.
-    work = _Work.open(settings, note, trusted, module, images, classes)
+    # What is wrong with a model or its layers is reported before a folder is made.
+    work = _Work.open(settings, note, trusted, module, images)
     run = RunFolder.open(path) if again else RunFolder.create(path, overwrite=overwrite)
     with run.lock():
         run.clean()
@@ -121,22 +131,22 @@ def decompose_run(
             raise UserError(f"{path}: the model changed since this run began. Start again with --overwrite.")
         run.update(status="running")
         try:
-            found = _stages(work, run)
+            result = _stages(work, run)
         except RuntimeError as error:
             if settings.rule != "srd" or "does not require grad" not in str(error):
                 raise
-            reason = "Sharing ratios do not pass through a part of this model. Use --rule gradient instead."
+            reason = "Sharing ratios cannot be propagated through a part of this model. Use --rule gradient instead."
             run.update(status="failed", reason=reason)
             raise UserError(reason) from error
         except UserError as error:
             run.update(status="failed", reason=str(error))
             raise
         run.update(status="done", reason=None)
-        return found
+        return result
 
 
 def resume_decomposition(path: str | Path, note: Note = lambda text: None) -> Decomposed:
-    """Go on with a run by its own settings; code that they name runs only if the user has allowed it."""
+    """Continue a run with its own settings; code that they name runs only if the user has allowed it."""
     run = RunFolder.open(path)
     settings = Settings.read(run.path / "settings.json")
     if is_code(settings.model):
@@ -159,23 +169,16 @@ class _Work:
     """What is open while a run lasts."""
 
     settings: Settings
-    model: Opened
+    model: LoadedModel
     gallery: Gallery
     network: Network
     note: Note
 
     @classmethod
-    def open(
-        cls,
-        settings: Settings,
-        note: Note,
-        trusted: bool,
-        module: nn.Module | None,
-        images: Any,
-        classes: Sequence[str] | None,
-    ) -> "_Work":
+    def open(cls, settings: Settings, note: Note, trusted: bool, module: nn.Module | None, images: Any) -> "_Work":
         if module is not None:
-            model = open_module(module, name=settings.model, names=classes, image_size=settings.image_size)
+            names = class_names(settings.classes)
+            model = open_module(module, name=settings.model, names=names, image_size=settings.image_size)
         else:
             model = open_model(
                 settings.model, weights=settings.weights, classes=settings.classes, image_size=settings.image_size
@@ -212,7 +215,7 @@ class _Work:
         return Seen(self.gallery.names[number], self.gallery.pixels(number).to(self.network.device))
 
 
-def _some_blocks(model: Opened) -> list[str]:
+def _some_blocks(model: LoadedModel) -> list[str]:
     """A few of the network's blocks, evenly spread, with the last."""
     names = list(block_names(model.module))
     if len(names) <= LAYERS:
@@ -224,35 +227,33 @@ def _stages(work: _Work, run: RunFolder) -> Decomposed:
     scores = _predictions(work, run)
     vectors, concepts = _concepts(work, run)
     samples = {layer: Sampled(taken.image, taken.position) for layer, taken in vectors.items()}
-    photographer = Photographer(
-        work.network, work.gallery, samples, concepts, work.settings.faces, rule=work.settings.rule
-    )
+    cache = PictureCache(work.network, work.gallery, samples, concepts, work.settings.crops, rule=work.settings.rule)
     main = _main_outputs(work, scores)
     groups = {output: _images_of(work, scores, output, work.settings.examples) for output in main}
     about: About = "class" if len(main) == 1 else "classes"
     names = work.model.outputs
     title = " and ".join(names[output] for output in main)
     first = _graph(work, run, "graph", concepts, groups, about, f"{work.model.name}: {title}")
-    photographer.fill(first)
+    cache.fill(first)
     links: list[tuple[str, str]] = []
     if "image" in work.settings.graphs:
-        links.append(_image_page(work, run, concepts, photographer, scores, main[0]))
+        links.append(_image_page(work, run, concepts, cache, scores, main[0]))
     if "data" in work.settings.graphs:
-        links.append(_data_page(work, run, concepts, photographer, scores))
+        links.append(_data_page(work, run, concepts, cache, scores))
     more: list[tuple[str, Html]] = []
-    more += _disturbed(work, run, concepts, photographer, scores, main[0], links)
+    more += _disturbed(work, run, concepts, cache, scores, main[0], links)
     if work.settings.validate_on:
-        more.append(("Can it be trusted?", validation_section(_validation(work, run, concepts, scores, main))))
-    more.append(("How far concepts reach", trajectory_section(_trajectories(first, vectors, photographer))))
-    keep_pictures(photographer, first, run.path)
+        more.append(("Validation", validation_section(_validation(work, run, concepts, scores, main))))
+    more.append(("Trajectories of concepts", trajectory_section(_trajectories(first, vectors, cache))))
+    keep_pictures(cache, first, run.path)
     first.write(run.path / "graph.json")
-    album = photographer.album(first)
-    write_text(run.path / "graph.svg", svg(first, album.thumbnails, links=False))
-    write_text(run.path / PAGE, page(first, album, links=links, more=more))
+    graph_pictures = cache.of_graph(first)
+    write_text(run.path / "graph.svg", svg(first, graph_pictures.thumbnails, links=False))
+    write_text(run.path / PAGE, page(first, graph_pictures, links=links, more=more))
     words = f"{work.model.name}: {len(work.gallery)} images, " + ", ".join(
         f"{row.layer} {row.concepts:,} concepts" for row in first.rows
     )
-    return Decomposed(run, run.path / PAGE, words)
+    return Decomposed(run, run.path / PAGE, first, words)
 
 
 def _predictions(work: _Work, run: RunFolder) -> Tensor:
@@ -264,15 +265,15 @@ def _predictions(work: _Work, run: RunFolder) -> Tensor:
             rows.append(work.network.logits(pixels).float().cpu())
             if (numbers[-1] + 1) % 256 < BATCH:
                 work.note(f"predictions: {numbers[-1] + 1} of {len(work.gallery)} images")
-        found = torch.cat(rows)
-        if not found.isfinite().all():
-            raise UserError(f"{work.model.name} gives numbers that are not finite. Are its weights loaded?")
-        if len(found) > 1 and not bool((found - found[0]).any()):
+        outputs = torch.cat(rows)
+        if not outputs.isfinite().all():
+            raise UserError(f"{work.model.name} returns values that are not finite. Check that its weights are loaded.")
+        if len(outputs) > 1 and not bool((outputs - outputs[0]).any()):
             raise UserError(
-                f"{work.model.name} says exactly the same of all {len(found)} images: its features are constant, and "
-                "there is nothing to find. Are its weights loaded, and are the images different?"
+                f"{work.model.name} has exactly the same outputs for all {len(outputs)} images: its features are "
+                "constant, and there are no concepts to find. Check its weights and whether the images differ."
             )
-        write_bytes(path, save({"outputs": found}))
+        write_bytes(path, save({"outputs": outputs}))
     return load(path.read_bytes())["outputs"]
 
 
@@ -291,12 +292,12 @@ def _concepts(work: _Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str
             features = taken.features()
             if not bool((features - features[0]).any()):
                 raise UserError(
-                    f"{layer}: its features are the same everywhere, so that there is nothing to find. Choose another "
-                    "layer; or are the model's weights not loaded?"
+                    f"{layer}: its features are the same everywhere, so there are no concepts to find. Check that the "
+                    "model's weights are loaded, or choose another layer."
                 )
-            shift = work.network.shift(layer).to(features)
+            shift = work.network.bias_shift(layer).to(features)
             found, labels = concept_vectors(s.dictionary, features, shift, s.k, seed=s.seed)
-            near, cosines = nearest(found, features - shift, min(s.faces, len(features)))
+            near, cosines = nearest(found, features - shift, min(s.crops, len(features)))
             penalty = lambda_for(features - shift, found, s.sparsity)
             LayerConcepts(found, shift, penalty, labels, near, cosines).write(path)
             work.note(f"{layer}: {len(found):,} concepts of {len(features):,} samples")
@@ -356,15 +357,15 @@ def _write_page(
     run: RunFolder,
     name: str,
     graph: Graph,
-    photographer: Photographer,
+    cache: PictureCache,
     pictures: dict[str, Image.Image] | None = None,
     more: list[tuple[str, Html]] | None = None,
 ) -> str:
-    photographer.fill(graph)
-    keep_pictures(photographer, graph, run.path, pictures)
+    cache.fill(graph)
+    keep_pictures(cache, graph, run.path, pictures)
     graph.write(run.path / f"{name}.json")
-    album = photographer.album(graph, pictures)
-    write_text(run.path / f"{name}.html", page(graph, album, links=[("the run", PAGE)], more=more or ()))
+    graph_pictures = cache.of_graph(graph, pictures)
+    write_text(run.path / f"{name}.html", page(graph, graph_pictures, links=[("the run", PAGE)], more=more or ()))
     return f"{name}.html"
 
 
@@ -378,23 +379,18 @@ def _one_image(work: _Work, scores: Tensor, output: int) -> tuple[int, list[int]
 
 
 def _image_page(
-    work: _Work,
-    run: RunFolder,
-    concepts: dict[str, LayerConcepts],
-    photographer: Photographer,
-    scores: Tensor,
-    main: int,
+    work: _Work, run: RunFolder, concepts: dict[str, LayerConcepts], cache: PictureCache, scores: Tensor, main: int
 ) -> tuple[str, str]:
     number, outputs = _one_image(work, scores, main)
     title = f"{work.gallery.names[number]}: {work.model.outputs[outputs[0]]}"
     graph = _graph(
         work, run, "graph-image", concepts, {output: [work.seen(number)] for output in outputs}, "image", title
     )
-    return "one image", _write_page(run, "graph-image", graph, photographer)
+    return "one image", _write_page(run, "graph-image", graph, cache)
 
 
 def _data_page(
-    work: _Work, run: RunFolder, concepts: dict[str, LayerConcepts], photographer: Photographer, scores: Tensor
+    work: _Work, run: RunFolder, concepts: dict[str, LayerConcepts], cache: PictureCache, scores: Tensor
 ) -> tuple[str, str]:
     if work.model.target == "probability":
         counts = torch.bincount(scores.argmax(1), minlength=len(work.model.outputs))
@@ -404,14 +400,14 @@ def _data_page(
     few = max(1, work.settings.examples // 4)
     groups = {output: _images_of(work, scores, output, few) for output in outputs}
     graph = _graph(work, run, "graph-data", concepts, groups, "data", f"{work.model.name}: the data")
-    return "the data", _write_page(run, "graph-data", graph, photographer)
+    return "the data", _write_page(run, "graph-data", graph, cache)
 
 
 def _disturbed(
     work: _Work,
     run: RunFolder,
     concepts: dict[str, LayerConcepts],
-    photographer: Photographer,
+    cache: PictureCache,
     scores: Tensor,
     main: int,
     links: list[tuple[str, str]],
@@ -447,7 +443,7 @@ def _disturbed(
         shown = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
         pictures = {f"{work.gallery.names[number]} {words}": Image.fromarray(shown)}
         section = kept_section(f"Concepts of {work.gallery.names[number]} that stay {words}", kept)
-        to = _write_page(run, f"graph-{name}", graph, photographer, pictures, [("What stays", section)])
+        to = _write_page(run, f"graph-{name}", graph, cache, pictures, [("Concepts that stay", section)])
         links.append((f"the image {words}", to))
         sections.append((f"The image {words}", section))
     return sections
@@ -472,7 +468,7 @@ def _validation(
 
 
 def _trajectories(
-    graph: Graph, taken: Mapping[str, Samples], photographer: Photographer
+    graph: Graph, taken: Mapping[str, Samples], cache: PictureCache
 ) -> list[tuple[str, float, list[tuple[str, str]]]]:
     """The strongest concept of the last layers for each output (Appendix I)."""
     found = []
@@ -480,18 +476,18 @@ def _trajectories(
         node = graph.node(name)
         assert node.layer is not None
         assert node.concept is not None
-        own = photographer.concepts[node.layer]
+        own = cache.concepts[node.layer]
         members = own.members(node.concept).cpu()
         if not len(members):
             continue  # of a dictionary that was learned: no sample is nearest to it
         vectors = taken[node.layer].features()[members].to(own.shift) - own.shift
         way = trajectory(vectors, own.vectors[node.concept])
         stops = [int(members[stop]) for stop in way.stops]
-        photographer.take(node.layer, stops)
+        cache.take(node.layer, stops)
         pictures = [
             (
-                f"{float(way.cosines[stop]):.2f} · {photographer.gallery.names[int(taken[node.layer].image[sample])]}",
-                photographer.taken[node.layer, sample][0],
+                f"{float(way.cosines[stop]):.2f} · {cache.gallery.names[int(taken[node.layer].image[sample])]}",
+                cache.taken[node.layer, sample][0],
             )
             for stop, sample in zip(way.stops, stops, strict=True)
         ]

@@ -3,7 +3,7 @@
 GIG paper, Sec. 3.1 and Appendix C. Of all positions of a layer, most see background. A position is therefore drawn with
 a probability proportional to its (positive) contribution to the image's output, by sharing ratios (Eq. 10) or by
 gradient × input; the paper draws one an image. Its effective receptive field is kept as a small map, if asked for: the
-pixels that made this vector (see `srd.Graph.receptive_field`), which `faces.face` turns into its picture.
+pixels that made this vector (see `srd.Graph.receptive_field`), of which `receptive_field_crops.draw_crop` makes a crop.
 
 Images stream through in shards of some dozens. A shard is one file, written whole or not at all; those that are there
 are not made again, and what is drawn depends on seed, image and layer alone, so that a run that was stopped, or shared
@@ -156,11 +156,11 @@ def _draw(
     shares = graph.down(graph.logits.gather(1, wanted[:, None]), layers, pixels=False)
     found: dict[str, Tensor] = {}
     for place, layer in enumerate(layers):
-        site = network.site(layer)
-        chosen = _positions(shares[layer].detach().cpu(), site.prefix, per_image, (seed, place), numbers)
+        point = network.hook_point(layer)
+        chosen = _positions(shares[layer].detach().cpu(), point.prefix, per_image, (seed, place), numbers)
         rows = torch.arange(len(numbers))[:, None]
         there = graph.raw[layer].device  # picked where they are: a few vectors of thousands cross to the host
-        vectors = site.vectors(graph.raw[layer].detach())[rows.to(there), chosen.to(there)].cpu()
+        vectors = point.vectors(graph.raw[layer].detach())[rows.to(there), chosen.to(there)].cpu()
         count = chosen.shape[1]
         maps = [_field(graph, layer, chosen[:, i], field_side) for i in range(count if field_side else 0)]
         found |= {
@@ -269,9 +269,9 @@ def _check_disk(
     width = 2 if dtype == "float16" else 4
     needed = 0
     for layer in network.layers:
-        site = network.site(layer)
-        samples = sum(len(shard) for shard in missing) * min(per_image, site.positions - site.prefix)
-        needed += samples * (site.channels * width + 12 + field_side**2) + HEADER * len(missing)
+        point = network.hook_point(layer)
+        samples = sum(len(shard) for shard in missing) * min(per_image, point.positions - point.prefix)
+        needed += samples * (point.channels * width + 12 + field_side**2) + HEADER * len(missing)
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise UserError(

@@ -12,12 +12,12 @@ class Settings(Document):
     """Everything that makes the run again.
 
     Attributes:
-        model: A timm name, `file.py:function`, or a run folder.
+        model: A timm name, `file.py:function`, a run folder, or the description of an object.
         weights: A .safetensors file, `fresh`, or None for published ones.
-        classes: A file with a class a line.
+        classes: A file with a class a line, or the names themselves.
         image_size: Side in pixels.
-        images: A folder of images, or
-        data: a recipe or the name of built-in data.
+        images: A folder of images, or the description of an object.
+        data: A recipe or the name of built-in data, instead of images.
         n: At most so many images.
         layers: Names of modules, from the input up; None for the blocks that the network repeats, at most four.
         per_image: Vectors sampled of each image and layer.
@@ -32,7 +32,7 @@ class Settings(Document):
         graphs: Besides the main one.
         concepts: First concepts of each row and output.
         shared: Further ones that outputs share.
-        faces: Samples shown of each concept.
+        crops: Samples shown of each concept.
         path: Of the integral; `shifted` or `printed`.
         target: `probability` or `logit`; None for the former where outputs are classes.
         tolerance: Of the completeness error.
@@ -47,7 +47,7 @@ class Settings(Document):
 
     model: str
     weights: str | None = None
-    classes: str | None = None
+    classes: str | list[str] | None = None
     image_size: int | None = None
     images: str | None = None
     data: str | None = None
@@ -64,7 +64,7 @@ class Settings(Document):
     graphs: tuple[Literal["image", "data"], ...] = ("image", "data")
     concepts: int = Field(default=5, ge=1)
     shared: int = Field(default=3, ge=0)
-    faces: int = Field(default=8, ge=1)
+    crops: int = Field(default=8, ge=1)
     path: Literal["shifted", "printed"] = "shifted"
     target: Literal["probability", "logit"] | None = None
     tolerance: float = Field(default=0.01, gt=0)

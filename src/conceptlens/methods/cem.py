@@ -64,7 +64,7 @@ class CEM(ConceptModel):
         self.width, self.randint, self.randint_per, self.pool = width, randint, randint_per, pool
         self.groups = setup.concepts.groups
         count = len(setup.concepts)
-        # One label says all values of an exclusive axis: they are set together, others one by one.
+        # One label says all values of an exclusive group: they are set together, others one by one.
         together = torch.as_tensor(setup.concepts.group_of)
         alone = ~torch.as_tensor(setup.concepts.exclusive)
         self.draws = len(self.groups) + count

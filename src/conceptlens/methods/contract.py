@@ -117,7 +117,7 @@ class ConceptModel(nn.Module, ABC):
         return output
 
     def expected_maps(self, grid: tuple[int, int]) -> Tensor | None:
-        """Where each concept is expected before an image is seen, (K, L): a blind reader; None without such a prior."""
+        """The image-free baseline, (K, L): where each concept is expected, whatever the image; None without a prior."""
         return None
 
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:

@@ -1,11 +1,11 @@
-"""Explicd: one learned query per axis finds the visual evidence for that axis's criteria.
+"""Explicd: one learned query per group finds the visual evidence for that group's criteria.
 
 Y. Gao, D. Gu, M. Zhou, D. Metaxas: Aligning Human Knowledge with Visual Concepts Towards Explainable Medical Image
-Classification, MICCAI 2024. For axis a with criteria texts t_a1 … t_an (the anchors):
+Classification, MICCAI 2024. For group a with criteria texts t_a1 … t_an (the anchors):
 
     v_a = P · norm(FFN(CrossAttention(q_a, patches)))           the visual concept, at unit length
     p_ai = softmax_i(s ⟨v_a, t_ai⟩)                             how well each criterion fits
-    L = L_class(W p, y) + mean_a −log p_a,true                  criteria-anchor alignment: `loss.concept: axis`
+    L = L_class(W p, y) + mean_a −log p_a,true                  criteria-anchor alignment: `loss.concept: group`
 
 `explicd-released` is the behavior of its published code (see the presets).
 """
@@ -27,7 +27,7 @@ from conceptlens.nn.setup import Setup
 
 
 class Explicd(ConceptModel):
-    """Axis queries, cross-attention, cosines with the criteria's texts."""
+    """Group queries, cross-attention, cosines with the criteria's texts."""
 
     has_attention = True
 
@@ -47,7 +47,7 @@ class Explicd(ConceptModel):
 
         Args:
             setup: What the model is built for.
-            reads: What the class head reads: probabilities within each axis, or the scaled cosines, as the published
+            reads: What the class head reads: probabilities within each group, or the scaled cosines, as the published
                 code.
             heads: Heads of the cross-attention; 12, or the most up to 12 that divide the width, if not given.
             token_norm: Normalize tokens (without affine) before attention, or take them as they are.

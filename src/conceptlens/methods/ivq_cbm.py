@@ -51,7 +51,7 @@ class IVQCBM(ConceptModel):
         setup: Setup,
         *,
         aggregate: Literal["magnet", "cross-attention", "cls", "mean"] = "magnet",
-        slots: Literal["concept", "axis"] = "concept",
+        slots: Literal["concept", "group"] = "concept",
         temperature: float | Literal["calibrate"] = "calibrate",
         learn_temperature: bool = False,
         target_entropy: float = 0.5,
@@ -76,7 +76,7 @@ class IVQCBM(ConceptModel):
             setup: What the model is built for.
             aggregate: Magnet attention, cross-attention as Explicd's, the class token ([CLS] of Table 3), or the mean
                 of the patches.
-            slots: One query per concept, as the paper, or per axis, as its published code.
+            slots: One query per concept, as the paper, or per group, as its published code.
             temperature: τ of Eq. 5; 1 as printed, or `calibrate`: set from training images before training.
             learn_temperature: Whether τ learns from there on; it is then not calibrated again.
             target_entropy: Mean entropy of the assignment that calibration aims at, as a share of the largest.

@@ -1,13 +1,13 @@
 """MVP-CBM: a concept is read in the layers that prefer it.
 
 C. Wang, K. Zhang, Y. Liu, Z. He, X. Tao, S. K. Zhou: MVP-CBM: Multi-layer Visual Preference-enhanced Concept Bottleneck
-Model for Explainable Medical Image Classification, IJCAI 2025. Of layer ℓ with class token c_ℓ and patches V_ℓ, axis i
-with the text T_i of all its values together, and concept j of axis i with text t_ij:
+Model for Explainable Medical Image Classification, IJCAI 2025. Of layer ℓ with class token c_ℓ and patches V_ℓ, group i
+with the text T_i of all its values together, and concept j of group i with text t_ij:
 
-    p_ℓi = softmax_i(σ(cos(P_c c_ℓ, T_i)) / τ₁)                 what of its axes a layer prefers
-    v_ℓi = P(pool_i(V_ℓ))                                       patches pooled, in order, to one vector an axis
+    p_ℓi = softmax_i(σ(cos(P_c c_ℓ, T_i)) / τ₁)                 what of its groups a layer prefers
+    v_ℓi = P(pool_i(V_ℓ))                                       patches pooled, in order, to one vector a group
     s_ℓij = scale · p_ℓi cos(v_ℓi, t_ij)                        fused over few layers: `bottleneck.layer_fusion`
-    L = L_class(W s, y) + λ₁ L_axis(s, c) + λ₂ · share of active layers
+    L = L_class(W s, y) + λ₁ L_group(s, c) + λ₂ · share of active layers
 
 `mvp-cbm-released` is the behavior of its published code: dot products in place of cosines, a mask without a gradient,
 parts that no optimizer was given, and the concept loss of `bottleneck.batch_softmax_loss`.
@@ -38,7 +38,7 @@ class MVPCBM(ConceptModel):
         setup: Setup,
         *,
         similarity: Literal["cosine", "dot"] = "cosine",
-        depth: Literal["axes"] | int = 2,
+        depth: Literal["groups"] | int = 2,
         token_norm: Literal["layer", "none"] = "none",
         preference_temperature: float = 0.2,
         mask: Mask = "straight-through",
@@ -55,7 +55,7 @@ class MVPCBM(ConceptModel):
         Args:
             setup: What the model is built for.
             similarity: How vectors and texts are compared; `dot` as the published code.
-            depth: Linear layers of the map from pooled patches to the text space, or `axes`: as many as there are axes,
+            depth: Linear layers of the map from pooled patches to the text space, or `groups`: one for each group,
                 as in the published code.
             token_norm: Normalize tokens (without affine) first, or take them as they are.
             preference_temperature: τ₁ at the start; it learns.
@@ -66,7 +66,7 @@ class MVPCBM(ConceptModel):
             sparsity: λ₂, the weight of the share of layers that take part.
             batch_loss: Weight of the published code's concept loss, a softmax across the batch.
             learn_bridge: Whether all that lies between encoder and class head learns; false as in the published code.
-            logit_scale: Scale of the similarities; preferences share it out over the axes.
+            logit_scale: Scale of the similarities; preferences share it out over the groups.
             learn_logit_scale: Whether the scale learns.
         """
         super().__init__()
@@ -79,20 +79,20 @@ class MVPCBM(ConceptModel):
                 raise UserError(f"method.{option}: expected 0 or more, found {value}.")
         if not 0 < threshold < 1:
             raise UserError(f"method.threshold: expected a share between 0 and 1, found {threshold}.")
-        if depth != "axes" and depth < 1:
-            raise UserError(f"method.depth: expected 1 or more, or axes, found {depth}.")
+        if depth != "groups" and depth < 1:
+            raise UserError(f"method.depth: expected 1 or more, or groups, found {depth}.")
         self.similarity, self.token_norm = similarity, token_norm
         self.sparsity, self.batch_loss = sparsity, batch_loss
         self.groups = setup.concepts.groups
-        self.register_buffer("axis", torch.as_tensor(setup.concepts.group_of))
+        self.register_buffer("group_of", torch.as_tensor(setup.concepts.group_of))
         self.register_buffer("text", setup.text.clone())
-        self.register_buffer("axis_text", _axis_texts(setup))
-        self.axis: Tensor
+        self.register_buffer("group_text", _group_texts(setup))
+        self.group_of: Tensor
         self.text: Tensor
-        self.axis_text: Tensor
+        self.group_text: Tensor
         self.prefer = nn.Linear(setup.width, setup.text.shape[1])
         self.log_temperature = nn.Parameter(torch.tensor(math.log(preference_temperature)))
-        layers = len(self.groups) if depth == "axes" else depth
+        layers = len(self.groups) if depth == "groups" else depth
         self.project = _projector(layers, setup.width, setup.text.shape[1])
         self.fuse = LayerFusion(len(setup.concepts), mask=mask, sharpness=sharpness, threshold=threshold)
         self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)), requires_grad=learn_logit_scale)
@@ -101,17 +101,17 @@ class MVPCBM(ConceptModel):
         self.head = nn.Linear(len(setup.concepts), setup.classes)
 
     def preferences(self, tokens: Tokens) -> Tensor:
-        """p: how a layer shares its attention among the axes, (B, layers, axes)."""
+        """p: how a layer shares its attention among the groups, (B, layers, groups)."""
         classes = self.prefer(self._normalize(torch.stack(tokens.layer_cls, 1))).to(self.text.dtype)
-        agreement = self._compare(classes) @ self._compare(self.axis_text).T
+        agreement = self._compare(classes) @ self._compare(self.group_text).T
         return (agreement.sigmoid() / self.log_temperature.exp()).softmax(-1)
 
     def layer_scores(self, tokens: Tokens) -> Tensor:
         """s: every concept's score in every layer, (B, layers, K)."""
         pooled = torch.stack([_pool(self._normalize(layer), len(self.groups)) for layer in tokens.layers], 1)
-        visual = self._compare(self.project(pooled).to(self.text.dtype))  # (B, layers, axes, D_text)
-        found = (visual[:, :, self.axis] * self._compare(self.text)).sum(-1)
-        return self.log_scale.exp() * self.preferences(tokens)[:, :, self.axis] * found
+        visual = self._compare(self.project(pooled).to(self.text.dtype))  # (B, layers, groups, D_text)
+        similarity = (visual[:, :, self.group_of] * self._compare(self.text)).sum(-1)
+        return self.log_scale.exp() * self.preferences(tokens)[:, :, self.group_of] * similarity
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         fused = self.fuse(self.layer_scores(tokens))
@@ -137,8 +137,8 @@ class MVPCBM(ConceptModel):
         return F.normalize(vectors, dim=-1) if self.similarity == "cosine" else vectors
 
 
-def _axis_texts(setup: Setup) -> Tensor:
-    """T: the texts of an axis's values read as one, (axes, D_text)."""
+def _group_texts(setup: Setup) -> Tensor:
+    """T: the texts of a group's values read as one, (groups, D_text)."""
     texts = setup.concepts.texts
     return setup.embed([", ".join(texts[group.concepts]) for group in setup.concepts.groups]).to(setup.text)
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
-from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.core.errors import UserError, did_you_mean, suggestions, unknown_name
 from conceptlens.core.files import dump_yaml, parse_yaml, read_yaml
 from conceptlens.core.plugins import check_code, is_code, parse_code, trust
 from conceptlens.core.registry import METHOD_PRESETS, METHODS, PRESETS, REGULARIZERS
-from conceptlens.core.upgrades import RENAMED_KEYS, SCHEMA, upgrade
+from conceptlens.core.upgrades import RENAMED_KEYS, RENAMED_VALUES, SCHEMA, upgrade
 from conceptlens.recipes.check import check_recipe
 from conceptlens.recipes.schema import (
     DataConfig,
@@ -265,6 +265,11 @@ def _known_keys(parser: ArgumentParser) -> frozenset[str]:
     return frozenset(keys | sections)
 
 
+def recipe_keys() -> frozenset[str]:
+    """Every dotted key of a recipe and every section, without the options of methods and regularizers."""
+    return _known_keys(make_parser())
+
+
 def _check_keys(tree: Tree, known: frozenset[str], where: str) -> None:
     for key in _leaves(tree):
         if key in known or any(key.startswith(f"{free}.") for free in _FREE):
@@ -279,7 +284,17 @@ def _check_keys(tree: Tree, known: frozenset[str], where: str) -> None:
             raise UserError(f"{where}: the key {name!r} belongs elsewhere: did you mean {' or '.join(elsewhere[:3])}?")
         siblings = [other.rpartition(".")[2] for other in known if other.rpartition(".")[0] == section]
         inside = f"in `{section}`" if section else "at the top of a recipe"
-        raise UserError(f"{where}: the key {name!r} is not known {inside}. {did_you_mean(name, siblings, listing=40)}")
+        options = siblings if suggestions(name, siblings) or not suggestions(name, known) else known
+        raise UserError(f"{where}: the key {name!r} is not known {inside}. {did_you_mean(name, options, listing=40)}")
+
+
+def _check_values(tree: Mapping[str, Any], where: str, path: str = "") -> None:
+    """Values that version 0.1 called otherwise."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            _check_values(value, where, f"{path}{key}.")
+        elif isinstance(value, str) and (new := RENAMED_VALUES.get((key, value))) and f"{path}{key}" not in LITERAL:
+            raise UserError(f"{where}: {path}{key}: the value {value!r} is called {new!r} since version 0.2.")
 
 
 def _check_sections(tree: Tree, known: frozenset[str], where: str) -> Tree:
@@ -398,6 +413,7 @@ def load_recipe(
     known = _known_keys(parser)
     _check_keys(tree, known, where)
     tree = _check_sections(tree, known, where)
+    _check_values(tree, where)
     _check_stages(tree.get("training", {}).get("stages", []), where)
     for key, value in tree.get("data", {}).items():
         if key in ("classes", "rename") or f"data.{key}" in LITERAL - {"data.source"}:

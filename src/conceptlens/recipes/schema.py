@@ -229,14 +229,14 @@ class LossConfig:
     """The supervised part of Eq. 9; a regularizer brings its own weight.
 
     Args:
-        concept: `bce`, as Eq. 8 (every concept a yes/no), or `axis`: cross-entropy within each exclusive group.
+        concept: `bce`, as Eq. 8 (every concept a yes/no), or `group`: cross-entropy within each exclusive group.
         class_weight: Weight of the class loss, Eq. 7.
         concept_weight: Weight of the concept loss, Eq. 8.
         class_balance: `none`, `balanced` (inverse frequency), or one weight per class.
         label_smoothing: Of the class loss.
     """
 
-    concept: Literal["bce", "axis"] = "bce"
+    concept: Literal["bce", "group"] = "bce"
     class_weight: float = 1.0
     concept_weight: float = 1.0
     class_balance: Literal["none", "balanced"] | list[float] = "none"

@@ -1,4 +1,4 @@
-"""Which test images are worth telling: surely right, surely wrong, and unsure; as different as can be."""
+"""Which test images are shown: confident and correct, confident and wrong, and unsure; as different as possible."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which classes are found and which are taken for others."""
+"""Which classes are recognized and which are confused."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +11,10 @@ LARGEST_MATRIX = 16  # classes; beyond, the most frequent confusions are listed 
 MOST_CONFUSIONS = 20
 MOST_PROBABLE = (
     "When each image gets its most probable class, recall is the share of a class that is found, and precision the "
-    "share of the images called by a class's name that belong to it."
+    "share of the images predicted as a class that belong to it."
 )
 OPERATING_POINT = (
-    "Sensitivity, specificity, positive (PPV) and negative (NPV) predictive value ask one class against the rest, at a "
+    "Sensitivity, specificity, positive (PPV) and negative (NPV) predictive value compare one class with the rest at a "
     "threshold chosen on validation images. Predictive values hold for classes as frequent as in these images; at "
     "another frequency, as in a clinic, they differ."
 )
@@ -40,10 +40,10 @@ def matrix(counts: Sequence[Sequence[int]], names: Sequence[str]) -> Html:
             h("td", count(n), style=heat(n / total, right=truth == said) if n else None) for said, n in enumerate(line)
         ]
         rows.append(h("tr", h("th", names[truth], scope="row"), cells))
-    head = [Html("True class ↓ &nbsp; called →"), *names]
+    head = [Html("True class ↓ &nbsp; predicted →"), *names]
     caption = (
-        "Confusion matrix: number of images. Blue: right; orange: taken for another class; "
-        "the stronger, the larger the share of the row"
+        "Confusion matrix: number of images. Blue: correct; orange: confused with another class; "
+        "a stronger color is a larger share of the row"
     )
     return table(caption, head, rows, class_="matrix")
 
@@ -68,12 +68,12 @@ def confusions(counts: Sequence[Sequence[int]], names: Sequence[str]) -> Html:
         for n, share, truth, said in pairs[:MOST_CONFUSIONS]
     ]
     if not rows:
-        return h("p", "No image was taken for another class.")
+        return h("p", "No image was assigned to a wrong class.")
     caption = (
         f"The most frequent confusions, {len(rows)} of {len(pairs)} pairs "
         f"(a matrix of {len(names)} classes would not be readable)"
     )
-    return table(caption, ("True class", "Taken for", "Images", "Of the class"), rows, class_="figures")
+    return table(caption, ("True class", "Predicted", "Images", "Of the class"), rows, class_="figures")
 
 
 def per_class(material: Material, found: Sequence[dict[str, Any]]) -> Html:

@@ -1,4 +1,4 @@
-"""Whether codes are in use and slots are fed."""
+"""Use of codes and slots."""
 
 from conceptlens.concepts.part_map import part_map
 from conceptlens.pages.charts import share_bar
@@ -29,7 +29,7 @@ def _codes(material: Material) -> Html | None:
     if not found:
         return None
     dead = found.get("dead") or []
-    told = f"The codebook holds {found['codes']} codes: prototypes to which patches are drawn in training. "
+    told = f"The codebook holds {found['codes']} codes: vectors to which patches are pulled in training. "
     if dead:
         told += (
             f"{len(dead)} of them are dead, nearest to no patch of these images: number {names(map(str, dead), 40)}."
@@ -47,11 +47,11 @@ def _slots(material: Material) -> Html | None:
     slots = material.slot_names
     told = (
         f"Patches are gathered in {len(mass)} slots, and each concept reads one. A bar is the share of all patches "
-        f"that a slot receives; the upright line is an even share, {percent(1 / len(mass))}. "
+        f"that a slot receives; the vertical line is an even share, {percent(1 / len(mass))}. "
     )
     if empty:
         listed = names(quoted(slots[slot]) for slot in empty)
-        told += f"Empty: {listed}. What reads an empty slot sees hardly anything of the image."
+        told += f"Empty: {listed}. A concept that reads an empty slot sees hardly anything of the image."
     else:
         told += "None is empty."
     order = list(range(len(mass)))

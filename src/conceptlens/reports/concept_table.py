@@ -21,13 +21,13 @@ def concept_table(material: Material) -> Html:
     """Section 5."""
     found = material.metrics.get("concept")
     if found is None:
-        return h("p", "This method reads no concepts: there is nothing to measure, and nothing to explain it by.")
+        return h("p", "This method has no concepts, so there is nothing to measure here.")
     rows = [_row(material, row) for row in found.get("per_group", [])]
     note = (
-        "Chance is the balanced accuracy of one who does not look. A group is flagged as at chance when its balanced "
-        "accuracy is not clearly above that. AUC within class compares images of one class only: it is what the "
-        "concept adds to knowing the class. –: cannot be computed from these images, for instance because all have "
-        "the same value."
+        "Chance is the balanced accuracy of a guess without looking at the image. A group is flagged as at chance when "
+        "its balanced accuracy is not clearly above that. AUC within class compares images of one class only: it "
+        "measures what the concept adds to the class. A dash marks what cannot be computed from these images, for "
+        "instance because all have the same value."
     )
     main = table(f"Concept groups, {material.images}", HEAD, rows, class_="figures concepts")
     return join([main, h("p", note, class_="note"), _single(material, found.get("per_concept", []))])

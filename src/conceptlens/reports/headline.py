@@ -30,41 +30,41 @@ def result(material: Material) -> str:
     read = (
         f" and the right value of a concept in {of_hundred(concepts)} of 100"
         if concepts is not None
-        else "; whether it reads the concepts rightly is unknown, as none is labeled in these images"
+        else "; the accuracy of its concepts is unknown, because these images have no concept labels"
     )
     if "concept" not in material.metrics:
-        return f"{found}{sure}. It reads no concepts: {material.info.get('bypass')} decides."
+        return f"{found}{sure}. It has no concepts: {material.info.get('bypass')} decides."
     number, groups = len(material.concepts), len(material.concepts.groups)
     bypass = material.info.get("bypass")
     through = (
-        f"It decides only through {number} named concepts in {groups} groups."
+        f"It predicts the class only from {number} named concepts in {groups} groups."
         if not bypass
-        else f"It does not decide through its {number} named concepts alone: {bypass}"
+        else f"It does not predict the class from its {number} named concepts alone: {bypass}"
     )
     return f"{found}{sure}{read}. {through}{'' if through.endswith(('.', '!')) else '.'}"
 
 
 def warnings(material: Material) -> list[str]:
-    """What should make a reader careful."""
+    """Warnings."""
     told = []
     if material.split != "test":
         told.append(
             f"There are no labeled test images. All numbers are of {SPOKEN[material.split]} images, which chose "
-            "the model and its thresholds, and are therefore flattering."
+            "the model and its thresholds. They are therefore optimistic."
         )
-    at_chance = value_of(material.metrics, "concept.axes_at_chance.names") or []
+    at_chance = value_of(material.metrics, "concept.groups_at_chance.names") or []
     if at_chance:
-        told.append(f"Read no better than by guessing: {names(at_chance)}. Explanations that lean on them mean little.")
+        told.append(f"Concept groups at chance: {names(at_chance)}. Do not rely on explanations that use them.")
     ceiling, interval = material.number("ceiling.accuracy"), material.interval("class.accuracy")
     if ceiling is not None and interval and interval[0] > ceiling and "concept" in material.metrics:
         told.append(
-            f"The class is more often right than true concepts allow ({percent(ceiling)}): the concept scores "
-            "carry more than their names say."
+            f"The class is more often right than with the true concepts ({percent(ceiling)}): the concept scores "
+            "carry class information beyond the concepts (leakage)."
         )
     empty = value_of(material.metrics, "slots.empty_slots") or []
     if empty:
         told.append(
-            f"Fed by no part of the image: {names(map(quoted, (material.slot_names[slot] for slot in empty)))}."
+            f"Slots that receive no patches: {names(map(quoted, (material.slot_names[slot] for slot in empty)))}."
         )
     dead = value_of(material.metrics, "codebook.dead") or []
     if dead:

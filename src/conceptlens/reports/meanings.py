@@ -20,12 +20,12 @@ CLASS = {
     "class.ece": (
         "Calibration error",
         "How far stated probabilities are, on average, from the share that comes true. "
-        "Near 0% the probabilities can be taken at their word.",
+        "Near 0% the probabilities are reliable.",
     ),
     "ceiling.accuracy": (
         "Ceiling from true concepts",
-        "Class accuracy of a simple reader who is told the true concepts ({ceiling} balanced). "
-        "A model well above it knows more of the class than its concepts say.",
+        "Class accuracy of a class head that reads the true concept labels ({ceiling} balanced). "
+        "A model well above it has class information beyond its concepts.",
     ),
 }
 
@@ -40,7 +40,7 @@ SEVERAL_LABELS = {
         "Balanced label accuracy",
         "Yes and no count the same for each label. Guessing gives {guess}.",
     ),
-    "class.f1_macro": ("F1, mean over labels", "Finding what is there without crying wolf; 1 is perfect."),
+    "class.f1_macro": ("F1, mean over labels", "Harmonic mean of precision and recall; 1 is perfect."),
     "class.macro_auc": (
         "Area under the ROC curve (AUC)",
         "How often an image with a label gets a higher probability for it than one without. "
@@ -49,8 +49,8 @@ SEVERAL_LABELS = {
     "class.ece": CLASS["class.ece"],
     "ceiling.accuracy": (
         "Ceiling from true concepts",
-        "Label accuracy of a simple reader who is told the true concepts ({ceiling} balanced). "
-        "A model well above it knows more of the labels than its concepts say.",
+        "Label accuracy of a class head that reads the true concept labels ({ceiling} balanced). "
+        "A model well above it has label information beyond its concepts.",
     ),
 }
 
@@ -65,7 +65,7 @@ CONCEPT = {
     ),
     "concept.balanced_accuracy_prior_corrected": (
         "… after prior correction",
-        "The same, had all values been equally frequent in training. Much higher than the line above: "
+        "The same, as if all values were equally frequent in training. If it is much higher than the line above, "
         "the model sees the difference but prefers common values.",
     ),
     "concept.auc": (
@@ -75,24 +75,24 @@ CONCEPT = {
     ),
     "concept.auc_within_class": (
         "Concept AUC, within a class",
-        "The same among images of one class only. Clearly above 0.5: the concept is read from the image "
-        "rather than guessed from the class.",
+        "The same among images of one class only. If it is clearly above 0.5, the concept is predicted from the image "
+        "rather than from the class.",
     ),
     "concept.ece": (
         "Concept calibration error",
-        "How far stated concept probabilities are from what comes true; near 0% is good.",
+        "How far stated concept probabilities are from the share that comes true; near 0% is good.",
     ),
 }
 
 INSIDE = {
     "rank.published": (
         "Rank of the patches, published",
-        "Mean number of directions that hold 99% of an image's patch tokens. Small: the patches have become alike. "
-        "There is no good value as such; compare runs.",
+        "Mean number of directions that hold 99% of an image's patch tokens. If it is small, the patches are similar. "
+        "No single value is good; compare runs.",
     ),
     "rank.effective": (
         "Rank of the patches, effective",
-        "The same idea without a threshold: the entropy of the spectrum as a number of directions.",
+        "The same without a threshold: the exponential of the entropy of the singular values.",
     ),
     "codebook.use": (
         "Codes in use",
@@ -100,12 +100,13 @@ INSIDE = {
     ),
     "codebook.perplexity": (
         "Evenly used codes",
-        "How many equally used codes would be as spread, of {codes}. Few: most patches share a few codes.",
+        "The number of equally used codes with the same entropy, of {codes}. If it is small, most patches share a few "
+        "codes.",
     ),
     "slots.assignment_entropy": (
         "Assignment entropy",
-        "0: each patch goes to one slot only; 1: to all alike, and maps show nothing. "
-        "Values between share a patch among some slots.",
+        "0 means that each patch goes to one slot only; 1 means that it goes to all slots equally, and maps show "
+        "nothing.",
     ),
 }
 

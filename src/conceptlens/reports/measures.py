@@ -32,8 +32,8 @@ def numbers(material: Material) -> Html:
     caption = h("caption", f"Measured on {count(material.number('class.n'))} {material.images}")
     resamples = value_of(material.recipe, "metrics.bootstrap")
     note = (
-        "An interval says how far the number might move with other images of the same kind "
-        f"({count(resamples)} bootstrap resamples). A small upright line marks what guessing would give."
+        "An interval shows how much the number may change with other images of the same kind "
+        f"({count(resamples)} bootstrap resamples). A small vertical line marks chance."
         if material.metrics.get("intervals")
         else "This run was measured without bootstrap intervals."
     )
@@ -72,7 +72,7 @@ def _words(material: Material) -> dict[str, str]:
 
 
 def _chance(material: Material) -> Mapping[str, float | None]:
-    """What one who does not look would get, where that can be said."""
+    """The value of a guess without looking at the image, where it is known."""
     groups = [row.get("chance") for row in (value_of(material.metrics, "concept.per_group") or [])]
     known = [chance for chance in groups if chance is not None]
     concept = sum(known) / len(known) if known else None
@@ -96,10 +96,10 @@ def _most_frequent(material: Material) -> float | None:
 
 
 def _groups_at_chance(material: Material) -> list[Html]:
-    found = value_of(material.metrics, "concept.axes_at_chance")
+    found = value_of(material.metrics, "concept.groups_at_chance")
     if not found or not found.get("of"):
         return []
-    told = "Concept groups that are read no better than by one who does not look at the image. Do not rely on them"
+    told = "The model predicts these concept groups no better than a guess without the image. Do not rely on them"
     told += f": {names(found['names'])}." if found["names"] else ". None is best."
     return [
         h(

@@ -75,9 +75,9 @@ def reasons_table(story: Story, reasons: list[Reason], scale: tuple[float, float
     if weighed and rest:
         together = h("th", f"{len(rest)} others", scope="row")
         rows.append(h("tr", together, _bar(bars(reasons)[-1], scale), class_="others"))
-    head = ["The model reads", *(["Speaks for it"] if weighed else [])]
+    head = ["The model predicts", *(["Speaks for it"] if weighed else [])]
     columns = h("thead", h("tr", (h("th", name, scope="col") for name in head)))
-    caption = f"What speaks for {story.explained}" if weighed else "What the model reads"
+    caption = f"What speaks for {story.explained}" if weighed else "Concepts as predicted"
     return h("table", h("caption", caption), columns, h("tbody", rows), class_="reasons")
 
 

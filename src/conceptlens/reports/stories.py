@@ -1,4 +1,4 @@
-"""`stories.json`: a few test images, told in concepts. Written once, after training; the page only reads it."""
+"""`stories.json`: a few test images with their concepts. Written once, after training; the page only reads it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from conceptlens.core.files import read_json, write_json
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.explanations.answer import Answer, Answerer, Head
-from conceptlens.explanations.document import Account, Reference
+from conceptlens.explanations.document import LogitDecomposition, Reference
 from conceptlens.explanations.logit_decomposition import MEAN
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.subjects import Subject, class_names
@@ -111,7 +111,7 @@ def tell(
     # Under a softmax only differences between classes count: a concept that lifts all classes alike speaks for none.
     minus = None if source.task == "multilabel" else MEAN
     stories = [_story(answer, choice, minus) for answer, choice in zip(answers, chosen, strict=True)]
-    weighed = answers[0].account(chosen[0].about, minus) is not None
+    weighed = answers[0].decomposition(chosen[0].about, minus) is not None
     return Stories(split=split, average_of=len(scores) if weighed else 0, stories=stories)
 
 
@@ -124,7 +124,7 @@ def _subject(source: DataSource, index: int, split: str) -> Subject:
 def _story(answer: Answer, choice: Choice, minus: str | None) -> Story:
     """The part of an answer that the page tells."""
     classes = answer.answerer.card.classes
-    account = answer.account(choice.about, minus)
+    decomposition = answer.decomposition(choice.about, minus)
     return Story(
         image=answer.image,
         kind=choice.kind,
@@ -133,18 +133,18 @@ def _story(answer: Answer, choice: Choice, minus: str | None) -> Story:
         predicted=answer.predicted,
         explained=classes[choice.about],
         probabilities=dict(zip(classes, answer.probabilities.round(6).tolist(), strict=True)),
-        concepts=_readings(answer, account),
+        concepts=_readings(answer, decomposition),
     )
 
 
-def _readings(answer: Answer, account: Account | None) -> list[GroupReading]:
+def _readings(answer: Answer, decomposition: LogitDecomposition | None) -> list[GroupReading]:
     """One image's concepts by group."""
     readings = [
         ConceptReading(
             value=reading.value,
             probability=round(reading.probability, 6),
             label=reading.label,
-            contribution=None if account is None else round(account.values[k], 6),
+            contribution=None if decomposition is None else round(decomposition.values[k], 6),
         )
         for k, reading in enumerate(answer.concepts)
     ]

@@ -7,9 +7,9 @@ from conceptlens.reports.stories import Stories, Story
 from conceptlens.reports.thumbnails import CREDITS, Picture, Pictures
 
 TITLES = {
-    "right": ("The surest that are right", "Right"),
-    "wrong": ("The surest that are wrong", "Wrong"),
-    "unsure": ("The least sure", "Unsure"),
+    "right": ("Most confident correct predictions", "Right"),
+    "wrong": ("Most confident wrong predictions", "Wrong"),
+    "unsure": ("Least confident predictions", "Unsure"),
 }
 
 
@@ -17,8 +17,8 @@ def story_cards(material: Material, pictures: Pictures) -> Html:
     """Section 7."""
     stories = material.stories
     if stories is None or not stories.stories:
-        return h("p", "This run tells no single images: it has no stories.json, or no labeled images to choose from.")
-    at_chance = value_of(material.metrics, "concept.axes_at_chance.names") or []
+        return h("p", "There are no example images: this run has no stories.json, or no labeled images.")
+    at_chance = value_of(material.metrics, "concept.groups_at_chance.names") or []
     told = [(story, reasons_of(story, at_chance)) for story in stories.stories]
     lengths = [0.0, *(length for _, reasons in told for length in bars(reasons))]
     scale = (min(lengths), max(lengths))
@@ -39,13 +39,13 @@ def story_cards(material: Material, pictures: Pictures) -> Html:
 
 def _introduction(material: Material, stories: Stories) -> str:
     chosen = (
-        f"Chosen from the {SPOKEN.get(stories.split, stories.split)} images by rule, not by taste: the surest right, "
-        "the surest wrong and the least sure, of different classes where possible. "
+        f"Chosen from the {SPOKEN.get(stories.split, stories.split)} images by a fixed rule: the most confident "
+        "correct and wrong predictions and the least confident ones, of different classes where possible. "
     )
     if not any(story.concepts for story in stories.stories):
-        return chosen + "This method reads no concepts, so there are no reasons to tell."
+        return chosen + "This method has no concepts, so there are no reasons to show."
     if not stories.average_of:
-        return chosen + "Listed are the concepts that the model is surest of. ✓: as labeled."
+        return chosen + "The concepts with the most confident predictions are listed. ✓: as labeled."
     exclusive = any(group.kind == "exclusive" for group in material.concepts.groups)
     summed = " A group's bar adds up all its values." if exclusive else ""
     besides = ", besides what bypasses them" if material.info.get("bypass") else ""
@@ -77,7 +77,7 @@ def _facts(story: Story, task: str) -> list[tuple[str, str]]:
     said, true = names(story.predicted) or "no class", names(story.truth) or "no class"
     share = percent(story.probabilities.get(story.explained), 0)
     if task == "multilabel":
-        return [("Model says", said), ("Truth", true), ("Told below", f"{story.explained} ({share})")]
+        return [("Model says", said), ("Truth", true), ("Explained below", f"{story.explained} ({share})")]
     second = [] if story.kind == "right" else [("Its second choice", _second(story))]
     return [("Model says", f"{said} ({share})"), *second, ("Truth", true)]
 

@@ -68,22 +68,22 @@ class Result:
 _EVALUATION, _WORKFLOWS = "conceptlens.evaluation", "conceptlens.workflows"
 BUILT_IN = (
     Result("history", "history.jsonl", "One line an epoch: losses and validation metrics.", view="training"),
-    Result("metrics", "metrics.json", "What the model is worth on validation and test.", "resume {}", "training"),
+    Result("metrics", "metrics.json", "Metrics on validation and test.", "resume {}", "training"),
     Result("model", "model/model.json", "The card of the weights: classes, image size, thresholds.", "resume {}"),
     Result("predictions", "predictions/test.safetensors", "Scores and labels of each test image."),
     Result("report", "report.html", "The page of the run.", "report {}"),
     Result(
         "interventions",
         "trust/interventions.json",
-        "What the class does when concepts are corrected.",
-        "intervene {}",
+        "How the class changes when concepts are corrected.",
+        "interventions {}",
         "trust",
         f"{_EVALUATION}.interventions.measure:Interventions",
     ),
     Result(
         "leakage",
         "trust/leakage.json",
-        "Whether concepts carry more of the class than their names say.",
+        "Whether concept scores hold more information about the class than concept labels do.",
         "leakage {}",
         "trust",
         f"{_EVALUATION}.leakage.leakage:Leakage",
@@ -91,7 +91,7 @@ BUILT_IN = (
     Result(
         "localization",
         "localization.json",
-        "Whether maps point at the object, and at the part that each concept speaks of.",
+        "Whether maps point at the object, and at the part that each concept describes.",
         "localize {}",
         "trust",
         f"{_EVALUATION}.localization.localize:Localization",
@@ -99,15 +99,15 @@ BUILT_IN = (
     Result(
         "faithfulness",
         "faithfulness.json",
-        "Whether maps show what the model used.",
-        "localize --faithfulness 64 {}",
+        "Whether maps show what the model uses.",
+        "faithfulness {}",
         "trust",
         f"{_EVALUATION}.faithfulness.faithfulness:Faithfulness",
     ),
     Result(
         "failures",
         "trust/failures.json",
-        "Whom the model fails, how well it is calibrated, and what is strange to it.",
+        "Subgroup performance, calibration, and out-of-distribution detection.",
         "audit {}",
         "trust",
         f"{_EVALUATION}.subgroups.failures:Failures",
@@ -115,7 +115,7 @@ BUILT_IN = (
     Result(
         "audit",
         "audit/audit.json",
-        "What the codebook and the concepts have become.",
+        "What each code and each concept has learned.",
         "audit {}",
         "trust",
         f"{_EVALUATION}.codebook.document:Audit",
@@ -131,7 +131,7 @@ BUILT_IN = (
     Result(
         "explanations",
         "explain/*.json",
-        "Why the model says what it says of one image.",
+        "Why the model predicts what it does for one image.",
         "explain {}",
         document="conceptlens.explanations.document:Explanation",
     ),
@@ -152,7 +152,7 @@ BUILT_IN = (
     Result(
         "graph",
         "graph.json",
-        "How concepts of each layer make those of the next.",
+        "How concepts of each layer cause those of the next.",
         "resume {}",
         "graph",
         "conceptlens.gig.document:Graph",
@@ -161,7 +161,7 @@ BUILT_IN = (
     Result(
         "validation",
         "validation.json",
-        "Whether the graph says what the network does.",
+        "Whether the graph agrees with the network.",
         view="graph",
         document="conceptlens.gig.validation.validation:Validation",
         kind="decomposition",
@@ -172,15 +172,15 @@ BUILT_IN = (
     *(
         Result(name, f"codebook/{name}.json", about, command, "studio", kind="codebook")
         for name, about, command in (
-            ("tokens", "Which tokens make each concept.", "codebook tokens {}"),
+            ("tokens", "Which tokens are important for each concept.", "codebook tokens {}"),
             ("search", "Tokens that a search finds for a concept.", "codebook search {} CONCEPT"),
             (
                 "edit",
                 "An image whose tokens were changed towards a concept.",
                 'codebook edit {} --sample 0 --to CONCEPT --region "center 4x4"',
             ),
-            ("masking", "What judges say when a concept's tokens are taken away.", "codebook mask {} --judge RUN"),
-            ("pairs", "What judges say of edits between pairs of concepts.", "codebook pairs {} --judge RUN"),
+            ("masking", "What judges predict when a concept's tokens are hidden.", "codebook mask {} --judge RUN"),
+            ("pairs", "What judges predict for edits between pairs of concepts.", "codebook pairs {} --judge RUN"),
             ("bias", "Which concepts appear together more often than they should.", "codebook bias {}"),
         )
     ),
@@ -198,7 +198,7 @@ BUILT_IN = (
     Result(
         "analysis",
         "analysis.json",
-        "What the raters' answers say of the maps.",
+        "What the raters' answers show about the maps.",
         "study analyze {}",
         "study",
         f"{_WORKFLOWS}.study.analyze:Analysis",

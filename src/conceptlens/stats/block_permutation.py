@@ -1,8 +1,8 @@
-"""Outcomes dealt among images as chance would, with what belongs together kept together.
+"""Permutation of outcomes among images; images of one patient are exchanged together.
 
 Under the hypothesis that a group makes no difference, the images of one patient could as well have had the outcomes of
 another patient's images. Only units of the same size (and, if asked for, with the same classes) are exchanged, so the
-test is exact for units of any size, and is never led astray by groups that have other classes.
+test is exact for units of any size, and not confounded by groups with other classes.
 """
 
 from collections import defaultdict
@@ -43,5 +43,5 @@ class BlockPermutation:
 
     @property
     def exchangeable(self) -> int:
-        """Images that have someone to exchange with."""
+        """Images whose unit can be exchanged with another."""
         return sum(block.size for block in self._blocks if len(block) > 1)

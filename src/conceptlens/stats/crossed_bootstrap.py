@@ -30,7 +30,7 @@ from conceptlens.stats.bootstrap import resample_weights
 from conceptlens.stats.questions import Question, value
 
 Floats = npt.NDArray[np.float64]
-TINY = 1e-12  # smaller tails are not told apart
+TINY = 1e-12  # smaller tails count as equal
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,4 @@
-"""Nothing is judged by what was learned from it: images are dealt into folds, and what is said of one fold is learned
-from the others. Images of one patient or lesion stay together."""
+"""Cross-validation folds. Images of one patient or lesion stay in one fold."""
 
 from collections.abc import Sequence
 
@@ -10,8 +9,8 @@ Indices = npt.NDArray[np.int64]
 FOLDS = 5
 
 
-def deal(units: Sequence[str], folds: int = FOLDS, *, seed: int = 0) -> Indices:
-    """The fold of each image, (N,): units in random order, dealt one by one."""
+def assign_folds(units: Sequence[str], folds: int = FOLDS, *, seed: int = 0) -> Indices:
+    """The fold of each image, (N,): units in random order, one fold after the other."""
     names, unit = np.unique(np.asarray(units), return_inverse=True)
     place = np.empty(len(names), dtype=np.int64)
     place[np.random.default_rng(seed).permutation(len(names))] = np.arange(len(names))

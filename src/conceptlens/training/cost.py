@@ -1,14 +1,14 @@
 """What a recipe would cost, before anything starts: sizes, memory, time. Nothing is written."""
 
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from conceptlens.core.documents import ResultMixin
 from conceptlens.encoders.contract import Cut
 from conceptlens.encoders.store.encode import blocks_behind
 from conceptlens.methods.build import rest_idle_parameters
@@ -21,7 +21,7 @@ from conceptlens.training.start import meet_encoder
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(ResultMixin):
     """An estimate from a few real steps on a throw-away copy of the pipeline."""
 
     images: dict[str, int]
@@ -39,9 +39,6 @@ class Cost:
     disk_mb: float
     device: str
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def text(self) -> str:
         split = ", ".join(f"{count:,} {name}" for name, count in self.images.items())
         minutes = self.seconds_in_all / 60
@@ -54,7 +51,7 @@ class Cost:
                 f"{self.forward_gflops_per_image:.2f} GFLOP an image, forward",
                 f"memory      about {self.memory_mb:,.0f} MB on {self.device}; {self.disk_mb:,.0f} MB on disk",
                 f"time        {self.seconds_per_step * 1000:.0f} ms a step, about {minutes:.1f} minutes in all",
-                "nothing was started or written (--dry-run)",
+                "nothing was started or written",
             )
         )
 

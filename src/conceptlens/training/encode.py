@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.core.processes import Launched
 from conceptlens.recipes import Recipe
@@ -13,7 +14,7 @@ from conceptlens.training.train import open_session
 
 
 @dataclass(frozen=True)
-class EncodedImages:
+class EncodedImages(ResultMixin):
     """What `encode` did."""
 
     path: Path

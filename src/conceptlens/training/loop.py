@@ -113,7 +113,7 @@ def _train(session: Session) -> dict[str, Tensor]:
         except RuntimeError as error:
             raise UserError(
                 f"{states.path}: the state and the recipe do not fit ({str(error).splitlines()[-1].strip()}). "
-                "Bring the run's own recipe.yaml and concepts.yaml back, or train anew."
+                "Bring the run's own recipe.yaml and concepts.yaml back, or train again."
             ) from None
         if not processes.main:
             _sum_code_uses(pipeline, keep=False)  # the state holds the sum over all processes

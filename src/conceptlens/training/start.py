@@ -16,6 +16,6 @@ def meet_encoder(pipeline: Pipeline, begun_with: str | None = None) -> None:
     if begun_with is not None and regularizer.anchored and weights_hash(encoder) != begun_with:
         raise UserError(
             f"The regularizer is anchored to the encoder that the run began with ({begun_with}), but {encoder.name} "
-            f"now comes with other weights ({weights_hash(encoder)}). Bring them back, or train anew."
+            f"now comes with other weights ({weights_hash(encoder)}). Bring them back, or train again."
         )
     regularizer.attach(encoder)

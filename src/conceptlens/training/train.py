@@ -68,7 +68,7 @@ def open_session(
         if source.examples.fingerprint != known:
             raise UserError(
                 f"{recipe.data.source}: the data changed since this run began (names or labels; {known} then, "
-                f"{source.examples.fingerprint} now). Restore them, or train anew."
+                f"{source.examples.fingerprint} now). Restore them, or train again."
             )
         splits = Splits.from_json(
             read_json(run.path / "splits.json"), source.examples.ids, where=str(run.path / "splits.json")

@@ -186,7 +186,7 @@ def test_several_attributes_are_corrected_together() -> None:
 def test_without_a_null_nothing_is_judged() -> None:
     pair = measure_bias(sizes(), neutral(0.9, 50, 8), codes=CODES).pairs[0]
     assert pair.found is None
-    assert "not judged" in pair.text()
+    assert "not tested" in pair.text()
 
 
 def test_bad_input_is_said() -> None:

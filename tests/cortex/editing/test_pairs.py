@@ -15,7 +15,7 @@ from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.samples import Generated
 from tests.cortex.tiny import GRID, TinyVQ
 
-SETTINGS = SearchSettings(steps=6, rate=0.5, of="logit", record=2)
+SETTINGS = SearchSettings(steps=6, learning_rate=0.5, objective="logit", record_every=2)
 MASK = parse_region("center 4x4", GRID)
 
 

@@ -68,23 +68,23 @@ def test_draws_follow_the_probabilities() -> None:
     assert torch.bincount(chosen).div(40_000).tolist() == pytest.approx(p.tolist(), abs=0.01)
 
 
-@pytest.mark.parametrize("of", ["probability", "logit"])
+@pytest.mark.parametrize("objective", ["probability", "logit"])
 @pytest.mark.parametrize("optimizer", ["gradient", "adam"])
-@pytest.mark.parametrize("shrink", ["sum", "mean"])
-def test_search_is_equation_7_with_full_matrices(of: str, optimizer: str, shrink: str) -> None:
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_search_is_equation_7_with_full_matrices(objective: str, optimizer: str, reduction: str) -> None:
     network, codes, tokens = extractor(), codebook(), grids(2)
     mask = parse_region("1:3,0:2", GRID)
     concepts = torch.tensor([2, 0])
     settings = SearchSettings(
         steps=4,
-        rate=0.3,
+        learning_rate=0.3,
         optimizer=optimizer,
-        of=of,
-        alpha=0.01,
-        shrink=shrink,
+        objective=objective,
+        norm_weight=0.01,
+        norm_reduction=reduction,
         temperature=1.5,
         last_temperature=0.5,
-        record=1,  # type: ignore[arg-type]
+        record_every=1,  # type: ignore[arg-type]
     )
     found = search_tokens(network, codes, concepts, mask, tokens=tokens, settings=settings, seed=5)
 
@@ -102,9 +102,9 @@ def test_search_is_equation_7_with_full_matrices(of: str, optimizer: str, shrink
         one_hot = straight_through(full, noise, temperature)
         embeddings = (one_hot @ codes).transpose(1, 2).view(2, WIDTH, *GRID)
         scores = network(embeddings)
-        wanted = (scores.softmax(1) if of == "probability" else scores)[torch.arange(2), concepts]
+        wanted = (scores.softmax(1) if objective == "probability" else scores)[torch.arange(2), concepts]
         squares = embeddings.square().flatten(1)
-        loss = -wanted.sum() + 0.01 * (squares.sum(1) if shrink == "sum" else squares.mean(1)).sum()
+        loss = -wanted.sum() + 0.01 * (squares.sum(1) if reduction == "sum" else squares.mean(1)).sum()
         full.grad = None
         loss.backward()
         full.grad *= mask.flatten()[None, :, None]
@@ -133,7 +133,7 @@ def test_only_the_mask_changes_and_the_concept_rises() -> None:
 
 def test_the_baseline_takes_the_nearest_tokens() -> None:
     mask, tokens, concepts = parse_region("0:2,0:4", GRID), grids(2), torch.tensor([0, 2])
-    settings = SearchSettings(steps=3, rate=0.5, of="logit", optimizer="gradient")
+    settings = SearchSettings(steps=3, learning_rate=0.5, objective="logit", optimizer="gradient")
     found = search_embeddings(extractor(), codebook(), concepts, mask, tokens=tokens, settings=settings)
     codes = codebook()
     embeddings = codes[tokens].movedim(-1, 1)
@@ -179,7 +179,7 @@ def test_temperatures() -> None:
 
 def test_starts() -> None:
     mask, tokens = parse_region("0:2,0:2", GRID), grids(1)
-    settings = SearchSettings(1, rate=1e-6, start="image", lean=50)
+    settings = SearchSettings(1, learning_rate=1e-6, start="image", start_bias=50)
     found = search_tokens(extractor(), codebook(), torch.tensor([0]), mask, tokens=tokens, settings=settings)
     assert torch.equal(found.tokens, tokens)
     with pytest.raises(UserError, match="no image to start from"):
@@ -216,7 +216,7 @@ def test_a_search_is_watched_and_can_be_halted(search: Any) -> None:
         torch.tensor([1]),
         parse_region("0:2,0:2", GRID),
         tokens=grids(1),
-        settings=SearchSettings(steps=50, record=2),
+        settings=SearchSettings(steps=50, record_every=2),
         see=lambda step, probability, draw: seen.append((step, float(probability[0]), draw[0].clone())),
         halt=lambda: len(seen) == 4,
     )

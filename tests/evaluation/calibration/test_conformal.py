@@ -1,4 +1,4 @@
-"""Sets cover as promised on exchangeable data; silence costs what it should; strange images are warned of."""
+"""Sets reach their coverage on exchangeable data; abstention costs what it should; odd images are flagged."""
 
 import math
 
@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from conceptlens.evaluation.calibration.conformal import expected_range, prediction_sets, rank, threshold, thresholds
 from conceptlens.evaluation.calibration.selective import area_statistic, choose_confidence, risk_coverage
-from conceptlens.evaluation.ood.codebook_distance import SIGNS, familiar, judge_unlike, p_values
+from conceptlens.evaluation.ood.codebook_distance import SCORES, detect_ood, fit_distribution, p_values
 
 
 def world(n: int, seed: int, classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -124,8 +124,8 @@ def test_silence_by_hand() -> None:
     assert found.points == [(0.25, 0.0), (0.5, 0.0), (0.75, pytest.approx(1 / 3)), (1.0, 0.25)]
     assert found.area.value == pytest.approx((0 + 0 + 1 / 3 + 0.25) / 4)
     assert found.oracle == pytest.approx(0.25 / 4)
-    assert found.silences[0].answered.value == 0.5
-    assert found.silences[0].error.value == 0
+    assert found.operating_points[0].answered.value == 0.5
+    assert found.operating_points[0].error.value == 0
     assert risk_coverage(confidence, np.full(4, np.nan), units(4), (confidence, hit)) is None
 
 
@@ -140,36 +140,36 @@ def patches(n: int, seed: int, shift: float = 0.0, scale: float = 1.0, odd: int 
 
 
 @pytest.mark.parametrize("codebook", [True, False])
-def test_strange_images_are_warned_of_at_the_stated_rate(codebook: bool) -> None:
+def test_images_out_of_distribution_are_flagged_at_the_stated_rate(codebook: bool) -> None:
     codes = torch.randn(5, 12, generator=torch.Generator().manual_seed(99)) * 4 if codebook else None
     train = patches(200, 0)
-    made = familiar(lambda: train.split(32), codes, concepts=5)
+    made = fit_distribution(lambda: train.split(32), codes, concepts=5)
     assert made.codebook is codebook
     validation = made.scores(patches(399, 1)).double().numpy()
     usual = made.scores(patches(1500, 2)).double().numpy()
-    found = judge_unlike(made, validation, usual, units(1500), units(1500), resamples=20)
+    found = detect_ood(made, validation, usual, units(1500), units(1500), resamples=20)
     assert found.expected <= 0.05
-    assert found.warned.value == pytest.approx(0.05, abs=0.03)
+    assert found.flagged.value == pytest.approx(0.05, abs=0.03)
     kinds = {"moved": patches(50, 3, shift=3), "noisy": patches(50, 4, scale=2.5), "one corner": patches(50, 5, odd=3)}
     kinds["empty"] = torch.zeros(50, 30, 12)
-    for name, strange in kinds.items():
-        scores = made.scores(strange).double().numpy()
-        share = judge_unlike(made, validation, scores, units(50), units(50), resamples=2).warned.value
+    for name, images in kinds.items():
+        scores = made.scores(images).double().numpy()
+        share = detect_ood(made, validation, scores, units(50), units(50), resamples=2).flagged.value
         assert share == 1, name
 
 
-def test_p_values_of_strangeness_by_hand() -> None:
+def test_p_values_of_ood_scores_by_hand() -> None:
     validation = np.array([[1.0, 1, 1], [2, 2, 2], [3, 3, 3]])
     found = p_values(validation, np.array([[2.0, 0, 4]]))
     np.testing.assert_allclose(found, [[3 / 4, 1, 1 / 4]])
 
 
-def test_too_few_validation_images_warn_of_nothing_and_say_so() -> None:
+def test_too_few_validation_images_flag_nothing_and_say_so() -> None:
     train = patches(30, 0)
-    made = familiar(lambda: [train], None, concepts=5)
+    made = fit_distribution(lambda: [train], None, concepts=5)
     scores = made.scores(patches(10, 1)).double().numpy()
-    found = judge_unlike(made, scores, 100 * scores, units(10), units(10), resamples=2)
-    assert found.warned.value == 0
+    found = detect_ood(made, scores, 100 * scores, units(10), units(10), resamples=2)
+    assert found.flagged.value == 0
     assert set(found.bounds.values()) == {None}
     assert "59 validation images" in found.sentence("test")
-    assert len(SIGNS) == 3
+    assert len(SCORES) == 3

@@ -50,16 +50,16 @@ def test_fewer_answers_than_bins_and_none() -> None:
     assert (none.answers, none.error, none.points) == (0, None, [])
 
 
-def test_calibrated_models_are_seldom_accused_and_a_boaster_is() -> None:
+def test_calibrated_models_are_seldom_reported_and_an_overconfident_one_is() -> None:
     draw = np.random.default_rng(0)
-    accused, outside, bins = [], 0, 0
+    reported, outside, bins = [], 0, 0
     for _ in range(60):
         sure = draw.uniform(0.4, 1, 300)
         found = calibration("class", sure, (draw.random(300) < sure).astype(float))
-        accused.append((found.p or 0) <= 0.05)
+        reported.append((found.p or 0) <= 0.05)
         outside += sum(not _inside(each) for each in found.points)
         bins += len(found.points)
-    assert np.mean(accused) <= 0.1
+    assert np.mean(reported) <= 0.1
     assert outside <= 0.06 * bins
     sure = draw.uniform(0.4, 1, 3000)
     boaster = calibration("class", sure, (draw.random(3000) < sure - 0.15).astype(float))

@@ -44,7 +44,7 @@ def test_planted_co_assignment_is_found_and_noise_is_not() -> None:
     base = 100 * np.ones((10, 10))
     columns = [(f"concept {k}", [k]) for k in range(10)]
 
-    def dealt(mass: np.ndarray) -> np.ndarray:
+    def permuted(mass: np.ndarray) -> np.ndarray:
         """What codes and slots have in all, without what they have together."""
         apart = np.outer(mass.sum(1), mass.sum(0)) / mass.sum()
         return apart + draw.normal(0, 5, (39, 10, 10))
@@ -52,17 +52,17 @@ def test_planted_co_assignment_is_found_and_noise_is_not() -> None:
     strong = base + draw.normal(0, 5, (10, 10))
     strong[0, 2] += 1500
     strong[3, 1] += 1500
-    found = by_co_assignment(strong, dealt(strong), columns)
+    found = by_co_assignment(strong, permuted(strong), columns)
     sure = {each.code: each.concept for each in found.matches if each.sure}
     assert sure == {0: "concept 2", 3: "concept 1"}
     assert found.p is not None
     assert found.p < 0.05
     weak = base + draw.normal(0, 5, (10, 10))
     weak[0, 2] += 40  # beyond chance, and yet too little for a name
-    assert by_co_assignment(weak, dealt(weak), columns).matches[0].p < 0.05
-    assert not any(each.sure for each in by_co_assignment(weak, dealt(weak), columns).matches)
+    assert by_co_assignment(weak, permuted(weak), columns).matches[0].p < 0.05
+    assert not any(each.sure for each in by_co_assignment(weak, permuted(weak), columns).matches)
     noise = base + draw.normal(0, 5, (10, 10))
-    assert not any(each.sure for each in by_co_assignment(noise, dealt(noise), columns).matches)
+    assert not any(each.sure for each in by_co_assignment(noise, permuted(noise), columns).matches)
 
 
 def test_spare_slots_count_in_the_shares_but_are_no_concept() -> None:
@@ -118,7 +118,7 @@ def test_noise_is_seldom_sure() -> None:
         draw = np.random.default_rng([seed, 4])
         labels = (draw.random((60, 6)) < 0.5).astype(np.int8)
         counts = draw.integers(0, 20, (60, 6)).astype(np.int32)
-        found = by_labels(counts, labels, units(60), [str(k) for k in range(6)], deals=59)
+        found = by_labels(counts, labels, units(60), [str(k) for k in range(6)], permutations=59)
         assert found is not None
         sure += any(each.sure for each in found.matches)
     assert sure <= 5

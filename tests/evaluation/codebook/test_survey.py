@@ -79,12 +79,14 @@ def test_the_pass_against_a_loop() -> None:
     total = ((flat - flat.mean(0)) ** 2).sum()
     assert survey.explained == pytest.approx(1 - distance.sum() / total, rel=1e-4)
     # Codes of one image with the assignment of another keep how much each code and slot have in all.
-    assert survey.dealt is not None
-    np.testing.assert_allclose(survey.dealt.sum(2), np.broadcast_to(counts.sum(0), (len(survey.dealt), 7)), rtol=1e-5)
+    assert survey.permuted is not None
     np.testing.assert_allclose(
-        survey.dealt.sum(1), np.broadcast_to(assignment.sum((0, 1)), (len(survey.dealt), 4)), rtol=1e-4
+        survey.permuted.sum(2), np.broadcast_to(counts.sum(0), (len(survey.permuted), 7)), rtol=1e-5
     )
-    assert (survey.dealt - survey.mass).abs().max() > 0.1
+    np.testing.assert_allclose(
+        survey.permuted.sum(1), np.broadcast_to(assignment.sum((0, 1)), (len(survey.permuted), 4)), rtol=1e-4
+    )
+    assert (survey.permuted - survey.mass).abs().max() > 0.1
 
 
 def test_batches_do_not_matter() -> None:

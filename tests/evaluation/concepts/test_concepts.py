@@ -12,7 +12,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.evaluation.calibration.ece import expected_calibration_error
 from conceptlens.evaluation.concepts.ceiling import label_to_class_ceiling
 from conceptlens.evaluation.concepts.concepts import concept_metrics
-from conceptlens.evaluation.concepts.groups import axes, concept_priors
+from conceptlens.evaluation.concepts.groups import concept_priors, group_scores
 
 CONCEPTS = ConceptSet.from_yaml(
     """
@@ -152,15 +152,15 @@ def test_auc_does_not_saturate() -> None:
     assert concept_metrics(logits, np.array([[1, 0], [0, 1]], dtype=np.int8), concepts)["auc"] == 1
 
 
-def test_constant_and_blind_predictors_are_at_chance() -> None:
+def test_constant_and_image_free_predictors_are_at_chance() -> None:
     logits, labels, _ = some_images(2000, seed=5)
     constant = np.tile([3.0, 0.0, 0.0, 1.0, 0.0, -1.0, -1.0], (2000, 1))
     found = concept_metrics(constant, labels, CONCEPTS)
-    assert found["axes_at_chance"] == {"count": 3, "of": 3, "names": ["shape", "size", "marks"]}
+    assert found["groups_at_chance"] == {"count": 3, "of": 3, "names": ["shape", "size", "marks"]}
     assert found["balanced_accuracy"] == pytest.approx((1 / 3 + 1 / 2 + 1 / 2) / 3)
     half = logits.copy()
     half[:, SIZE] = np.random.default_rng(0).normal(size=(2000, 2))
-    assert concept_metrics(half, labels, CONCEPTS)["axes_at_chance"]["names"] == ["size"]
+    assert concept_metrics(half, labels, CONCEPTS)["groups_at_chance"]["names"] == ["size"]
 
 
 def test_chance_is_called_better_in_about_one_case_in_forty() -> None:
@@ -171,7 +171,7 @@ def test_chance_is_called_better_in_about_one_case_in_forty() -> None:
         truth = rng.choice(3, 150, p=[0.7, 0.2, 0.1])
         labels = np.eye(3, dtype=np.int8)[truth]
         logits = np.eye(3)[rng.choice(3, 150, p=[0.5, 0.3, 0.2])]
-        better += concept_metrics(logits, labels, concepts)["axes_at_chance"]["count"] == 0
+        better += concept_metrics(logits, labels, concepts)["groups_at_chance"]["count"] == 0
     assert 1 <= better <= 24  # 2.3 % of 400 is 9
 
 
@@ -194,7 +194,7 @@ def test_one_value_only_cannot_be_judged() -> None:
 def test_an_exclusive_row_without_exactly_one_value_is_unknown() -> None:
     labels = np.array([[0, 0, 0], [1, 1, 0], [-1, 1, -1], [0, 0, 1]], dtype=np.int8)
     full = np.c_[labels, np.full((4, 4), -1)]
-    assert axes(np.zeros((4, 7)), full, CONCEPTS)[0].truth.tolist() == [-1, -1, 1, 2]
+    assert group_scores(np.zeros((4, 7)), full, CONCEPTS)[0].truth.tolist() == [-1, -1, 1, 2]
 
 
 def test_bad_input_is_explained() -> None:

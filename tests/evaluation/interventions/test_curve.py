@@ -24,12 +24,12 @@ from conceptlens.evaluation.interventions.units import make_units, membership
 from conceptlens.evaluation.interventions.value_map import ValueMap, cross_map
 from conceptlens.runs.readout import Floats, Readout
 from conceptlens.stats.estimates import Bootstrap
-from conceptlens.stats.folds import deal
+from conceptlens.stats.folds import assign_folds
 from tests.evaluation.trust.world import CONCEPTS, SHORTCUT, clean, in_probabilities, shortcut
 
 
 def maps_of(made: Readout) -> ValueMap:
-    return cross_map(made, deal(made.units))
+    return cross_map(made, assign_folds(made.units))
 
 
 def test_units() -> None:

@@ -13,7 +13,7 @@ from conceptlens.evaluation.interventions.units import make_units, with_concepts
 from conceptlens.evaluation.interventions.value_map import ValueMap, cross_map
 from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap
-from conceptlens.stats.folds import deal
+from conceptlens.stats.folds import assign_folds
 from tests.evaluation.trust.world import CONCEPTS, SHORTCUT, clean, in_probabilities, readout, shortcut
 
 
@@ -46,7 +46,7 @@ def test_flips_of_a_linear_head_are_the_smallest(probabilities: bool) -> None:
     made = readout(made.bottleneck, made.truth, made.labels, weight, np.array([3.0 - 2.5 * probabilities, 0, 0]))
     if probabilities:
         made = in_probabilities(made)
-    maps = cross_map(made, deal(made.units))
+    maps = cross_map(made, assign_folds(made.units))
     found = flips(made, maps, examples=80)
     assert found.kind == "exact"
     sizes = [None if each.edits is None else len(each.edits) for each in found.examples[:40]]
@@ -58,7 +58,7 @@ def test_flips_of_a_linear_head_are_the_smallest(probabilities: bool) -> None:
 
 def test_other_heads_are_flipped_greedily() -> None:
     made = clean(80)
-    maps = cross_map(made, deal(made.units))
+    maps = cross_map(made, assign_folds(made.units))
     exact, greedy = flips(made, maps), flips(replace(made, head=None), maps)
     assert greedy.kind == "greedy"
     for best, tried in zip(exact.examples, greedy.examples, strict=True):
@@ -71,16 +71,16 @@ def test_other_heads_are_flipped_greedily() -> None:
 def test_nothing_flips_a_head_that_ignores_concepts() -> None:
     made = clean(40)
     deaf = replace(made, head=None, decide=lambda rows: np.tile([2.0, 1.0, 0.0], (len(rows), 1)))
-    found = flips(deaf, cross_map(made, deal(made.units)))
+    found = flips(deaf, cross_map(made, assign_folds(made.units)))
     assert found.cannot == found.images == 20
     assert found.median is None
     with pytest.raises(UserError, match="several labels"):
-        flips(replace(made, task="multilabel"), cross_map(made, deal(made.units)))
+        flips(replace(made, task="multilabel"), cross_map(made, assign_folds(made.units)))
 
 
 def test_a_shortcut_shows_as_the_concept_that_flips() -> None:
     made = shortcut()
-    found = flips(made, cross_map(made, deal(made.units)))
+    found = flips(made, cross_map(made, assign_folds(made.units)))
     assert next(iter(found.first)) == CONCEPTS.concepts[SHORTCUT].group
 
 

@@ -18,7 +18,7 @@ from conceptlens.evaluation.interventions.edits import (
     wrong_labels,
 )
 from conceptlens.evaluation.interventions.value_map import RIDGE, cross_map, fit_map, platt
-from conceptlens.stats.folds import deal, sides
+from conceptlens.stats.folds import assign_folds, sides
 from tests.evaluation.trust.world import CONCEPTS, clean, in_probabilities
 
 
@@ -64,7 +64,7 @@ def test_a_probability_becomes_the_score_that_has_it() -> None:
 
 def test_an_image_teaches_nothing_about_itself() -> None:
     made = clean(100)
-    fold = deal(made.units)
+    fold = assign_folds(made.units)
     before = cross_map(made, fold)
     changed = made.bottleneck.copy()
     changed[7] += 100
@@ -76,7 +76,7 @@ def test_an_image_teaches_nothing_about_itself() -> None:
 
 def test_folds_keep_units_together_and_are_even() -> None:
     units = [f"patient {place // 3}" for place in range(60)]
-    fold = deal(units)
+    fold = assign_folds(units)
     assert all(len(set(fold[start : start + 3])) == 1 for start in range(0, 60, 3))
     assert np.bincount(fold).tolist() == [12] * 5
     for learn, ask in sides(fold):
@@ -121,7 +121,7 @@ def test_truth_and_lies() -> None:
 
 def test_calibrated_probabilities_are_shares() -> None:
     made = clean(400)
-    maps = cross_map(made, deal(made.units))
+    maps = cross_map(made, assign_folds(made.units))
     shares = maps.probabilities(made.concept_probabilities, CONCEPTS)
     np.testing.assert_allclose(shares[:, :3].sum(1), 1)
     np.testing.assert_allclose(shares.mean(0), made.truth.mean(0), atol=0.03)

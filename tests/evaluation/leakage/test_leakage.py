@@ -1,4 +1,4 @@
-"""A planted leak is found, a clean bottleneck is not accused, a planted shortcut is named; each measure by a loop."""
+"""A planted leak is found, a clean bottleneck is not reported, a planted shortcut is named; each measure by a loop."""
 
 import math
 from collections import Counter
@@ -13,7 +13,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.evaluation.findings import judge
 from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.leakage import probe
-from conceptlens.evaluation.leakage.controls import corrupted, deal_within, half, shuffled
+from conceptlens.evaluation.leakage.controls import corrupted, half, permute_within, shuffled
 from conceptlens.evaluation.leakage.effective_concepts import path_hits, pruned_hits
 from conceptlens.evaluation.leakage.information import BINS, SHRINK, bins, concept_gains, information
 from conceptlens.evaluation.leakage.leakage import (
@@ -30,12 +30,12 @@ from conceptlens.evaluation.leakage.permuted import Chance
 from conceptlens.nn.sparse_head import fit_path
 from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
-from conceptlens.stats.folds import deal, sides
+from conceptlens.stats.folds import assign_folds, sides
 from tests.evaluation.trust.world import CONCEPTS, SHORTCUT, clean, in_probabilities, leaky, readout, shortcut
 
 
-def measured(made: Readout, twins: int = 79) -> Leakage:
-    return measure_leakage(made, Bootstrap(made.units, 200), folds=2, twins=twins)
+def measured(made: Readout, permutations: int = 79) -> Leakage:
+    return measure_leakage(made, Bootstrap(made.units, 200), folds=2, permutations=permutations)
 
 
 def value(found: Leakage, name: str) -> float:
@@ -45,29 +45,29 @@ def value(found: Leakage, name: str) -> float:
 
 
 @pytest.mark.parametrize("shared", [0.0, pytest.param(1.5, marks=pytest.mark.slow)])
-def test_a_clean_bottleneck_is_not_accused(shared: float) -> None:
+def test_a_clean_bottleneck_is_not_reported(shared: float) -> None:
     found = measured(clean(300, noise=1.5, shared=shared))
     assert found.leaks is False
-    assert found.false_alarms == 0.05
-    assert found.twins == 79
+    assert found.false_alarm_rate == 0.05
+    assert found.permutations == 79
     assert not [each.name for each in found.findings if each.verdict == "bad"]
-    assert "No sign of leakage" in found.summary
+    assert "No significant leakage" in found.summary
     assert value(found, "of a score beyond its own label") < 0.005
     assert abs(value(found, "gained by the head")) < 0.06
     assert all(each.good.endswith(".") for each in found.findings)
 
 
 @pytest.mark.slow
-def test_a_clean_bottleneck_of_probabilities_is_not_accused_either() -> None:
+def test_a_clean_bottleneck_of_probabilities_is_not_reported_either() -> None:
     assert measured(in_probabilities(clean(300))).leaks is False
 
 
 def test_a_planted_leak_is_found() -> None:
-    found, honest = measured(leaky(600)), measured(clean(), twins=0)
+    found, honest = measured(leaky(600)), measured(clean(), permutations=0)
     assert found.leaks is True
     assert all(found.finding(name).verdict == "bad" for name in (ACCURACY, NATS, OWN, USED))
     assert found.summary.startswith(
-        "This bottleneck leaks: the scores know the class better than the true concepts do; "
+        "This bottleneck leaks: the scores predict the class better than the true concepts do; "
     )
     for name in (ACCURACY, NATS, OWN, USED):
         chance = found.finding(name).chance
@@ -89,7 +89,10 @@ def test_a_planted_shortcut_shows_by_name() -> None:
     assert found.leaks is True
     worst = max(found.concepts, key=lambda each: each.beyond_label.value or 0)
     assert worst.concept == CONCEPTS.names[SHORTCUT]
-    assert f"1 of 7 concepts say more of the class than their label does, most of all {worst.concept}" in found.summary
+    assert (
+        f"1 of 7 concepts carry more class information than their label does, most of all {worst.concept}"
+        in found.summary
+    )
     others = [each.beyond_label.value or 0 for each in found.concepts if each is not worst]
     assert max(others) < 0.02
 
@@ -102,10 +105,10 @@ def test_labels_that_follow_from_the_class_are_no_evidence() -> None:
     assert not labels_follow_from_class(made)
     found = measured(disguised)
     assert found.leaks is None
-    assert found.false_alarms is None
-    assert "cannot be told" in found.summary
+    assert found.false_alarm_rate is None
+    assert "leakage cannot be tested" in found.summary
     assert {each.verdict for each in found.findings} == {None}
-    with pytest.raises(UserError, match="Bring labels"):
+    with pytest.raises(UserError, match="Add concept labels"):
         measured(replace(made, truth=np.full_like(made.truth, UNKNOWN)))
 
 
@@ -137,7 +140,7 @@ def test_information_of_known_size() -> None:
     draw = np.random.default_rng(0)
     n = 3000
     labels, noise = np.arange(n) % 5, draw.normal(size=n)
-    fold = deal([str(place) for place in range(n)])
+    fold = assign_folds([str(place) for place in range(n)])
     marks = (labels == 0).astype(np.int8)
     both, given = np.stack([labels + 0.01 * noise, noise], axis=1), np.stack([marks, marks], axis=1).astype(np.int64)
     found = concept_gains(both, given.astype(np.int8), given, [labels], fold)
@@ -153,7 +156,7 @@ def test_information_of_known_size() -> None:
 def test_probes_are_judged_on_images_they_have_not_seen() -> None:
     draw = np.random.default_rng(0)
     features, labels = draw.normal(size=(60, 50)), draw.integers(2, size=60)
-    fold = deal([str(place) for place in range(60)])
+    fold = assign_folds([str(place) for place in range(60)])
     right = probe.cross_fit(features, labels, fold).argmax(1) == labels
     assert right.mean() < 0.75  # learned by heart it would be 1
     gone = np.where(fold == 0, 2, labels)
@@ -188,7 +191,7 @@ def test_pruning_keeps_the_weightiest_of_each_class() -> None:
 
 def test_the_sparse_path_is_that_of_the_sparse_head() -> None:
     made = clean(300)
-    fold = deal(made.units, folds=2)
+    fold = assign_folds(made.units, folds=2)
     found = path_hits(made.bottleneck, made.labels, 3, fold, [2, 5])
     learn, ask = sides(fold)[0]
     path = fit_path(
@@ -209,10 +212,10 @@ def test_dealing_keeps_what_it_should() -> None:
     made = clean(200)
     generator = np.random.default_rng(0)
     strata = made.labels
-    dealt = deal_within(made.bottleneck[:, 0], strata, generator)
+    permuted = permute_within(made.bottleneck[:, 0], strata, generator)
     for each in range(3):
-        assert sorted(dealt[strata == each]) == sorted(made.bottleneck[strata == each, 0])
-    assert (dealt != made.bottleneck[:, 0]).mean() > 0.9
+        assert sorted(permuted[strata == each]) == sorted(made.bottleneck[strata == each, 0])
+    assert (permuted != made.bottleneck[:, 0]).mean() > 0.9
     within = shuffled(made, within_label=True)
     rows = {tuple(row): tuple(labels) for row, labels in zip(made.bottleneck[:, :3], made.truth[:, :3], strict=True)}
     assert all(rows[tuple(row)] == tuple(labels) for row, labels in zip(within[:, :3], made.truth[:, :3], strict=True))
@@ -235,7 +238,7 @@ def test_a_bypass_is_seen() -> None:
     made = clean(600)
     truth = np.eye(3)[np.maximum(made.labels, 0)]
     around = replace(made, rest=20.0 * truth, bypass="an oracle")
-    found = measured(around, twins=0)
+    found = measured(around, permutations=0)
     assert value(found, "accuracy of the model") == 1
     assert value(found, "accuracy with shuffled") == 1
     own, chance = float(made.hits(made.logits(made.bottleneck)).mean()), found.chance
@@ -246,13 +249,13 @@ def test_a_bypass_is_seen() -> None:
 def test_verdicts() -> None:
     def verdict(p: float, adjusted: float) -> str:
         nothing = Estimate(value=0.0)
-        return judge(Chance(twins=nothing, excess=nothing, p=p, adjusted=adjusted), 0.05)
+        return judge(Chance(permuted=nothing, excess=nothing, p=p, adjusted=adjusted), 0.05)
 
     assert verdict(0.01, 0.02) == "bad"
     assert verdict(0.03, 0.08) == "look"
     assert verdict(0.3, 0.4) == "good"
     with pytest.raises(UserError, match="at least 79"):
-        measured(clean(100), twins=20)
+        measured(clean(100), permutations=20)
 
 
 def test_several_labels_at_once() -> None:
@@ -264,7 +267,7 @@ def test_several_labels_at_once() -> None:
     right = (p >= 0.5) == labels
     assert several.hits(several.logits(several.bottleneck))[0] == pytest.approx(right[0, [0, 2]].mean())
     assert several.hits(several.logits(several.bottleneck))[9] == pytest.approx(right[9].mean())
-    found = measured(several, twins=0)
+    found = measured(several, permutations=0)
     assert found.effective.path == {}
     assert found.effective.why is not None
 

@@ -1,4 +1,4 @@
-"""Twins keep labels and lose everything else; a clean bottleneck is seldom accused, and the larger a leak the surer."""
+"""Permutations keep labels and lose everything else; a clean bottleneck is seldom reported, a large leak is."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conceptlens.evaluation.leakage.permuted import (
-    Dealer,
+    ConditionalPermutation,
     arrangements,
     class_strata,
     own_label,
@@ -19,34 +19,38 @@ from conceptlens.evaluation.leakage.permuted import (
 from conceptlens.evaluation.leakage.signs import Signs, beyond_own, find_signs, room
 from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap
-from conceptlens.stats.folds import deal
+from conceptlens.stats.folds import assign_folds
 from tests.evaluation.trust.world import CONCEPTS, clean, leaky, shortcut
 
 
-def signs(made: Readout, twins: int = 79, seed: int = 0) -> Signs:
-    fold = deal(made.units, folds=2)
-    return find_signs(made, fold, Bootstrap(made.units, 0), twins=twins, seed=seed, note=lambda text: None)
+def signs(made: Readout, permutations: int = 79, seed: int = 0) -> Signs:
+    fold = assign_folds(made.units, folds=2)
+    return find_signs(
+        made, fold, Bootstrap(made.units, 0), permutations=permutations, seed=seed, note=lambda text: None
+    )
 
 
-def own(made: Readout, twins: int = 39) -> Signs:
-    fold = deal(made.units, folds=2)
-    return Signs(own=beyond_own(made, fold, Bootstrap(made.units, 0), twins=twins, note=lambda text: None))
+def own(made: Readout, permutations: int = 39) -> Signs:
+    fold = assign_folds(made.units, folds=2)
+    return Signs(
+        own=beyond_own(made, fold, Bootstrap(made.units, 0), permutations=permutations, note=lambda text: None)
+    )
 
 
-def test_a_question_is_dealt_as_a_whole_among_images_with_its_label() -> None:
+def test_a_question_is_permuted_as_a_whole_among_images_with_its_label() -> None:
     made = clean(200)
-    dealt = Dealer(made).draw(made.bottleneck, np.random.default_rng(0))
+    permuted = ConditionalPermutation(made).draw(made.bottleneck, np.random.default_rng(0))
     for columns in ([0, 1, 2], [3, 4], [5], [6]):
         label = {
             tuple(row): tuple(truth)
             for row, truth in zip(made.bottleneck[:, columns], made.truth[:, columns], strict=True)
         }
-        for row, truth in zip(dealt[:, columns], made.truth[:, columns], strict=True):
+        for row, truth in zip(permuted[:, columns], made.truth[:, columns], strict=True):
             assert label[tuple(row)] == tuple(truth)
-        assert sorted(map(tuple, dealt[:, columns])) == sorted(map(tuple, made.bottleneck[:, columns]))
-    together = (dealt[:, [0]] == made.bottleneck[:, [0]]) & (dealt[:, [3]] == made.bottleneck[:, [3]])
+        assert sorted(map(tuple, permuted[:, columns])) == sorted(map(tuple, made.bottleneck[:, columns]))
+    together = (permuted[:, [0]] == made.bottleneck[:, [0]]) & (permuted[:, [3]] == made.bottleneck[:, [3]])
     assert together.mean() < 0.1  # groups part
-    aware = Dealer(made, class_strata(made)).draw(made.bottleneck, np.random.default_rng(0))
+    aware = ConditionalPermutation(made, class_strata(made)).draw(made.bottleneck, np.random.default_rng(0))
     place = {value: number for number, value in enumerate(made.bottleneck[:, 5].tolist())}
     source = np.array([place[value] for value in aware[:, 5].tolist()])
     np.testing.assert_array_equal(made.labels[source], made.labels)
@@ -57,9 +61,9 @@ def test_images_of_a_patient_stay_together() -> None:
     made = clean(200)
     patients = tuple(f"patient {place // 2}" for place in range(100))
     made = replace(made, units=patients, truth=np.repeat(made.truth[::2], 2, axis=0))
-    dealt = Dealer(made).draw(made.bottleneck, np.random.default_rng(0))
+    permuted = ConditionalPermutation(made).draw(made.bottleneck, np.random.default_rng(0))
     place = {value: number for number, value in enumerate(made.bottleneck[:, 5].tolist())}
-    source = np.array([place[value] for value in dealt[:, 5].tolist()])
+    source = np.array([place[value] for value in permuted[:, 5].tolist()])
     np.testing.assert_array_equal(source[::2] + 1, source[1::2])
     assert (source[::2] % 2 == 0).all()
 
@@ -85,10 +89,10 @@ def test_room_is_the_number_of_arrangements() -> None:
 
 
 def test_p_values_by_hand_and_in_a_loop() -> None:
-    # The run is largest of four in the first measure and second in the other; one twin is largest there.
+    # The run is largest of four in the first measure and second in the other; one permutation is largest there.
     alone, together = p_values(np.array([[9.0, 1, 2, 3], [5, 7, 1, 2]]))
     assert alone.tolist() == [0.25, 0.5]
-    assert together.tolist() == [0.5, 0.75]  # 0.25 is also reached by the twin that leads the second
+    assert together.tolist() == [0.5, 0.75]  # 0.25 is also reached by the permutation that leads the second
     draw = np.random.default_rng(0).integers(6, size=(3, 12)).astype(float)  # with ties
     alone, together = p_values(draw)
     each = [[sum(other >= value for other in row) / 12 for value in row] for row in draw]
@@ -102,10 +106,10 @@ def test_p_values_by_hand_and_in_a_loop() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shared", [0.0, 2.0])
-def test_few_clean_bottlenecks_are_accused(shared: float) -> None:
+def test_few_clean_bottlenecks_are_reported(shared: float) -> None:
     """At most 5 % by construction: of 20 draws, 3 or fewer with probability 0.984."""
-    accused = [own(clean(160, seed=seed, shared=shared)).leaks for seed in range(20)]
-    assert sum(map(bool, accused)) <= 3
+    reported = [own(clean(160, seed=seed, shared=shared)).leaks for seed in range(20)]
+    assert sum(map(bool, reported)) <= 3
 
 
 def test_the_larger_a_leak_the_surer_it_is_found() -> None:

@@ -75,7 +75,7 @@ def test_what_the_file_holds(found: dict[str, Any]) -> None:
     assert (found["split"], found["images"], found["where"]) == ("test", 23, "visible")
     assert set(found["targets"]) == {"object", "part"}
     whole = found["targets"]["object"]
-    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "blob", "blind", "perfect"}
+    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "center_prior", "mean_region", "perfect"}
     uniform = whole["maps"]["uniform"]
     assert uniform["lift"]["value"] == pytest.approx(1, abs=1e-5)
     assert uniform["energy"]["value"] == pytest.approx(uniform["share"]["value"], abs=1e-6)
@@ -84,10 +84,10 @@ def test_what_the_file_holds(found: dict[str, Any]) -> None:
     part = found["targets"]["part"]
     assert set(part["parts"]) == {"tail", "legs", "wing", "antennae", "body", "head"}
     assert part["parts"]["wing"]["images"] < part["parts"]["head"]["images"] == 23
-    assert part["maps"]["perfect"]["energy"]["value"] > part["maps"]["blind"]["energy"]["value"]
+    assert part["maps"]["perfect"]["energy"]["value"] > part["maps"]["mean_region"]["energy"]["value"]
     assert found["concept_part"]["head colour: red"] == "head"
-    assert found["blob"]["fitted_on"] == "train"
-    for pair in ("own - uniform", "own - blob", "own - blind", "gradcam - blob", "own - gradcam"):
+    assert found["center_prior"]["fitted_on"] == "train"
+    for pair in ("own - uniform", "own - center_prior", "own - mean_region", "gradcam - center_prior", "own - gradcam"):
         ours, theirs = pair.split(" - ")
         expected = whole["maps"][ours]["energy"]["value"] - whole["maps"][theirs]["energy"]["value"]
         assert whole["against"][pair]["energy"]["value"] == pytest.approx(expected, abs=1e-9)
@@ -128,7 +128,7 @@ def test_a_reader_of_the_class_token_is_judged_by_gradcam_alone(tmp_path: Path) 
     assert result.to_dict()["maps"]["own"] is None
     assert "own" not in result.to_dict()["targets"]["object"]["maps"]
     assert result.to_dict()["images"] == 9
-    assert set(result.to_dict()["blob"]["sigma"].values()) == {0.2}
+    assert set(result.to_dict()["center_prior"]["sigma"].values()) == {0.2}
     assert "judged by Grad-CAM alone" in result.text()
     body = result.to_dict()["targets"]["part"]["parts"]["body"]
     assert body["images"] == 9  # every creature has a body of some color
@@ -145,19 +145,19 @@ def test_own_images_with_masks_named_later_and_other_data(own_run: Path, tmp_pat
         picture.paste(255, (0, 0, picture.size[0] // 2, picture.size[1]))
         picture.save(masks / f"{Path(row['image']).stem}.png")
     section = {"regions": {"masks": str(masks)}}
-    result = api.localize(own_run, section, out=tmp_path / "own.json").to_dict()
+    result = api.localize(own_run, data=section, out=tmp_path / "own.json").to_dict()
     assert set(result["targets"]) == {"object"}  # its concepts name no parts
     assert result["targets"]["object"]["maps"]["uniform"]["energy"]["value"] == pytest.approx(0.5, abs=0.02)
     named = {"source": str(other.table), "class_column": "diagnosis", **section}
-    elsewhere = api.localize(own_run, named)
+    elsewhere = api.localize(own_run, data=named)
     assert elsewhere.written_to == own_run / "localization-lesions.json"
     assert elsewhere.to_dict()["split"] == "all"
     assert elsewhere.to_dict()["images"] == len(other.rows())
-    assert elsewhere.to_dict()["blob"]["fitted_on"] == "the judged images"
+    assert elsewhere.to_dict()["center_prior"]["fitted_on"] == "the judged images"
 
 
 def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["localize", str(run), "--n", "8", "--faithfulness", "6", "--fill", "mean"]) == 0
+    assert main(["faithfulness", str(run), "--n", "6", "--fill", "mean"]) == 0
     assert "insertion" in capsys.readouterr().out
     found = read_json(run / "faithfulness.json")
     assert (found["images"], found["fill"]) == (6, "mean")
@@ -173,8 +173,8 @@ def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = shutil.copytree(own_run, tmp_path / "copy")
-    assert main(["localize", str(run), "--faithfulness", "2"]) == 0
-    assert "Where maps point was not measured" in capsys.readouterr().out
+    assert main(["faithfulness", str(run), "--n", "2"]) == 0
+    assert "insertion" in capsys.readouterr().out
     assert not (run / "localization.json").exists()
     found = read_json(run / "faithfulness.json")
     assert set(found["curves"]) >= {"gradcam", "center", "random"}
@@ -182,11 +182,11 @@ def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: py
 
 
 def test_bad_input(run: Path, own_run: Path, own: OwnData, refuse: Refuse, tmp_path: Path) -> None:
-    assert "Did you mean 'test'" in refuse("localize", run, "--split", "tset")
-    assert "Did you mean 'present'" in refuse("localize", run, "--where", "presnt")
+    assert "invalid choice: 'tset'" in refuse("localize", run, "--split", "tset")
+    assert "invalid choice: 'presnt'" in refuse("localize", run, "--where", "presnt")
     assert "--n: expected at least 1" in refuse("localize", run, "--n", 0)
     assert "--sigma: expected a width above 0" in refuse("localize", run, "--sigma", -1)
-    assert "invalid choice: 'gray'" in refuse("localize", run, "--fill", "gray")
+    assert "invalid choice: 'gray'" in refuse("faithfulness", run, "--fill", "gray")
     assert "knows its own regions exactly" in refuse("localize", run, "--data.regions.boxes", "x.csv")
     assert "nothing is known of where things are" in refuse("localize", own_run)
     assert "no such file" in refuse("localize", own_run, "--data.regions.boxes", tmp_path / "no.csv")

@@ -1,4 +1,4 @@
-"""Whom a run fails, from stored predictions: sentences accuse what was planted and nothing else."""
+"""Subgroup performance from stored predictions: sentences name what was planted and nothing else."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.evaluation.subgroups.failures import Failures, accused, all_sets, measure_failures
+from conceptlens.evaluation.subgroups.failures import Failures, all_sets, measure_failures, significantly_worse
 from conceptlens.evaluation.subgroups.outcomes import outcomes
 from conceptlens.runs.predictions import StoredPredictions
 
@@ -65,28 +65,28 @@ def test_outcomes_by_hand() -> None:
     np.testing.assert_allclose(found.columns["class overconfidence"], [sure - 1, sure, np.nan])
 
 
-def test_a_failing_group_is_accused_by_name(tmp_path: Path) -> None:
+def test_a_worse_subgroup_is_named(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     age, sex = draw.integers(20, 90, 900), draw.choice(["f", "m"], 900)
     judged = stored(900, 1, failing=age > 72)
     found = measured(judged, {"age": [str(each) for each in age], "sex": sex.tolist()})
-    names = {(group.column, group.group) for group, _ in accused(found)}
+    names = {(group.column, group.group) for group, _ in significantly_worse(found)}
     assert {column for column, _ in names} == {"age"}
     assert {group for _, group in names} == {f"above {np.quantile(age, 0.75, method='nearest'):g}"}
     sentence = found.findings[0]
     assert "Class accuracy" in sentence
     assert "lower where age is 'above" in sentence
-    assert "Its classes do not explain it" in sentence
+    assert "The classes of the subgroup do not explain it" in sentence
     assert not any("sex" in line for line in found.findings)
     found.write(tmp_path / "failures.json")
     assert Failures.read(tmp_path / "failures.json") == found
 
 
-def test_equal_groups_are_not_accused_and_power_is_said() -> None:
+def test_equal_subgroups_are_not_named_and_power_is_reported() -> None:
     draw = np.random.default_rng(2)
     found = measured(stored(600, 3), {"sex": draw.choice(["f", "m"], 600).tolist()})
-    assert accused(found) == []
-    assert "No group of sex does worse" in found.findings[0]
+    assert significantly_worse(found) == []
+    assert "No subgroup of sex is significantly worse" in found.findings[0]
     assert "may be missed" in found.findings[0]
 
 
@@ -109,7 +109,7 @@ def test_several_labels_at_once() -> None:
     several = [replace(each, task="multilabel", labels=np.eye(3, dtype=np.int64)[each.labels]) for each in (one, two)]
     found = measure_failures(several[0], several[1], CONCEPTS, {"site": ["a", "b"] * 100}, resamples=20)
     assert [each.question for each in found.sets[:3]] == ["class: one", "class: two", "class: three"]
-    assert found.silence is not None
+    assert found.selective is not None
 
 
 def test_without_concepts_or_metadata() -> None:
@@ -119,7 +119,7 @@ def test_without_concepts_or_metadata() -> None:
     found = measure_failures(judged, judged, empty, {}, resamples=20)
     assert found.groups == []
     assert [each.question for each in found.sets] == ["class", "class, each by itself"]
-    assert any("no column of metadata" in note for note in found.notes)
+    assert any("no metadata column" in note for note in found.notes)
     with pytest.raises(UserError, match="--alpha"):
         measure_failures(judged, judged, empty, {}, alpha=1.5)
 

@@ -67,7 +67,7 @@ def test_rare_words_are_put_together() -> None:
     assert (column.member == 11).sum() == 16
 
 
-def test_a_planted_failure_is_found_and_equal_groups_are_not_accused() -> None:
+def test_a_planted_failure_is_found_and_equal_groups_are_not_reported() -> None:
     draw = np.random.default_rng(0)
     sex = draw.integers(2, size=800)
     site = draw.integers(3, size=800)
@@ -91,8 +91,8 @@ def test_a_planted_failure_is_found_and_equal_groups_are_not_accused() -> None:
         assert 0 < fine.detectable < 0.3
 
 
-def test_families_without_a_difference_are_rarely_accused() -> None:
-    """Of forty families of twelve questions, at level 0.05 some two hold a false accusation."""
+def test_families_without_a_difference_are_rarely_reported() -> None:
+    """Of forty families of twelve questions, at level 0.05 some two hold a false positive."""
     false = 0
     for seed in range(40):
         draw = np.random.default_rng([seed, 9])
@@ -141,24 +141,24 @@ def test_class_residuals_by_hand() -> None:
 
 def test_patients_are_exchanged_whole() -> None:
     units = ["a", "a", "b", "b", "c", "d", "d", "d"]
-    deal = BlockPermutation(units)
+    exchange = BlockPermutation(units)
     generator = np.random.default_rng(0)
     seen = set()
     for _ in range(50):
-        source = deal.draw(generator)
+        source = exchange.draw(generator)
         assert sorted(source) == list(range(8))
         assert source[4:].tolist() == [4, 5, 6, 7]  # nobody else has one or three images
         seen.add(tuple(source[:4].tolist()))
     assert seen == {(0, 1, 2, 3), (2, 3, 0, 1)}
-    assert deal.exchangeable == 4
+    assert exchange.exchangeable == 4
 
 
 def test_exchange_within_classes_only() -> None:
     classes = np.array([0, 1, 0, 1, 1, 0])
-    deal = BlockPermutation([str(i) for i in range(6)], classes)
+    exchange = BlockPermutation([str(i) for i in range(6)], classes)
     generator = np.random.default_rng(0)
     for _ in range(20):
-        np.testing.assert_array_equal(classes[deal.draw(generator)], classes)
+        np.testing.assert_array_equal(classes[exchange.draw(generator)], classes)
     # A unit with both classes is exchanged with one that has both, whatever the order.
     paired = BlockPermutation(["a", "a", "b", "b"], np.array([0, 1, 1, 0]))
     assert {tuple(paired.draw(generator).tolist()) for _ in range(20)} == {(0, 1, 2, 3), (3, 2, 1, 0)}

@@ -16,7 +16,7 @@ CONCEPTS = ConceptSet.from_yaml(
 classes: [one, two, three]
 groups:
   shape: {part: outline, values: [round, square, star]}
-  color: {part: fill, values: [red, blue]}
+  colour: {part: fill, values: [red, blue]}
   marks: {kind: independent, part: fill, values: [dots, stripes]}
 """
 )
@@ -26,10 +26,10 @@ SHORTCUT = CONCEPTS.names.index("marks: stripes")
 def truths(n: int, seed: int) -> tuple[Any, Any]:
     """Concept labels (n, 7) and classes (n,): the class follows from shape and dots, nine times in ten."""
     draw = np.random.default_rng(seed)
-    shape, color = draw.integers(3, size=n), draw.integers(2, size=n)
+    shape, colour = draw.integers(3, size=n), draw.integers(2, size=n)
     marks = draw.integers(2, size=(n, 2))
-    truth = np.concatenate([np.eye(3)[shape], np.eye(2)[color], marks], axis=1).astype(np.int8)
-    labels = np.where(marks[:, 0] == 1, shape, (shape + color) % 3)
+    truth = np.concatenate([np.eye(3)[shape], np.eye(2)[colour], marks], axis=1).astype(np.int8)
+    labels = np.where(marks[:, 0] == 1, shape, (shape + colour) % 3)
     labels = np.where(draw.random(n) < 0.1, draw.integers(3, size=n), labels)
     return truth, labels.astype(np.int64)
 

@@ -20,7 +20,7 @@ def layer_of(network: StandIn, picture: Tensor, layer: str = "one", seed: int = 
     u = torch.randn(len(features), 12, generator=generator).to(features)
     u[torch.rand(u.shape, generator=generator) < 0.7] = 0
     u[:, 3] = 0
-    return coded(features, u, vectors, network.shift(layer))
+    return coded(features, u, vectors, network.bias_shift(layer))
 
 
 def test_a_product_by_hand() -> None:
@@ -97,7 +97,7 @@ def test_a_constant_of_the_projection_does_not_matter() -> None:
     onward = between(network, "one", "two", picture)
     vectors = torch.randn(2, 6, dtype=torch.float64)
     plain = contributions(to_concepts(onward, vectors), layer, steps=16)
-    centered = contributions(to_concepts(lambda x: onward(x) - network.shift("two"), 3 * vectors), layer, steps=16)
+    centered = contributions(to_concepts(lambda x: onward(x) - network.bias_shift("two"), 3 * vectors), layer, steps=16)
     assert torch.allclose(plain.at, centered.at)
 
 
@@ -133,7 +133,7 @@ def test_only_active_concepts_are_touched() -> None:
     features = network.features(picture[None], "one")[0]
     u = torch.zeros(16, 9, dtype=torch.float64)
     u[2, 4], u[5, 8] = 1.5, -2
-    layer = coded(features, u, torch.randn(9, 5, dtype=torch.float64), network.shift("one"))
+    layer = coded(features, u, torch.randn(9, 5, dtype=torch.float64), network.bias_shift("one"))
     assert layer.concepts.tolist() == [4, 8]
     found = contributions(to_classes(between(network, "one", None, picture), [1]), layer)
     assert found.at.shape == (1, 16, 2)

@@ -7,8 +7,8 @@ from PIL import Image
 
 from conceptlens.gig.document import Completeness, Edge, Graph, Node, Place, Row
 from conceptlens.gig.pages.drawing import role, rows, strongest_path, svg
-from conceptlens.gig.pages.page import Album, address, page
-from conceptlens.gig.receptive_field_crops import box_of, face, placed
+from conceptlens.gig.pages.page import GraphPictures, address, page
+from conceptlens.gig.receptive_field_crops import box_of, draw_crop, placed
 
 
 def small() -> Graph:
@@ -103,7 +103,7 @@ def test_weak_edges_are_not_drawn_and_signs_have_colors() -> None:
 
 def test_names_from_strangers_stay_names() -> None:
     picture = address(Image.new("RGB", (8, 8), "red"))
-    text = page(small(), Album({"one/4": [("<i>x</i>", picture)]}), links=[("back", "report.html")])
+    text = page(small(), GraphPictures({"one/4": [("<i>x</i>", picture)]}), links=[("back", "report.html")])
     for tag in ("<script", "<b>", "<i>x"):
         assert tag not in text
     assert picture in text
@@ -121,7 +121,7 @@ def test_a_receptive_field_is_cropped_with_context() -> None:
     corner = np.zeros((40, 40))
     corner[0, 39] = 1
     assert box_of(corner)[1:3] == (0.0, 1.0)  # a crop stays in its image
-    assert face(Image.new("RGB", (40, 40), "white"), field, side=32).size == (32, 32)
+    assert draw_crop(Image.new("RGB", (40, 40), "white"), field, side=32).size == (32, 32)
 
 
 def test_a_place_is_colored_where_the_concept_is() -> None:

@@ -1,4 +1,4 @@
-"""Pictures beside a graph: a strip of faces for each concept, images once, names that no stranger chooses."""
+"""Pictures beside a graph: a strip of crops for each concept, images once, names that no stranger chooses."""
 
 import re
 from pathlib import Path
@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from conceptlens.gig.document import Completeness, Face, Graph, Node, Row
+from conceptlens.gig.document import Completeness, Crop, Graph, Node, Row
 from conceptlens.gig.pages.page import address
-from conceptlens.gig.pages.pictures import FACE, FOLDER, SIDE, image_file, keep_pictures, sheet_file
+from conceptlens.gig.pages.pictures import CROP, FOLDER, SIDE, image_file, keep_pictures, sheet_file
 
 COLORS = ("red", "lime", "blue")
 
 
 class Drawn:
-    """Faces in three colors, images in white."""
+    """Crops in three colors, images in white."""
 
-    def faces_of(self, layer: str, concept: int) -> list[str]:
+    def crops_of(self, layer: str, concept: int) -> list[str]:
         return [address(Image.new("RGB", (64, 64), color)) for color in COLORS]
 
     def image(self, name: str) -> Image.Image:
@@ -24,8 +24,8 @@ class Drawn:
 
 
 def _graph() -> Graph:
-    faces = [Face(image="a", position=0, cosine=0.9, box=(0, 0, 1, 1))] * 3
-    concept = Node(id="../../x/1", kind="concept", layer="x", concept=1, name="concept 1", faces=faces)
+    crops = [Crop(image="a", position=0, cosine=0.9, box=(0, 0, 1, 1))] * 3
+    concept = Node(id="../../x/1", kind="concept", layer="x", concept=1, name="concept 1", crops=crops)
     error = Node(id="x/error", kind="error", layer="x", name="unexplained")
     row = Row(layer="x", grid=(1, 1), channels=1, concepts=2, used=1, relative_l2=0, zero_share=0, error_share=0)
     return Graph(
@@ -44,16 +44,16 @@ def _graph() -> Graph:
     )
 
 
-def test_a_sheet_has_the_faces_side_by_side(tmp_path: Path) -> None:
+def test_a_sheet_has_the_crops_side_by_side(tmp_path: Path) -> None:
     graph = _graph()
     keep_pictures(Drawn(), graph, tmp_path)
     concept, error = graph.nodes
     assert error.sheet is None
     assert concept.sheet == sheet_file("../../x/1")
     sheet = np.asarray(Image.open(tmp_path / concept.sheet)).astype(int)
-    assert sheet.shape == (FACE, 3 * FACE, 3)
+    assert sheet.shape == (CROP, 3 * CROP, 3)
     for place in range(3):
-        assert sheet[FACE // 2, place * FACE + FACE // 2].argmax() == place
+        assert sheet[CROP // 2, place * CROP + CROP // 2].argmax() == place
 
 
 def test_images_are_kept_once_and_disturbed_ones_as_given(tmp_path: Path) -> None:

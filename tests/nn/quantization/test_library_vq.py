@@ -124,7 +124,7 @@ def test_evaluation_moves_nothing(setup: Setup) -> None:
 def test_sizes_and_options(setup: Setup) -> None:
     assert len(EmaVQ(setup, codebook_multiple=5).codebook) == 5 * len(setup.concepts)
     assert len(EmaVQ(setup, codebook_size=1).codebook) == 1
-    assert len(EmaVQ(setup, per="axis").codebook) == len(setup.concepts.groups)
+    assert len(EmaVQ(setup, per="group").codebook) == len(setup.concepts.groups)
     assert RotationVQ(setup).quantizer.rotation_trick
     with pytest.raises(UserError, match=r"regularizer\.decay"):
         EmaVQ(setup, decay=1.0)

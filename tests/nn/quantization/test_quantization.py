@@ -71,7 +71,7 @@ def test_implicit_leaves_tokens_alone_and_explicit_replaces_them(setup) -> None:
 def test_codebook_sizes(setup) -> None:
     assert len(ImplicitVQ(setup).codebook) == len(setup.concepts)  # M = K
     assert len(ImplicitVQ(setup, codebook_multiple=5).codebook) == 5 * len(setup.concepts)
-    assert len(ImplicitVQ(setup, per="axis").codebook) == len(setup.concepts.groups)
+    assert len(ImplicitVQ(setup, per="group").codebook) == len(setup.concepts.groups)
     assert len(ImplicitVQ(setup, codebook_size=1).codebook) == 1
     with pytest.raises(UserError, match="at least one code"):
         ImplicitVQ(setup, codebook_multiple=0)

@@ -25,7 +25,7 @@ def examples(task: Task, *, certainty: bool) -> Examples:
 
 
 @pytest.mark.parametrize("certainty", [False, True])
-@pytest.mark.parametrize("kind", ["bce", "axis"])
+@pytest.mark.parametrize("kind", ["bce", "group"])
 @pytest.mark.parametrize("task", ["single", "multilabel"])
 def test_a_batch_is_what_the_data_say(
     concepts: ConceptSet, task: Task, kind: Any, certainty: bool, monkeypatch: pytest.MonkeyPatch

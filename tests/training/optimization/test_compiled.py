@@ -96,7 +96,11 @@ def first_step(recipe: dict[str, Any], *, whole_graph: bool) -> tuple[dict[str, 
     "changes",
     [
         {"training__augment__brightness": 0.2, "training__augment__rotate": 10.0},
-        {"training__precision": "bf16", "training__loss__concept": "axis", "training__loss__class_balance": "balanced"},
+        {
+            "training__precision": "bf16",
+            "training__loss__concept": "group",
+            "training__loss__class_balance": "balanced",
+        },
         pytest.param({"method": "ivq-cbm-released"}, marks=pytest.mark.slow),
         pytest.param({"method__aggregate": "mean", "regularizer": "l2"}, marks=pytest.mark.slow),
         pytest.param({"regularizer": "explicit-vq"}, marks=pytest.mark.slow),

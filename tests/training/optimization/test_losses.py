@@ -63,7 +63,7 @@ def test_bce_equals_torch_on_known_labels(concepts: ConceptSet) -> None:
 
 
 def test_axis_loss_is_the_mean_over_axes_of_cross_entropy(concepts: ConceptSet) -> None:
-    loss = SupervisedLoss(LossConfig(concept="axis"), concepts, "single", torch.ones(2))
+    loss = SupervisedLoss(LossConfig(concept="group"), concepts, "single", torch.ones(2))
     data = examples()
     whole, said = Targets.of(data, np.arange(12)), output()
     means = []
@@ -95,7 +95,7 @@ def test_weighted_class_loss_equals_torch(concepts: ConceptSet) -> None:
     torch.testing.assert_close(loss.class_loss(said.logits, whole.labels, loss.count(whole)), expected)
 
 
-@pytest.mark.parametrize("kind", ["bce", "axis"])
+@pytest.mark.parametrize("kind", ["bce", "group"])
 def test_pieces_add_up_to_the_batch(concepts: ConceptSet, kind: str) -> None:
     """Two processes with different numbers of known labels: the sum of their parts is the loss of the whole."""
     loss = SupervisedLoss(LossConfig(concept=kind), concepts, "single", torch.tensor([1.0, 3.0]))  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def test_pieces_add_up_to_the_batch(concepts: ConceptSet, kind: str) -> None:
 
 
 def test_unknown_labels_get_no_gradient(concepts: ConceptSet) -> None:
-    for kind in ("bce", "axis"):
+    for kind in ("bce", "group"):
         loss = SupervisedLoss(LossConfig(concept=kind), concepts, "single", torch.ones(2))  # type: ignore[arg-type]
         data = examples()
         whole, said = Targets.of(data, np.arange(12)), output()

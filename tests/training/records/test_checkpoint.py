@@ -122,7 +122,7 @@ def test_a_damaged_state_is_passed_over_for_the_one_before(tmp_path: Path, damag
     damage(folder.states()[-1])
     assert loaded(folder)[0].total_steps == 1
     damage(folder.states()[0])
-    with pytest.raises(UserError, match=r"000000002-00000: this state is damaged .* Train the run anew"):
+    with pytest.raises(UserError, match=r"000000002-00000: this state is damaged .* Train the run again"):
         folder.load()
 
 

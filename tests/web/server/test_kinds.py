@@ -65,7 +65,7 @@ def test_each_kind_has_a_card_that_says_what_it_is(kinds: Path) -> None:
         "broken": None,
         "newer": None,
     }
-    assert cards["graph"].about == "resnet18, taken apart into concepts layer by layer"
+    assert cards["graph"].about == "resnet18, decomposed into concepts layer by layer"
     assert cards["codes"].about == "which tokens of builtin/cells make 2 concepts"
     assert cards["codes"].data == "generated"
     assert cards["table"].about == "two ways: 2 rows, 1 of them again with random text"

@@ -42,24 +42,24 @@ def test_files_of_the_page_are_only_read(client: Any) -> None:
 
 def test_the_model_that_the_page_shows_first_is_made_ready(world: World) -> None:
     from conceptlens.web.server.folders import RunFolders
-    from conceptlens.web.server.loaded import Shelf
-    from conceptlens.web.server.preload import first_shown, warm
+    from conceptlens.web.server.loaded import ModelCache
+    from conceptlens.web.server.preload import first_shown, preload
     from conceptlens.web.server.safety import Policy
-    from conceptlens.web.server.state import Site
+    from conceptlens.web.server.state import ServerState
     from conceptlens.web.server.uploads import Limits
-    from conceptlens.web.server.work_queue import Lanes
+    from conceptlens.web.server.work_queue import WorkQueues
     from conceptlens.web.views.runs import RunIndex
 
-    site = Site(RunIndex(RunFolders([world.root])), Shelf(4), Lanes(), Limits(), Policy())
-    cards = site.index.cards()
+    state = ServerState(RunIndex(RunFolders([world.root])), ModelCache(4), WorkQueues(), Limits(), Policy())
+    cards = state.index.cards()
     card = first_shown(cards)
     assert card is not None
     assert card.key == next(each.key for each in cards if "model" in each.has)
-    assert not site.shelf.ready(site.index.folders.get(card.key))
-    warm(site)
-    assert site.shelf.ready(site.index.folders.get(card.key))
-    broken = Site(RunIndex(RunFolders([world.root / "broken"])), Shelf(4), Lanes(), Limits(), Policy())
-    warm(broken)  # says nothing: whoever asks for it is told
+    assert not state.model_cache.ready(state.index.folders.get(card.key))
+    preload(state)
+    assert state.model_cache.ready(state.index.folders.get(card.key))
+    broken = ServerState(RunIndex(RunFolders([world.root / "broken"])), ModelCache(4), WorkQueues(), Limits(), Policy())
+    preload(broken)  # says nothing: whoever asks for it is told
 
 
 def test_answers_do_not_wait_for_more_to_send() -> None:

@@ -20,7 +20,7 @@ from tests.web.conftest import World, client_of
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 
-from conceptlens.web.server.middleware import Gate, error_body
+from conceptlens.web.server.middleware import RequestMiddleware, error_body
 from conceptlens.web.server.problems import Problem
 from conceptlens.web.server.safety import HEADERS, Policy, check_token, is_loopback
 from conceptlens.web.server.serve import Options, make_policy
@@ -231,17 +231,17 @@ def test_an_error_in_our_own_code_tells_nothing(world: World, monkeypatch: pytes
     assert "secret" not in answer.text
 
 
-def test_a_full_lane_answers_busy() -> None:
+def test_a_full_queue_answers_busy() -> None:
     import anyio
 
-    from conceptlens.web.server.work_queue import Lane
+    from conceptlens.web.server.work_queue import WorkQueue
 
     async def crowd() -> list[object]:
-        lane, found, gate = Lane(1, 2), [], threading.Event()
+        queue, found, gate = WorkQueue(1, 2), [], threading.Event()
 
         async def one() -> None:
             try:
-                found.append(await lane.run(gate.wait, 5))
+                found.append(await queue.run(gate.wait, 5))
             except Problem as problem:
                 found.append(problem.status)
 
@@ -319,7 +319,7 @@ def test_sixteen_clients_at_once(address: tuple[str, int]) -> None:
 def test_the_body_of_an_error() -> None:
     body = error_body(Problem(409, "missing", "ä", command="conceptlens localize x"))
     assert re.fullmatch(rb'\{"schema": 1, "error": \{.*"command": "conceptlens localize x"\}\}', body)
-    assert Gate  # the application is only ever behind it
+    assert RequestMiddleware  # the application always has it
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

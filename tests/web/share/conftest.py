@@ -47,5 +47,5 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 def shared(run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All views of it, with eight images."""
     file = tmp_path_factory.mktemp("mail") / "cells.html"
-    cl.api.share(run.path, file, images=8, quiet=True)
+    cl.api.share(run.path, file, n=8, quiet=True)
     return file

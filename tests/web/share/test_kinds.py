@@ -55,7 +55,7 @@ def test_a_graph(visit: Open, tmp_path: Path) -> None:
     nodes = opened.answers["runs/drawn/graphs/classes"]["body"]["nodes"]
     assert {f"runs/drawn/graphs/{name}/nodes/0" for name in ("classes", "image")} <= set(opened.answers)
     assert sum("/graphs/classes/" in name and name.endswith("/sheet") for name in opened.files) == sum(
-        bool(node["faces"]) for node in nodes
+        bool(node["crops"]) for node in nodes
     )
     assert all(content.startswith("image/") for content in opened.files.values())
 
@@ -85,7 +85,7 @@ def test_trust(visit: Open, run: RunFolder, tmp_path: Path) -> None:
     from conceptlens import api
 
     folder = Path(shutil.copytree(run.path, tmp_path / "cells"))
-    api.intervene(folder, resamples=5)
+    api.interventions(folder, resamples=5)
     told = cl.api.share(folder, tmp_path / "trust.html", views=["trust"], quiet=True)
     page = visit(told.file)
     page.wait_for_selector(".trust .card")
@@ -109,5 +109,5 @@ def test_a_codebook_study_without_its_model(visit: Open, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_view_of_another_kind_is_refused(run: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="shows a network taken apart"):
+    with pytest.raises(UserError, match="shows a decomposed network"):
         cl.api.share(run.path, tmp_path / "x.html", views=["graph"], quiet=True)

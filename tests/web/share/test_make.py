@@ -102,7 +102,7 @@ def test_the_note_says_what_is_inside(shared: Path) -> None:
 
 def test_a_class_cannot_break_out(hostile: RunFolder, tmp_path: Path) -> None:
     file = tmp_path / "mail.html"
-    cl.api.share(hostile.path, file, images=4, quiet=True)
+    cl.api.share(hostile.path, file, n=4, quiet=True)
     opened = taken_apart(file)
     assert SCRIPT in opened.answers[f"runs/{hostile.path.name}"]["body"]["classes"]
     assert "alert(1)" not in opened.text
@@ -116,7 +116,7 @@ def test_a_file_has_only_the_views_that_were_asked_for(run: RunFolder, tmp_path:
     opened = taken_apart(file)
     assert opened.note["views"] == ["training"]
     assert opened.pictures == {}
-    assert sorted(opened.answers) == ["about", "runs", "runs/cells", "runs/cells/history"]
+    assert sorted(opened.answers) == ["about", "glossary", "runs", "runs/cells", "runs/cells/history"]
     assert told.bytes == file.stat().st_size < shared.stat().st_size
     assert "function whatIfView" not in opened.text
     assert "function trainingView" in opened.text
@@ -125,21 +125,21 @@ def test_a_file_has_only_the_views_that_were_asked_for(run: RunFolder, tmp_path:
 @pytest.mark.slow
 def test_what_does_not_fit_is_made_smaller_and_said(run: RunFolder, tmp_path: Path, shared: Path) -> None:
     limit = shared.stat().st_size - 15_000
-    told = cl.api.share(run.path, tmp_path / "small.html", images=8, limit=limit, quiet=True)
+    told = cl.api.share(run.path, tmp_path / "small.html", n=8, max_mb=limit / 1e6, quiet=True)
     assert told.bytes <= limit
     assert 0 < told.note.images < 8
     assert any("left out to keep the file below" in each for each in told.note.notes)
     assert any("left out to keep the file below" in each for each in taken_apart(told.file).note["notes"])
     assert "left out" in told.text()
     with pytest.raises(UserError, match="Not even one image fits"):
-        cl.api.share(run.path, tmp_path / "none.html", images=8, limit=100_000, quiet=True)
+        cl.api.share(run.path, tmp_path / "none.html", n=8, max_mb=0.1, quiet=True)
 
 
 @pytest.mark.slow
 def test_a_run_without_concepts_shares_what_it_has(tmp_path: Path) -> None:
     blind = {"method": {"name": "black-box"}, "regularizer": {"name": "none"}}
     made = cl.train(tiny(tmp_path / "blind", training__epochs=1, **blind), quiet=True)
-    told = cl.api.share(made.path, tmp_path / "blind.html", images=2, quiet=True)
+    told = cl.api.share(made.path, tmp_path / "blind.html", n=2, quiet=True)
     assert told.note.views == ["image", "training"]
     assert any("what-if is left out" in each for each in told.note.notes)
     with pytest.raises(UserError, match="--views what-if"):
@@ -165,15 +165,15 @@ def test_data_that_is_gone_leaves_the_views_that_need_no_images(hostile: RunFold
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--views", "image"], "--share FILE.html"),
-        (["--share", "cells"], "expected the name of an HTML file"),
-        (["--share", "x.html", "--views", "imagge"], "Did you mean 'image'?"),
-        (["--share", "x.html", "--views", "runs"], "needs a server"),
-        (["--share", "x.html", "--images", "0"], "--images: expected at least 1"),
-        (["--share", "x.html", "--limit", "nan"], "--limit: expected megabytes"),
+        ([], "the following arguments are required: file"),
+        (["cells"], "expected the name of an HTML file"),
+        (["x.html", "--views", "imagge"], "Did you mean 'image'?"),
+        (["x.html", "--views", "runs"], "needs a server"),
+        (["x.html", "--n", "0"], "--n: expected at least 1"),
+        (["x.html", "--max-mb", "nan"], "--max-mb: expected a number of megabytes"),
     ],
 )
-def test_mistakes_are_told(
+def test_mistakes_are_refused(
     run: RunFolder,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -182,7 +182,7 @@ def test_mistakes_are_told(
     why: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["report", str(run.path), *words]) == 2
+    assert main(["share", str(run.path), *words]) == 2
     assert why in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -196,7 +196,7 @@ def test_a_run_that_is_not_done_is_refused(run: RunFolder, tmp_path: Path) -> No
         cl.api.share(place, tmp_path / "x.html", quiet=True)
 
 
-def test_report_without_share_is_as_before(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_can_be_written_again(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "cells"
     shutil.copytree(run.path, place)
     before = (place / "report.html").read_bytes()

@@ -91,7 +91,7 @@ def test_a_slider_gives_what_the_library_gives(visit: Open, run: RunFolder, shar
     assert page.locator("#confirmed").inner_text() == "computed in this page"
     told = json.loads(saved(page, "Before and after"))
     (edit,) = told["edits"]
-    expected = api.what_if(run.path, told["image"]["id"], [edit])
+    expected = api.what_if(run.path, told["image"]["id"], set=[edit])
     found = {each["name"]: each["probability"] for each in told["after"]["classes"]}
     assert found == pytest.approx(expected.after.probabilities, abs=1e-5)
     assert found != pytest.approx(expected.before.probabilities, abs=1e-5)
@@ -102,7 +102,7 @@ def test_truth_flip_ask_undo_and_a_link(visit: Open, run: RunFolder, shared: Pat
     page = visit(shared, "#/what-if")
     first, target = flip_verdict(page)
     told = json.loads(saved(page, "Before and after"))
-    assert target == api.what_if(run.path, told["image"]["id"], told["edits"]).after.said != first
+    assert target == api.what_if(run.path, told["image"]["id"], set=told["edits"]).after.said != first
     until(page, "location.hash.includes('edits')")
     again = visit(shared, page.evaluate("location.hash"))
     until(again, SAID, ["#verdict strong", target])
@@ -113,10 +113,10 @@ def test_truth_flip_ask_undo_and_a_link(visit: Open, run: RunFolder, shared: Pat
     page.locator(".advice button").first.click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length === 1")
     page.get_by_role("button", name="Reset").click()
-    page.get_by_role("button", name="Correct by truth").click()
+    page.get_by_role("button", name="Correct by labels").click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length > 1")
     told = json.loads(saved(page, "Before and after"))
-    expected = api.what_if(run.path, told["image"]["id"], told["edits"])
+    expected = api.what_if(run.path, told["image"]["id"], set=told["edits"])
     found = {each["name"]: each["probability"] for each in told["after"]["classes"]}
     assert found == pytest.approx(expected.after.probabilities, abs=1e-5)
 
@@ -208,7 +208,7 @@ def test_corrections_are_taken_home_as_training_reads_them(
 
 def test_hostile_names_stay_text(visit: Open, hostile: RunFolder, tmp_path: Path) -> None:
     file = tmp_path / "a file & its name.html"
-    cl.api.share(hostile.path, file, images=4, quiet=True)
+    cl.api.share(hostile.path, file, n=4, quiet=True)
     page = visit(file, f"#/what-if?run={quote(hostile.path.name)}")
     page.wait_for_selector("#shares")
     assert SCRIPT in page.locator("#shares").inner_text()
@@ -232,7 +232,7 @@ def test_it_fits_a_phone(visit: Open, shared: Path, scheme: str) -> None:
 
 def test_a_link_to_a_view_that_is_not_there_leads_nowhere(visit: Open, run: RunFolder, tmp_path: Path) -> None:
     file = tmp_path / "image.html"
-    cl.api.share(run.path, file, views=["image"], images=2, quiet=True)
+    cl.api.share(run.path, file, views=["image"], n=2, quiet=True)
     page = visit(file)
     page.wait_for_selector(".sums .total")
     link = page.get_by_role("link", name="Ask “what if”")

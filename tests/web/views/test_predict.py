@@ -44,14 +44,16 @@ def test_it_is_what_training_kept(told: dict[str, Any], world: World) -> None:
     assert sum(each["probability"] for each in told["classes"]) == pytest.approx(1)
 
 
-def test_accounts_add_up_to_the_logit(told: dict[str, Any]) -> None:
+def test_decompositions_add_up_to_the_logit(told: dict[str, Any]) -> None:
     logits = {each["name"]: each["logit"] for each in told["classes"]}
-    assert len(told["accounts"]) == 4
-    for account in told["accounts"]:
-        assert account["base"] + sum(account["values"]) + account["bypass"] == pytest.approx(account["total"], abs=1e-9)
-        minus = account["minus"]
+    assert len(told["decompositions"]) == 4
+    for decomposition in told["decompositions"]:
+        assert decomposition["base"] + sum(decomposition["values"]) + decomposition["bypass"] == pytest.approx(
+            decomposition["total"], abs=1e-9
+        )
+        minus = decomposition["minus"]
         less = 0 if minus is None else np.mean(list(logits.values())) if minus == "mean" else logits[minus]
-        assert account["total"] == pytest.approx(logits[account["of"]] - less, abs=1e-4)
+        assert decomposition["total"] == pytest.approx(logits[decomposition["of"]] - less, abs=1e-4)
 
 
 def test_it_says_what_explain_says(told: dict[str, Any], own_world: World) -> None:
@@ -59,7 +61,7 @@ def test_it_says_what_explain_says(told: dict[str, Any], own_world: World) -> No
     document = done.items[0].load()
     assert document.image == told["image"]["id"]
     assert document.sentence == told["sentence"]
-    for wanted, found in zip(document.accounts, told["accounts"], strict=True):
+    for wanted, found in zip(document.decompositions, told["decompositions"], strict=True):
         np.testing.assert_allclose(found["values"], wanted.values, atol=1e-4)  # the average is of kept float32 scores
     assert document.index is not None
     assert [code for row in document.index.codes for code in row] == told["index"]["codes"]
@@ -135,7 +137,7 @@ def test_a_black_box_predicts_without_concepts(own_world: World) -> None:
     cl.train(recipe, quiet=True)
     with client_of(own_world.root) as client:
         found = client.get("/api/v1/runs/box/images/test/0/prediction").json()
-        assert found["concepts"] == found["accounts"] == found["truth_edits"] == []
+        assert found["concepts"] == found["decompositions"] == found["truth_edits"] == []
         assert found["predicted"]
         assert client.get("/api/v1/runs/box/head").json()["error"]["code"] == "missing"
         assert "reads no concepts" in client.get("/api/v1/runs/box/concepts").json()["why"]
@@ -148,7 +150,7 @@ def test_an_uploaded_file_is_seen_as_the_stored_one(client: Any, told: dict[str,
     found = client.post("/api/v1/runs/slots/prediction", content=buffer.getvalue()).json()
     assert found["image"] == {"split": None, "row": None, "id": "upload"}
     assert found["state"] == told["state"]
-    assert found["accounts"] == told["accounts"]
+    assert found["decompositions"] == told["decompositions"]
     assert found["picture"].startswith("data:image/jpeg;base64,")
     assert found["truth"] is None
 
@@ -177,7 +179,7 @@ def test_truth_in_words(concepts: ConceptSet) -> None:
     assert truth_edits(concepts, [0, 0, 0, 1, 1]) == [
         "size: big=no",
         "size: small=no",
-        "colour=blue",
+        "color=blue",
         "extras: spots=yes",
     ]
     assert truth_edits(concepts, []) == []

@@ -19,11 +19,11 @@ pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 from conceptlens.cortex.extractors.trained import probabilities
 from conceptlens.cortex.study import open_study
 from conceptlens.web.schemas.studio import EditEvent
-from conceptlens.web.server.client_limit import Turns
+from conceptlens.web.server.client_limit import ClientLimit
 from conceptlens.web.server.problems import Problem
-from conceptlens.web.server.work_queue import Lane
+from conceptlens.web.server.work_queue import WorkQueue
 from conceptlens.web.views.studio import model_of
-from conceptlens.web.views.studio_edits import EditDesk, told
+from conceptlens.web.views.studio_edits import EditJobs, told
 from tests.web.conftest import World, client_of
 from tests.web.studio_world import make_studies, without_model
 
@@ -251,22 +251,22 @@ def test_folders_that_are_none_or_damaged(world: World, runs: Path, tmp_path: Pa
 
 def test_one_thing_at_a_time_for_a_client() -> None:
     async def go() -> None:
-        turns = Turns(Lane(1, 4, full=429))
-        first = asyncio.create_task(turns.run("me", lambda: time.sleep(0.2)))
+        per_client = ClientLimit(WorkQueue(1, 4, full=429))
+        first = asyncio.create_task(per_client.run("me", lambda: time.sleep(0.2)))
         await asyncio.sleep(0.05)
         with pytest.raises(Problem) as refused:
-            await turns.run("me", lambda: None)
+            await per_client.run("me", lambda: None)
         assert refused.value.status == 429
-        await turns.run("you", lambda: None)
+        await per_client.run("you", lambda: None)
         await first
-        await turns.run("me", lambda: None)
+        await per_client.run("me", lambda: None)
 
     asyncio.run(go())
 
 
 def test_edits_wait_are_refused_and_end_with_their_listener() -> None:
     async def go() -> None:
-        desk = EditDesk(Lane(1, 5, full=429), most=2)
+        jobs = EditJobs(WorkQueue(1, 5, full=429), most=2)
         ended: list[str] = []
         running = threading.Event()
 
@@ -283,13 +283,13 @@ def test_edits_wait_are_refused_and_end_with_their_listener() -> None:
 
             return search
 
-        first = desk.start("one", work("one"))
+        first = jobs.start("one", work("one"))
         with pytest.raises(Problem, match="still running") as same:
-            desk.start("one", work("again"))
+            jobs.start("one", work("again"))
         assert same.value.status == 429
-        second = desk.start("two", work("two"))
+        second = jobs.start("two", work("two"))
         with pytest.raises(Problem, match="2 edits") as full:
-            desk.start("three", work("three"))
+            jobs.start("three", work("three"))
         assert (full.value.status, full.value.wait) == (429, 10)
         lines = told(second)
         assert json.loads(await anext(lines)) == {"kind": "waiting", "ahead": 1}
@@ -304,7 +304,7 @@ def test_edits_wait_are_refused_and_end_with_their_listener() -> None:
                 break
         assert ended == ["one stopped"]  # the other never began
         await asyncio.sleep(0.02)
-        third = desk.start("one", lambda tell, gone: tell(EditEvent(kind="failed", message="x")))
+        third = jobs.start("one", lambda tell, gone: tell(EditEvent(kind="failed", message="x")))
         assert [json.loads(line)["kind"] async for line in told(third)] == ["failed"]
 
     asyncio.run(go())

@@ -62,18 +62,20 @@ def edits_of(world: World) -> list[str]:
 def test_it_is_what_the_library_says(client: Any, world: World, count: int) -> None:
     edits = edits_of(world)[:count]
     readout = OpenedRun.open(world.slots).readout()
-    wanted = api.what_if(world.slots, readout.ids[0], edits)
+    wanted = api.what_if(world.slots, readout.ids[0], set=edits)
     found = post(client, "intervene", {"state": kept_state(world), "edits": edits})
     for side, known in ((found["before"], wanted.before), (found["after"], wanted.after)):
         assert side["said"] == [known.said]
         assert {each["name"]: each["probability"] for each in side["classes"]} == known.probabilities
     assert (found["changed"] == []) == (count == 0)
-    for account in found["accounts"]:
-        assert account["base"] + sum(account["values"]) + account["bypass"] == pytest.approx(account["total"], abs=1e-9)
-    (account,) = found["accounts"]
+    for decomposition in found["decompositions"]:
+        assert decomposition["base"] + sum(decomposition["values"]) + decomposition["bypass"] == pytest.approx(
+            decomposition["total"], abs=1e-9
+        )
+    (decomposition,) = found["decompositions"]
     logits = {each["name"]: each["logit"] for each in found["after"]["classes"]}
-    assert account["of"] == found["after"]["said"][0]
-    assert account["total"] == pytest.approx(logits[account["of"]], abs=1e-4)
+    assert decomposition["of"] == found["after"]["said"][0]
+    assert decomposition["total"] == pytest.approx(logits[decomposition["of"]], abs=1e-4)
 
 
 def test_truth_edits_correct_by_truth(client: Any, told: dict[str, Any], world: World) -> None:

@@ -71,17 +71,17 @@ def test_an_audit_of_a_codebook(finished: Path, audited: Audit) -> None:
     assert codebook.kind == "implicit"
     tested = load_predictions(finished, "test")
     assert found.images == len(tested.ids) > 0
-    assert sum(each.patches for each in codebook.prototypes) % found.images == 0
-    assert sum(each.share.value or 0 for each in codebook.prototypes) == pytest.approx(1)
+    assert sum(each.patches for each in codebook.codes) % found.images == 0
+    assert sum(each.share.value or 0 for each in codebook.codes) == pytest.approx(1)
     assert {each.kind for each in codebook.matchings} == {"co-assignment", "labels", "text"}
-    for prototype in codebook.prototypes:
+    for prototype in codebook.codes:
         distances = [near.distance for near in prototype.near]
         assert distances == sorted(distances)
         assert len({near.image for near in prototype.near}) == len(prototype.near)
         assert {near.image for near in prototype.near} <= set(tested.ids)
     assert codebook.projections[0].method == "PCA"
-    assert len(codebook.projections[0].codes) == codebook.codes
-    assert any(each.on_object is not None for each in codebook.prototypes)  # drawn creatures know where they are
+    assert len(codebook.projections[0].codes) == codebook.size
+    assert any(each.on_object is not None for each in codebook.codes)  # drawn creatures know where they are
     assert Failures.read(finished / "trust" / "failures.json").images == found.images
 
 
@@ -93,7 +93,7 @@ def test_pictures_and_page(finished: Path, audited: Audit) -> None:
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
     assert audited.findings[0][:40] in page
-    assert "prototypes" in audited.text()
+    assert "36 codes" in audited.text()
 
 
 def test_other_measurements_are_pulled_in(audited: Audit, tmp_path: Path) -> None:
@@ -126,10 +126,10 @@ def test_validation_alone_is_halved_and_predicted_if_need_be(run: Path, capsys: 
 
 
 def test_what_cannot_be_audited(run: Path, refuse: Refuse, tmp_path: Path) -> None:
-    refuse("audit", run, "--split", "train", says=("Unknown split to audit", "'test'"))
+    refuse("audit", run, "--split", "train", says=("invalid choice: 'train'", "'test'"))
     refuse("audit", run, "--by", "facin", says="Did you mean 'facing'")
     refuse("audit", run, "--alpha", "2", says="expected a share between 0 and 1")
-    refuse("audit", run, "--false-alarms", "0", says="expected a share between 0 and 1")
+    refuse("audit", run, "--false-alarm-rate", "0", says="expected a share between 0 and 1")
     refuse("audit", tmp_path / "nothing", says="no such run")
     (tmp_path / "file").write_text("")
     refuse("audit", run, "--out", tmp_path / "file", says="expected a folder")
@@ -146,8 +146,8 @@ def test_methods_without_a_codebook(method: str, tmp_path: Path) -> None:
     assert found.codebook is None
     assert "no codebook" in found.findings[0]
     assert len(found.concepts) == (0 if method == "black-box" else 36)
-    assert found.failures.unlike is not None
-    assert "centers of training patches" in found.failures.unlike.compared_with
+    assert found.failures.ood is not None
+    assert "centers of training patches" in found.failures.ood.compared_with
     assert (tmp_path / "run" / "audit" / "audit.html").exists()
 
 
@@ -166,7 +166,7 @@ def test_odd_concepts_are_named() -> None:
     draw = np.random.default_rng(0)
     truth = (draw.random((300, 4)) < 0.5).astype(np.int8)
     scores = 4.0 * truth - 2 + draw.normal(0, 1, truth.shape)
-    scores[:, 1] = draw.normal(-9, 1, 300)  # never said, and without a clue
+    scores[:, 1] = draw.normal(-9, 1, 300)  # never predicted, and unrelated to the label
     scores[:, 3] = 2 * scores[:, 2] + 0.01 * draw.normal(size=300)  # double
     names = tuple(str(place) for place in range(300))
     stored = StoredPredictions(
@@ -183,13 +183,13 @@ def test_odd_concepts_are_named() -> None:
     found = concept_findings(stored, CONCEPTS, influence=np.array([1.0, 0.0, 1.0, 1.0]), slot_mass=[1.0, 1.0, 0.0, 1.0])
     assert [each.kinds for each in found] == [
         [],
-        ["never said", "unread", "idle"],
-        ["double", "unfed"],
-        ["unread", "double"],
+        ["never predicted", "at chance", "no influence"],
+        ["duplicate", "empty slot"],
+        ["at chance", "duplicate"],
     ]
     assert found[0].auc is not None
     assert found[0].auc > 0.95
-    assert found[2].twin == "m: s"
+    assert found[2].closest == "m: s"
     assert found[0].holds == pytest.approx(truth[:, 0].mean())
 
 
@@ -218,7 +218,7 @@ def test_stored_tokens_are_read_in_the_images_place(tmp_path: Path) -> None:
     assert second.tokens == "images"
     assert first.codebook is not None
     assert second.codebook is not None
-    counts = [[each.patches for each in audit.codebook.prototypes] for audit in (first, second) if audit.codebook]
+    counts = [[each.patches for each in audit.codebook.codes] for audit in (first, second) if audit.codebook]
     assert sum(counts[0]) == sum(counts[1])
     # Tokens are stored in half precision: a patch between two codes may change sides.
     assert np.abs(np.subtract(*counts)).sum() <= 0.02 * sum(counts[0])

@@ -1,4 +1,4 @@
-"""Concepts that leave no trace in the image are told from those that can be seen."""
+"""Concepts that leave no trace in the image are found among those that can be seen."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from conceptlens.data.sources.shapes import HIDDEN
 
 
 @pytest.mark.slow
-def test_planted_invisible_concepts_are_told_from_visible_ones(tmp_path: Path) -> None:
+def test_planted_invisible_concepts_are_separated_from_visible_ones(tmp_path: Path) -> None:
     recipe = {
         "data": {"source": "shapes", "shapes": {"n": 600, "size": 64, "invisible": 4}},
         "encoder": {"name": "builtin/vit", "image_size": 64, "train": "none", "store": "run"},
@@ -27,6 +27,6 @@ def test_planted_invisible_concepts_are_told_from_visible_ones(tmp_path: Path) -
     read = np.array([each.auc for each in concepts], dtype=float)
     assert roc_auc_score(~hidden, read) > 0.9
     assert read[~hidden].mean() > 0.7
-    unread = np.array(["unread" in each.kinds for each in concepts])
+    unread = np.array(["at chance" in each.kinds for each in concepts])
     assert unread[hidden].mean() >= 0.75
     assert unread[~hidden].mean() < 0.25

@@ -64,12 +64,12 @@ def test_not_a_comparison_at_all(tmp_path: Path) -> None:
 
 
 def test_layers() -> None:
-    below = nested({"method": "ivq-cbm", "method.slots": "axis", "training.epochs": 5, "training": {"clip": 0}})
-    assert below == {"method": {"name": "ivq-cbm", "slots": "axis"}, "training": {"epochs": 5, "clip": 0}}
+    below = nested({"method": "ivq-cbm", "method.slots": "group", "training.epochs": 5, "training": {"clip": 0}})
+    assert below == {"method": {"name": "ivq-cbm", "slots": "group"}, "training": {"epochs": 5, "clip": 0}}
     assert lay(below, nested({"method": "cbm"}))["method"] == {"name": "cbm"}  # another method's slots mean nothing
     assert lay(below, nested({"method.slots": "concept"}))["method"] == {"name": "ivq-cbm", "slots": "concept"}
-    assert lay(below, nested({"method": {"name": "ivq-cbm", "pooling": "mean"}}))["method"]["slots"] == "axis"
-    assert below["method"]["slots"] == "axis"
+    assert lay(below, nested({"method": {"name": "ivq-cbm", "pooling": "mean"}}))["method"]["slots"] == "group"
+    assert below["method"]["slots"] == "group"
 
 
 def test_grids_and_their_draws() -> None:

@@ -3,7 +3,7 @@
 Token sets of two or more values of an attribute are counted in neutral samples; Cliff's δ says whose are more frequent.
 The paper stops there. But token sets differ in how common their tokens are anyway, so δ need not be 0 without a bias:
 
-- `balanced`: neutral samples of a twin that has no bias, or samples in which every value was asked for equally often.
+- `balanced`: neutral samples of a model that has no bias, or samples in which every value was asked for equally often.
   Their δ is what no bias looks like; what is judged is the difference from it.
 - permuted attributes: the sets are counted again with the values of the attribute shuffled among the training samples,
   many times. Says whether the sets know the attribute at all, not whether their tokens are equally common.
@@ -66,7 +66,7 @@ class PairBias:
         if self.null is not None:
             measured += f", {self.null.value:+.3f} without bias: {effect_words(self.excess)} excess"
         if self.found is None:
-            verdict = "not judged: give balanced samples or training samples as a null"
+            verdict = "not tested: balanced samples or training samples are needed for the null distribution"
         elif self.found:
             verdict = f"towards {more!r}, away from {less!r}"
         else:
@@ -115,7 +115,7 @@ def measure_bias(
         sets: T*_concept of each value.
         neutral: (N, h, w), samples for which no value was asked.
         codes: K.
-        balanced: (N', h, w), samples without bias: a balanced twin's, or equally many of each value.
+        balanced: (N', h, w), samples without bias: an unbiased model's, or equally many of each value.
         training: T*_image of the training samples of each value, (n_v, n) each: permuted, they give the other null.
         k: Tokens of a permuted set, as in `concept_set`.
         permutations: How many.
@@ -125,7 +125,7 @@ def measure_bias(
     if len(sets) < 2:
         raise UserError(f"Bias compares token sets of at least two values; found {len(sets)}.")
     if len({each.concept for each in sets}) < len(sets):
-        raise UserError("Bias compares different values; one of them is given twice.")
+        raise UserError("Bias compares different values; one of them is named twice.")
     if len(neutral) < 2:
         raise UserError(f"Bias needs at least two neutral samples, found {len(neutral)}.")
     pairs = list(combinations(range(len(sets)), 2))

@@ -19,7 +19,7 @@ from conceptlens.cortex.masking import Judge
 from conceptlens.cortex.pictures import sheet
 from conceptlens.cortex.results import Result, first_of_each, score_samples, write_result
 from conceptlens.cortex.samples import Samples, draw_seed
-from conceptlens.cortex.study import Note, Study
+from conceptlens.cortex.study import MEMORY, Note, Study
 from conceptlens.cortex.token_sets import WAYS, TokenSet, image_sets, rival_sets
 
 
@@ -49,7 +49,7 @@ def bias_results(
     sets: str = "frequency",
     neutral: int = 2000,
     condition: str = "neutral",
-    unbiased: str | None = None,
+    unbiased: str | Path | VQModel | None = None,
     limit: int = 1000,
     permutations: int = 200,
     judges: Judges = (),
@@ -74,36 +74,39 @@ def bias_results(
         judges: Say what neutral samples show: the true shares, as far as they are right.
         seed: Of everything drawn.
         out: Folder for the files of each study.
-        note: Told how far it is.
+        note: Called with progress messages.
     """
     if sets not in WAYS:
         raise unknown_name("way to choose tokens", sets, WAYS)
     folders = [study.folder(place) for study, place in zip(studies, out or [None] * len(studies), strict=True)]
     if len(set(folders)) < len(folders):
-        raise UserError("Bias of several attributes: a study is given twice.")
+        raise UserError("Bias of several attributes: a study is named twice.")
     for study in studies:
         if not study.model.generates:
             raise UserError(
                 f"{study.model.name} does not generate: bias is measured in samples that a model makes when not asked."
             )
-    drawn: dict[tuple[str, int], Tensor] = {}  # studies of one model are asked of the same samples
+    drawn: dict[tuple[str, int], Tensor] = {}  # studies of one model share its samples
 
-    def samples_of(model: VQModel, name: str, seed: int) -> tuple[str, Tensor]:
+    def samples_of(model: VQModel, key: str, seed: int) -> tuple[str, Tensor]:
         asked = parse_condition(condition, model.classes, model.attributes)
-        if (name, seed) not in drawn:
-            drawn[name, seed] = draw(model, asked, neutral, seed=seed, note=note)
-        return asked.text(), drawn[name, seed]
+        if (key, seed) not in drawn:
+            drawn[key, seed] = draw(model, asked, neutral, seed=seed, note=note)
+        return asked.text(), drawn[key, seed]
 
     def count(study: Study, folder: Path) -> _Counted:
         codes = len(study.codebook)
         train = first_of_each(study.samples["train"], limit)
         note("importance of training samples")
         scores = score_samples(study, train, VARIANTS["paper"], seed=seed)
-        asked, samples = samples_of(study.model, str(study.run.info["model"]), seed)
+        about = study.run.info["model"]
+        key = f"object {id(study.model)}" if about["name"] == MEMORY else str(about)
+        asked, samples = samples_of(study.model, key, seed)
         if unbiased is not None:
             other = open_model(unbiased).to(study.device)
             study.extractor.check_codebook(other.codebook)
-            balanced, null = samples_of(other, unbiased, seed + 1)[1], f"neutral samples of {unbiased}"
+            name = other.name if isinstance(unbiased, VQModel) else str(unbiased)
+            balanced, null = samples_of(other, "unbiased", seed + 1)[1], f"neutral samples of {name}"
         else:
             balanced, fewest = _equally_many(study, neutral)
             null = f"{fewest} samples of each concept, asked for by name"

@@ -81,7 +81,7 @@ def edit_image(
         halt: Asked after each step whether to stop there.
     """
     if method not in METHODS:
-        raise unknown_name("way of editing", method, METHODS)
+        raise unknown_name("editing method", method, METHODS)
     if tuple(tokens.shape) != tuple(mask.shape):
         raise UserError(f"Expected a mask for {tuple(tokens.shape)} tokens, found one of {tuple(mask.shape)}.")
     extractor.check_codebook(model.codebook)

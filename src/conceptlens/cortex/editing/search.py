@@ -82,7 +82,7 @@ def search_tokens(
     count, grid = len(concepts), (mask.shape[0], mask.shape[1])
     check_mask(mask, grid)
     if tokens is None and not bool(mask.all()):
-        raise UserError("A search from nothing has no tokens to keep: mark all positions, or give an image.")
+        raise UserError("A search from nothing has no tokens to keep. Select all positions, or pass an image's tokens.")
     device = codebook.device
     mask, concepts = mask.to(device), concepts.to(device)
     generator = torch.Generator(device).manual_seed(seed)
@@ -164,14 +164,14 @@ def _judge(
     """Probabilities (B,) of the concepts, without a gradient, and the loss over all images."""
     scores = extractor(embeddings).float()
     probability = scores.softmax(1).gather(1, concepts[:, None])[:, 0]
-    wanted = probability if settings.of == "probability" else scores.gather(1, concepts[:, None])[:, 0]
-    return probability.detach(), -wanted.sum() + settings.alpha * _size(embeddings, settings)
+    wanted = probability if settings.objective == "probability" else scores.gather(1, concepts[:, None])[:, 0]
+    return probability.detach(), -wanted.sum() + settings.norm_weight * _size(embeddings, settings)
 
 
 def _size(embeddings: Tensor, settings: SearchSettings) -> Tensor:
     """‖E‖² of all images, summed; or of each image its mean square, summed."""
     squares = embeddings.square().flatten(1)
-    return (squares.sum(1) if settings.shrink == "sum" else squares.mean(1)).sum()
+    return (squares.sum(1) if settings.norm_reduction == "sum" else squares.mean(1)).sum()
 
 
 def _start(
@@ -190,14 +190,14 @@ def _start(
         if tokens is None:
             raise UserError("A search from nothing has no image to start from: choose the start `normal` or `uniform`.")
         own = tokens.to(device).long().flatten(1)[:, positions]
-        logits.scatter_(2, own[..., None], settings.lean)
+        logits.scatter_(2, own[..., None], settings.start_bias)
     return logits
 
 
 def _optimizer(settings: SearchSettings, leaf: Tensor) -> torch.optim.Optimizer:
     if settings.optimizer == "adam":
-        return torch.optim.Adam([leaf], lr=settings.rate)
-    return torch.optim.SGD([leaf], lr=settings.rate)
+        return torch.optim.Adam([leaf], lr=settings.learning_rate)
+    return torch.optim.SGD([leaf], lr=settings.learning_rate)
 
 
 class _Watch:
@@ -212,7 +212,7 @@ class _Watch:
         self.height = torch.full((len(base),), -torch.inf, device=base.device)
 
     def due(self, step: int) -> bool:
-        return step % self.settings.record == 0 or step == self.settings.steps - 1
+        return step % self.settings.record_every == 0 or step == self.settings.steps - 1
 
     def see(self, step: int, chosen: Tensor, probability: Tensor) -> None:
         better = probability > self.height

@@ -70,7 +70,7 @@ class _Inert:
 
 
 def read_torch_file(path: Path) -> dict[str, Any]:
-    """The dictionary that the file holds; tensors as tensors, strangers as inert objects."""
+    """The dictionary that the file holds; tensors as tensors, unknown objects as inert placeholders."""
     try:
         with zipfile.ZipFile(path) as archive:
             inside = {name.partition("/")[2]: name for name in archive.namelist()}

@@ -1,4 +1,4 @@
-"""`conceptlens data check`: what is wrong with the data, before an hour is lost."""
+"""`conceptlens data check`: what is wrong with the data, before anything is trained."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import EXAMPLES, Finding, Level, Problems, counted
 from conceptlens.data.checks.images import copy_findings, image_findings
@@ -18,11 +19,11 @@ from conceptlens.data.sources.open import BUILTIN, open_source
 from conceptlens.data.splits.splits import Splits, make_splits, torn_groups, torn_warning
 from conceptlens.recipes.schema import DataConfig
 
-_HEADINGS: dict[Level, str] = {"error": "To mend", "warning": "To look at", "info": "Good to know"}
+_HEADINGS: dict[Level, str] = {"error": "Errors", "warning": "Warnings", "info": "Notes"}
 
 
 @dataclass(frozen=True)
-class DataReport:
+class DataReport(ResultMixin):
     """What was found, the worst first."""
 
     source: str
@@ -36,10 +37,19 @@ class DataReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing stands in the way of training."""
+        """Whether the data can be trained on."""
         return not any(finding.level == "error" for finding in self.findings)
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def exit_code(self) -> int:
+        """Of the command: 2, bad input, if the data cannot be trained on."""
+        return 0 if self.ok else 2
+
+    @property
+    def has_findings(self) -> bool:
+        return any(finding.level != "info" for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
         return {
             "source": self.source,
             "ok": self.ok,
@@ -52,7 +62,7 @@ class DataReport:
         }
 
     def text(self) -> str:
-        """For people: what there is, what to mend, what to look at, what is handled."""
+        """For people: what there is, errors, warnings, notes."""
         lines = [f"{self.source}: {counted(self.images, 'image')}"]
         if self.images:
             lines[0] += f", {counted(len(self.classes), 'class')}"
@@ -75,9 +85,7 @@ class DataReport:
                 lines += [f"      {example}" for example in finding.examples if example not in finding.message]
         errors = sum(finding.level == "error" for finding in self.findings)
         verdict = (
-            "Nothing stands in the way of training."
-            if self.ok
-            else f"{counted(errors, 'thing')} to mend before training."
+            "The data is ready for training." if self.ok else f"{counted(errors, 'error')} to fix before training."
         )
         return "\n".join([*lines, "", verdict])
 

@@ -34,7 +34,7 @@ def class_findings(source: DataSource) -> Iterator[Finding]:
         yield Finding("error", "no-labels", "No image has a class: nothing can be trained.")
         return
     if len(source.classes) < 2 or (len(present) < 2 and source.task != "multilabel"):
-        yield Finding("error", "one-class", "All images are of one class: there is nothing to tell apart.")
+        yield Finding("error", "one-class", "All images are of one class: there is nothing to learn.")
     if empty:
         message = f"{counted(len(empty), 'class')} without an image: {_few(empty)}. A model cannot learn them."
         yield Finding("warning", "classes-without-images", message, len(empty), tuple(empty[:EXAMPLES]))
@@ -112,7 +112,7 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
             follow,
             "concept",
             "following from the class",
-            " Their concept accuracy is class accuracy in disguise.",
+            " Their concept accuracy only restates the class accuracy.",
         ),
         (
             "info",

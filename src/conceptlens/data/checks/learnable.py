@@ -20,7 +20,7 @@ def split_findings(source: DataSource, splits: Splits) -> Iterator[Finding]:
         yield Finding("error", "no-training-labels", "No training image has a class: nothing can be trained.")
     elif len(seen) == 1 and source.task != "multilabel":
         name = source.classes[seen[0]]
-        message = f"All training images are of one class, {name}: there is nothing to tell apart."
+        message = f"All training images are of one class, {name}: there is nothing to learn."
         yield Finding("error", "one-training-class", message)
     if not len(_classes_in(source, splits.val)):
         message = "No validation image has a class: nothing can choose a model or a threshold."

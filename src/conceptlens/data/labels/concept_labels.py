@@ -1,16 +1,20 @@
 """Concept labels from a table's columns. What nobody filled in stays unknown; a word that means nothing is an error."""
 
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet, Group
-from conceptlens.core.errors import did_you_mean
+from conceptlens.core.errors import closest, did_you_mean
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import no_concepts
 from conceptlens.data.labels.columns import Column, Columns
 from conceptlens.data.labels.words import LIST_SEPARATOR, NONE_OF_THEM, fold, is_missing, match_value, yes_no
+
+_ALMOST = 0.85  # likeness from which a column's name is a group's name misspelled
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,31 @@ def read_concept_labels(
                 used.add(weight.name)
                 certainty[:, span] = _weights(weight, table, problems)[:, None]
     return ConceptLabels(labels, certainty if weighed else None, tuple(absent), frozenset(used))
+
+
+def report_misspelled(absent: Sequence[Group], table: Columns, claimed: Collection[str], problems: Problems) -> None:
+    """A group without a column, while a column that nothing else reads is called almost like it.
+
+    Args:
+        absent: Groups for which the table has no column.
+        table: The columns.
+        claimed: Names of the columns that are read.
+        problems: Receives the groups.
+    """
+    free = [name for name in table.names if name not in claimed]
+    for group in absent:
+        for wanted in (group.column, *(group.columns if group.kind == "independent" else ())):
+            digits = re.findall(r"\d", wanted)  # `size 1` is not `size 2` misspelled
+            name = closest(wanted, [name for name in free if re.findall(r"\d", name) == digits], cutoff=_ALMOST)
+            if name is not None:
+                problems.add(
+                    "error",
+                    "misspelled-column",
+                    f"{table.source}: there is no column {wanted!r} for the concept group {group.name!r}, but the "
+                    f"column {name!r} is called almost like it. Rename that column, or map it with "
+                    f"data.rename.columns: {{{group.name}: {name}}}.",
+                )
+                break
 
 
 def _value_rows(column: Column, group: Group, table: Columns, problems: Problems) -> npt.NDArray[np.int8]:

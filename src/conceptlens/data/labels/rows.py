@@ -11,7 +11,7 @@ from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import UNLABELED, Examples
 from conceptlens.data.labels.classes import class_index, concepts_of_classes, order_classes, report_unknown_class
 from conceptlens.data.labels.columns import Column, Columns
-from conceptlens.data.labels.concept_labels import fill_from_classes, read_concept_labels
+from conceptlens.data.labels.concept_labels import fill_from_classes, read_concept_labels, report_misspelled
 from conceptlens.data.labels.words import LIST_SEPARATOR, NONE_OF_THEM, fold, is_missing, match
 from conceptlens.data.splits.names import split_of
 from conceptlens.recipes.schema import DataConfig
@@ -40,6 +40,7 @@ def examples_of(
     read = read_concept_labels(table, concepts, problems, row_certainty=certainty)
     by_class = concepts_of_classes(concepts, classes, labels, config.task)
     claimed = read.used | {column.name for column in (image, split, group, certainty, class_) if column is not None}
+    report_misspelled(read.absent, table, claimed, problems)
     return classes, Examples(
         ids=ids,
         labels=labels,

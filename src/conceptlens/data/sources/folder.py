@@ -59,7 +59,7 @@ class Folder(EncodedSource):
         names: list[str] = []
         split: list[str] = []
         skipped: list[str] = []
-        strange: list[str] = []
+        undecodable: list[str] = []
         filled: dict[str, bool] = {}
         check_rename(config.rename, concepts)
         for place, folder, side in places:
@@ -67,16 +67,16 @@ class Folder(EncodedSource):
             if name is None:
                 continue
             files = sorted(_images(path / place, skipped))
-            strange += [shown for file in files if (shown := printable(f"{place}/{file}")) != f"{place}/{file}"]
+            undecodable += [shown for file in files if (shown := printable(f"{place}/{file}")) != f"{place}/{file}"]
             files = [file for file in files if printable(f"{place}/{file}") == f"{place}/{file}"]
             filled[name] = filled.get(name, False) or bool(files)
             ids += [f"{place}/{file}" for file in files]
             names += [name] * len(files)
             split += [side or ""] * len(files)
         self._report(filled, skipped, problems)
-        if strange:
-            message = f"{path}: {counted(len(strange), 'image')} with a name that is not UTF-8; rename."
-            problems.add("error", "strange-names", message, count=len(strange), examples=strange)
+        if undecodable:
+            message = f"{path}: {counted(len(undecodable), 'image')} with a name that is not UTF-8; rename."
+            problems.add("error", "not-utf8", message, count=len(undecodable), examples=undecodable)
         if not ids:
             raise UserError(f"{path}: no images in its folders; {', '.join(SUFFIXES)} are read.")
 

@@ -16,7 +16,7 @@ from scipy.stats import binom
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import Part
 from conceptlens.evaluation.calibration.ece import expected_calibration_error
-from conceptlens.evaluation.concepts.groups import axes
+from conceptlens.evaluation.concepts.groups import group_scores
 from conceptlens.runs.predictions import StoredPredictions
 
 Floats = npt.NDArray[np.float64]
@@ -106,10 +106,10 @@ def concept_calibration(stored: StoredPredictions, concepts: ConceptSet) -> list
     if not stored.concept_logits.shape[1]:
         return []
     asked: dict[str, tuple[Floats, Floats]] = {}
-    for axis in axes(stored.concept_logits, stored.concepts, concepts):
-        name = axis.group.name if axis.group.kind == "exclusive" else concepts.names[axis.columns[0]]
-        hit = np.where(axis.known, axis.predicted == axis.truth, np.nan)
-        asked[name] = np.asarray(axis.probabilities.max(1, initial=0.0)), hit
+    for scored in group_scores(stored.concept_logits, stored.concepts, concepts):
+        name = scored.group.name if scored.group.kind == "exclusive" else concepts.names[scored.columns[0]]
+        hit = np.where(scored.known, scored.predicted == scored.truth, np.nan)
+        asked[name] = np.asarray(scored.probabilities.max(1, initial=0.0)), hit
     every = [np.concatenate(columns) for columns in zip(*asked.values(), strict=True)]
     found = [calibration(ALL, *every), *(calibration(name, *columns) for name, columns in asked.items())]
     return [each for each in found if each.answers]

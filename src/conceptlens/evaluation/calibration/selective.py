@@ -1,7 +1,7 @@
-"""If the model may stay silent: the error of the answers it gives, against the share of images it answers.
+"""Selective prediction: the error of the answers against the share of images that the model answers.
 
-Images are answered in order of confidence. The area under the curve (AURC) lies between that of an oracle, which is
-silent exactly where it errs, and the plain error, which silence at random would give (Y. Geifman, R. El-Yaniv:
+Images are answered in order of confidence. The area under the curve (AURC) lies between that of an oracle, which
+abstains exactly where it errs, and the plain error, which random abstention would give (Y. Geifman, R. El-Yaniv:
 Selective classification for deep neural networks, 2017).
 """
 
@@ -19,7 +19,7 @@ TARGETS = (0.01, 0.02, 0.05, 0.1)
 POINTS = 50
 
 
-class Silence(Part):
+class OperatingPoint(Part):
     """An operating point: chosen on validation, measured on the test."""
 
     target: float  # error that was aimed at
@@ -32,11 +32,11 @@ class RiskCoverage(Part):
     """The curve of a split."""
 
     images: int
-    error: Estimate  # with every image answered: that of silence at random too
+    error: Estimate  # with every image answered: that of random abstention too
     area: Estimate
     oracle: float
     points: list[tuple[float, float]]  # share answered, error
-    silences: list[Silence]
+    operating_points: list[OperatingPoint]
 
 
 def block_ends(confidence: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -91,7 +91,7 @@ def risk_coverage(
         area=area["area"],
         oracle=float((np.cumsum(best) / np.arange(1, len(best) + 1)).mean()),
         points=[(float(share[place]), float(risk[place])) for place in shown],
-        silences=[_silence(target, sure, wrong, validation, bootstrap) for target in TARGETS],
+        operating_points=[_operating_point(target, sure, wrong, validation, bootstrap) for target in TARGETS],
     )
 
 
@@ -105,10 +105,10 @@ def choose_confidence(confidence: Floats, hit: Floats, target: float) -> float |
     return float(sure[order][kept[-1]]) if len(kept) else None
 
 
-def _silence(
+def _operating_point(
     target: float, sure: Floats, wrong: Floats, validation: tuple[Floats, Floats], bootstrap: Bootstrap
-) -> Silence:
+) -> OperatingPoint:
     bound = choose_confidence(*validation, target)
     answered = np.zeros(len(sure)) if bound is None else (sure >= bound).astype(np.float64)
     found = bootstrap.means({"answered": answered, "error": np.where(answered > 0, wrong, np.nan)})
-    return Silence(target=target, confidence=bound, answered=found["answered"], error=found["error"])
+    return OperatingPoint(target=target, confidence=bound, answered=found["answered"], error=found["error"])

@@ -1,4 +1,4 @@
-"""How well classes are told apart: one class per image (`single`, `ordinal`) or several (`multilabel`).
+"""How well classes are predicted: one class per image (`single`, `ordinal`) or several (`multilabel`).
 
 Thresholds for sensitivity, specificity and predictive values are chosen on validation (`choose_thresholds`) and applied
 as they are to the test (`class_metrics`): an operating point chosen on the test would flatter itself.

@@ -8,7 +8,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.data.dataset import DataSource
 from conceptlens.encoders.contract import Tokens
 from conceptlens.evaluation.codebook.codes import Profile, profile
-from conceptlens.evaluation.codebook.document import Codebook, ConceptFinding, Matching, NearPatch, Prototype
+from conceptlens.evaluation.codebook.document import Code, Codebook, ConceptFinding, Matching, NearPatch
 from conceptlens.evaluation.codebook.matching import by_co_assignment, by_labels, by_text, slot_columns
 from conceptlens.evaluation.codebook.passes import Pass
 from conceptlens.evaluation.codebook.projection import principal, umap, umap_is_there
@@ -31,7 +31,7 @@ def audit_codebook(
     *,
     resamples: int = 1000,
 ) -> Codebook | None:
-    """Everything about the prototypes; None without a codebook."""
+    """Everything about the codes; None without a codebook."""
     survey = found.survey
     if survey is None or not survey.patches:
         return None
@@ -47,21 +47,19 @@ def audit_codebook(
     projections = [principal(vectors, patches.astype(np.float64), codes)]
     if umap_is_there():
         projections += [umap(vectors, patches.astype(np.float64), codes, d) for d in (2, 3)]
-    prototypes = [
-        _prototype(code, survey, made, source, found, names, int(counts[code])) for code in range(len(vectors))
-    ]
+    entries = [_code(code, survey, made, source, found, names, int(counts[code])) for code in range(len(vectors))]
     return Codebook(
         kind="explicit" if _explicit(pipeline) else "implicit",
-        codes=len(vectors),
+        size=len(vectors),
         use=codebook_use(total) or 0.0,
         perplexity=perplexity(total),
         explained=survey.explained,
         even_share=1 / len(vectors),
-        prototypes=prototypes,
+        codes=entries,
         matchings=matchings,
         without=without,
         projections=projections,
-        dormant_and_bad=dormant_and_bad(prototypes, matchings, audited),
+        dormant_and_bad=dormant_and_bad(entries, matchings, audited),
     )
 
 
@@ -81,13 +79,13 @@ def match_all(
     """Codes and concepts by co-assignment, labels and text, as far as the method and the data allow."""
     matchings: list[Matching] = []
     without: dict[str, str] = {}
-    if survey.mass is None or survey.dealt is None:
+    if survey.mass is None or survey.permuted is None:
         without["co-assignment"] = "the method does not share patches among slots"
     else:
         slots = pipeline.model.concept_slot.cpu().numpy()
         columns = slot_columns(concepts.names, concepts.group_of, [group.name for group in concepts.groups], slots)
         if columns:
-            matchings.append(by_co_assignment(survey.mass.numpy(), survey.dealt.numpy(), columns))
+            matchings.append(by_co_assignment(survey.mass.numpy(), survey.permuted.numpy(), columns))
         else:
             without["co-assignment"] = "several groups of concepts read one slot"
     labeled = by_labels(survey.counts, source.examples.concepts[found.indices], units, concepts.names)
@@ -104,7 +102,7 @@ def match_all(
     return matchings, without
 
 
-def _prototype(
+def _code(
     code: int,
     survey: Survey,
     made: Profile,
@@ -112,11 +110,11 @@ def _prototype(
     found: Pass,
     names: dict[str, dict[int, str]],
     patches: int,
-) -> Prototype:
+) -> Code:
     concepts = {kind: pairs[code] for kind, pairs in names.items() if code in pairs}
     width = found.grid[1]
     neighbor = int(made.neighbor[code])
-    return Prototype(
+    return Code(
         code=code,
         patches=patches,
         share=made.share[code],
@@ -147,15 +145,13 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def dormant_and_bad(
-    prototypes: list[Prototype], matchings: list[Matching], audited: list[ConceptFinding]
-) -> str | None:
+def dormant_and_bad(codes: list[Code], matchings: list[Matching], audited: list[ConceptFinding]) -> str | None:
     """Whether codes that are seldom used are matched with concepts that are read badly (Appendix K.3 supposes so)."""
     quality = {each.concept: each.auc for each in audited if each.auc is not None}
     for kind in ("co-assignment", "labels"):
         found = next((each for each in matchings if each.kind == kind), None)
         pairs = [
-            (prototypes[each.code].share.value or 0.0, quality[each.concept])
+            (codes[each.code].share.value or 0.0, quality[each.concept])
             for each in (found.matches if found else [])
             if each.concept in quality
         ]
@@ -166,7 +162,7 @@ def dormant_and_bad(
                 "goes with" if p < 0.05 and rank > 0 else "goes against" if p < 0.05 else "says nothing certain of"
             )
             return (
-                f"How often a prototype is used {verdict} how well its concept (by {kind}) is read: rank correlation "
+                f"How often a code is used {verdict} how well its concept (by {kind}) is read: rank correlation "
                 f"{rank:+.2f}, p = {p:.3f}, {len(pairs)} pairs."
             )
     return None

@@ -1,4 +1,4 @@
-"""What the prototypes of a codebook have become, and which of them are idle, double or about nothing.
+"""Numbers of every code of a codebook, and which codes are dormant, duplicates or background.
 
 *Dormant*: nearest to less than a twentieth of an even share of the patches, as the concept of Appendix K.3 of the
 IVQ-CBM paper was. *Duplicate*: nearer to another code than a twentieth of the median squared distance between codes.
@@ -26,7 +26,7 @@ BORDER = 1.5  # times the share that the border has of all places
 OFF_OBJECT = 0.25  # of the share of all patches that lie on the object
 MOST_IMAGES = 0.5
 SAYS_NOTHING = 0.05  # of the variance between images that the class explains
-DEALS = 199
+PERMUTATIONS = 199
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def explained_by_class(shares: Floats, labels: Indices) -> Floats:
 
 
 def class_dependence(
-    shares: Floats, labels: Indices, units: Sequence[str], *, deals: int = DEALS, seed: int = 0
+    shares: Floats, labels: Indices, units: Sequence[str], *, permutations: int = PERMUTATIONS, seed: int = 0
 ) -> tuple[Floats, Floats]:
     """η² of each code (M,) over the labeled images, and p-values corrected for all codes."""
     known = np.flatnonzero(labels >= 0)
@@ -131,11 +131,11 @@ def class_dependence(
         return np.full(shares.shape[1], np.nan), np.full(shares.shape[1], np.nan)
     rows, truth = shares[known], labels[known]
     observed = explained_by_class(rows, truth)
-    deal, generator = BlockPermutation([units[row] for row in known.tolist()]), np.random.default_rng([seed, 8])
+    exchange, generator = BlockPermutation([units[row] for row in known.tolist()]), np.random.default_rng([seed, 8])
     reached = np.zeros(len(observed))
-    for _ in range(deals):
-        reached += explained_by_class(rows, truth[deal.draw(generator)]) >= observed - 1e-12
-    return observed, holm((reached + 1) / (deals + 1))
+    for _ in range(permutations):
+        reached += explained_by_class(rows, truth[exchange.draw(generator)]) >= observed - 1e-12
+    return observed, holm((reached + 1) / (permutations + 1))
 
 
 def border_lift(survey: Survey, grid: tuple[int, int]) -> Floats:

@@ -17,7 +17,7 @@ Kind = Literal["dormant", "duplicate", "background"]
 
 
 class Match(Part):
-    """A prototype and the concept it is matched with."""
+    """A code and the concept it is matched with."""
 
     code: int
     concept: str
@@ -27,7 +27,7 @@ class Match(Part):
 
 
 class Matching(Part):
-    """A one-to-one match of prototypes and concepts."""
+    """A one-to-one match of codes and concepts."""
 
     kind: str  # co-assignment, labels or text
     total: float
@@ -38,7 +38,7 @@ class Matching(Part):
 
 
 class NearPatch(Part):
-    """One of the patches nearest to a prototype."""
+    """One of the patches nearest to a code."""
 
     image: str
     row: int
@@ -46,8 +46,8 @@ class NearPatch(Part):
     distance: float  # squared
 
 
-class Prototype(Part):
-    """A code of the codebook."""
+class Code(Part):
+    """One code of the codebook."""
 
     code: int
     patches: int
@@ -79,15 +79,15 @@ class Projection(Part):
 
 
 class Codebook(Part):
-    """All prototypes."""
+    """All codes."""
 
     kind: Literal["implicit", "explicit"]
-    codes: int
+    size: int
     use: float
     perplexity: float | None
     explained: float | None  # share of the tokens' variance that nearest codes explain
     even_share: float
-    prototypes: list[Prototype]
+    codes: list[Code]
     matchings: list[Matching]
     without: dict[str, str]  # matchings that could not be made, and why
     projections: list[Projection]
@@ -101,14 +101,14 @@ class ConceptFinding(Part):
     text: str
     labeled: int  # images
     holds: float | None  # share of them
-    said: float  # share of images in which the model says it
+    predicted: float  # share of images in which the model predicts it
     auc: float | None
     auc_within_class: float | None
     influence: float | None  # mean absolute effect on the class logits, over that of all concepts
-    twin: str | None  # the concept whose scores go with this one's most closely
-    twin_correlation: float | None
+    closest: str | None  # the concept whose scores go with this one's most closely
+    closest_correlation: float | None
     slot_mass: float | None  # share of patches that its slot gets, over an even share
-    kinds: list[Literal["never said", "unread", "idle", "double", "unfed"]]
+    kinds: list[Literal["never predicted", "at chance", "no influence", "duplicate", "empty slot"]]
 
 
 class TrustFile(Part):

@@ -1,4 +1,4 @@
-"""Which concept a prototype stands for: matched one to one, and tested against matches that chance would give.
+"""Which concept a code stands for: matched one to one, and tested against matches that chance would give.
 
 Nothing in IVQ's objective ties code k to concept k; the legend of Figure 8 of the IVQ-CBM paper needs a match, and a
 best match exists in any table, also in one of noise. So codes are matched with concepts by the Hungarian method, and
@@ -9,7 +9,7 @@ is not too weak to be worth a name.
 
 Three tables: *co-assignment*, how much more of a code's patches Magnet gives to a concept's slot than of all patches;
 *labels*, the correlation of a code's share of an image with the concept's true label; and *text*, what the model reads
-in an image that is made of that prototype alone, against what it reads in single patches.
+in an image that is made of that code alone, against what it reads in single patches.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from conceptlens.stats.block_permutation import BlockPermutation
 Floats = npt.NDArray[np.float64]
 LEVEL = 0.05
 LEAST = {"co-assignment": float(np.log(1.5)), "labels": 0.2, "text": 1.0}  # strength below which a match names nothing
-DEALS = 199
+PERMUTATIONS = 199
 
 
 def assign(strength: Floats) -> list[tuple[int, int]]:
@@ -87,15 +87,15 @@ def lifts(mass: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(share, 1e-12) / np.maximum(everything, 1e-12)))
 
 
-def by_co_assignment(mass: Floats, dealt: Floats, columns: list[tuple[str, list[int]]]) -> Matching:
-    """Codes and slots: mass (M, S), dealt (R, M, S), and for each name the slots that speak for it alone."""
+def by_co_assignment(mass: Floats, permuted: Floats, columns: list[tuple[str, list[int]]]) -> Matching:
+    """Codes and slots: mass (M, S), permuted (R, M, S), and for each name the slots that speak for it alone."""
 
     def table(values: Floats) -> Floats:
         together = np.stack([values[:, slots].sum(1) for _, slots in columns], axis=1)
         rest = values.sum(1) - together.sum(1)  # spare slots, and slots of several groups
         return lifts(np.concatenate([together, rest[:, None]], axis=1))[:, : len(columns)]
 
-    chance = np.stack([table(each) for each in dealt]) if len(dealt) else np.zeros((0, len(mass), len(columns)))
+    chance = np.stack([table(each) for each in permuted]) if len(permuted) else np.zeros((0, len(mass), len(columns)))
     return match(table(mass), chance, [name for name, _ in columns], "co-assignment")
 
 
@@ -120,7 +120,7 @@ def by_labels(
     units: list[str],
     names: list[str],
     *,
-    deals: int = DEALS,
+    permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> Matching | None:
     """Codes and concepts by true labels: counts (N, M), labels (N, K) of 0, 1, UNKNOWN."""
@@ -130,8 +130,8 @@ def by_labels(
         return None
     held = (labels == 1).astype(np.float64)
     measure = correlations(shares, held, known)
-    deal, generator = BlockPermutation(units), np.random.default_rng([seed, 6])
-    drawn = np.stack([measure(deal.draw(generator)) for _ in range(deals)])
+    exchange, generator = BlockPermutation(units), np.random.default_rng([seed, 6])
+    drawn = np.stack([measure(exchange.draw(generator)) for _ in range(permutations)])
     return match(measure(np.arange(len(labels))), drawn, names, "labels")
 
 
@@ -153,14 +153,16 @@ def correlations(shares: Floats, held: Floats, known: Floats) -> Callable[[npt.N
     return measure
 
 
-def by_text(readings: Floats, patches: Floats, names: list[str], *, deals: int = DEALS, seed: int = 0) -> Matching:
-    """Codes and concepts by what the model reads: in prototypes (M, K), and in single patches of images (n, K).
+def by_text(
+    readings: Floats, patches: Floats, names: list[str], *, permutations: int = PERMUTATIONS, seed: int = 0
+) -> Matching:
+    """Codes and concepts by what the model reads: in codes (M, K), and in single patches of images (n, K).
 
-    Chance: as many patches, drawn at random, in the prototypes' place. A prototype is the middle of many patches and
+    Chance: as many patches, drawn at random, in the place of the codes. A code is the middle of many patches and
     less extreme than some of them, so what is sure here is sure indeed.
     """
     center, spread = patches.mean(0), patches.std(0)
     unit = np.where(spread > 1e-9, spread, np.inf)
-    drawn = np.random.default_rng([seed, 7]).integers(len(patches), size=(deals, len(readings)))
+    drawn = np.random.default_rng([seed, 7]).integers(len(patches), size=(permutations, len(readings)))
     chance = ((patches - center) / unit)[drawn]
     return match((readings - center) / unit, chance, names, "text", note="in standard deviations over patches")

@@ -1,4 +1,4 @@
-"""The patches nearest to each prototype, one an image, kept while images pass."""
+"""The patches nearest to each code, one an image, kept while images pass."""
 
 import torch
 from torch import Tensor

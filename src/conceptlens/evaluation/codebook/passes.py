@@ -1,4 +1,4 @@
-"""The pass over the audited images: codes, slots, strangeness, and maps of a few images."""
+"""The pass over the audited images: codes, slots, scores of out-of-distribution detection, and maps of a few images."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from conceptlens.data.regions.regions import read_regions
 from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.codebook.stream import TokenStream
 from conceptlens.evaluation.codebook.survey import Survey
-from conceptlens.evaluation.ood.codebook_distance import Familiar
+from conceptlens.evaluation.ood.codebook_distance import TrainingDistribution
 from conceptlens.methods.contract import Pipeline
 from conceptlens.nn.quantization.usage import AssignmentUse
 
@@ -25,7 +25,7 @@ REGIONS = 300  # images whose regions are looked at
 class Judgement:
     """What images are held against while they pass."""
 
-    usual: Familiar
+    training: TrainingDistribution
     source: DataSource
     split: str
     shown: Indices  # images whose index maps are kept
@@ -36,7 +36,7 @@ class Pass:
     """What one pass found."""
 
     indices: Indices
-    strangeness: Floats  # (N, 3)
+    ood_scores: Floats  # (N, 3)
     grid: tuple[int, int]
     survey: Survey | None
     slots: AssignmentUse | None
@@ -59,7 +59,7 @@ def run_pass(stream: TokenStream, indices: Indices, codebook: Tensor | None, jud
     order = np.random.default_rng(0).permutation(indices)
     survey = None if codebook is None else Survey(codebook)
     slots: AssignmentUse | None = None
-    strange: list[Tensor] = []
+    scores: list[Tensor] = []
     kept: dict[int, Indices] = {}
     known = _annotated(judgement.source, indices) if survey is not None else np.zeros(0, dtype=np.int64)
     wanted = {int(index) for index in (*judgement.shown, *known)}
@@ -73,9 +73,9 @@ def run_pass(stream: TokenStream, indices: Indices, codebook: Tensor | None, jud
         if output.assignment is not None:
             slots = slots or AssignmentUse(output.assignment.shape[-1])
             slots.update(output.assignment)
-        own = nearest if judgement.usual.codebook else None
-        strange.append(judgement.usual.scores(patches, own).double().cpu())
-    found = Pass(order, torch.cat(strange).numpy() if strange else np.zeros((0, 3)), grid, survey, slots)
+        own = nearest if judgement.training.codebook else None
+        scores.append(judgement.training.scores(patches, own).double().cpu())
+    found = Pass(order, torch.cat(scores).numpy() if scores else np.zeros((0, 3)), grid, survey, slots)
     found.maps = {int(index): kept[int(index)] for index in judgement.shown if int(index) in kept}
     if len(known):
         found.on_object = _cover(stream, judgement.source, known, kept, grid)

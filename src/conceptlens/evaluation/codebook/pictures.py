@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from conceptlens.core.figures import new_figure
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import Fit, resize_square
-from conceptlens.evaluation.codebook.document import Codebook, Projection, Prototype
+from conceptlens.evaluation.codebook.document import Code, Codebook, Projection
 from conceptlens.explanations.codes import UNNAMED
 from conceptlens.explanations.document import CodeName, Reference
 from conceptlens.explanations.maps.patch_maps import index_map
@@ -23,7 +23,7 @@ from conceptlens.explanations.reference import Background
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ACROSS = 3  # patches in a row and in a column of a prototype's tile
+ACROSS = 3  # patches in a row and in a column of a code's tile
 PIECE = 60
 GAP = 6
 AROUND = 3  # cells that a piece shows in each direction
@@ -31,29 +31,29 @@ SEEN = 336  # side in pixels at which images are cut
 MAP_SIDE = 192
 
 
-def name_of(prototype: Prototype) -> str:
-    """What a prototype is called: its sure match by co-assignment, else by labels."""
-    return prototype.concepts.get("co-assignment") or prototype.concepts.get("labels") or UNNAMED
+def name_of(code: Code) -> str:
+    """The name of a code: its sure match by co-assignment, else by labels."""
+    return code.concepts.get("co-assignment") or code.concepts.get("labels") or UNNAMED
 
 
 def patch_sheet(codebook: Codebook, source: DataSource, fit: Fit, grid: tuple[int, int]) -> Image.Image:
-    """A tile for each prototype with the patches nearest to it, each of another image, framed in its surroundings."""
+    """A tile for each code with the patches nearest to it, each of another image, framed in its surroundings."""
     place = {name: index for index, name in enumerate(source.examples.ids)}
     tiles = []
-    for prototype in codebook.prototypes:
+    for code in codebook.codes:
         side = ACROSS * PIECE + (ACROSS - 1) * GAP
         tile = Image.new("RGB", (side, side), (238, 238, 238))
-        for number, near in enumerate(prototype.near[: ACROSS**2]):
+        for number, near in enumerate(code.near[: ACROSS**2]):
             piece = cut(source, place[near.image], fit, grid, near.row, near.column)
             tile.paste(piece, (number % ACROSS * (PIECE + GAP), number // ACROSS * (PIECE + GAP)))
-        words = ", ".join(prototype.kinds)
-        share = f"{prototype.share.value or 0:.1%} of patches, {prototype.images} images"
-        tiles.append(Tile(tile, [f"{prototype.code}: {name_of(prototype)}", share, words]))
+        words = ", ".join(code.kinds)
+        share = f"{code.share.value or 0:.1%} of patches, {code.images} images"
+        tiles.append(Tile(tile, [f"{code.code}: {name_of(code)}", share, words]))
     note = (
-        "Each tile holds the patches nearest to one prototype, framed, nearest first, at most one from an image. The "
+        "Each tile holds the patches nearest to one code, framed, nearest first, at most one from an image. The "
         "name is the concept it is matched with, where the match is sure."
     )
-    return sheet("Prototypes", [], tiles, [note], columns=6)
+    return sheet("Codes", [], tiles, [note], columns=6)
 
 
 def cut(
@@ -87,7 +87,7 @@ def index_sheet(
     *,
     opacity: float = 0.6,
 ) -> Image.Image:
-    """Images and, beside each, its patches in the colors of their prototypes."""
+    """Images and, beside each, its patches in the colors of their codes."""
     named = [
         CodeName(
             code=each.code,
@@ -97,7 +97,7 @@ def index_sheet(
             chance=None,
             sampled=each.patches,
         )
-        for each in codebook.prototypes
+        for each in codebook.codes
     ]
     background = Background(Reference(what="average image", images=1, split=None), np.zeros(0), named)
     tiles: list[Tile] = []
@@ -109,17 +109,17 @@ def index_sheet(
         label = source.examples.labels[index]
         truth = source.classes[int(label)] if np.ndim(label) == 0 and label >= 0 else ""
         tiles.append(Tile(picture, [source.examples.ids[index], truth]))
-        tiles.append(Tile(index_overlay(picture, drawn, opacity), ["nearest prototype of each patch"]))
+        tiles.append(Tile(index_overlay(picture, drawn, opacity), ["nearest code of each patch"]))
         for entry in drawn.legend:
             used[entry.code] = used.get(entry.code, 0) + entry.patches
     keys = [
-        Key(codebook.prototypes[code].color, f"{code}: {name_of(codebook.prototypes[code])}")
+        Key(codebook.codes[code].color, f"{code}: {name_of(codebook.codes[code])}")
         for code in sorted(used, key=lambda each: -used[each])
     ]
     kind = (
         "implicit: the model sees the tokens" if codebook.kind == "implicit" else "explicit: the model sees the codes"
     )
-    note = f"Quantization is {kind}. Gray prototypes have no sure match with a concept."
+    note = f"Quantization is {kind}. Gray codes have no sure match with a concept."
     return sheet("Index maps", [], tiles, [note], columns=6, keys=keys)
 
 
@@ -147,14 +147,14 @@ def codes_figure(codebook: Codebook) -> "Figure":
 
 
 def _scatter(axes: Any, codebook: Codebook, found: Projection, dimensions: int) -> None:
-    colors = [tuple(part / 255 for part in rgb(each.color)) for each in codebook.prototypes]
+    colors = [tuple(part / 255 for part in rgb(each.color)) for each in codebook.codes]
     patches, codes = np.array(found.patches), np.array(found.codes)
     if len(patches):
         shown = [colors[code] for code in found.patch_codes]
         axes.scatter(*patches[:, :dimensions].T, c=shown, s=5, alpha=0.35, linewidths=0)
     axes.scatter(*codes[:, :dimensions].T, c=colors, s=60, marker="X", edgecolors="black", linewidths=0.8)
     if dimensions == 2:
-        for each, point in zip(codebook.prototypes, codes, strict=True):
+        for each, point in zip(codebook.codes, codes, strict=True):
             axes.annotate(str(each.code), point[:2], fontsize=7, xytext=(4, 3), textcoords="offset points")
     if found.explained is not None:
         names = [f"{share:.0%} of the variance" for share in found.explained[:dimensions]]

@@ -1,4 +1,4 @@
-"""What a model reads in a prototype, or in any token: its concept scores for an image of that one patch."""
+"""What a model reads in a code, or in any token: its concept scores for an image of that one patch."""
 
 import numpy as np
 import numpy.typing as npt

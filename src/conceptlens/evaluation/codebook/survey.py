@@ -24,7 +24,7 @@ class Survey:
         places: (M, L) patches of each code at each place of the grid.
         second: (M, M) how often code j is the second nearest of patches of code i.
         mass: (M, S) the assignment of a code's patches to slots, or None.
-        dealt: (R, M, S) the same with the assignment of another image: what places alone explain.
+        permuted: (R, M, S) the same with the assignment of another image: what places alone explain.
     """
 
     def __init__(self, codebook: Tensor, *, nearest: int = NEAREST, rolls: int = ROLLS, seed: int = 0) -> None:
@@ -35,7 +35,7 @@ class Survey:
         self.second = torch.zeros(size, size, dtype=torch.int64)
         self.places: Tensor | None = None
         self.mass: Tensor | None = None
-        self.dealt: Tensor | None = None
+        self.permuted: Tensor | None = None
         self.total = torch.zeros(self.codebook.shape[1], dtype=torch.float64)  # Σ of tokens
         self.squares = 0.0
         self.patches = 0
@@ -86,21 +86,21 @@ class Survey:
         return own, codes
 
     def _share(self, codes: Tensor, assignment: Tensor) -> None:
-        """Add the assignment of each code's patches, as it is and as it is dealt among the batch's images."""
+        """Add the assignment of each code's patches, as it is and as it is permuted among the batch's images."""
         size, batch = len(self.codebook), len(codes)
         chosen = (codes.flatten().unsqueeze(0) == torch.arange(size, device=codes.device).unsqueeze(1)).float()
         mass = (chosen @ assignment.flatten(0, 1)).double().cpu()
         self.mass = mass if self.mass is None else self.mass + mass
-        if self.dealt is None:
-            self.dealt = torch.zeros(self._rolls, *mass.shape, dtype=torch.float64)
+        if self.permuted is None:
+            self.permuted = torch.zeros(self._rolls, *mass.shape, dtype=torch.float64)
         if batch < 2:
             return
         # Shifts by 1 to B − 1 images; a small batch repeats some, and their tables are the less independent.
         shifts = torch.randint(1, batch, (self._rolls,), generator=self._generator)
         by_image = chosen.view(size, batch, -1)
         for shift in torch.unique(shifts).tolist():
-            dealt = (by_image.roll(shift, 1).flatten(1) @ assignment.flatten(0, 1)).double().cpu()
-            self.dealt[shifts == shift] += dealt
+            permuted = (by_image.roll(shift, 1).flatten(1) @ assignment.flatten(0, 1)).double().cpu()
+            self.permuted[shifts == shift] += permuted
 
     def _keep(self, rows: Tensor, codes: Tensor) -> None:
         """A few patches of every batch; as they become many, half are let go and fewer taken from then on."""

@@ -1,8 +1,8 @@
 """How well concepts are read: per group of the concept set and as a mean over groups, every group counting the same.
 
-Each group is one axis (exclusive) or the mean of its yes/no axes (independent); see `axes`. Where concept labels follow
-from the class, a model can score on concepts by knowing the class alone; `auc_within_class` compares images of one
-class only and does not reward that.
+An exclusive group is one question, an independent group the mean of its yes/no questions; see `group_scores`. Where
+concept labels follow from the class, a model can score on concepts by knowing the class alone; `auc_within_class`
+compares images of one class only and does not reward that.
 """
 
 from itertools import groupby
@@ -15,7 +15,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.evaluation.calibration.ece import top_label_error
 from conceptlens.evaluation.classification.auc import auc, auc_within
 from conceptlens.evaluation.classification.balanced import balanced_accuracy, mean_of
-from conceptlens.evaluation.concepts.groups import Axis, axes
+from conceptlens.evaluation.concepts.groups import GroupScores, group_scores
 
 MEANS = ("accuracy", "balanced_accuracy", "balanced_accuracy_prior_corrected", "auc", "auc_within_class", "ece")
 
@@ -42,27 +42,26 @@ def concept_metrics(
     Returns:
         Means over groups of
         `accuracy`;
-        `balanced_accuracy`, mean recall over the values that occur, of axes where at least two do;
+        `balanced_accuracy`, mean recall over the values that occur, of questions where at least two do;
         `balanced_accuracy_prior_corrected`, the same with decisions by logit − log training prior;
         `auc`, one value against the rest, mean over values with both outcomes;
         `auc_within_class`, the same from pairs of images of one class, each class weighing in with its number of pairs;
         `ece`, of the most probable value.
-        Besides: `balanced_accuracy_pooled`, the published code's figure: predicted and true positions within their
-            axis, of all
-        axes in one list, scored as if position 2 of one axis were the class position 2 of another;
-        `axes_at_chance`, count and names of the groups at chance (see `_chance`); `per_group` and `per_concept`.
+        Besides: `balanced_accuracy_pooled`, the published code's figure: predicted and true positions of all
+            groups in one list, scored as if position 2 of one group were the class position 2 of another;
+        `groups_at_chance`, count and names of the groups at chance (see `_chance`); `per_group` and `per_concept`.
     """
-    asked = axes(logits, labels, concepts, priors)
+    asked = group_scores(logits, labels, concepts, priors)
     strata = None if class_labels is None else _strata(np.asarray(class_labels))
-    scored = [_score_axis(axis, strata, bins) for axis in asked]
+    measured = [_score_group(scored, strata, bins) for scored in asked]
     per_group = []
-    for group, members in groupby(zip(asked, scored, strict=True), key=lambda pair: pair[0].group):
+    for group, members in groupby(zip(asked, measured, strict=True), key=lambda pair: pair[0].group):
         pairs = list(members)
         rows = [row for _, row in pairs]
-        known = np.any([axis.known for axis, _ in pairs], axis=0)
+        known = np.any([scored.known for scored, _ in pairs], axis=0)
         merged: dict[str, Any] = {"group": group.name, "kind": group.kind, "n": int(known.sum())}
         merged |= {name: mean_of([row[name] for row in rows]) for name in (*MEANS, "chance")}
-        # Yes/no axes of one group are correlated: averaging their errors as if wholly so is the cautious choice.
+        # Yes/no questions of one group are correlated: averaging their errors as if wholly so is the cautious choice.
         error = mean_of([row["chance_error"] for row in rows])
         achieved, chance = merged["balanced_accuracy"], merged["chance"]
         if achieved is None or chance is None or error is None:
@@ -74,16 +73,16 @@ def concept_metrics(
     return {
         **{name: mean_of([row[name] for row in per_group]) for name in MEANS},
         "balanced_accuracy_pooled": _pooled(asked),
-        "axes_at_chance": {"count": len(at_chance), "of": len(per_group), "names": at_chance},
+        "groups_at_chance": {"count": len(at_chance), "of": len(per_group), "names": at_chance},
         "per_group": per_group,
         "per_concept": _per_concept(asked, strata, concepts),
     }
 
 
-def _score_axis(axis: Axis, strata: npt.NDArray[np.int64] | None, bins: int) -> dict[str, float | None]:
-    known, count = axis.known, axis.logits.shape[1]
-    truth, predicted = axis.truth[known], axis.predicted[known]
-    corrected = axis.corrected
+def _score_group(scored: GroupScores, strata: npt.NDArray[np.int64] | None, bins: int) -> dict[str, float | None]:
+    known, count = scored.known, scored.logits.shape[1]
+    truth, predicted = scored.truth[known], scored.predicted[known]
+    corrected = scored.corrected
     chance, error = _chance(predicted, truth, count)
     return {
         "accuracy": float((predicted == truth).mean()) if len(truth) else None,
@@ -91,9 +90,9 @@ def _score_axis(axis: Axis, strata: npt.NDArray[np.int64] | None, bins: int) -> 
         "balanced_accuracy_prior_corrected": (
             None if corrected is None else balanced_accuracy(corrected[known], truth, count, at_least=2)
         ),
-        "auc": mean_of([_auc(axis, answer) for answer in axis.answers]),
-        "auc_within_class": mean_of([_auc_within(axis, answer, strata) for answer in axis.answers]),
-        "ece": top_label_error(axis.probabilities[known], truth, bins=bins),
+        "auc": mean_of([_auc(scored, answer) for answer in scored.answers]),
+        "auc_within_class": mean_of([_auc_within(scored, answer, strata) for answer in scored.answers]),
+        "ece": top_label_error(scored.probabilities[known], truth, bins=bins),
         "chance": chance,
         "chance_error": error,
     }
@@ -119,15 +118,15 @@ def _chance(
     return float(1 / present.sum()), float(np.sqrt(variance.sum()) / present.sum())
 
 
-def _auc(axis: Axis, answer: int) -> float | None:
-    return auc(axis.log_odds(answer)[axis.known], axis.truth[axis.known] == answer)
+def _auc(scored: GroupScores, answer: int) -> float | None:
+    return auc(scored.log_odds(answer)[scored.known], scored.truth[scored.known] == answer)
 
 
-def _auc_within(axis: Axis, answer: int, strata: npt.NDArray[np.int64] | None) -> float | None:
+def _auc_within(scored: GroupScores, answer: int, strata: npt.NDArray[np.int64] | None) -> float | None:
     if strata is None:
         return None
-    kept = axis.known & (strata >= 0)
-    return auc_within(axis.log_odds(answer)[kept], axis.truth[kept] == answer, strata[kept])
+    kept = scored.known & (strata >= 0)
+    return auc_within(scored.log_odds(answer)[kept], scored.truth[kept] == answer, strata[kept])
 
 
 def _strata(class_labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -138,25 +137,27 @@ def _strata(class_labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.where((class_labels < 0).any(1), -1, combination)
 
 
-def _pooled(asked: list[Axis]) -> float | None:
-    predicted = np.concatenate([axis.predicted[axis.known] for axis in asked])
-    truth = np.concatenate([axis.truth[axis.known] for axis in asked])
+def _pooled(asked: list[GroupScores]) -> float | None:
+    predicted = np.concatenate([scored.predicted[scored.known] for scored in asked])
+    truth = np.concatenate([scored.truth[scored.known] for scored in asked])
     if not len(truth):
         return None
-    return balanced_accuracy(predicted, truth, max(axis.logits.shape[1] for axis in asked))
+    return balanced_accuracy(predicted, truth, max(scored.logits.shape[1] for scored in asked))
 
 
-def _per_concept(asked: list[Axis], strata: npt.NDArray[np.int64] | None, concepts: ConceptSet) -> list[dict[str, Any]]:
+def _per_concept(
+    asked: list[GroupScores], strata: npt.NDArray[np.int64] | None, concepts: ConceptSet
+) -> list[dict[str, Any]]:
     rows = []
-    for axis in asked:
-        for answer, column in zip(axis.answers, axis.columns, strict=True):
+    for scored in asked:
+        for answer, column in zip(scored.answers, scored.columns, strict=True):
             rows.append(
                 {
                     "concept": concepts.concepts[column].name,
-                    "n": int(axis.known.sum()),
-                    "positives": int((axis.truth == answer).sum()),
-                    "auc": _auc(axis, answer),
-                    "auc_within_class": _auc_within(axis, answer, strata),
+                    "n": int(scored.known.sum()),
+                    "positives": int((scored.truth == answer).sum()),
+                    "auc": _auc(scored, answer),
+                    "auc_within_class": _auc_within(scored, answer, strata),
                 }
             )
     return rows

@@ -1,8 +1,8 @@
 """Concepts, audited by the predictions that a run keeps: for every method, with a codebook or without.
 
-*Never said*: the model hardly ever says it, though it holds now and then. *Unread*: where it is said cannot be told
-from chance. *Idle*: it hardly moves the class. *Double*: its score goes with another's almost exactly. *Unfed*: its
-slot gets hardly any patch.
+*Never predicted*: the model hardly ever predicts the concept, though it is present now and then. *At chance*: its AUC
+is not significantly above 0.5. *No influence*: it hardly changes the class logits. *Duplicate*: its scores correlate
+almost perfectly with those of another concept. *Empty slot*: its slot gets hardly any patch.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ import numpy.typing as npt
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.evaluation.codebook.document import ConceptFinding
 from conceptlens.evaluation.concepts.concepts import concept_metrics
-from conceptlens.evaluation.concepts.groups import axes
+from conceptlens.evaluation.concepts.groups import group_scores
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.stats.bootstrap import bootstrap_intervals
 from conceptlens.stats.weighted import weighted_auc
 
 Floats = npt.NDArray[np.float64]
-SELDOM = 0.1  # of how often it holds
-HOLDS = 0.02  # of images, at least, for its silence to be noticed
-IDLE = 0.1  # of an even share of influence
-DOUBLE = 0.98
-UNFED = 0.01  # of an even share of patches
+RARELY = 0.1  # of how often it holds
+HOLDS = 0.02  # of images, at least, for `never predicted` to be reported
+NO_INFLUENCE = 0.1  # of an even share of influence
+DUPLICATE = 0.98
+EMPTY = 0.01  # of an even share of patches
 RESAMPLES = 200
 
 
@@ -47,37 +47,40 @@ def concept_findings(
     if not logits.shape[1]:
         return []
     rows = concept_metrics(logits, labels, concepts, class_labels=stored.labels)["per_concept"]
-    said, sure = _said(logits, labels, concepts), _read_better_than_chance(logits, labels, concepts, stored.units)
-    twins, correlation = _twins(logits)
+    predicted, sure = (
+        _predicted(logits, labels, concepts),
+        _read_better_than_chance(logits, labels, concepts, stored.units),
+    )
+    closest, correlation = _closest(logits)
     weight = None if influence is None or not influence.sum() > 0 else influence / influence.mean()
     found = []
     for k, (concept, row) in enumerate(zip(concepts.concepts, rows, strict=True)):
         known = labels[:, k] != UNKNOWN
         holds = float((labels[known, k] == 1).mean()) if known.any() else None
         mass = None if slot_mass is None else float(slot_mass[k])
-        kinds: list[Literal["never said", "unread", "idle", "double", "unfed"]] = []
-        if holds is not None and holds >= HOLDS and said[k] < SELDOM * holds:
-            kinds.append("never said")
+        kinds: list[Literal["never predicted", "at chance", "no influence", "duplicate", "empty slot"]] = []
+        if holds is not None and holds >= HOLDS and predicted[k] < RARELY * holds:
+            kinds.append("never predicted")
         if sure[k] is False:
-            kinds.append("unread")
-        if weight is not None and weight[k] < IDLE:
-            kinds.append("idle")
-        if twins[k] >= 0 and correlation[k] >= DOUBLE:
-            kinds.append("double")
-        if mass is not None and mass < UNFED:
-            kinds.append("unfed")
+            kinds.append("at chance")
+        if weight is not None and weight[k] < NO_INFLUENCE:
+            kinds.append("no influence")
+        if closest[k] >= 0 and correlation[k] >= DUPLICATE:
+            kinds.append("duplicate")
+        if mass is not None and mass < EMPTY:
+            kinds.append("empty slot")
         found.append(
             ConceptFinding(
                 concept=concept.name,
                 text=concept.text,
                 labeled=int(known.sum()),
                 holds=holds,
-                said=float(said[k]),
+                predicted=float(predicted[k]),
                 auc=row["auc"],
                 auc_within_class=row["auc_within_class"],
                 influence=None if weight is None else float(weight[k]),
-                twin=concepts.names[twins[k]] if twins[k] >= 0 else None,
-                twin_correlation=float(correlation[k]) if twins[k] >= 0 else None,
+                closest=concepts.names[closest[k]] if closest[k] >= 0 else None,
+                closest_correlation=float(correlation[k]) if closest[k] >= 0 else None,
                 slot_mass=mass,
                 kinds=kinds,
             )
@@ -85,13 +88,13 @@ def concept_findings(
     return found
 
 
-def _said(logits: Floats, labels: npt.NDArray[np.int8], concepts: ConceptSet) -> Floats:
-    """Share of images (K,) in which each concept is the answer."""
-    said = np.zeros(len(concepts))
-    for axis in axes(logits, labels, concepts):
-        for answer, column in zip(axis.answers, axis.columns, strict=True):
-            said[column] = (axis.predicted == answer).mean() if len(logits) else 0.0
-    return said
+def _predicted(logits: Floats, labels: npt.NDArray[np.int8], concepts: ConceptSet) -> Floats:
+    """Share of images (K,) in which each concept is predicted."""
+    predicted = np.zeros(len(concepts))
+    for scored in group_scores(logits, labels, concepts):
+        for answer, column in zip(scored.answers, scored.columns, strict=True):
+            predicted[column] = (scored.predicted == answer).mean() if len(logits) else 0.0
+    return predicted
 
 
 def _read_better_than_chance(
@@ -99,9 +102,9 @@ def _read_better_than_chance(
 ) -> list[bool | None]:
     """Whether the interval of each concept's AUC lies above ½; None where it has none."""
     statistics = {}
-    for axis in axes(logits, labels, concepts):
-        for answer, column in zip(axis.answers, axis.columns, strict=True):
-            scores, positive, known = axis.log_odds(answer), axis.truth == answer, axis.known
+    for scored in group_scores(logits, labels, concepts):
+        for answer, column in zip(scored.answers, scored.columns, strict=True):
+            scores, positive, known = scored.log_odds(answer), scored.truth == answer, scored.known
             if (positive & known).any() and (~positive & known).any():
                 statistics[str(column)] = _auc(scores, positive, known)
     found = bootstrap_intervals(statistics, len(logits), units, resamples=RESAMPLES)
@@ -114,7 +117,7 @@ def _auc(scores: Floats, positive: npt.NDArray[np.bool_], known: npt.NDArray[np.
     return lambda weights: weighted_auc(scores, positive, weights, known)
 
 
-def _twins(logits: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+def _closest(logits: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
     """For each concept (K,) the one whose scores correlate most with its own, and how much; −1 for none."""
     count = logits.shape[1]
     spread = logits.std(0)

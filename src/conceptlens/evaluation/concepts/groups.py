@@ -1,8 +1,8 @@
 """Concept groups as questions with one answer each, so that every concept measure is written once.
 
-An exclusive group is one axis: which of its values holds? An independent group is an axis per value: no or yes? A
-yes/no with logit z is the same as two exclusive values with logits (0, z): softmax gives the sigmoid, the larger one is
-the decision at 0.
+An exclusive group is one question: which of its values holds? An independent group is one question per value: no or
+yes? A yes/no with logit z is the same as two exclusive values with logits (0, z): softmax gives the sigmoid, the larger
+one is the decision at 0.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Axis:
-    """One question put to N images."""
+class GroupScores:
+    """The scores of one question for N images: an exclusive group, or one value of an independent group."""
 
     group: Group
     columns: tuple[int, ...]  # the concepts it answers for; a yes/no answers for one
@@ -53,7 +53,7 @@ class Axis:
 
     @property
     def answers(self) -> Sequence[int]:
-        """Answers with a score of their own: all of an exclusive axis, the yes of a yes/no, which the no mirrors."""
+        """Answers with a score of their own: all of an exclusive group, the yes of a yes/no, which the no mirrors."""
         return range(len(self.columns)) if self.group.kind == "exclusive" else (1,)
 
 
@@ -63,16 +63,16 @@ def concept_priors(labels: npt.NDArray[np.int8], concepts: ConceptSet) -> Floats
     Half an image is added to each answer, so that a value training never showed has a small prior rather than none.
     """
     priors = np.empty(len(concepts))
-    for axis in axes(np.zeros(labels.shape), labels, concepts):
-        counts = np.bincount(axis.truth[axis.known], minlength=axis.logits.shape[1]) + 0.5
+    for scored in group_scores(np.zeros(labels.shape), labels, concepts):
+        counts = np.bincount(scored.truth[scored.known], minlength=scored.logits.shape[1]) + 0.5
         shares = counts / counts.sum()
-        priors[list(axis.columns)] = shares[list(axis.answers)]
+        priors[list(scored.columns)] = shares[list(scored.answers)]
     return priors
 
 
-def axes(
+def group_scores(
     logits: npt.ArrayLike, labels: npt.ArrayLike, concepts: ConceptSet, priors: npt.ArrayLike | None = None
-) -> list[Axis]:
+) -> list[GroupScores]:
     """The questions of a concept set, in its order.
 
     Args:
@@ -89,17 +89,17 @@ def axes(
         )
     finite(scores, "concept scores")
     shares = None if priors is None else np.clip(np.asarray(priors, dtype=np.float64), 1e-9, 1 - 1e-9)
-    found: list[Axis] = []
+    found: list[GroupScores] = []
     for group in concepts.groups:
         span = group.concepts
         if group.kind == "exclusive":
             held = marks[:, span] == 1
             truth = np.where(held.sum(1) == 1, held.argmax(1), UNKNOWN)
             prior = None if shares is None else shares[span]
-            found.append(Axis(group, tuple(range(span.start, span.stop)), scores[:, span], truth, prior))
+            found.append(GroupScores(group, tuple(range(span.start, span.stop)), scores[:, span], truth, prior))
             continue
         for column in range(span.start, span.stop):
             pair = np.stack([np.zeros(len(scores)), scores[:, column]], axis=1)
             prior = None if shares is None else np.array([1 - shares[column], shares[column]])
-            found.append(Axis(group, (column,), pair, marks[:, column].astype(np.int64), prior))
+            found.append(GroupScores(group, (column,), pair, marks[:, column].astype(np.int64), prior))
     return found

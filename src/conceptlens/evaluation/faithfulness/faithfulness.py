@@ -31,7 +31,7 @@ from conceptlens.evaluation.faithfulness import (
     with_noise,
 )
 from conceptlens.evaluation.images import Judged, judged_images
-from conceptlens.evaluation.localization import blob_maps, differences, summarize
+from conceptlens.evaluation.localization import center_prior_maps, differences, summarize
 from conceptlens.evaluation.localization.concept_parts import concept_parts
 from conceptlens.evaluation.localization.summary import estimate_cells
 from conceptlens.explanations.maps.concept_maps import OWN, concept_maps
@@ -42,7 +42,7 @@ from conceptlens.runs.predictions import units_of
 
 Floats = npt.NDArray[np.float64]
 BATCH = 16
-BLOB = 0.25  # σ of the centered order, in sides of the image
+CENTER_SIGMA = 0.25  # σ of the centered order, in sides of the image
 RANDOM, CENTER = "random", "center"
 TOPICS = ("occlusion", "stability", "other_image", "randomized", "agreement")
 
@@ -209,7 +209,7 @@ def faithfulness_run(
         steps=steps,
         noise=noise,
         seed=seed,
-        center_sigma=BLOB,
+        center_sigma=CENTER_SIGMA,
         curves={name: means(found) for name, found in curves.items()},
         against_random={
             name: differences(found, curves[RANDOM], [0], units, judged.metrics)
@@ -233,7 +233,7 @@ def _maps(plan: _Plan, columns: _Columns, images: Tensor, start: int) -> None:
     followed = _followed(plan.score(images), plan.concepts, start)
     rows = torch.arange(len(images), device=images.device)
     orders = {name: maps[rows, followed] for name, maps in made.maps.items()}
-    orders[CENTER] = blob_maps([BLOB], made.grid).to(images.device).expand(len(images), -1)
+    orders[CENTER] = center_prior_maps([CENTER_SIGMA], made.grid).to(images.device).expand(len(images), -1)
     orders[RANDOM] = random_orders(len(images), cells, plan.seed + start).to(images.device)
     for name, order in orders.items():
         curves = insertion_deletion(plan.score, images, order, followed, made.grid, fill=plan.fill, steps=plan.steps)

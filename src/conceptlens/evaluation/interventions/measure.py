@@ -15,7 +15,7 @@ from conceptlens.evaluation.interventions.value_map import cross_map
 from conceptlens.evaluation.leakage import probe
 from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
-from conceptlens.stats.folds import deal
+from conceptlens.stats.folds import assign_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,7 +122,7 @@ def measure_interventions(
         seed: Of folds, random orders and wrong answers.
         note: Says something to the person who waits.
     """
-    units, fold = make_units(readout.concepts, by), deal(readout.units, seed=seed)
+    units, fold = make_units(readout.concepts, by), assign_folds(readout.units, seed=seed)
     maps = cross_map(readout, fold, to)
     labeled = bool((readout.truth != UNKNOWN).any())
     notes = []

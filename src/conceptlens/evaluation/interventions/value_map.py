@@ -20,7 +20,7 @@ from conceptlens.stats.folds import sides
 
 To = Literal["quantile", "mean"]
 TAIL = 0.05
-RIDGE = 1e-2  # pseudo-observations that hold a slope at bay where labels are told apart completely
+RIDGE = 1e-2  # pseudo-observations that keep a slope finite where labels are separated completely
 SURE = 1e-6  # probabilities come no closer to 0 and 1
 
 

@@ -1,9 +1,9 @@
-"""Controls: the same head with scores that are dealt out again, and scores that have no names.
+"""Controls: the same class head with permuted scores, and with random mixtures of scores.
 
-`shuffled`: each concept's scores are dealt among all images; what is left is chance. `shuffled within label`: they are
-dealt among the images with the same label, so that a score still says its label and nothing else; what the accuracy
-falls by, the head read between the labels. `random concepts`: random mixtures of the scores, which no one can name, at
-the same number of effective concepts.
+`shuffled`: the scores of each concept are permuted among all images; what is left is chance. `shuffled within label`:
+they are permuted among images with the same label, so that a score still carries its label and nothing else; the loss
+of accuracy is what the head reads beyond the labels. `random concepts`: random mixtures of the scores, which have no
+meaning, at the same number of effective concepts.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,14 @@ from conceptlens.runs.readout import Floats, Indices, Readout
 DRAWS = 5
 
 
-def deal_within(scores: Floats, strata: npt.NDArray[np.integer], generator: np.random.Generator) -> Floats:
-    """Scores (N,) dealt at random among images of the same stratum (N,)."""
-    dealt = np.empty_like(scores)
+def permute_within(scores: Floats, strata: npt.NDArray[np.integer], generator: np.random.Generator) -> Floats:
+    """Scores (N,) permuted among images of the same stratum (N,)."""
+    permuted = np.empty_like(scores)
     # The same places in two orders: by stratum as they stand, and by stratum at random.
     place = np.argsort(strata, kind="stable")
     source = np.lexsort((generator.random(len(scores)), strata))
-    dealt[place] = scores[source]
-    return dealt
+    permuted[place] = scores[source]
+    return permuted
 
 
 def group_strata(readout: Readout) -> npt.NDArray[np.int64]:
@@ -41,18 +41,18 @@ def group_strata(readout: Readout) -> npt.NDArray[np.int64]:
 
 
 def shuffled(readout: Readout, *, within_label: bool, seed: int = 0) -> Floats:
-    """A bottleneck (N, K) whose groups are dealt among images, each group as a whole and by itself."""
+    """A bottleneck (N, K) whose groups are permuted among images, each group as a whole and by itself."""
     generator = np.random.default_rng(seed)
     strata = group_strata(readout) if within_label else np.zeros((len(readout), len(readout.concepts.groups)), np.int64)
-    dealt = np.empty_like(readout.bottleneck)
+    permuted = np.empty_like(readout.bottleneck)
     for column, group in zip(strata.T, readout.concepts.groups, strict=True):
-        source = deal_within(np.arange(len(readout), dtype=np.float64), column, generator).astype(np.int64)
-        dealt[:, group.concepts] = readout.bottleneck[source, group.concepts]
-    return dealt
+        source = permute_within(np.arange(len(readout), dtype=np.float64), column, generator).astype(np.int64)
+        permuted[:, group.concepts] = readout.bottleneck[source, group.concepts]
+    return permuted
 
 
 def shuffled_hits(readout: Readout, *, within_label: bool, seed: int = 0) -> Floats:
-    """Hits (N,) of the head on dealt scores, the mean of a few deals. A bypass stays with its image."""
+    """Hits (N,) of the head on permuted scores, the mean of a few permutations. A bypass stays with its image."""
     draws = [shuffled(readout, within_label=within_label, seed=seed + draw) for draw in range(DRAWS)]
     return np.asarray(np.mean([readout.hits(readout.logits(draw)) for draw in draws], axis=0))
 

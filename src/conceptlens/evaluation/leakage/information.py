@@ -29,7 +29,7 @@ class ConceptInformation(Part):
     score: Estimate  # I(score; class)
     label: Estimate  # I(label; class)
     beyond_label: Estimate  # I(score; class | label)
-    chance: Chance | None = None  # what twins of the run make of the last
+    chance: Chance | None = None  # `beyond_label` under permutation
 
 
 def bins(scores: Floats, learn: Indices, count: int = BINS) -> Indices:

@@ -1,9 +1,9 @@
-"""Leakage and use: does the class come through what the concepts say, or around it? `trust/leakage.json` of a run.
+"""Leakage: do the concept scores carry class information beyond the concept labels? `trust/leakage.json` of a run.
 
-Concept scores are numbers, and a number can carry more than its name. If the scores know the class better than the true
-concepts do, if one concept's score tells classes apart among images with the same label, or if the head is the better
-for it, then the bottleneck leaks. Every probe is judged on images it has not seen, and every verdict is against twins
-of the run whose scores say their labels and nothing else, so that a clean one is accused about one time in twenty.
+A bottleneck leaks if its scores predict the class better than the true concepts do, if the score of one concept
+separates classes among images with the same label, or if the class head gains from that. Every probe is judged on
+images it has not seen. Every verdict is a conditional permutation test: scores permuted among images with equal labels
+carry their labels and nothing else, so a bottleneck without leakage is reported as leaking about one time in twenty.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from conceptlens.evaluation.interventions.value_map import cross_map
 from conceptlens.evaluation.leakage import controls, probe
 from conceptlens.evaluation.leakage.effective_concepts import Effective, effective
 from conceptlens.evaluation.leakage.information import ConceptInformation, concept_information
-from conceptlens.evaluation.leakage.permuted import ALPHA, FEWEST, TWINS, Chance
+from conceptlens.evaluation.leakage.permuted import ALPHA, FEWEST, PERMUTATIONS, Chance
 from conceptlens.evaluation.leakage.signs import Signs, find_signs
 from conceptlens.runs.readout import Floats, Readout
 from conceptlens.stats.bootstrap import Statistic
 from conceptlens.stats.estimates import Bootstrap, Estimate, mean_of_column
-from conceptlens.stats.folds import FOLDS, deal
+from conceptlens.stats.folds import FOLDS, assign_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,11 +34,11 @@ ACCURACY = "class from soft scores, less from labels"
 NATS = "class in the scores beyond all labels (nats)"
 OWN = "  of a score beyond its own label"
 USED = "gained by the head from the class in scores beyond labels"
-SAID = {  # of a finding that is certain
-    ACCURACY: "the scores know the class better than the true concepts do",
-    NATS: "the scores tell of the class what no label tells",
-    OWN: "scores tell more of the class than their own labels do",
-    USED: "the head uses what scores tell of the class beyond labels",
+MEANING = {  # of a significant finding
+    ACCURACY: "the scores predict the class better than the true concepts do",
+    NATS: "the scores carry class information that no label carries",
+    OWN: "scores carry more class information than their own labels do",
+    USED: "the class head uses class information that scores carry beyond their labels",
 }
 
 
@@ -50,11 +50,13 @@ class Leakage(Document):
     run: str
     split: str
     images: int
-    bypass: str | None  # what reaches the class besides the concepts, in words
+    bypass: str | None  # what reaches the class besides the concepts
     chance: float  # share of the largest class
-    leaks: bool | None  # None: cannot be told from these labels
-    false_alarms: float | None = None  # share of clean bottlenecks that would be accused, at most
-    twins: int = 0
+    leaks: bool | None  # None: these labels do not allow a test
+    false_alarm_rate: float | None = (
+        None  # at most this share of bottlenecks without leakage would be reported as leaking
+    )
+    permutations: int = 0
     summary: str
     findings: list[Finding]
     concepts: list[ConceptInformation]
@@ -75,7 +77,7 @@ class Leakage(Document):
         ]
 
     def plot(self) -> "Figure":
-        """Accuracies beside the ceiling, and the concepts that say most beyond their label."""
+        """Accuracies beside the ceiling, and the concepts with most class information beyond their label."""
         from conceptlens.evaluation.figures import leakage_figure
 
         return leakage_figure(self)
@@ -88,16 +90,18 @@ def measure_leakage(
     run: str = "",
     split: str = "test",
     folds: int = FOLDS,
-    twins: int = TWINS,
+    permutations: int = PERMUTATIONS,
     seed: int = 0,
     note: Callable[[str], object] = lambda text: None,
 ) -> Leakage:
-    """Everything about leakage and use of one run's scores; without twins there are no verdicts."""
-    if twins and twins < FEWEST:
-        raise UserError(f"--twins: expected 0 or at least {FEWEST}, found {twins}: fewer could not accuse anyone.")
+    """Everything about leakage and use of one run's scores; with 0 permutations there are no verdicts."""
+    if permutations and permutations < FEWEST:
+        raise UserError(
+            f"--permutations: expected 0 or at least {FEWEST}, found {permutations}: fewer cannot reach significance."
+        )
     if (readout.truth == UNKNOWN).all():
-        raise UserError("No concept of these images has a label, so nothing can be said of leakage. Bring labels.")
-    fold, units = deal(readout.units, folds, seed=seed), make_units(readout.concepts)
+        raise UserError("No concept of these images has a label, so leakage cannot be measured. Add concept labels.")
+    fold, units = assign_folds(readout.units, folds, seed=seed), make_units(readout.concepts)
     maps = cross_map(readout, fold)
     labels, scores = probe.label_features(readout.truth), readout.bottleneck
     note("the class from labels and from scores")
@@ -137,8 +141,8 @@ def measure_leakage(
     )
     follows = labels_follow_from_class(readout)
     signs = Signs()
-    if twins and not follows:
-        signs = find_signs(readout, fold, bootstrap, twins=twins, seed=seed, note=note)
+    if permutations and not follows:
+        signs = find_signs(readout, fold, bootstrap, permutations=permutations, seed=seed, note=note)
         for each, chance in zip(per_concept, signs.own.concepts if signs.own else [], strict=True):
             each.chance = chance
     if signs.own is not None:
@@ -152,8 +156,8 @@ def measure_leakage(
         bypass=readout.bypass,
         chance=chance_level,
         leaks=leaks,
-        false_alarms=ALPHA if leaks is not None else None,
-        twins=twins if leaks is not None else 0,
+        false_alarm_rate=ALPHA if leaks is not None else None,
+        permutations=permutations if leaks is not None else 0,
         summary=_summary(follows, signs, readout, findings, per_concept),
         findings=findings,
         concepts=per_concept,
@@ -179,77 +183,93 @@ def _findings(
 
     everything, own = signs.everything, signs.own
     return [
-        *put("accuracy of the model", found["model"], "As high as the concepts allow, which is the next line."),
-        *put("class from true labels (ceiling)", found["labels"], "Near 1: the concepts are enough for the classes."),
-        *put("class from hard scores", found["hard"], "Close to soft scores: the answers say it all."),
-        *put("class from soft scores", found["soft"], "Not above the ceiling: labels are all that scores should say."),
+        *put("accuracy of the model", found["model"], "As high as the concepts allow; the next line is that ceiling."),
+        *put("class from true labels (ceiling)", found["labels"], "Near 1: the concepts determine the classes."),
+        *put(
+            "class from hard scores",
+            found["hard"],
+            "Close to soft scores: the hard answers hold all class information.",
+        ),
+        *put(
+            "class from soft scores",
+            found["soft"],
+            "Not above the ceiling: scores should carry no more than the labels.",
+        ),
         *put(
             ACCURACY,
             found["soft - labels"],
-            "As twins, and not above 0: scores that know the class better than the true concepts know more than them.",
+            "As with permuted scores, and not above 0: scores should not predict the class better than true concepts "
+            "do.",
             everything.accuracy if everything else None,
         ),
         *put(
             "class from soft scores, less from hard",
             found["soft - hard"],
-            "Near 0: what an answer is worth should not hang on hidden digits, though honest doubt may earn a little.",
+            "Near 0: an answer should not depend on small differences of the score; calibrated uncertainty may add a "
+            "little.",
         ),
         *put(
             NATS,
             found["beyond labels"],
-            "As twins, 0 or below: given every true concept, the scores have nothing to add about the class.",
+            "As with permuted scores, 0 or below: given every true concept, the scores add nothing about the class.",
             everything.nats if everything else None,
         ),
         *put(
             "concept-class mutual information, mean (nats)",
             information["score"],
-            "About that of the labels (next line): more is leakage, less is a concept poorly read.",
+            "About that of the labels (next line): more is leakage, less is a concept that is read poorly.",
         ),
-        *put("  of the labels themselves", information["label"], "What an honest score of the concept could reach."),
+        *put(
+            "  of the labels themselves", information["label"], "What a score that carries only its label could reach."
+        ),
         *put(
             OWN,
             information["beyond_label"],
-            "As twins, 0 or below: among images with one label, the score should not tell classes apart.",
+            "As with permuted scores, 0 or below: among images with one label, the score should not separate classes.",
             own.mean if own else None,
         ),
         *put(
             USED,
             found.get("used"),
-            "As twins, 0: the head needs the labels of the concepts, not the class that their scores tell besides.",
+            "As with permuted scores, 0: the head should use the concepts, not the class information beyond them.",
             own.head if own else None,
         ),
         *put(
             "lost when scores say only their labels",
             found["read between"],
-            "Near 0: the head needs no more than labels; doubt that concepts share may cost a little.",
+            "Near 0: the head needs no more than labels; uncertainty that concepts share may cost a little.",
         ),
-        *put("accuracy with shuffled scores", found["shuffled"], "Chance: nothing reaches the class but concepts."),
+        *put("accuracy with shuffled scores", found["shuffled"], "Chance: nothing but the concepts reaches the class."),
         *put(
             "accuracy with half of the concepts wrong",
             found["wrong"],
-            "As low as a bottleneck of labels falls (two lines on): higher, the head reads around its concepts.",
+            "As low as a bottleneck of labels falls (two lines below): if higher, the head bypasses its concepts.",
         ),
         *put("accuracy with half of the concepts of another image", found["another"], "Low, for the same reason."),
-        *put("  of a bottleneck of labels, half of them wrong", found["half of the labels"], "The yardstick."),
+        *put(
+            "  of a bottleneck of labels, half of them wrong",
+            found["half of the labels"],
+            "The reference for the two lines above.",
+        ),
         *put("accuracy at NEC 5, own head pruned", sparse.pruned, "Close to the full head: few concepts decide."),
         *put(
-            "  lost to the full head", sparse.drop, "Near 0; a large loss says that many small terms decide together."
+            "  lost to the full head", sparse.drop, "Near 0; a large loss means that many small terms decide together."
         ),
         *put("accuracy along the sparse path, mean", sparse.mean, "Close to the full head, at any number of concepts."),
         *put(
             "accuracy of random mixtures at NEC 5",
             found.get("random"),
-            "Well below named concepts at NEC 5: as good without names, names are decoration.",
+            "Well below named concepts at NEC 5: otherwise the names of the concepts do not matter.",
         ),
         *put(
             "completeness of the labels",
             ratios["labels"],
-            "1 or more: the concepts explain all accuracy above chance; less, the model knows what they do not say.",
+            "1 or more: the concepts explain all accuracy above chance; if less, the model uses something else.",
         ),
         *put(
             "completeness of the concepts" + (" (a bypass exists)" if readout.bypass else ""),
             ratios["concepts"],
-            "1: all accuracy above chance comes through the concepts and none through a bypass.",
+            "1: all accuracy above chance comes through the concepts, none through a bypass.",
         ),
     ]
 
@@ -266,7 +286,7 @@ def completeness(part: Floats, full: Floats, chance: float) -> Statistic:
 
 
 def _chance(readout: Readout) -> float:
-    """Accuracy of always saying the commonest answer, the mean over labels of a multi-label task."""
+    """Accuracy of always predicting the most frequent class, the mean over labels of a multi-label task."""
     shares = []
     for target in readout.targets:
         known = target[target >= 0]
@@ -276,7 +296,7 @@ def _chance(readout: Readout) -> float:
 
 
 def labels_follow_from_class(readout: Readout) -> bool:
-    """Whether every image of a class has the same concept labels: concepts are then the class in disguise."""
+    """Whether every image of a class has the same concept labels: they are then a function of the class."""
     if readout.labels.ndim > 1:
         return False
     parts = [readout.truth[readout.labels == each] for each in np.unique(readout.labels[readout.labels >= 0])]
@@ -288,23 +308,26 @@ def _summary(
 ) -> str:
     words = []
     if follows:
-        words.append("Concept labels follow from the class here, so leakage cannot be told from honest reading.")
+        words.append("The concept labels follow from the class here, so leakage cannot be tested.")
     elif signs.leaks:
-        bad = [SAID[each.name] for each in findings if each.verdict == "bad"]
+        bad = [MEANING[each.name] for each in findings if each.verdict == "bad"]
         words.append(f"This bottleneck leaks: {'; '.join(bad)}.")
-        told = [each for each in concepts if each.chance is not None and each.chance.adjusted <= signs.level]
-        if told:
-            worst = sorted(told, key=_beyond, reverse=True)[:3]
+        leaking = [row for row in concepts if row.chance is not None and row.chance.adjusted <= signs.level]
+        if leaking:
+            worst = sorted(leaking, key=_beyond, reverse=True)[:3]
             words.append(
-                f"{len(told)} of {len(concepts)} concepts say more of the class than their label does, most of all "
-                f"{', '.join(each.concept for each in worst)}."
+                f"{len(leaking)} of {len(concepts)} concepts carry more class information than their label does, most "
+                f"of all "
+                f"{', '.join(row.concept for row in worst)}."
             )
     elif signs.leaks is not None:
-        words.append("No sign of leakage beyond what chance explains.")
+        words.append("No significant leakage was found.")
     if signs.leaks is not None and signs.everything is None:
-        words.append("Equal labels hardly ever meet different classes: beyond all labels there is nothing to leak.")
+        words.append(
+            "Images with equal labels hardly ever have different classes, so leakage beyond all labels cannot occur."
+        )
     if readout.bypass:
-        words.append(f"The class is also reached by {readout.bypass}.")
+        words.append(f"The class head also reads {readout.bypass}.")
     return " ".join(words)
 
 

@@ -1,16 +1,16 @@
-"""Twins of a run: its own scores dealt anew among images with equal labels, so that they say their labels and no more.
+"""Conditional permutation test of leakage: a run's scores are permuted among images with equal concept labels.
 
-A bottleneck that does not leak cannot be told from its twins: given the labels, its scores know nothing of the class,
-and any image could as well have had the scores of another with the same labels. So a measure of leakage is set beside
-the same measure of many twins: the share of them that reach it is its p-value, whatever the measure, the method and the
-number of images, and no margin has to be guessed. Images of one patient are exchanged together.
+If a bottleneck does not leak, its scores say nothing of the class beyond the labels, and any image could as well have
+had the scores of another image with the same labels. A measure of leakage is compared with the same measure of many
+permutations: its p-value is the share of them that reach it. This holds for any measure, method and number of images,
+and needs no threshold. Images of one patient are exchanged together.
 
-There are two kinds. *By question*: each concept's scores (an exclusive group's together) are dealt among images with
-the same label of that concept; exact where concepts are independent given their labels. *By row*: all scores of an
-image are dealt among images with the same labels of all concepts, so that doubt which several concepts share stays;
-exact, but it needs images with equal labels and different classes.
+There are two kinds. *By question*: the scores of each concept (of an exclusive group together) are permuted among
+images with the same label of that concept; exact where concepts are independent given their labels. *By row*: all
+scores of an image are permuted among images with the same labels of all concepts, so that uncertainty which concepts
+share is kept; exact, but it needs images with equal labels and different classes.
 
-Several measures are judged together by the smallest of their p-values, whose own distribution the twins give as well
+Several measures are judged together by the smallest of their p-values, whose distribution the permutations give too
 (P. Westfall, S. Young: Resampling-based multiple testing, 1993).
 """
 
@@ -26,17 +26,17 @@ from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.block_permutation import BlockPermutation
 from conceptlens.stats.estimates import Bootstrap, Estimate
 
-ALPHA = 0.05  # share of clean bottlenecks that may be accused
-TWINS = 99
+ALPHA = 0.05  # false alarm rate: share of bottlenecks without leakage that may be reported as leaking
+PERMUTATIONS = 99
 FEWEST = 79  # with two kinds of two measures each, fewer cannot make any of them certain
 
 
 class Chance(Part):
-    """What chance makes of a measure."""
+    """A measure under the null hypothesis of no leakage."""
 
-    twins: Estimate  # the mean over twins, and where the middle 95 % of them lie
+    permuted: Estimate  # mean of the measure over permutations, and their central 95 %
     excess: Estimate  # the measure less that mean: the leak
-    p: float  # share of twins, the run counted among them, that reach the measure
+    p: float  # share of permutations, the run counted as one, that reach the measure
     adjusted: float  # the same if all measures of its kind are looked at together
 
 
@@ -61,8 +61,8 @@ def class_strata(readout: Readout) -> Indices:
     return strata(readout.labels)
 
 
-class Dealer:
-    """Deals scores by question.
+class ConditionalPermutation:
+    """Permutes scores by question, given the concept labels.
 
     Args:
         readout: Whose labels and units count; its scores do not.
@@ -78,15 +78,15 @@ class Dealer:
         ]
 
     def draw(self, scores: Floats, generator: np.random.Generator) -> Floats:
-        """A twin (N, K) of these scores."""
-        dealt = np.empty_like(scores)
+        """A permutation (N, K) of these scores."""
+        permuted = np.empty_like(scores)
         for columns, exchange in self._parts:
-            dealt[:, columns] = scores[exchange.draw(generator)][:, columns]
-        return dealt
+            permuted[:, columns] = scores[exchange.draw(generator)][:, columns]
+        return permuted
 
 
 def arrangements(cells: Indices, labels: Indices) -> float:
-    """The logarithm of how many ways there are to deal classes (N,) among the images of each cell (N,)."""
+    """The logarithm of the number of ways to assign classes (N,) to the images of each cell (N,)."""
     total = 0.0
     for cell in np.unique(cells):
         counts = np.unique(labels[cells == cell], return_counts=True)[1]
@@ -95,7 +95,7 @@ def arrangements(cells: Indices, labels: Indices) -> float:
 
 
 def p_values(measures: Floats) -> tuple[Floats, Floats]:
-    """p-values (S,) of S measures of a run and its twins (S, 1 + twins), each alone and all together."""
+    """p-values (S,) of S measures of a run and its permutations (S, 1 + P), each alone and all together."""
     with np.errstate(invalid="ignore"):
         shares = np.mean(measures[:, None, :] >= measures[:, :, None] - 1e-12, axis=2)
     smallest = shares.min(0)
@@ -103,7 +103,7 @@ def p_values(measures: Floats) -> tuple[Floats, Floats]:
 
 
 def standardized(measures: Floats) -> Floats:
-    """Measures (S, 1 + twins) in deviations of their own distribution, so that the largest can be asked for."""
+    """Measures (S, 1 + P) in standard deviations of their own distribution, so that they can be compared."""
     spread = measures.std(1, keepdims=True)
     z: Floats = np.where(spread > 1e-12, (measures - measures.mean(1, keepdims=True)) / np.maximum(spread, 1e-12), 0.0)
     return z
@@ -114,8 +114,8 @@ def chances(columns: Sequence[Floats], means: Sequence[Floats], measures: Floats
 
     Args:
         columns: (N,) each: the measure of each image of the run.
-        means: (N,) each: the same, mean over twins.
-        measures: (S, 1 + twins) of the run and its twins.
+        means: (N,) each: the same, mean over permutations.
+        measures: (S, 1 + P) of the run and its permutations.
         bootstrap: For intervals of the excess.
     """
     alone, together = p_values(measures)
@@ -123,12 +123,14 @@ def chances(columns: Sequence[Floats], means: Sequence[Floats], measures: Floats
         {str(place): column - mean for place, (column, mean) in enumerate(zip(columns, means, strict=True))}
     )
     return [
-        Chance(twins=middle(row[1:]), excess=found[str(place)], p=float(alone[place]), adjusted=float(together[place]))
+        Chance(
+            permuted=middle(row[1:]), excess=found[str(place)], p=float(alone[place]), adjusted=float(together[place])
+        )
         for place, row in enumerate(measures)
     ]
 
 
 def middle(values: Floats) -> Estimate:
-    """The mean of some values and where the middle 95 % of them lie."""
+    """The mean of some values and their central 95 %."""
     low, high = np.quantile(values, [0.025, 0.975])
     return Estimate(value=float(values.mean()), interval=(float(low), float(high)))

@@ -1,12 +1,13 @@
-"""Signs of leakage, each beside the same measure of the run's twins.
+"""Signs of leakage, each beside the same measure of permuted scores.
 
 Beyond the labels of all concepts: what a probe of the scores knows of the class that a probe of all labels does not.
-Twins by row keep everything but that. Where equal labels hardly ever meet different classes there is no room for it.
+Permutations by row keep everything but that. Where images with equal labels hardly ever differ in class, there is
+nothing to measure.
 
 Beyond its own label: what one concept's score tells of the class among images with the same label of that concept, and
-what the head makes of it: its accuracy on scores dealt among images with the same label *and class*, less that on
-scores dealt among images with the same label. Both deals part the scores of an image, so doubt that its concepts share
-is no leak; only the first leaves the class in them.
+what the head gains from it: its accuracy on scores permuted among images with the same label *and class*, less that on
+scores permuted among images with the same label. Both permutations separate the scores of an image, so uncertainty that
+its concepts share is no leak; only the first keeps the class in them.
 """
 
 import math
@@ -19,9 +20,9 @@ from conceptlens.evaluation.leakage import probe
 from conceptlens.evaluation.leakage.information import beyond_label
 from conceptlens.evaluation.leakage.permuted import (
     ALPHA,
-    TWINS,
+    PERMUTATIONS,
     Chance,
-    Dealer,
+    ConditionalPermutation,
     arrangements,
     chances,
     class_strata,
@@ -35,7 +36,7 @@ from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.block_permutation import BlockPermutation
 from conceptlens.stats.estimates import Bootstrap, Estimate
 
-DEALS = 5
+DRAWS = 5
 Note = Callable[[str], object]
 
 
@@ -78,13 +79,19 @@ class Signs:
 
 
 def find_signs(
-    readout: Readout, fold: Indices, bootstrap: Bootstrap, *, twins: int = TWINS, seed: int = 0, note: Note
+    readout: Readout,
+    fold: Indices,
+    bootstrap: Bootstrap,
+    *,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+    note: Note,
 ) -> Signs:
     """Every sign that these labels leave room for."""
-    own = beyond_own(readout, fold, bootstrap, twins=twins, seed=seed, note=note)
+    own = beyond_own(readout, fold, bootstrap, permutations=permutations, seed=seed, note=note)
     if not room(readout):
         return Signs(own=own)
-    return Signs(beyond_all(readout, fold, bootstrap, twins=twins, seed=seed, note=note), own)
+    return Signs(beyond_all(readout, fold, bootstrap, permutations=permutations, seed=seed, note=note), own)
 
 
 def room(readout: Readout) -> bool:
@@ -93,9 +100,15 @@ def room(readout: Readout) -> bool:
 
 
 def beyond_all(
-    readout: Readout, fold: Indices, bootstrap: Bootstrap, *, twins: int = TWINS, seed: int = 0, note: Note
+    readout: Readout,
+    fold: Indices,
+    bootstrap: Bootstrap,
+    *,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+    note: Note,
 ) -> BeyondAll:
-    """What scores know of the class beyond all labels, beside twins by row."""
+    """What scores carry of the class beyond all labels, beside permutations by row."""
     labels = probe.label_features(readout.truth)
     from_labels, surprise = probe.hits(readout, labels, fold), probe.log_probability(readout, labels, fold)
 
@@ -106,28 +119,39 @@ def beyond_all(
     exchange, generator = BlockPermutation(readout.units, strata(readout.truth)), np.random.default_rng([seed, 17])
     own = measure(readout.bottleneck)
     rows, means = [[_mean(column) for column in own]], [np.zeros(len(readout)) for _ in own]
-    for twin in range(twins):
-        if twin % 20 == 0:
-            note(f"beyond all labels: twin {twin} of {twins}")
+    for number in range(permutations):
+        if number % 20 == 0:
+            note(f"beyond all labels: permutation {number} of {permutations}")
         drawn = measure(readout.bottleneck[exchange.draw(generator)])
         rows.append([_mean(column) for column in drawn])
-        means = [mean + column / twins for mean, column in zip(means, drawn, strict=True)]
+        means = [mean + column / permutations for mean, column in zip(means, drawn, strict=True)]
     return BeyondAll(*chances(own, means, np.array(rows).T, bootstrap))
 
 
 def beyond_own(
-    readout: Readout, fold: Indices, bootstrap: Bootstrap, *, twins: int = TWINS, seed: int = 0, note: Note
+    readout: Readout,
+    fold: Indices,
+    bootstrap: Bootstrap,
+    *,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+    note: Note,
 ) -> BeyondOwn:
-    """What single scores tell of the class beyond their own label, beside twins by question."""
+    """What single scores carry of the class beyond their own label, beside permutations by question."""
     alone = replace(readout, rest=np.zeros_like(readout.rest))  # a bypass is no concept's doing
-    given, blind, aware = own_label(readout), Dealer(readout), Dealer(readout, class_strata(readout))
+    given, within_label, within_class = (
+        own_label(readout),
+        ConditionalPermutation(readout),
+        ConditionalPermutation(readout, class_strata(readout)),
+    )
     generator = np.random.default_rng([seed, 19])
 
     def used(scores: Floats) -> Floats:
         draw = np.random.default_rng([seed, 23])
         gains = [
-            alone.hits(alone.decide(aware.draw(scores, draw))) - alone.hits(alone.decide(blind.draw(scores, draw)))
-            for _ in range(DEALS)
+            alone.hits(alone.decide(within_class.draw(scores, draw)))
+            - alone.hits(alone.decide(within_label.draw(scores, draw)))
+            for _ in range(DRAWS)
         ]
         return np.asarray(np.mean(gains, axis=0))
 
@@ -137,20 +161,20 @@ def beyond_own(
     own = [used(readout.bottleneck), told(readout.bottleneck)]
     heads, concepts = [_mean(own[0])], [_means(own[1])]
     means = [np.zeros_like(column) for column in own]
-    for twin in range(twins):
-        if twin % 20 == 0:
-            note(f"beyond its own label: twin {twin} of {twins}")
-        scores = blind.draw(readout.bottleneck, generator)
+    for number in range(permutations):
+        if number % 20 == 0:
+            note(f"beyond its own label: permutation {number} of {permutations}")
+        scores = within_label.draw(readout.bottleneck, generator)
         drawn = [used(scores), told(scores)]
         heads.append(_mean(drawn[0]))
         concepts.append(_means(drawn[1]))
-        means = [mean + column / twins for mean, column in zip(means, drawn, strict=True)]
-    values = np.nan_to_num(np.array(concepts).T)  # (K, 1 + twins); a concept nobody labeled tells nothing
+        means = [mean + column / permutations for mean, column in zip(means, drawn, strict=True)]
+    values = np.nan_to_num(np.array(concepts).T)  # (K, 1 + P); a concept without labels counts as 0
     z = standardized(values)
     largest = z.max(0)
     each = [
         Chance(
-            twins=middle(values[k, 1:]),
+            permuted=middle(values[k, 1:]),
             excess=Estimate(value=float(values[k, 0] - values[k, 1:].mean())),
             p=float(p_values(values[k : k + 1])[0][0]),
             adjusted=float(np.mean(largest >= z[k, 0] - 1e-12)),
@@ -160,7 +184,7 @@ def beyond_own(
     shared, shared_mean = (probe.mean_known(list(columns.T)) for columns in (own[1], means[1]))
     over = np.stack([heads, largest])
     head, most = chances([own[0], shared], [means[0], shared_mean], over, bootstrap)
-    mean = most.model_copy(update={"twins": middle(values[:, 1:].mean(0))})
+    mean = most.model_copy(update={"permuted": middle(values[:, 1:].mean(0))})
     return BeyondOwn(own[0], head, each, mean)
 
 

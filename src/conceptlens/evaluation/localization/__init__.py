@@ -1,16 +1,16 @@
-"""Does a map point at the object or the part it should? Measures, what blind maps reach, and intervals."""
+"""Does a map point at the object or the part it should? Measures, image-free baselines, and intervals."""
 
-from conceptlens.evaluation.localization.baselines import blind_maps, blob_maps, fit_blob
+from conceptlens.evaluation.localization.baselines import center_prior_maps, fit_center_prior, mean_region_maps
 from conceptlens.evaluation.localization.measures import MEASURES, Truth, measure, truth_of
 from conceptlens.evaluation.localization.summary import differences, summarize
 
 __all__ = [
     "MEASURES",
     "Truth",
-    "blind_maps",
-    "blob_maps",
+    "center_prior_maps",
     "differences",
-    "fit_blob",
+    "fit_center_prior",
+    "mean_region_maps",
     "measure",
     "summarize",
     "truth_of",

@@ -1,10 +1,10 @@
-"""Maps that look at no image: what any map must beat.
+"""Image-free maps: baselines that do not look at the image.
 
 - uniform: the same everywhere (maps of ones);
-- blob: a Gaussian in the middle of the image, where photographs show their object. Its width is that of the regions of
-  other images: the most likely σ of an isotropic Gaussian in the middle, σ² = mean ‖place − middle‖² / 2 over their
-  area;
-- blind: the mean region of other images, cell by cell; the best guess of a reader who knows the part, not the image.
+- center_prior: a Gaussian in the middle of the image, where photographs show their object. Its width is that of the
+  regions of other images: the most likely σ of an isotropic Gaussian in the middle, σ² = mean ‖place − middle‖² / 2
+  over their area;
+- mean_region: the mean region of other images, cell by cell: the best guess without the image.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from conceptlens.data.regions.regions import Regions
 Floats = npt.NDArray[np.float64]
 
 
-def fit_blob(regions: Regions) -> dict[str, float]:
+def fit_center_prior(regions: Regions) -> dict[str, float]:
     """σ for each part that is seen, in sides of the square that the model sees; every image counts the same."""
     h, w = regions.grid
     x, y = (np.arange(w) + 0.5) / w - 0.5, (np.arange(h) + 0.5) / h - 0.5
@@ -37,18 +37,18 @@ def fit_blob(regions: Regions) -> dict[str, float]:
     return found
 
 
-def blob_maps(sigma: Sequence[float], grid: tuple[int, int]) -> Tensor:
+def center_prior_maps(sigma: Sequence[float], grid: tuple[int, int]) -> Tensor:
     """A centered Gaussian for each σ, (K, L)."""
     h, w = grid
     x, y = ((2 * torch.arange(cells) + 1 - cells) / (2 * cells) for cells in (w, h))  # exactly symmetric
     square = (y[:, None] ** 2 + x[None, :] ** 2).flatten()
     widths = torch.tensor(list(sigma), dtype=torch.float32)
     if not bool((widths > 0).all()):
-        raise UserError(f"A centered blob needs widths above 0, found {list(sigma)}.")
+        raise UserError(f"The center prior needs widths above 0, found {list(sigma)}.")
     return torch.exp(-square / (2 * widths[:, None] ** 2))
 
 
-def blind_maps(regions: Regions) -> Floats:
+def mean_region_maps(regions: Regions) -> Floats:
     """The mean region of each part, (R, L), every image with the same mass; uniform for a part that is never seen."""
     cover = regions.cover.astype(np.float64)
     mass = cover / np.maximum(cover.sum(-1, keepdims=True), 1e-12) * regions.seen[..., None]

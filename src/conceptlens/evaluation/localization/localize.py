@@ -1,7 +1,7 @@
 """Do the maps of a trained run point at the object, and at the part that each concept speaks of?
 
 Every method is judged by its own map, where it has one, and by Grad-CAM on its tokens, which is the same for all; both
-beside maps that look at no image (see `metrics.localization.baselines`).
+beside image-free maps (see `evaluation.localization.baselines`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +23,10 @@ from conceptlens.data.regions.tables import OBJECT
 from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.images import Judged, judged_images
 from conceptlens.evaluation.localization import (
-    blind_maps,
-    blob_maps,
+    center_prior_maps,
     differences,
-    fit_blob,
+    fit_center_prior,
+    mean_region_maps,
     measure,
     summarize,
     truth_of,
@@ -45,9 +45,9 @@ from conceptlens.runs.saved import Card
 Indices = npt.NDArray[np.int64]
 Where = Literal["visible", "present"]
 Target = Literal["object", "part"]
-FIT, CHOOSE = 1000, 256  # images at most by which blobs are fitted, and a threshold of IoU is chosen
+FIT, CHOOSE = 1000, 256  # images at most by which center priors are fitted, and a threshold of IoU is chosen
 BATCH = 32
-BLIND = ("uniform", "blob", "blind")
+IMAGE_FREE = ("uniform", "center_prior", "mean_region")
 PERFECT, PRIOR = "perfect", "prior"
 
 
@@ -66,7 +66,7 @@ class Localization(Document):
     fit: str
     where: str
     maps: dict[str, str | None]  # what each map is, in words
-    blob: dict[str, Any]
+    center_prior: dict[str, Any]
     iou_threshold_from: str
     targets: dict[str, dict[str, Any]]  # object and part: numbers of every map
     concept_part: dict[str, str | None]
@@ -100,7 +100,7 @@ class _Bench:
     concepts: ConceptSet
     grid: tuple[int, int]
     part_of: dict[Target, Tensor]  # (K,) positions of regions; −1 for a concept that has none
-    fixed: dict[Target, dict[str, Tensor]]  # maps that look at no image, (K, L) each
+    fixed: dict[Target, dict[str, Tensor]]  # image-free maps, (K, L) each
     where: Where
 
 
@@ -121,7 +121,7 @@ def localize_run(
         data: Keys of a recipe's `data` section: other data if they name a `source`; else `regions` of the run's own.
         where: Judge a concept's map in images in which its region is `visible`, or only where the concept is `present`.
         n: At most so many images, evenly spread over the split.
-        sigma: Width of the centered blob in sides of the image, instead of that of the regions of other images.
+        sigma: Width of the center prior in sides of the image, instead of that of the regions of other images.
     """
     if where not in get_args(Where):
         raise unknown_name("choice of images", where, get_args(Where))
@@ -145,9 +145,9 @@ def localize_run(
     part_of: dict[Target, Tensor] = {"object": torch.zeros(len(concepts), dtype=torch.int64, device=device)}
     if (parts > 0).any():  # position 0 is the object
         part_of["part"] = torch.from_numpy(parts).to(device)
-    widths = fit_blob(fit) if sigma is None else dict.fromkeys(fit.parts, sigma)
-    blind = torch.from_numpy(blind_maps(fit)).float().to(device)
-    fixed = {target: _fixed(of, widths, blind, fit.parts, grid) for target, of in part_of.items()}
+    widths = fit_center_prior(fit) if sigma is None else dict.fromkeys(fit.parts, sigma)
+    mean_region = torch.from_numpy(mean_region_maps(fit)).float().to(device)
+    fixed = {target: _fixed(of, widths, mean_region, fit.parts, grid) for target, of in part_of.items()}
     expected = pipeline.model.expected_maps(grid)
     if expected is not None:
         fixed = {target: {**maps, PRIOR: expected.float().to(device)} for target, maps in fixed.items()}
@@ -180,12 +180,12 @@ def localize_run(
             OWN: "attention of the concept's slot" if OWN in found["object"] else None,
             GRADCAM: f"Grad-CAM on tokens, {place}",
             "uniform": "the same everywhere",
-            "blob": "a Gaussian in the middle of the image",
-            "blind": "the mean region of other images",
+            "center_prior": "a Gaussian in the middle of the image",
+            "mean_region": "the mean region of other images",
             **({} if expected is None else {PRIOR: "where the method expects the part before it sees the image"}),
             PERFECT: "the region itself, cell by cell",
         },
-        blob={"sigma": widths, "fitted_on": fitted_on if sigma is None else "given", "images": len(fit)},
+        center_prior={"sigma": widths, "fitted_on": fitted_on if sigma is None else "given", "images": len(fit)},
         iou_threshold_from="the judged images" if judged.same else f"{len(chosen_on)} images of {judged.choose_name}",
         targets={str(target): numbers for target, numbers in targets.items()},
         concept_part={
@@ -206,15 +206,15 @@ def _seen(judged: Judged, regions_of: Callable[[Indices], Regions]) -> tuple[str
 
 
 def _fixed(
-    part_of: Tensor, widths: Mapping[str, float], blind: Tensor, names: Sequence[str], grid: tuple[int, int]
+    part_of: Tensor, widths: Mapping[str, float], mean_region: Tensor, names: Sequence[str], grid: tuple[int, int]
 ) -> dict[str, Tensor]:
-    """Maps (K, L) that look at no image; what was never seen elsewhere gets the object's blob."""
+    """Image-free maps (K, L); a part that no other image shows gets the object's center prior."""
     usual = widths.get(OBJECT, 0.25)
     sigma = [widths.get(names[part], usual) for part in part_of.tolist()]
     return {
-        "uniform": torch.ones(len(part_of), grid[0] * grid[1], device=blind.device),
-        "blob": blob_maps(sigma, grid).to(blind.device),
-        "blind": blind[part_of],
+        "uniform": torch.ones(len(part_of), grid[0] * grid[1], device=mean_region.device),
+        "center_prior": center_prior_maps(sigma, grid).to(mean_region.device),
+        "mean_region": mean_region[part_of],
     }
 
 
@@ -281,8 +281,8 @@ def _summary(
     every = [position for members in parts.values() for position in members]
     thresholds = {name: _best_threshold(columns, every) for name, columns in chosen.items()}
     short = {name: _short(columns, thresholds.get(name, FIXED)) for name, columns in found.items()}
-    blind = [*BLIND, *([PRIOR] if PRIOR in short else [])]
-    pairs = [(name, other) for name in (OWN, GRADCAM) if name in short for other in blind]
+    image_free = [*IMAGE_FREE, *([PRIOR] if PRIOR in short else [])]
+    pairs = [(name, other) for name in (OWN, GRADCAM) if name in short for other in image_free]
     if OWN in short:
         pairs.append((OWN, GRADCAM))
     energy = {name: columns["energy"] for name, columns in short.items()}

@@ -22,9 +22,9 @@ def localization_text(result: Mapping[str, Any]) -> str:
         lines.append("this method has no map of its own; it is judged by Grad-CAM alone")
     for target, found in result["targets"].items():
         lines += ["", f"{ABOUT[target]}, {found['images']} images, {found['concepts']} concepts"]
-        lines.append(" " * 10 + "".join(f"{word:>16}" for word in SHOWN.values()))
+        lines.append(" " * 15 + "".join(f"{word:>16}" for word in SHOWN.values()))
         for name, measures in found["maps"].items():
-            lines.append(f"  {name:8}" + "".join(f"{_number(measures.get(key)):>16}" for key in SHOWN))
+            lines.append(f"  {name:13}" + "".join(f"{_number(measures.get(key)):>16}" for key in SHOWN))
     return "\n".join(lines)
 
 

@@ -1,11 +1,12 @@
-"""A warning that an image is out of distribution, by the distance of its patches from the codebook.
+"""Out-of-distribution detection by the distance of an image's patches from the codebook.
 
 Three numbers an image: how far its patches are from their nearest code on average, how far the farthest twentieth is,
 and how far its mean token lies from those of training images (Mahalanobis: K. Lee et al., 2018). Without a codebook,
-centers of k-means of training patches take its place. An image with patches *nearer* than usual is strange too: where a
-codebook lies near zero, its distance is the length of the tokens, and an empty image is near. So distances are judged
-by how far their logarithm is from the training images' median. The bound of each number is a rank among validation
-images, so that new images of the same kind cross one at most as often as is said, whatever the distribution.
+centers of k-means of training patches take its place. An image whose patches are *nearer* than usual is out of
+distribution too: where a codebook lies near zero, the distance is the length of the tokens, and an empty image is near.
+So distances are judged by how far their logarithm is from the training images' median. The bound of each number is a
+rank among validation images, so that new images of the same kind cross one at most as often as is said, whatever the
+distribution.
 """
 
 import math
@@ -25,7 +26,7 @@ from conceptlens.nn.quantization.clusters import kmeans, sample_rows, squared_di
 from conceptlens.stats.estimates import Bootstrap, Estimate
 
 Floats = npt.NDArray[np.float64]
-SIGNS = ("patches from the codebook, on average", "patches from the codebook, the farthest", "mean token")
+SCORES = ("patches from the codebook, on average", "patches from the codebook, the farthest", "mean token")
 FAR = 0.05  # share of an image's patches that count as the farthest
 LEAST_CENTERS = 16
 KEPT = 16_384  # training patches that centers are made of
@@ -35,8 +36,8 @@ TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class Familiar:
-    """What training images look like to the encoder."""
+class TrainingDistribution:
+    """The distribution of training images in the encoder's token space."""
 
     centers: Tensor  # (M, D)
     codebook: bool  # whether they are the run's own codes
@@ -45,14 +46,14 @@ class Familiar:
     whiten: Tensor  # (D, D): turns them into unit variance
     images: int
 
-    def to(self, device: torch.device) -> "Familiar":
+    def to(self, device: torch.device) -> "TrainingDistribution":
         """The same on a device."""
         parts = (self.centers, self.median, self.mean, self.whiten)
         centers, median, mean, whiten = (part.to(device) for part in parts)
-        return Familiar(centers, self.codebook, median, mean, whiten, self.images)
+        return TrainingDistribution(centers, self.codebook, median, mean, whiten, self.images)
 
     def scores(self, patches: Tensor, nearest: Tensor | None = None) -> Tensor:
-        """How strange images are, (B, 3), larger is stranger: patches (B, L, D), squared distances (B, L) if known."""
+        """Scores (B, 3), larger is further out: patches (B, L, D), squared distances (B, L) if known."""
         z = patches.to(self.centers.dtype)
         lengths = _lengths(squared_distances(z, self.centers).min(-1).values if nearest is None else nearest)
         off = (z.mean(1) - self.mean) @ self.whiten
@@ -67,7 +68,9 @@ def _lengths(nearest: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def familiar(batches: Callable[[], Iterable[Tensor]], codebook: Tensor | None, concepts: int) -> Familiar:
+def fit_distribution(
+    batches: Callable[[], Iterable[Tensor]], codebook: Tensor | None, concepts: int
+) -> TrainingDistribution:
     """Learn from patches (B, L, D) of training images, a batch at a time; without a codebook they are read twice."""
     centers = _centers(batches(), concepts) if codebook is None else codebook.detach().float()
     means: list[Tensor] = []
@@ -82,7 +85,7 @@ def familiar(batches: Callable[[], Iterable[Tensor]], codebook: Tensor | None, c
     covariance, _ = ledoit_wolf(rows.numpy())
     values, vectors = np.linalg.eigh(covariance)
     whiten = vectors / np.sqrt(np.maximum(values, TINY))
-    return Familiar(
+    return TrainingDistribution(
         centers,
         codebook is not None,
         torch.cat(lengths).median(0).values.to(centers),
@@ -101,15 +104,15 @@ def _centers(batches: Iterable[Tensor], concepts: int) -> Tensor:
     return kmeans(torch.cat(kept), max(LEAST_CENTERS, concepts), limit=KEPT)
 
 
-class StrangeImage(Part):
-    """An image that is warned of."""
+class OodImage(Part):
+    """An image that is flagged as out of distribution."""
 
     image: str
-    p: float  # the share of validation images at least as strange, corrected for three numbers
-    sign: str  # the number that is most unusual
+    p: float  # the share of validation images with at least this score, corrected for three scores
+    score: str  # the name of the most unusual score
 
 
-class Unlike(Part):
+class OutOfDistribution(Part):
     """Bounds, and what they make of a split."""
 
     compared_with: str  # the run's codebook, or centers of training patches
@@ -118,21 +121,25 @@ class Unlike(Part):
     rate: float  # false alarms that were aimed at
     expected: float  # false alarms to expect, at most, among images of the same kind
     bounds: dict[str, float | None]  # None: too few validation images for a bound
-    warned: Estimate  # share of the judged images
-    images: list[StrangeImage]  # strangest first
+    flagged: Estimate  # share of the judged images
+    images: list[OodImage]  # smallest p first
 
     def sentence(self, split: str) -> str:
         if all(bound is None for bound in self.bounds.values()):
-            need = math.ceil(len(SIGNS) / self.rate) - 1
+            need = math.ceil(len(SCORES) / self.rate) - 1
             return (
-                f"Strange images cannot be told: {need} validation images are needed for {self.rate:.0%} false alarms."
+                f"Images out of distribution cannot be detected: {need} validation images are needed for a false "
+                f"alarm rate "
+                f"of {self.rate:.0%}."
             )
-        told = f"{self.warned.text()} of the {split} images look unlike the training images; of images of the same kind"
-        return f"{told}, at most {self.expected:.3f} would."
+        return (
+            f"{self.flagged.text()} of the {split} images are flagged as out of distribution; at most "
+            f"{self.expected:.3f} is expected of images in distribution."
+        )
 
 
-def judge_unlike(
-    made: Familiar,
+def detect_ood(
+    training: TrainingDistribution,
     validation: Floats,
     scores: Floats,
     ids: Sequence[str],
@@ -140,11 +147,11 @@ def judge_unlike(
     *,
     rate: float = RATE,
     resamples: int = 1000,
-) -> Unlike:
+) -> OutOfDistribution:
     """Set bounds by validation images and judge others.
 
     Args:
-        made: What was learned from training images.
+        training: What was learned from training images.
         validation: (n, 3) scores.
         scores: (N, 3) scores of the judged images.
         ids: (N,) their names.
@@ -152,32 +159,34 @@ def judge_unlike(
         rate: False alarms wanted.
         resamples: Of the interval.
     """
-    n, part = len(validation), rate / len(SIGNS)
+    n, part = len(validation), rate / len(SCORES)
     bounds = [threshold(column, part) for column in validation.T]
     place = rank(n, part)
     each = (n + 1 - place) / (n + 1) if place <= n else 0.0
-    warned: npt.NDArray[np.bool_] = np.asarray((scores > np.array(bounds)).any(1))
+    flagged: npt.NDArray[np.bool_] = np.asarray((scores > np.array(bounds)).any(1))
     p = p_values(validation, scores)
     order = np.lexsort((np.arange(len(p)), p.min(1)))
-    share = Bootstrap(units, resamples).means({"warned": warned.astype(np.float64)})["warned"]
-    return Unlike(
-        compared_with="the run's codebook" if made.codebook else f"{len(made.centers)} centers of training patches",
-        training_images=made.images,
+    share = Bootstrap(units, resamples).means({"flagged": flagged.astype(np.float64)})["flagged"]
+    return OutOfDistribution(
+        compared_with="the run's codebook"
+        if training.codebook
+        else f"{len(training.centers)} centers of training patches",
+        training_images=training.images,
         validation_images=n,
         rate=rate,
-        expected=each * len(SIGNS),
-        bounds={name: bound if math.isfinite(bound) else None for name, bound in zip(SIGNS, bounds, strict=True)},
-        warned=share,
+        expected=each * len(SCORES),
+        bounds={name: bound if math.isfinite(bound) else None for name, bound in zip(SCORES, bounds, strict=True)},
+        flagged=share,
         images=[
-            StrangeImage(image=ids[row], p=float(min(1.0, len(SIGNS) * p[row].min())), sign=SIGNS[int(p[row].argmin())])
+            OodImage(image=ids[row], p=float(min(1.0, len(SCORES) * p[row].min())), score=SCORES[int(p[row].argmin())])
             for row in order.tolist()
-            if warned[row]
+            if flagged[row]
         ][:SHOWN],
     )
 
 
 def p_values(validation: Floats, scores: Floats) -> Floats:
-    """(N, 3): the share of validation images, and the image itself, that are at least as strange."""
+    """(N, 3): the share of validation images, and the image itself, with at least this score."""
     columns = [
         1 + len(known) - np.searchsorted(np.sort(known), column, side="left")
         for known, column in zip(validation.T, scores.T, strict=True)

@@ -1,4 +1,4 @@
-"""Who it fails, all together: `trust/failures.json` of a run."""
+"""Subgroup performance, calibration, prediction sets and selective prediction: `trust/failures.json` of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,8 +11,8 @@ from conceptlens.core.errors import UserError
 from conceptlens.evaluation.calibration.conformal import ALPHA, Floats, Indices, PredictionSets, prediction_sets
 from conceptlens.evaluation.calibration.reliability import Calibration, calibration, concept_calibration
 from conceptlens.evaluation.calibration.selective import RiskCoverage, risk_coverage
-from conceptlens.evaluation.concepts.groups import axes
-from conceptlens.evaluation.ood.codebook_distance import Unlike
+from conceptlens.evaluation.concepts.groups import group_scores
+from conceptlens.evaluation.ood.codebook_distance import OutOfDistribution
 from conceptlens.evaluation.subgroups.metadata import make_columns
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY, CONCEPTS, MEASURES, outcomes
 from conceptlens.evaluation.subgroups.subgroups import LEVEL, GroupMeasure, GroupResult, judge_groups
@@ -20,7 +20,7 @@ from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.stats.estimates import Bootstrap
 
-MENTIONED = 6  # groups named in sentences
+MENTIONED = 6  # subgroups named in sentences
 
 
 class Failures(Document):
@@ -39,8 +39,8 @@ class Failures(Document):
     calibration: Calibration  # of the class
     concept_calibration: list[Calibration] = Field(default_factory=list)  # all concepts together, then each
     sets: list[PredictionSets]  # classes, classes each by itself, concepts
-    silence: RiskCoverage | None
-    unlike: Unlike | None
+    selective: RiskCoverage | None
+    ood: OutOfDistribution | None
     notes: list[str]
     findings: list[str]
 
@@ -74,12 +74,12 @@ def measure_failures(
     split: str = "test",
     by: Sequence[str] | None = None,
     alpha: float = ALPHA,
-    unlike: Unlike | None = None,
+    ood: OutOfDistribution | None = None,
     resamples: int = 1000,
     permutations: int | None = None,
     note: Callable[[str], object] = lambda text: None,
 ) -> Failures:
-    """Everything about whom a run fails.
+    """Subgroup performance, calibration and what depends on it.
 
     Args:
         judged: Predictions of N images.
@@ -90,7 +90,7 @@ def measure_failures(
         split: Of the judged images.
         by: Columns to look at; all by default.
         alpha: Share of images whose prediction set may miss the truth.
-        unlike: What was found of strange images.
+        ood: The result of out-of-distribution detection.
         resamples: Of the intervals.
         permutations: Of the tests; as many as the number of comparisons asks for by default.
         note: Says something to the person who waits.
@@ -99,17 +99,24 @@ def measure_failures(
         raise UserError(f"--alpha: expected a share between 0 and 1, such as 0.1, found {alpha:g}.")
     seen, before = outcomes(judged, concepts), outcomes(validation, concepts)
     columns, skipped = make_columns(metadata, by)
-    note("groups of images")
+    note("subgroups")
     groups, comparisons = judge_groups(seen, columns, Bootstrap(seen.units, resamples), permutations=permutations)
     note("prediction sets")
     sets = all_sets(judged, validation, concepts, alpha=alpha, resamples=resamples)
-    silence = risk_coverage(seen.confidence, seen.hit, seen.units, (before.confidence, before.hit), resamples=resamples)
-    notes = ["Sets and thresholds are calibrated on validation images, which also chose the model: a little too kind."]
+    selective = risk_coverage(
+        seen.confidence, seen.hit, seen.units, (before.confidence, before.hit), resamples=resamples
+    )
+    notes = [
+        "Sets and thresholds are calibrated on validation images that also selected the model, so they are slightly "
+        "optimistic."
+    ]
     if not columns:
-        notes.append("The data has no column of metadata that makes groups; bring age, sex or site in its table.")
+        notes.append(
+            "The data has no metadata column that makes subgroups. Add columns such as age, sex or site to its table."
+        )
     if len(set(judged.units)) < len(judged.units):
         notes.append("Images of one unit (patient, lesion) stay together in tests and intervals; sets count images.")
-    made = Failures(
+    result = Failures(
         run=run,
         split=split,
         images=len(seen),
@@ -121,13 +128,13 @@ def measure_failures(
         calibration=calibration("class", seen.confidence, seen.hit),
         concept_calibration=concept_calibration(judged, concepts),
         sets=sets,
-        silence=silence,
-        unlike=unlike,
+        selective=selective,
+        ood=ood,
         notes=notes,
         findings=[],
     )
-    made.findings = failure_sentences(made)
-    return made
+    result.findings = failure_sentences(result)
+    return result
 
 
 def all_sets(
@@ -159,7 +166,7 @@ def all_sets(
         put("class", judged.classes, *sides)
         put("class, each by itself", judged.classes, *sides, each=True)
     if judged.concept_logits.shape[1]:
-        asked = [axes(each.concept_logits, each.concepts, concepts) for each in (validation, judged)]
+        asked = [group_scores(each.concept_logits, each.concepts, concepts) for each in (validation, judged)]
         for old, new in zip(*asked, strict=True):
             exclusive = new.group.kind == "exclusive"
             name = new.group.name if exclusive else concepts.names[new.columns[0]]
@@ -174,8 +181,8 @@ def worse(measure: GroupMeasure) -> bool:
     return value < 0 if measure.measure in (ACCURACY, CONCEPTS) else value > 0
 
 
-def accused(found: Failures) -> list[tuple[GroupResult, GroupMeasure]]:
-    """Groups that do worse, with certainty after correction; by measure, the largest difference first."""
+def significantly_worse(found: Failures) -> list[tuple[GroupResult, GroupMeasure]]:
+    """Subgroups that are significantly worse after correction; by measure, the largest difference first."""
     pairs = [
         (group, measure)
         for group in found.groups
@@ -186,56 +193,62 @@ def accused(found: Failures) -> list[tuple[GroupResult, GroupMeasure]]:
 
 
 def failure_sentences(found: Failures) -> list[str]:
-    """What a reader should know, in plain words."""
+    """The findings as sentences."""
     told: list[str] = []
-    pairs = accused(found)
+    pairs = significantly_worse(found)
     for group, measure in pairs[:MENTIONED]:
-        told.append(_accusation(found, group, measure))
+        told.append(_difference(found, group, measure))
     if len(pairs) > MENTIONED:
-        told.append(f"{len(pairs) - MENTIONED} further differences are as certain; see the table.")
+        told.append(f"{len(pairs) - MENTIONED} further differences are significant; see the table.")
     if found.columns and not pairs:
-        told.append(_acquittal(found))
+        told.append(_no_difference(found))
     for sets in found.sets:
         if sets.question == "class":
             told.append(
-                f"Sets of classes that shall hold the truth in {sets.wanted:.0%} of images do so in "
-                f"{sets.coverage.text()}, with {sets.size.text()} classes each; {sets.single.text()} name a single one."
+                f"Prediction sets with a nominal coverage of {sets.wanted:.0%} cover the true class in "
+                f"{sets.coverage.text()} of images, with {sets.size.text()} classes each; {sets.single.text()} hold "
+                f"one class."
             )
             worst = min(
                 (each for each in sets.answers if each.coverage is not None), key=lambda each: each.coverage or 0
             )
             if worst.coverage is not None and worst.coverage < sets.wanted - 0.1:
                 told.append(
-                    f"Of {worst.answer} they hold only {worst.coverage:.0%} ({worst.images} images): the promise is "
-                    "one about all images together."
+                    f"Their coverage of {worst.answer} is only {worst.coverage:.0%} ({worst.images} images): the "
+                    f"nominal "
+                    "coverage holds over all images together."
                 )
     short = [sets.question for sets in found.sets if sets.holds is False]
     if short:
-        told.append(f"Sets fall short of the promise beyond chance for: {', '.join(short[:MENTIONED])}.")
+        told.append(f"Coverage is significantly below nominal for: {', '.join(short[:MENTIONED])}.")
     sure = found.calibration
     if sure.error is not None:
-        by_chance = "" if sure.by_chance is None else f"; {sure.by_chance:.3f} would come by chance"
-        told.append(f"Calibration error of the class {sure.error:.3f}{by_chance}.")
-    if found.silence is not None:
+        by_chance = "" if sure.by_chance is None else f"; a calibrated model would have {sure.by_chance:.3f}"
+        told.append(f"The calibration error of the class is {sure.error:.3f}{by_chance}.")
+    if found.selective is not None:
         useful = [
-            each for each in found.silence.silences if each.confidence is not None and each.error.value is not None
+            each
+            for each in found.selective.operating_points
+            if each.confidence is not None and each.error.value is not None
         ]
         if useful:
             first = useful[0]
             told.append(
-                f"Silent below a confidence of {first.confidence:.3f}, chosen for {first.target:.0%} errors, the model "
-                f"answers {first.answered.text()} of the images and errs in {first.error.text()} of those."
+                f"If the model abstains below a confidence of {first.confidence:.3f}, chosen for an error of "
+                f"{first.target:.0%}, it "
+                f"answers {first.answered.text()} of the images, with an error of {first.error.text()}."
             )
-    if found.unlike is not None:
-        told.append(found.unlike.sentence(found.split))
+    if found.ood is not None:
+        told.append(found.ood.sentence(found.split))
     return told
 
 
-def _accusation(found: Failures, group: GroupResult, measure: GroupMeasure) -> str:
+def _difference(found: Failures, group: GroupResult, measure: GroupMeasure) -> str:
     size = abs(measure.difference.value or 0.0)
     kind = "lower" if measure.measure in (ACCURACY, CONCEPTS) else "higher"
     told = (
-        f"{measure.measure.capitalize()} is {size:.3f} {kind} where {group.column} is {group.group!r} than elsewhere: "
+        f"{measure.measure.capitalize()} is {size:.3f} {kind} where {group.column} is {group.group!r} than in all "
+        f"other images: "
         f"{measure.value.text()}, {group.images} images (p = {measure.p:.3f} after correction for "
         f"{found.comparisons} comparisons)."
     )
@@ -243,16 +256,22 @@ def _accusation(found: Failures, group: GroupResult, measure: GroupMeasure) -> s
         return told
     left = measure.beyond_classes or 0.0
     if measure.p_beyond_classes < found.level:
-        return f"{told} Its classes do not explain it: {abs(left):.3f} remain (p = {measure.p_beyond_classes:.3f})."
-    return f"{told} Its classes may explain it: beyond them, {left:+.3f} is left, which could be chance."
+        return (
+            f"{told} The classes of the subgroup do not explain it: {abs(left):.3f} remains (p = "
+            f"{measure.p_beyond_classes:.3f})."
+        )
+    return (
+        f"{told} The classes of the subgroup may explain it: {left:+.3f} remains beyond them, which is not significant."
+    )
 
 
-def _acquittal(found: Failures) -> str:
+def _no_difference(found: Failures) -> str:
     rows = [each for group in found.groups for each in group.measures if each.measure == ACCURACY]
     tested = [each.detectable for each in rows if each.detectable is not None]
     if not tested:
-        return f"No group of {', '.join(found.columns)} has enough images to be judged."
+        return f"No subgroup of {', '.join(found.columns)} has enough images to be tested."
     return (
-        f"No group of {', '.join(found.columns)} does worse than the rest beyond chance ({found.comparisons} "
-        f"comparisons). Differences in accuracy below {min(tested):.3f} to {max(tested):.3f}, by group, may be missed."
+        f"No subgroup of {', '.join(found.columns)} is significantly worse than the rest ({found.comparisons} "
+        f"comparisons). "
+        f"Differences in accuracy below {min(tested):.3f} to {max(tested):.3f}, by subgroup, may be missed."
     )

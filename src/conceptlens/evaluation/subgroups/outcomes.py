@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
-from conceptlens.evaluation.concepts.groups import Axis, axes
+from conceptlens.evaluation.concepts.groups import GroupScores, group_scores
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.predictions import StoredPredictions
 
@@ -70,18 +70,20 @@ def _of_concepts(stored: StoredPredictions, concepts: ConceptSet) -> tuple[Float
     if not stored.concept_logits.shape[1]:
         return nothing, nothing
     parts: list[tuple[Floats, Floats]] = []
-    for _, members in groupby(axes(stored.concept_logits, stored.concepts, concepts), key=lambda axis: axis.group):
+    for _, members in groupby(
+        group_scores(stored.concept_logits, stored.concepts, concepts), key=lambda scored: scored.group
+    ):
         asked = list(members)
-        known = np.stack([axis.known for axis in asked], axis=1)
-        hit = np.stack([axis.predicted == axis.truth for axis in asked], axis=1)
-        sure = np.stack([_confidence(axis) for axis in asked], axis=1)
+        known = np.stack([scored.known for scored in asked], axis=1)
+        hit = np.stack([scored.predicted == scored.truth for scored in asked], axis=1)
+        sure = np.stack([_confidence(scored) for scored in asked], axis=1)
         parts.append((_mean_known(hit, known), _mean_known(sure, known)))
     hits, sures = (np.stack(column, axis=1) for column in zip(*parts, strict=True))
     return _mean_known(hits, ~np.isnan(hits)), _mean_known(sures, ~np.isnan(sures))
 
 
-def _confidence(axis: Axis) -> Floats:
-    return np.asarray(axis.probabilities.max(1, initial=0.0))
+def _confidence(scored: GroupScores) -> Floats:
+    return np.asarray(scored.probabilities.max(1, initial=0.0))
 
 
 def _mean_known(values: npt.NDArray[np.generic], known: npt.NDArray[np.bool_]) -> Floats:

@@ -1,10 +1,10 @@
-"""Who it fails: accuracy, concept accuracy and calibration in every group of images, against the rest.
+"""Subgroup performance: accuracy, concept accuracy and calibration of every subgroup against all other images.
 
-A difference between a group and the rest is tested by dealing outcomes among patients (`block_permutation`), and all
-p-values of all columns, groups and measures are corrected together by Holm's method: with dozens of groups, some look
-bad by chance. Beside it stands the difference that is left when a group is compared with what its classes would lead
-one to expect: a group with the hard classes is not failed by that alone. Where nothing is found, the smallest
-difference that would have been found in four cases of five is said.
+A difference between a subgroup and the rest is tested by permuting outcomes among patients (`block_permutation`). The
+p-values of all columns, subgroups and measures are corrected together by Holm's method, because some of many subgroups
+look worse by chance. A second test compares a subgroup with what its classes lead one to expect, because a subgroup may
+only have the harder classes. Where a difference is not significant, the smallest difference that four tests in five
+would detect is given.
 """
 
 from collections.abc import Sequence
@@ -196,7 +196,7 @@ def _test_column(
 
 
 def _permute(
-    inside: Floats, values: Floats, deal: BlockPermutation, permutations: int, seed: int
+    inside: Floats, values: Floats, exchange: BlockPermutation, permutations: int, seed: int
 ) -> tuple[Floats, Floats, Floats]:
     """Two-sided p-values (G, M) of differences between groups (n, G) and their rest in values (n, M).
 
@@ -209,7 +209,7 @@ def _permute(
     generator = np.random.default_rng([seed, 5])
     reached, total, squares = (np.zeros_like(observed) for _ in range(3))
     for _ in range(permutations):
-        drawn = _differences(inside, both[deal.draw(generator)])
+        drawn = _differences(inside, both[exchange.draw(generator)])
         drawn = np.where(np.isfinite(drawn), drawn, 0.0)
         reached += np.abs(drawn) >= np.abs(observed) - slack
         total += drawn

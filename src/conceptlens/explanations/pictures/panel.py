@@ -12,49 +12,54 @@ NAMES = {"attention": "attention", "gradcam": "Grad-CAM"}
 MOST_KEYS = 24
 
 
-def panel(told: Explanation, picture: Image.Image) -> Image.Image:
+def panel(explanation: Explanation, picture: Image.Image) -> Image.Image:
     """One image's concepts."""
-    about = next(each for each in told.classes if each.name == told.about)
-    said = " and ".join(told.predicted) or "no class"
-    truth = "" if told.truth is None else f"labeled {' and '.join(told.truth) or 'no class'}"
+    about = next(each for each in explanation.classes if each.name == explanation.about)
+    said = " and ".join(explanation.predicted) or "no class"
+    truth = "" if explanation.truth is None else f"labeled {' and '.join(explanation.truth) or 'no class'}"
     first = [f"{about.name} {percent(about.probability)}", *([truth] if truth else [])]
     tiles = [Tile(picture, first)]
-    opacity = told.drawing.opacity
-    if told.index:
+    opacity = explanation.drawing.opacity
+    if explanation.index:
         tiles.append(
-            Tile(index_overlay(picture, told.index, opacity), ["nearest code of each patch", _named(told.index)])
+            Tile(
+                index_overlay(picture, explanation.index, opacity),
+                ["nearest code of each patch", _named(explanation.index)],
+            )
         )
-    for maps in told.maps:
-        tiles += concept_tiles(told, maps, picture)
-    keys = legend(told.index) if told.index else []
+    for maps in explanation.maps:
+        tiles += concept_tiles(explanation, maps, picture)
+    keys = legend(explanation.index) if explanation.index else []
     return sheet(
-        f"{told.image}: {said}",
-        [capital(told.sentence)],
+        f"{explanation.image}: {said}",
+        [capital(explanation.sentence)],
         tiles,
-        notes(told),
+        notes(explanation),
         keys=keys,
-        bar=any(maps.attention or maps.gradcam for maps in told.maps),
+        bar=any(maps.attention or maps.gradcam for maps in explanation.maps),
     )
 
 
-def concept_tiles(told: Explanation, maps: ConceptMaps, picture: Image.Image) -> list[Tile]:
+def concept_tiles(explanation: Explanation, maps: ConceptMaps, picture: Image.Image) -> list[Tile]:
     """The maps of one concept over the image."""
-    reading = told.concept(maps.concept)
-    account = told.account(None)
-    place = [each.name for each in told.concepts].index(maps.concept)
+    reading = explanation.concept(maps.concept)
+    decomposition = explanation.decomposition(None)
+    place = [each.name for each in explanation.concepts].index(maps.concept)
     label = "" if reading.label is None else f", labeled {'yes' if reading.label else 'no'}"
     lines = [maps.concept, f"read {percent(reading.probability)}{label}"]
-    if account:
+    if decomposition:
         group = sum(
-            value for each, value in zip(told.concepts, account.values, strict=True) if each.group == reading.group
+            value
+            for each, value in zip(explanation.concepts, decomposition.values, strict=True)
+            if each.group == reading.group
         )
-        lines.append(f"adds {account.values[place]:+.2f}, its group {group:+.2f}".replace("-", "−"))
-    found: list[Tile] = []
+        lines.append(f"adds {decomposition.values[place]:+.2f}, its group {group:+.2f}".replace("-", "−"))
+    tiles: list[Tile] = []
     for kind, patches in (("attention", maps.attention), ("gradcam", maps.gradcam)):
         if patches:
-            drawn = overlay(picture, patches, told.drawing.opacity)
-            found.append(Tile(drawn, [*lines, f"{NAMES[kind]}, {largest(patches)}"]))
-    return found
+            drawn = overlay(picture, patches, explanation.drawing.opacity)
+            tiles.append(Tile(drawn, [*lines, f"{NAMES[kind]}, {largest(patches)}"]))
+    return tiles
 
 
 def largest(patches: PatchMap) -> str:
@@ -89,34 +94,34 @@ def capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def notes(told: Explanation) -> list[str]:
+def notes(explanation: Explanation) -> list[str]:
     """What one must know to read the picture."""
-    opacity = percent(told.drawing.opacity)
+    opacity = percent(explanation.drawing.opacity)
     lines = [f"Maps lie over what the model saw, {opacity} opaque where they are largest; codes {opacity} throughout."]
-    if any(maps.attention for maps in told.maps):
+    if any(maps.attention for maps in explanation.maps):
         lines[0] += " Attention: the weight of each patch in the slot that the concept reads."
-    if told.gradcam_at:
-        lines[0] += f" Grad-CAM: what lifts the concept's score, taken at {told.gradcam_at}."
-    if told.accounts:
-        whole = told.account(None)
+    if explanation.gradcam_at:
+        lines[0] += f" Grad-CAM: what lifts the concept's score, taken at {explanation.gradcam_at}."
+    if explanation.decompositions:
+        whole = explanation.decomposition(None)
         against = (
-            f"the average of {told.reference.images} {told.reference.split} images"
-            if told.reference.what == "average image"
+            f"the average of {explanation.reference.images} {explanation.reference.split} images"
+            if explanation.reference.what == "average image"
             else "scores of zero"
         )
         if whole:
             lines.append(
-                f"“Adds” is to the logit of {told.about}, {whole.total:+.2f} = {whole.base:+.2f} at {against}, and "
-                f"{sum(whole.values):+.2f} by all concepts.".replace("-", "−")
+                f"“Adds” is to the logit of {explanation.about}, {whole.total:+.2f} = {whole.base:+.2f} at {against}, "
+                f"and {sum(whole.values):+.2f} by all concepts.".replace("-", "−")
             )
-    if told.index and not told.index.sample:
+    if explanation.index and not explanation.index.sample:
         lines.append("Codes have no names: there are no slots, or no sample of images, to name them by.")
-    elif told.index:
-        hidden = sum(entry.confidence is not None for entry in told.index.legend) - MOST_KEYS
+    elif explanation.index:
+        hidden = sum(entry.confidence is not None for entry in explanation.index.legend) - MOST_KEYS
         more = f" {hidden} more are in the file." if hidden > 0 else ""
         lines.append(
-            f"Codes are named by the concept, or group, that gets most of their patches in {told.index.sample} images, "
-            f"with its share; the others stay unnamed.{more}"
+            "Codes are named by the concept, or group, that gets most of their patches in "
+            f"{explanation.index.sample} images, with its share; the others stay unnamed.{more}"
         )
-    lines += [f"No {NAMES.get(kind, kind)} map: {why}." for kind, why in told.without.items()]
+    lines += [f"No {NAMES.get(kind, kind)} map: {why}." for kind, why in explanation.without.items()]
     return lines

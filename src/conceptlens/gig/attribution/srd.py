@@ -73,7 +73,7 @@ def relevance(
     return Relevance(
         {name: down[name] for name in names},
         down.get(""),
-        {name: network.site(name).vectors(graph.raw[name].detach()) for name in names},
+        {name: network.hook_point(name).vectors(graph.raw[name].detach()) for name in names},
         graph.logits.detach(),
         chosen,
     )
@@ -99,7 +99,7 @@ class Graph:
         found: dict[str, Tensor] = {}
         for layer, value, slope in zip(layers, ends, slopes, strict=False):
             shares = torch.zeros_like(value) if slope is None else slope * value.detach()
-            found[layer] = self.network.site(layer).vectors(shares).sum(-1)
+            found[layer] = self.network.hook_point(layer).vectors(shares).sum(-1)
         if pixels:
             slope = slopes[-1]
             found[""] = torch.zeros_like(self.images[:, 0]) if slope is None else (slope * self.images.detach()).sum(1)
@@ -116,6 +116,6 @@ class Graph:
         """
         raw = self.raw[layer]
         rows = torch.arange(len(raw), device=raw.device)
-        vector = self.network.site(layer).vectors(raw)[rows, positions.to(raw.device)]  # (B, C)
+        vector = self.network.hook_point(layer).vectors(raw)[rows, positions.to(raw.device)]  # (B, C)
         size = vector.detach().square().sum(1, keepdim=True).clamp_min(TINY)
         return self.down(vector * vector.detach() / size, [], pixels=True)[""]

@@ -26,7 +26,7 @@ class Clusters:
     mean_cosine: float  # of the vectors with the direction of their cluster
 
     def nearest(self, features: Tensor, number: int = 10) -> tuple[Tensor, Tensor]:
-        """The vectors most like each concept: their rows (k, number) and cosines, best first; its face."""
+        """The vectors most like each concept: their rows (k, number) and cosines, best first; its crop."""
         return nearest(self.concepts, features - self.shift, number)
 
 

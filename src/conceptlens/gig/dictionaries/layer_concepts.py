@@ -23,7 +23,7 @@ class LayerConcepts:
     shift: Tensor  # (C,) β of Eq. 9
     penalty: float  # λ of Eq. 2
     labels: Tensor  # (N,) the concept of each sample
-    faces: Tensor  # (k, m) samples nearest to each concept, best first
+    nearest: Tensor  # (k, m) samples nearest to each concept, best first
     cosines: Tensor  # (k, m)
 
     @cached_property
@@ -45,7 +45,7 @@ class LayerConcepts:
             self.shift.to(device),
             self.penalty,
             self.labels.to(device),
-            self.faces,
+            self.nearest,
             self.cosines,
         )
 
@@ -55,7 +55,7 @@ class LayerConcepts:
             "shift": self.shift,
             "penalty": torch.tensor([self.penalty], dtype=torch.float64),
             "labels": self.labels,
-            "faces": self.faces,
+            "nearest": self.nearest,
             "cosines": self.cosines,
         }
         write_bytes(path, save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}))
@@ -69,7 +69,7 @@ class LayerConcepts:
                 found["shift"],
                 float(found["penalty"]),
                 found["labels"],
-                found["faces"],
+                found["nearest" if "nearest" in found else "faces"],  # as version 0.1 called it
                 found["cosines"],
             )
         except FileNotFoundError:

@@ -15,7 +15,7 @@ WEAKEST = 0.08  # of the strongest edge between two rows
 
 
 def anchor(graph: Graph, node: Node) -> str:
-    """The id of a node in its page: short, and free of a stranger's letters."""
+    """The id of a node in its page: short, and without characters from outside."""
     return f"n{next(place for place, each in enumerate(graph.nodes) if each.id == node.id)}"
 
 

@@ -16,24 +16,24 @@ from conceptlens.pages.pictures import data_address, encode_image
 from conceptlens.pages.shell import render_page
 
 FOOTER = (
-    "Contributions are generalized integrated gradients. A concept is a direction that the network uses; what it is "
-    "called is up to those who look at its samples. The figures are in graph.json."
+    "Contributions are generalized integrated gradients. A concept is a direction that the network uses; it has no "
+    "name until someone has looked at its samples. The numbers are in graph.json."
 )
 NEIGHBORS = 6
 SIDE = 112  # pixels of a picture
 
 
 @dataclass(frozen=True)
-class Album:
+class GraphPictures:
     """Pictures as addresses: what shows a concept, and where it is; each with a few words."""
 
-    faces: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)  # node → words, address
+    crops: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)  # node → words, address
     places: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     images: Sequence[tuple[str, str]] = ()  # what the graph is of, if few
 
     @property
     def thumbnails(self) -> dict[str, str]:
-        return {name: pictures[0][1] for name, pictures in self.faces.items() if pictures}
+        return {name: pictures[0][1] for name, pictures in self.crops.items() if pictures}
 
 
 def address(picture: Image.Image, side: int = SIDE) -> str:
@@ -44,22 +44,26 @@ def address(picture: Image.Image, side: int = SIDE) -> str:
 
 
 def page(
-    graph: Graph, album: Album, *, links: Sequence[tuple[str, str]] = (), more: Sequence[tuple[str, Html]] = ()
+    graph: Graph,
+    pictures: GraphPictures,
+    *,
+    links: Sequence[tuple[str, str]] = (),
+    more: Sequence[tuple[str, Html]] = (),
 ) -> str:
     """The whole page.
 
     Args:
         graph: What it shows.
-        album: Its pictures.
+        pictures: Its pictures.
         links: Other pages: words and address.
         more: Further sections: title and content.
     """
     sections: list[tuple[str, str, Html]] = [
-        ("graph", "How concepts make each other", _drawing(graph, album)),
+        ("graph", "How concepts contribute to each other", _drawing(graph, pictures)),
         ("layers", "Layers", _layers(graph)),
     ]
     sections += [(f"more{number}", title, content) for number, (title, content) in enumerate(more)]
-    sections.append(("concepts", "Concepts", _cards(graph, album)))
+    sections.append(("concepts", "Concepts", _cards(graph, pictures)))
     header = [h("h1", graph.title), h("p", _summary(graph), class_="result")]
     style = package_text("conceptlens.gig.pages", "style.css") + hover_rules(graph)
     return render_page(graph.title, header, sections, footer=FOOTER, style=style, links=links)
@@ -68,15 +72,15 @@ def page(
 def _summary(graph: Graph) -> str:
     found = graph.completeness
     way = [graph.node(name) for name in strongest_path(graph, graph.outputs[0])]
-    told = " ← ".join(node.name if node.layer is None else f"{node.layer} {node.name}" for node in way)
+    words = " ← ".join(node.name if node.layer is None else f"{node.layer} {node.name}" for node in way)
     images = f"{len(graph.images)} image{'s' * (len(graph.images) != 1)}"
     return (
-        f"{graph.model}, {images}. The strongest way down: {told}. Contributions miss what they must add up to by "
-        f"{percent(found.mean, 2)} on average ({percent(found.worst, 1)} at worst)."
+        f"{graph.model}, {images}. The strongest path: {words}. The sum of contributions differs from what it must "
+        f"add up to by {percent(found.mean, 2)} on average, and by {percent(found.worst, 1)} at most."
     )
 
 
-def _drawing(graph: Graph, album: Album) -> Html:
+def _drawing(graph: Graph, pictures: GraphPictures) -> Html:
     key = [
         h("span", h("i", class_=f"swatch {role(graph, node)}"), node.name)
         for node in graph.nodes
@@ -84,14 +88,16 @@ def _drawing(graph: Graph, album: Album) -> Html:
     ]
     if any(node.shared for node in graph.nodes):
         key.append(h("span", h("i", class_="swatch shared"), "shared"))
-    images = h("div", (_figure(words, to) for words, to in album.images), class_="faces") if album.images else None
+    images = (
+        h("div", (_figure(words, to) for words, to in pictures.images), class_="crops") if pictures.images else None
+    )
     return join(
         [
             images,
             h("p", key, class_="key small"),
             h(
                 "div",
-                svg(graph, album.thumbnails),
+                svg(graph, pictures.thumbnails),
                 class_="scroll",
                 tabindex="0",
                 role="region",
@@ -99,10 +105,11 @@ def _drawing(graph: Graph, album: Album) -> Html:
             ),
             h(
                 "p",
-                "Point at a node to see its edges, click it for its card. Blue adds, orange takes away; the wider, the "
-                "more. Thin gray lines come from what no concept explains: how much that is stands on its card. The "
-                "percentage is a concept's share of all that its layer adds to or takes from the output. Unexplained: "
-                "the share of what the network says of the layer itself and not of its reconstruction.",
+                "Point at a node to see its edges; click it to see its card. Blue edges are positive contributions, "
+                "orange edges negative ones; wider edges contribute more. Thin gray edges come from the part of a "
+                "layer that no concept explains; its card says how large it is. The percentage is a concept's share of all "
+                "contributions of its layer to the output. Unexplained is the share of the output that the layer has "
+                "and its reconstruction has not.",
                 class_="note",
             ),
         ]
@@ -133,40 +140,40 @@ def _figure(words: str, to: str, side: int | None = None) -> Html:
     return h("figure", h("img", src=to, alt=words, title=words, width=side), h("figcaption", words))
 
 
-def _cards(graph: Graph, album: Album) -> Html:
+def _cards(graph: Graph, pictures: GraphPictures) -> Html:
     found: list[Html] = []
     for title, nodes in rows(graph):
         found.append(h("h3", title))
-        found += [_card(graph, node, album) for node in nodes]
+        found += [_card(graph, node, pictures) for node in nodes]
     return join(found)
 
 
-def _card(graph: Graph, node: Node, album: Album) -> Html:
+def _card(graph: Graph, node: Node, pictures: GraphPictures) -> Html:
     title = node.name if node.layer is None else f"{node.layer} · {node.name}"
-    said = [
+    shares = [
         f"{output} {value:+.3g} ({percent(node.shares[output])})"
         for output, value in sorted(node.contributions.items(), key=lambda pair: -abs(pair[1]))[:6]
     ]
-    facts = [f"adds to {names(said, 6)}"] if said else []
+    facts = [f"contributes to {names(shares, 6)}"] if shares else []
     if node.kind == "concept":
         facts.append(f"used in {node.active} of {len(graph.images)} images")
         if node.samples is not None:
             facts.append(f"{node.samples} samples in its cluster")
-    faces, places = album.faces.get(node.id, ()), album.places.get(node.id, ())
+    crops, places = pictures.crops.get(node.id, ()), pictures.places.get(node.id, ())
     return h(
         "article",
         h("h4", title),
         h("p", "; ".join(facts), class_="small") if facts else None,
-        [h("p", "Nearest samples", class_="small"), h("div", (_figure(*each) for each in faces), class_="faces")]
-        if faces
+        [h("p", "Nearest samples", class_="small"), h("div", (_figure(*each) for each in crops), class_="crops")]
+        if crops
         else None,
-        [h("p", "Where it is", class_="small"), h("div", (_figure(*each) for each in places), class_="faces")]
+        [h("p", "Where it is active", class_="small"), h("div", (_figure(*each) for each in places), class_="crops")]
         if places
         else None,
         h(
             "div",
-            _neighbors(graph, "made by", [(edge, edge.source) for edge in graph.into(node.id)]),
-            _neighbors(graph, "makes", [(edge, edge.target) for edge in graph.out_of(node.id)]),
+            _neighbors(graph, "receives from", [(edge, edge.source) for edge in graph.into(node.id)]),
+            _neighbors(graph, "contributes to", [(edge, edge.target) for edge in graph.out_of(node.id)]),
             class_="columns",
         ),
         class_="card",

@@ -1,7 +1,7 @@
-"""Pictures beside a graph, for those who show it themselves: a sheet of faces for each concept, each image once.
+"""Picture files beside a graph: a sheet of crops for each concept, and each image once.
 
-Their names are made from what they show, never from a stranger's words: whoever has a node's id or an image's name can
-tell the file, and no name of a layer, a class or an image can lead anywhere else.
+File names are hashes of a node's id or an image's name, so that no name of a layer, a class or an image can lead out of
+the folder.
 """
 
 import base64
@@ -18,7 +18,7 @@ from conceptlens.gig.receptive_field_crops import strip
 from conceptlens.pages.pictures import encode_image
 
 FOLDER = "pictures"
-FACE = 112  # side of a face on its sheet, pixels
+CROP = 112  # side of a crop on its sheet, pixels
 SIDE = 160  # of an image
 QUALITY = 86
 
@@ -26,13 +26,13 @@ QUALITY = 86
 class Source(Protocol):
     """What has the pictures of a run."""
 
-    def faces_of(self, layer: str, concept: int) -> Sequence[str]: ...
+    def crops_of(self, layer: str, concept: int) -> Sequence[str]: ...
 
     def image(self, name: str) -> Image.Image: ...
 
 
 def sheet_file(node: str) -> str:
-    """The faces of a node, by its id."""
+    """The crops of a node, by its id."""
     return f"{FOLDER}/sheet-{fingerprint(node)}.jpg"
 
 
@@ -45,16 +45,16 @@ def keep_pictures(source: Source, graph: Graph, folder: Path, more: Mapping[str,
     """Write the pictures of a graph, and note in it where they are.
 
     Args:
-        source: Has faces and images.
+        source: Has crops and images.
         graph: Its nodes are filled in.
         folder: That of the graph.
         more: Images that the source does not have, such as disturbed ones.
     """
     for node in graph.nodes:
-        if node.kind == "concept" and node.layer is not None and node.concept is not None and node.faces:
-            faces = [_opened(each) for each in source.faces_of(node.layer, node.concept)]
+        if node.kind == "concept" and node.layer is not None and node.concept is not None and node.crops:
+            crops = [_opened(each) for each in source.crops_of(node.layer, node.concept)]
             node.sheet = sheet_file(node.id)
-            write_bytes(folder / node.sheet, _jpeg(strip([face.resize((FACE, FACE)) for face in faces], gap=0)))
+            write_bytes(folder / node.sheet, _jpeg(strip([crop.resize((CROP, CROP)) for crop in crops], gap=0)))
     for name in graph.images:
         picture = more[name] if more and name in more else source.image(name)
         graph.pictures[name] = image_file(name)

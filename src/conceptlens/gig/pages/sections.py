@@ -1,4 +1,4 @@
-"""Further parts of a run's page: validation, trajectories, what stays under noise and attack."""
+"""Further parts of a run's page: validation, trajectories, which concepts stay under noise and attack."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ LOOKS = ("one", "two", "three", "four", "five")
 
 
 def validation_section(found: Validation) -> Html:
-    """Areas and curves of each layer, and what the network says of reconstructions."""
+    """Areas and curves of each layer, and the outputs for reconstructions."""
     order = [row.order for row in found.classes[0].orders] if found.classes else []
     key = h(
         "p",
@@ -22,7 +22,7 @@ def validation_section(found: Validation) -> Html:
         class_="key small",
     )
     agree = table(
-        "What the network says of reconstructions X̃, beside what it says of X",
+        "Outputs of the network for reconstructions X̃, compared with those for X",
         ["layer", "same class", "KL, nats", "relative l2", "zeros", "images"],
         [
             table_row(
@@ -37,14 +37,14 @@ def validation_section(found: Validation) -> Html:
         [
             h(
                 "p",
-                "Concepts are put in, or taken out, in the order of their contributions; beside it in random order and "
-                "by gradient × input. Insertion should rise at once, deletion fall at once: the larger the difference "
-                "of their areas, the better the order.",
+                "Concepts are inserted, or deleted, in the order of their contributions, in random order, and in the "
+                "order of gradient × input. In a good order insertion rises early and deletion falls early: the larger "
+                "the difference of their areas, the better the order.",
             ),
             key,
             _areas("To the output", found.classes),
             _areas("Between layers: the projection score", found.between) if found.between else None,
-            h("div", [_small(row) for row in (*found.classes, *found.between)], class_="faces curves"),
+            h("div", [_small(row) for row in (*found.classes, *found.between)], class_="crops curves"),
             agree,
         ]
     )
@@ -105,19 +105,22 @@ def trajectory_section(found: Sequence[tuple[str, float, Sequence[tuple[str, str
             h(
                 "div",
                 (h("figure", h("img", src=to, alt=words), h("figcaption", words)) for words, to in stops),
-                class_="faces",
+                class_="crops",
             ),
             class_="card",
         )
         for title, distance, stops in found
     ]
-    lead = "From the middle of a concept's cluster to its farthest sample: one thing throughout, or several?"
+    lead = (
+        "Samples from the center of a concept's cluster to its farthest one. They show whether the concept is one thing "
+        "or several."
+    )
     return join([h("p", lead), *parts])
 
 
 def kept_section(title: str, rows: Sequence[Kept]) -> Html:
     """Which concepts stay when an image is disturbed."""
     body = [table_row(row.layer, row.first, row.kept, row.alike) for row in reversed(rows)]
-    alike = f"alike after (cosine ≥ {rows[0].threshold:g})" if rows else ""
+    alike = f"similar after (cosine ≥ {rows[0].threshold:g})" if rows else ""
     head = ["layer", "concepts before", "the same after", alike]
     return table(title, head, body, class_="figures")

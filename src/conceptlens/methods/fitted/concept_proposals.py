@@ -1,8 +1,8 @@
 """Which class proposes which concepts: the candidates among which LaBo selects.
 
 In the paper a language model writes sentences about each class. A concept file holds that knowledge as a table of its
-classes, or as a group of texts for each class; where it has axes with values only, every class proposes the values that
-are more like it than like the other classes.
+classes, or as a group of texts for each class; where it lists groups of values only, every class proposes the values
+that are more like it than like the other classes.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def proposed_by_likeness(concepts: ConceptSet, likeness: npt.NDArray[np.floating
     """A class proposes what is more like it than like the other classes.
 
     Likeness (C, K) is taken relative to its mean over the classes and over the concepts: some texts are like every
-    image, and some images like every text. Of an exclusive axis a class proposes the one value that is most like it,
+    image, and some images like every text. Of an exclusive group a class proposes the one value that is most like it,
     of an independent one every value that is more like it than usual.
     """
     relative = likeness - likeness.mean(0) - likeness.mean(1, keepdims=True) + likeness.mean()

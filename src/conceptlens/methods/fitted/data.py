@@ -80,6 +80,6 @@ class FitData:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in list(self.dropped.items())[:3])
             raise UserError(
                 f"The method left out all {len(self.concepts)} concepts ({reasons}; …). Loosen its cut-offs: see "
-                "`conceptlens train --print_config` for their names."
+                "`conceptlens recipe RECIPE` for their names."
             )
         return left

@@ -179,7 +179,7 @@ class PFCBM(ConceptModel):
 
     @torch.no_grad()
     def expected_maps(self, grid: tuple[int, int]) -> Tensor | None:
-        """Where each concept's slot is expected before any image is seen, (K, L): a reader who is blind."""
+        """Where each concept's slot is expected before any image is seen, (K, L): the image-free baseline."""
         prior = self.grounding.prior
         if prior is None or self.grounding.pose != "image":
             return None

@@ -56,7 +56,7 @@ class EmaVQ(Regularizer):
         beta: float = 0.25,
         codebook_multiple: float = 1.0,
         codebook_size: int | None = None,
-        per: Literal["concept", "axis"] = "concept",
+        per: Literal["concept", "group"] = "concept",
         reduction: Reduction = "mean",
         decay: float = 0.99,
         init: Literal["kmeans", "uniform"] = "kmeans",
@@ -68,9 +68,9 @@ class EmaVQ(Regularizer):
             setup: What the model is built for.
             weight: Weight of the commitment term in the total loss.
             beta: Commitment cost β; the codes themselves have no loss.
-            codebook_multiple: Codebook size M as a multiple of the number of concepts K (or axes).
+            codebook_multiple: Codebook size M as a multiple of the number of concepts K (or groups).
             codebook_size: M itself, if it shall not follow from K.
-            per: Whether the multiple counts concepts, as the paper, or axes, as its published code.
+            per: Whether the multiple counts concepts, as the paper, or groups, as its published code.
             reduction: Sum or mean over patches and channels.
             decay: Of the moving average, for each forward pass while training.
             init: Start of the codes: k-means of training tokens, or the library's uniform values.

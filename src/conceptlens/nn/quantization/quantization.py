@@ -65,8 +65,8 @@ def ivq_loss(patches: Tensor, codebook: Tensor, codes: Tensor, beta: float, redu
     return total if reduction == "sum" else total / (patches.shape[1] * patches.shape[2])
 
 
-def count_codes(setup: Setup, multiple: float, size: int | None, per: Literal["concept", "axis"]) -> int:
-    """Codebook size M: as given, or a multiple of the number of concepts K, or of axes."""
+def count_codes(setup: Setup, multiple: float, size: int | None, per: Literal["concept", "group"]) -> int:
+    """Codebook size M: as given, or a multiple of the number of concepts K, or of groups."""
     base = len(setup.concepts) if per == "concept" else len(setup.concepts.groups)
     found = size if size is not None else round(multiple * base)
     if found < 1:
@@ -102,7 +102,7 @@ class ImplicitVQ(Regularizer):
         beta: float = 0.25,
         codebook_multiple: float = 1.0,
         codebook_size: int | None = None,
-        per: Literal["concept", "axis"] = "concept",
+        per: Literal["concept", "group"] = "concept",
         reduction: Reduction = "mean",
         init: Literal["kmeans", "uniform", "normal"] = "kmeans",
         learn: bool = True,
@@ -115,9 +115,9 @@ class ImplicitVQ(Regularizer):
             setup: What the model is built for.
             weight: Weight of the term in the total loss, Eq. 9.
             beta: Commitment cost β.
-            codebook_multiple: Codebook size M as a multiple of the number of concepts K (or axes).
+            codebook_multiple: Codebook size M as a multiple of the number of concepts K (or groups).
             codebook_size: M itself, if it shall not follow from K.
-            per: Whether the multiple counts concepts, as the paper, or axes, as its published code.
+            per: Whether the multiple counts concepts, as the paper, or groups, as its published code.
             reduction: Sum or mean over patches and channels.
             init: Start of the codes: k-means of training tokens, uniform in ±1/M as the published code, or normal.
             learn: Whether the codebook learns; in the published code it does not.

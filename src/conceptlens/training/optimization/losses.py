@@ -54,7 +54,7 @@ class Counts:
 
     images: int
     classes: Tensor  # ()
-    concepts: Tensor  # () for `bce`, (groups,) for `axis`
+    concepts: Tensor  # () for `bce`, (groups,) for `group`
 
 
 def class_weights(config: LossConfig, labels: npt.NDArray[np.int64], classes: int, task: Task) -> Tensor:
@@ -89,9 +89,9 @@ class SupervisedLoss:
         else:
             classes = self.weights[targets.labels.clamp_min(0)] * (targets.labels != UNLABELED)
         concepts = [targets.weights.sum(1)]
-        if self.config.concept == "axis":
+        if self.config.concept == "group":
             concepts = [
-                _axis_weight(targets.weights[:, group.concepts], group.kind == "exclusive")
+                _group_weight(targets.weights[:, group.concepts], group.kind == "exclusive")
                 for group in self.concepts.groups
             ]
         return torch.stack([classes, *concepts], 1)
@@ -99,7 +99,7 @@ class SupervisedLoss:
     def counts_of(self, shares: Tensor) -> Counts:
         """The counts of a batch from the shares of all its images, over all processes and accumulation steps."""
         total = shares.sum(0)
-        return Counts(len(shares), total[0], total[1:] if self.config.concept == "axis" else total[1])
+        return Counts(len(shares), total[0], total[1:] if self.config.concept == "group" else total[1])
 
     def count(self, whole: Targets) -> Counts:
         """The counts of a batch from its labels."""
@@ -122,7 +122,7 @@ class SupervisedLoss:
         return each.sum() / counts.classes.clamp_min(1e-8).to(logits)
 
     def concept_loss(self, logits: Tensor, targets: Targets, counts: Counts) -> Tensor:
-        """Eq. 8: binary cross-entropy of every known concept, or cross-entropy within each axis, averaged over axes."""
+        """Eq. 8: binary cross-entropy of every known concept, or the mean over groups of the cross-entropy in each."""
         positive = targets.concepts.clamp_min(0).to(logits.dtype)
         each = F.binary_cross_entropy_with_logits(logits, positive, reduction="none") * targets.weights
         if self.config.concept == "bce":
@@ -130,7 +130,7 @@ class SupervisedLoss:
         sums = []
         for group in self.concepts.groups:
             if group.kind == "exclusive":
-                weight = _axis_weight(targets.weights[:, group.concepts], True)
+                weight = _group_weight(targets.weights[:, group.concepts], True)
                 surprise = -(logits[:, group.concepts].log_softmax(-1) * positive[:, group.concepts]).sum(-1)
                 sums.append((surprise * weight).sum())
             else:
@@ -150,6 +150,6 @@ class SupervisedLoss:
         return terms | {name: value.float().sum() / counts.images for name, value in output.losses.items()}
 
 
-def _axis_weight(weights: Tensor, exclusive: bool) -> Tensor:
-    """An axis's weight per image, (B,): its values are known together or not at all."""
+def _group_weight(weights: Tensor, exclusive: bool) -> Tensor:
+    """A group's weight per image, (B,): its values are known together or not at all."""
     return weights.amax(-1) if exclusive else weights.sum(-1)

@@ -128,7 +128,7 @@ class StateFolder:
             except (UserError, TypeError, ValueError, OSError, SafetensorError) as error:
                 problem = problem or f"{state}: this state is damaged ({error})"
         if problem:
-            raise UserError(f"{problem}, and there is no older one that is whole. Train the run anew.")
+            raise UserError(f"{problem}, and there is no older one that is whole. Train the run again.")
         return None
 
     def load_best(self, position: Position) -> dict[str, Tensor] | None:
@@ -139,7 +139,7 @@ class StateFolder:
         except (OSError, SafetensorError) as error:
             raise UserError(
                 f"{self.path / position.best_file}: the weights chosen so far cannot be read ({error}). "
-                "Train the run anew."
+                "Train the run again."
             ) from None
 
     def clear(self) -> None:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from conceptlens.web.routes.run import RunKey
 from conceptlens.web.schemas.comparison import Comparison, Supervision
 from conceptlens.web.server.answers import as_json, tag_of, unchanged
-from conceptlens.web.server.state import ERRORS, Responses, Site
+from conceptlens.web.server.state import ERRORS, Responses, ServerState
 from conceptlens.web.views.comparison import Form, comparison_of, table_of
 
 DataNames = Annotated[list[str], Query(default_factory=list, max_length=50)]
@@ -21,22 +21,22 @@ _TEXT: Responses = {
 }
 
 
-def comparison_routes(site: Site) -> APIRouter:
+def comparison_routes(state: ServerState) -> APIRouter:
     """The addresses, bound to a server."""
     router = APIRouter(responses=ERRORS)
-    index = site.index
+    index = state.index
 
     @router.get("/runs/{run}/comparison", response_model=Comparison)
     async def comparison(request: Request, run: RunKey) -> Response:
         def work() -> Comparison:
             return comparison_of(index.of_kind(run, "comparison"), index.folders.all())
 
-        return as_json(request, await site.lanes.files.run(work))
+        return as_json(request, await state.queues.files.run(work))
 
     @router.get("/runs/{run}/comparison/table.{form}", response_class=Response, responses=_TEXT)
     async def table(request: Request, run: RunKey, form: Form, data: DataNames, supervision: Blocks) -> Response:
-        entry = await site.lanes.files.run(index.of_kind, run, "comparison")
-        text = await site.lanes.files.run(table_of, entry, form, data, supervision)
+        entry = await state.queues.files.run(index.of_kind, run, "comparison")
+        text = await state.queues.files.run(table_of, entry, form, data, supervision)
         tag = tag_of(text)
         return unchanged(request, tag) or Response(text, 200, {"ETag": tag}, TYPES[form])
 

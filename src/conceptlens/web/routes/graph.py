@@ -9,16 +9,16 @@ from conceptlens.web.routes.run import RunKey
 from conceptlens.web.schemas.graph import GraphAnswer, GraphName, NodeAnswer
 from conceptlens.web.schemas.runs import AnyDocument
 from conceptlens.web.server.answers import as_file, as_json, as_picture, unchanged
-from conceptlens.web.server.state import ERRORS, JPEG, Site
+from conceptlens.web.server.state import ERRORS, JPEG, ServerState
 from conceptlens.web.views.graphs import OpenGraph, picture
 
 Number = Annotated[int, Path(ge=0, le=10**7)]
 
 
-def graph_routes(site: Site) -> APIRouter:
+def graph_routes(state: ServerState) -> APIRouter:
     """The addresses, bound to a server."""
     router = APIRouter(responses=ERRORS)
-    files, folders, graphs = site.lanes.files, site.index.folders, site.graphs
+    files, folders, graphs = state.queues.files, state.index.folders, state.graphs
 
     def opened(run: str, name: GraphName) -> OpenGraph:
         return graphs.open(folders.get(run), name)

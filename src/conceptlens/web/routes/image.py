@@ -22,7 +22,7 @@ from conceptlens.web.schemas.what_if import (
 from conceptlens.web.server.answers import PICTURES, as_json, tag_of, unchanged
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.server.problems import missing
-from conceptlens.web.server.state import ERRORS, JPEG, UPLOAD, Responses, Site
+from conceptlens.web.server.state import ERRORS, JPEG, UPLOAD, Responses, ServerState
 from conceptlens.web.server.uploads import read_upload
 from conceptlens.web.views.corrections import FILE, correct, listed
 from conceptlens.web.views.gallery import PICTURE, THUMBNAIL, list_images, read_image, square_jpeg
@@ -35,10 +35,10 @@ Word = Annotated[str | None, Query(max_length=500)]
 _CSV: Responses = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The file"}}
 
 
-def image_routes(site: Site) -> APIRouter:
+def image_routes(state: ServerState) -> APIRouter:
     """The addresses, bound to a server."""
     router = APIRouter(responses=ERRORS)
-    lanes = site.lanes
+    queues = state.queues
 
     @router.get("/runs/{run}/images", response_model=Images)
     async def images(
@@ -52,20 +52,20 @@ def image_routes(site: Site) -> APIRouter:
         size: Annotated[int, Query(ge=1, le=200)] = 60,
     ) -> Response:
         def work() -> Images:
-            loaded = site.loaded(run)
+            loaded = state.loaded(run)
             return list_images(loaded, split, show=show, true=true, predicted=predicted, page=page, size=size)
 
-        return as_json(request, await lanes.files.run(work))
+        return as_json(request, await queues.files.run(work))
 
     def picture(run: str, split: str, row: int, side: int) -> bytes:
-        loaded = site.loaded(run)
+        loaded = state.loaded(run)
         return square_jpeg(loaded, read_image(loaded, split, row, side), side)
 
     async def jpeg(request: Request, run: str, split: str, row: int, side: int) -> Response:
-        loaded = await lanes.files.run(site.loaded, run)
+        loaded = await queues.files.run(state.loaded, run)
         tag = tag_of("picture", loaded.card.weights_hash, split, row, side)
         return unchanged(request, tag) or Response(
-            await lanes.files.run(picture, run, split, row, side),
+            await queues.files.run(picture, run, split, row, side),
             200,
             {"ETag": tag, "Cache-Control": PICTURES},
             "image/jpeg",
@@ -83,75 +83,75 @@ def image_routes(site: Site) -> APIRouter:
     async def stored_prediction(
         request: Request, run: RunKey, split: Split, row: Row, gradcam: GradCam = "auto"
     ) -> Response:
-        loaded, named = await lanes.files.run(_ready, site, run)
+        loaded, named = await queues.files.run(_ready, state, run)
         tag = tag_of("prediction", loaded.card.weights_hash, split, row, gradcam, named)
         same = unchanged(request, tag)
         if same:
             return same
-        answer = await lanes.model.run(predict_own, loaded, split, row, gradcam)
+        answer = await queues.model.run(predict_own, loaded, split, row, gradcam)
         if not named:
-            site.look_later(loaded)
+            state.look_later(loaded)
         return as_json(request, answer, tag)
 
     @router.post("/runs/{run}/prediction", response_model=Prediction, openapi_extra=UPLOAD)
     async def uploaded_prediction(request: Request, run: RunKey, gradcam: GradCam = "auto") -> Response:
         data = await request.body()
-        loaded, named = await lanes.files.run(_ready, site, run)
-        image = await lanes.decode.run(
-            read_upload, data, site.limits, at_least=loaded.card.image_size, window=loaded.card.window
+        loaded, named = await queues.files.run(_ready, state, run)
+        image = await queues.decode.run(
+            read_upload, data, state.limits, at_least=loaded.card.image_size, window=loaded.card.window
         )
-        answer = await lanes.model.run(predict_upload, loaded, image, gradcam)
+        answer = await queues.model.run(predict_upload, loaded, image, gradcam)
         if not named:
-            site.look_later(loaded)
+            state.look_later(loaded)
         return as_json(request, answer)
 
     @router.get("/runs/{run}/head", response_model=Head)
     async def head(request: Request, run: RunKey) -> Response:
-        return as_json(request, await lanes.head.run(lambda: head_of(site.loaded(run))))
+        return as_json(request, await queues.head.run(lambda: head_of(state.loaded(run))))
 
     @router.post("/runs/{run}/intervene", response_model=Intervention)
     async def what_if(request: Request, run: RunKey, body: InterveneRequest) -> Response:
-        return as_json(request, await lanes.head.run(lambda: intervene(site.loaded(run), body)))
+        return as_json(request, await queues.head.run(lambda: intervene(state.loaded(run), body)))
 
     @router.post("/runs/{run}/ask", response_model=Asked)
     async def ask_next(request: Request, run: RunKey, body: AskRequest) -> Response:
-        return as_json(request, await lanes.head.run(lambda: ask(site.loaded(run), body)))
+        return as_json(request, await queues.head.run(lambda: ask(state.loaded(run), body)))
 
     @router.post("/runs/{run}/flip", response_model=Flipped)
     async def smallest_flip(request: Request, run: RunKey, body: FlipRequest) -> Response:
-        return as_json(request, await lanes.head.run(lambda: flip(site.loaded(run), body)))
+        return as_json(request, await queues.head.run(lambda: flip(state.loaded(run), body)))
 
     @router.get("/runs/{run}/corrections", response_model=Corrections)
     async def corrections(request: Request, run: RunKey) -> Response:
         def work() -> Corrections:
-            entry = site.index.folders.get(run)
+            entry = state.index.folders.get(run)
             entry.file(FILE)
             return listed(entry.path, entry.shown)
 
-        return as_json(request, await lanes.files.run(work))
+        return as_json(request, await queues.files.run(work))
 
     @router.get("/runs/{run}/corrections.csv", response_class=Response, responses=_CSV)
     async def corrections_file(run: RunKey) -> Response:
         def work() -> bytes:
-            entry = site.index.folders.get(run)
+            entry = state.index.folders.get(run)
             path = entry.file(FILE)
             if path is None:
                 raise missing(f"{entry.shown}: nothing was corrected yet.")
             return path.read_bytes()
 
-        content = await lanes.files.run(work)
+        content = await queues.files.run(work)
         name = f'attachment; filename="{run}-corrections.csv"'
         return Response(content, 200, {"Content-Disposition": name}, "text/csv; charset=utf-8")
 
     @router.post("/runs/{run}/corrections", response_model=Corrected)
     async def add_corrections(request: Request, run: RunKey, body: CorrectRequest) -> Response:
-        return as_json(request, await lanes.files.run(lambda: correct(site.loaded(run), body)))
+        return as_json(request, await queues.files.run(lambda: correct(state.loaded(run), body)))
 
     return router
 
 
-def _ready(site: Site, run: str) -> tuple[LoadedRun, bool]:
+def _ready(state: ServerState, run: str) -> tuple[LoadedRun, bool]:
     """A run with all that a prediction needs, and whether its codes have names."""
-    loaded = site.loaded(run)
+    loaded = state.loaded(run)
     loaded.background  # noqa: B018 - made here, before the model is asked
     return loaded, not loaded.lacks_names

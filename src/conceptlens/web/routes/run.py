@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from conceptlens.core.upgrades import SCHEMA, upgrade
 from conceptlens.core.version import __version__
 from conceptlens.runs.results import results
 from conceptlens.web.schemas.concepts import Codebook, Concepts
@@ -13,7 +14,7 @@ from conceptlens.web.server.answers import as_file, as_json
 from conceptlens.web.server.folders import RunEntry
 from conceptlens.web.server.kinds import command_for
 from conceptlens.web.server.problems import Problem, missing, not_found
-from conceptlens.web.server.state import ERRORS, Site
+from conceptlens.web.server.state import ERRORS, ServerState
 from conceptlens.web.server.uploads import NAMES
 from conceptlens.web.views.codebook import codebook_of
 from conceptlens.web.views.concepts import concepts_of
@@ -27,39 +28,39 @@ DocumentName = Annotated[
 Look = Annotated[bool, Query(description="Look at a sample of images if nobody has yet, which takes seconds")]
 
 
-def run_routes(site: Site) -> APIRouter:
+def run_routes(state: ServerState) -> APIRouter:
     """The addresses, bound to a server."""
     router = APIRouter(responses=ERRORS)
-    lanes, index = site.lanes, site.index
+    queues, index = state.queues, state.index
 
     @router.get("/about", response_model=About)
     async def about(request: Request) -> Response:
-        limits = UploadLimits(bytes=site.limits.bytes, pixels=site.limits.pixels, formats=NAMES)
-        return as_json(request, About(version=__version__, token=site.policy.token is not None, upload=limits))
+        limits = UploadLimits(bytes=state.limits.bytes, pixels=state.limits.pixels, formats=NAMES)
+        return as_json(request, About(version=__version__, token=state.policy.token is not None, upload=limits))
 
     @router.get("/runs", response_model=Runs)
     async def runs(request: Request) -> Response:
-        return as_json(request, Runs(runs=await lanes.files.run(index.cards)))
+        return as_json(request, Runs(runs=await queues.files.run(index.cards)))
 
     @router.get("/runs/{run}", response_model=RunDetail)
     async def one_run(request: Request, run: RunKey) -> Response:
-        return as_json(request, await lanes.files.run(lambda: index.detail(index.folders.get(run))))
+        return as_json(request, await queues.files.run(lambda: index.detail(index.folders.get(run))))
 
     @router.get("/runs/{run}/history", response_model=History)
     async def history(
         request: Request, run: RunKey, after: Annotated[str | None, Query(max_length=40)] = None
     ) -> Response:
-        return as_json(request, await lanes.files.run(lambda: index.history(index.folders.get(run), after)))
+        return as_json(request, await queues.files.run(lambda: index.history(index.folders.get(run), after)))
 
     @router.get("/runs/{run}/concepts", response_model=Concepts)
     async def concepts(request: Request, run: RunKey, look: Look = True) -> Response:
-        lane = lanes.sample if look else lanes.files
-        return as_json(request, await lane.run(lambda: concepts_of(site.loaded(run), look=look)))
+        queue = queues.sample if look else queues.files
+        return as_json(request, await queue.run(lambda: concepts_of(state.loaded(run), look=look)))
 
     @router.get("/runs/{run}/codebook", response_model=Codebook)
     async def codebook(request: Request, run: RunKey, look: Look = True) -> Response:
-        lane = lanes.sample if look else lanes.files
-        return as_json(request, await lane.run(lambda: codebook_of(site.loaded(run), look=look)))
+        queue = queues.sample if look else queues.files
+        return as_json(request, await queue.run(lambda: codebook_of(state.loaded(run), look=look)))
 
     @router.get("/runs/{run}/documents/{name}", response_model=AnyDocument)
     async def document(request: Request, run: RunKey, name: DocumentName) -> Response:
@@ -70,20 +71,22 @@ def run_routes(site: Site) -> APIRouter:
                 raise not_found(f"{name}: no such document; there are {names}.")
             return json_file(entry, result.file, name, absent=command_for("bottleneck", name, entry.shown))
 
-        return as_file(request, await lanes.files.run(read))
+        return as_file(request, await queues.files.run(read))
 
     return router
 
 
 def json_file(entry: RunEntry, file: str, name: str, *, absent: str | None, damaged: str | None = None) -> bytes:
-    """A file of a run, checked to be JSON; `absent` and `damaged` are the commands that help if it is."""
+    """A file of a run as this version writes it; `absent` and `damaged` are the commands that help if it is."""
     path = entry.file(file)
     if path is None:
         raise missing(f"{entry.shown}: no {name} yet.", absent)
     content = path.read_bytes()
     try:
-        json.loads(content)
+        document = json.loads(content)
     except ValueError:
         words = f"{entry.shown}/{file}: expected JSON; it is damaged."
         raise Problem(409, "broken", words, command=damaged) from None
+    if isinstance(document, dict) and document.get("schema", SCHEMA) != SCHEMA:
+        return json.dumps(upgrade(document, where=f"{entry.shown}/{file}"), ensure_ascii=False).encode()
     return content

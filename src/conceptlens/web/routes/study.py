@@ -24,7 +24,7 @@ from conceptlens.web.schemas.study import (
 )
 from conceptlens.web.server.answers import as_json, tag_of, unchanged
 from conceptlens.web.server.problems import Problem, missing
-from conceptlens.web.server.state import ERRORS, Responses, Site
+from conceptlens.web.server.state import ERRORS, Responses, ServerState
 from conceptlens.web.views.ratings import Ratings
 from conceptlens.web.views.studies import Pack, Packs
 from conceptlens.workflows.study.analyze import RESULT_PAGE, Analysis
@@ -36,10 +36,10 @@ RaterCode = Annotated[str, Path(pattern=RATER, description="The code of a rater"
 _HTML: Responses = {200: {"content": {"text/html": {}}, "description": "The page"}}
 
 
-def study_routes(site: Site) -> APIRouter:
+def study_routes(state: ServerState) -> APIRouter:
     """The addresses, bound to a server."""
     router = APIRouter(responses=ERRORS)
-    lanes, packs = site.lanes, Packs(site.index.folders)
+    queues, packs = state.queues, Packs(state.index.folders)
 
     def ratings(study: str) -> Ratings:
         pack = packs.get(study)
@@ -50,14 +50,14 @@ def study_routes(site: Site) -> APIRouter:
         def work() -> Studies:
             return Studies(studies=[_card(packs, pack) for pack in packs.all()])
 
-        return as_json(request, await lanes.files.run(work))
+        return as_json(request, await queues.files.run(work))
 
     @router.get("/studies/{study}", response_model=StudyDetail)
     async def one_study(request: Request, study: StudyKey) -> Response:
         def work() -> StudyDetail:
             found = ratings(study)
             entry = found.pack.entry
-            models = sum((each.path / "model" / "model.json").is_file() for each in site.index.folders.all())
+            models = sum((each.path / "model" / "model.json").is_file() for each in state.index.folders.all())
             return StudyDetail(
                 card=_card(packs, found.pack),
                 page=f"study/{entry.key}",
@@ -67,23 +67,23 @@ def study_routes(site: Site) -> APIRouter:
                 analyze=entry.command("study analyze"),
             )
 
-        return as_json(request, await lanes.files.run(work))
+        return as_json(request, await queues.files.run(work))
 
     @router.post("/studies/{study}/raters", response_model=Begun)
     async def begin(request: Request, study: StudyKey, body: BeginRequest) -> Response:
-        return as_json(request, await lanes.files.run(lambda: ratings(study).begin(body.rater, body.word)))
+        return as_json(request, await queues.files.run(lambda: ratings(study).begin(body.rater, body.word)))
 
     @router.put("/studies/{study}/raters/{rater}", response_model=Kept)
     async def keep(request: Request, study: StudyKey, rater: RaterCode, body: KeepRequest) -> Response:
-        return as_json(request, await lanes.files.run(lambda: ratings(study).keep(rater, body)))
+        return as_json(request, await queues.files.run(lambda: ratings(study).keep(rater, body)))
 
     @router.post("/studies/{study}/analysis", response_model=StudyResult)
     async def close(request: Request, study: StudyKey, body: CloseRequest) -> Response:
-        return as_json(request, await lanes.sample.run(lambda: _result(ratings(study).close(body.unfinished))))
+        return as_json(request, await queues.sample.run(lambda: _result(ratings(study).close(body.unfinished))))
 
     @router.get("/studies/{study}/analysis", response_model=StudyResult)
     async def analysis(request: Request, study: StudyKey) -> Response:
-        return as_json(request, await lanes.files.run(lambda: _result(_closed(ratings(study)))))
+        return as_json(request, await queues.files.run(lambda: _result(_closed(ratings(study)))))
 
     @router.get("/studies/{study}/analysis.html", response_class=Response, responses=_HTML)
     async def analysis_page(study: StudyKey) -> Response:
@@ -95,26 +95,26 @@ def study_routes(site: Site) -> APIRouter:
                 raise missing(f"{found.pack.entry.shown}: no {RESULT_PAGE}.", found.pack.entry.command("study analyze"))
             return path.read_bytes()
 
-        content = await lanes.files.run(work)
+        content = await queues.files.run(work)
         name = f'attachment; filename="{study}-analysis.html"'
         return Response(content, 200, {"Content-Disposition": name}, "text/html; charset=utf-8")
 
     return router
 
 
-def study_pages(site: Site) -> APIRouter:
+def study_pages(state: ServerState) -> APIRouter:
     """The raters' page of each pack, which is no part of the API."""
     router = APIRouter(include_in_schema=False)
-    packs = Packs(site.index.folders)
+    packs = Packs(state.index.folders)
 
     @router.get("/study/{study}")
     async def page(request: Request, study: StudyKey) -> Response:
-        pack = await site.lanes.files.run(packs.get, study)
+        pack = await state.queues.files.run(packs.get, study)
         tag = tag_of(pack.stamp, __version__)
         known = unchanged(request, tag)
         if known:
             return known
-        return Response(await site.lanes.files.run(pack.render), 200, {"ETag": tag}, "text/html; charset=utf-8")
+        return Response(await state.queues.files.run(pack.render), 200, {"ETag": tag}, "text/html; charset=utf-8")
 
     return router
 

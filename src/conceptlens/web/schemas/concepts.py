@@ -1,4 +1,4 @@
-"""The shapes of concepts and prototypes."""
+"""The shapes of concepts and codes."""
 
 from typing import Literal
 
@@ -30,7 +30,7 @@ class ImageRef(ImageName):
 class Projection(Part):
     """What places on the map are made of."""
 
-    of: Literal["texts", "class weights", "prototypes"] | None
+    of: Literal["texts", "class weights", "codes"] | None
     explained: list[float]
 
 
@@ -82,14 +82,14 @@ class Concepts(Answer):
 
 
 class NearCode(Part):
-    """Another prototype."""
+    """Another code."""
 
     code: int
     similarity: float
 
 
 class CodeEntry(Part):
-    """One prototype over the sampled images."""
+    """One code over the sampled images."""
 
     code: int
     name: str
@@ -107,7 +107,7 @@ class CodeEntry(Part):
 
 
 class Codebook(Answer):
-    """All prototypes; not `complete` where images were not looked at yet: then their use and patches are missing."""
+    """All codes. Before a sample of images was read, `complete` is false, and use and patches are missing."""
 
     complete: bool
     split: Split | None

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from conceptlens.core.documents import Part
-from conceptlens.gig.document import About, Completeness, Face, Kind, Place, Row
+from conceptlens.gig.document import About, Completeness, Crop, Kind, Place, Row
 from conceptlens.web.schemas.runs import Answer
 
 GraphName = Literal["classes", "image", "data", "noise", "attack"]
@@ -23,7 +23,7 @@ class NodePart(Part):
     top_of: list[int]
     shared: bool
     active: int
-    faces: int  # pictures on its sheet
+    crops: int  # pictures on its sheet
 
 
 class EdgeColumns(Part):
@@ -76,6 +76,6 @@ class NodeAnswer(Answer):
     id: str
     samples: int | None  # members of its cluster
     active_of: list[int] | None  # images of each output in which it is used
-    faces: list[Face]
+    crops: list[Crop]
     sheet: bool  # whether there is a picture of them
     places: list[SeenPlace]

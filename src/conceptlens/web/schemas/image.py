@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conceptlens.core.documents import Part
-from conceptlens.explanations.document import Account, ClassReading, ConceptReading, LegendEntry, Reference
+from conceptlens.explanations.document import ClassReading, ConceptReading, LegendEntry, LogitDecomposition, Reference
 from conceptlens.web.schemas.runs import Answer, Split
 
 Show = Literal["all", "right", "wrong", "uncertain"]
@@ -89,7 +89,7 @@ class Maps(Part):
 
 
 class IndexPart(Part):
-    """The nearest prototype of each patch."""
+    """The nearest code of each patch."""
 
     grid: tuple[int, int]
     codes: list[int]
@@ -112,7 +112,7 @@ class Prediction(Answer):
     sentence: str
     classes: list[ClassReading]
     concepts: list[ConceptPart]
-    accounts: list[Account]
+    decompositions: list[LogitDecomposition]
     reference: Reference
     deciding: list[int]
     bypass: str | None

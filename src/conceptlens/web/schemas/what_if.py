@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conceptlens.core.documents import Part
-from conceptlens.explanations.document import Account, ClassReading
+from conceptlens.explanations.document import ClassReading, LogitDecomposition
 from conceptlens.web.schemas.image import ImageName, State
 from conceptlens.web.schemas.runs import Answer
 
@@ -67,7 +67,7 @@ class Intervention(Answer):
     after: Side
     bottleneck: list[float]
     changed: list[Change]
-    accounts: list[Account]
+    decompositions: list[LogitDecomposition]
     took_ms: float
 
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from conceptlens.core.errors import UserError
 from conceptlens.core.version import __version__
 from conceptlens.web.routes.comparison import comparison_routes
+from conceptlens.web.routes.glossary import glossary_routes
 from conceptlens.web.routes.graph import graph_routes
 from conceptlens.web.routes.image import image_routes
 from conceptlens.web.routes.methods import method_routes
@@ -20,14 +21,14 @@ from conceptlens.web.routes.studio import studio_routes
 from conceptlens.web.routes.study import study_pages, study_routes
 from conceptlens.web.server.assets import Assets
 from conceptlens.web.server.folders import RunFolders
-from conceptlens.web.server.loaded import MODELS, Shelf
-from conceptlens.web.server.middleware import Gate, error_body
-from conceptlens.web.server.preload import warm_later
+from conceptlens.web.server.loaded import MODELS, ModelCache
+from conceptlens.web.server.middleware import RequestMiddleware, error_body
+from conceptlens.web.server.preload import preload_in_background
 from conceptlens.web.server.problems import Code, Problem
 from conceptlens.web.server.safety import Policy
-from conceptlens.web.server.state import Site
+from conceptlens.web.server.state import ServerState
 from conceptlens.web.server.uploads import Limits
-from conceptlens.web.server.work_queue import Lanes
+from conceptlens.web.server.work_queue import WorkQueues
 from conceptlens.web.views.runs import RunIndex
 
 STATIC = Path(__file__).parents[1] / "client"
@@ -43,24 +44,26 @@ def create_app(
     models: int = MODELS,
     ready: float | None = None,
 ) -> ASGIApp:
-    """The application behind its gate.
+    """The application with its middleware.
 
     Args:
         runs: Run folders, or folders that hold some.
         policy: Who may ask; everyone on this machine by default.
         limits: What uploads may be.
         models: How many models are kept in memory.
-        ready: Make ready what the page asks for first, and wait for it so many seconds; the rest goes on in a thread.
+        ready: Preload what the page shows first and wait at most so many seconds; the rest continues in a thread.
     """
     policy, limits = policy or Policy(), limits or Limits()
-    site = Site(RunIndex(RunFolders([Path(run) for run in runs])), Shelf(models), Lanes(), limits, policy)
+    state = ServerState(
+        RunIndex(RunFolders([Path(run) for run in runs])), ModelCache(models), WorkQueues(), limits, policy
+    )
     if ready is not None:
-        warm_later(site).join(ready)
-    return Gate(application(site), policy, limits)
+        preload_in_background(state).join(ready)
+    return RequestMiddleware(application(state), policy, limits)
 
 
-def application(site: Site) -> FastAPI:
-    """The application without its gate."""
+def application(state: ServerState) -> FastAPI:
+    """The application without its middleware."""
     app = FastAPI(
         title="conceptlens",
         version=__version__,
@@ -68,14 +71,15 @@ def application(site: Site) -> FastAPI:
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
     )
-    app.include_router(run_routes(site), prefix="/api/v1")
-    app.include_router(image_routes(site), prefix="/api/v1")
-    app.include_router(comparison_routes(site), prefix="/api/v1")
-    app.include_router(method_routes(site), prefix="/api/v1")
-    app.include_router(studio_routes(site), prefix="/api/v1")
-    app.include_router(graph_routes(site), prefix="/api/v1")
-    app.include_router(study_routes(site), prefix="/api/v1")
-    app.include_router(study_pages(site))
+    app.include_router(run_routes(state), prefix="/api/v1")
+    app.include_router(image_routes(state), prefix="/api/v1")
+    app.include_router(comparison_routes(state), prefix="/api/v1")
+    app.include_router(method_routes(state), prefix="/api/v1")
+    app.include_router(studio_routes(state), prefix="/api/v1")
+    app.include_router(graph_routes(state), prefix="/api/v1")
+    app.include_router(study_routes(state), prefix="/api/v1")
+    app.include_router(glossary_routes(), prefix="/api/v1")
+    app.include_router(study_pages(state))
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -130,4 +134,4 @@ async def _http(request: Request, error: Exception) -> Response:
 
 async def _bug(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(Problem(500, "bug", "This is a bug in conceptlens; the terminal in which it runs says more."))
+    return _answer(Problem(500, "bug", "This is a bug in conceptlens. The terminal in which it runs shows the error."))

@@ -1,27 +1,27 @@
-"""One thing at a time for each client, so that nobody fills a queue alone."""
+"""A limit of one request at a time for each client, so that no client fills a queue alone."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
 from conceptlens.web.server.problems import Problem
-from conceptlens.web.server.work_queue import Lane
+from conceptlens.web.server.work_queue import WorkQueue
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 
 
-class Turns:
-    """Work in a lane, a piece at a time for whoever asks."""
+class ClientLimit:
+    """A work queue in which each client has at most one call."""
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
-        self._now: set[str] = set()
+    def __init__(self, queue: WorkQueue) -> None:
+        self._queue = queue
+        self._clients: set[str] = set()
 
-    async def run(self, client: str, work: Callable[[], Made]) -> Made:
-        """Do it, or refuse it with a 429 where this client already waits for something."""
-        if client in self._now:
-            raise Problem(429, "busy", "What you asked for before is not done yet. Wait for it.", wait=1)
-        self._now.add(client)
+    async def run(self, client: str, work: Callable[[], T]) -> T:
+        """Run `work`, or refuse it with 429 if another call of this client is running."""
+        if client in self._clients:
+            raise Problem(429, "busy", "Your previous request is still running. Wait until it is done.", wait=1)
+        self._clients.add(client)
         try:
-            return await self._lane.run(work)
+            return await self._queue.run(work)
         finally:
-            self._now.discard(client)
+            self._clients.discard(client)

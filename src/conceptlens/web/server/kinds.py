@@ -17,7 +17,7 @@ WRITTEN: dict[str, Kind] = {  # by the `kind` of their run.json
 }
 WORDS: dict[Kind, str] = {
     "bottleneck": "a trained model",
-    "decomposition": "a network taken apart",
+    "decomposition": "a decomposed network",
     "codebook": "a study of a codebook",
     "comparison": "a comparison of methods",
     "study": "a study with people",
@@ -58,7 +58,7 @@ def about(kind: Kind, info: Mapping[str, Any]) -> str | None:
     model = info.get("model")
     model_name = shown_path(model.get("name")) if isinstance(model, Mapping) else None
     if kind == "decomposition":
-        return f"{model_name}, taken apart into concepts layer by layer"
+        return f"{model_name}, decomposed into concepts layer by layer"
     if kind == "codebook":
         told = info.get("conditions")
         concepts = f"{len(told)} concepts" if isinstance(told, Mapping) and told else "concepts"

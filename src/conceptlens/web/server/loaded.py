@@ -1,4 +1,4 @@
-"""A run whose model is in memory, and the shelf that keeps the few that were used last."""
+"""A run whose model is in memory, and the cache of the models that were used last."""
 
 import threading
 from collections import OrderedDict
@@ -173,8 +173,8 @@ class LoadedRun:
         return int(self.pipeline.model.concept_slot[concept]) if self.has_slots else None
 
 
-class Shelf:
-    """The runs that were used last; the one used longest ago makes room."""
+class ModelCache:
+    """Least recently used cache of runs with their models."""
 
     def __init__(self, size: int = MODELS) -> None:
         self._size = max(size, 1)
@@ -183,7 +183,7 @@ class Shelf:
         self._loading: dict[tuple[str, int], threading.Lock] = {}
 
     def get(self, entry: RunEntry) -> LoadedRun:
-        """A run with its model. One that is trained anew is loaded anew; two who ask at once load it once."""
+        """A run with its model. A run that was trained again is loaded again; two requests at once load it once."""
         model = entry.file("model/model.json")
         name = (str(entry.path), model.stat().st_mtime_ns if model else 0)
         with self._lock:

@@ -1,4 +1,4 @@
-"""The gate before the application: checks every request, takes in its body within limits, marks every answer."""
+"""Middleware: checks every request, reads its body within limits, and adds security headers to every answer."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ IN_FLIGHT = 200_000_000  # bytes of all bodies together
 
 
 @dataclass
-class Gate:
+class RequestMiddleware:
     """Wraps the application."""
 
     app: ASGIApp

@@ -1,14 +1,14 @@
-"""What the routes share."""
+"""The state of a server that all routes share."""
 
 import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
 from conceptlens.web.schemas.runs import ErrorAnswer
-from conceptlens.web.server.loaded import LoadedRun, Shelf
+from conceptlens.web.server.loaded import LoadedRun, ModelCache
 from conceptlens.web.server.safety import Policy
 from conceptlens.web.server.uploads import Limits
-from conceptlens.web.server.work_queue import Lanes
+from conceptlens.web.server.work_queue import WorkQueues
 from conceptlens.web.views.graphs import Graphs
 from conceptlens.web.views.runs import RunIndex
 
@@ -21,47 +21,47 @@ ERRORS: Responses = {304: {"description": "Not changed"}}
 ERRORS |= {
     status: {"model": ErrorAnswer, "description": words}
     for status, words in {
-        400: "Means nothing",
-        401: "Token needed",
-        403: "From another page or host",
-        404: "No such thing",
-        405: "Not with this method",
-        408: "Came too slowly",
+        400: "The request cannot be understood",
+        401: "A token is needed",
+        403: "The request comes from another page or host",
+        404: "There is no such thing",
+        405: "The address does not take this method",
+        408: "The request arrived too slowly",
         409: "The run has no such data, or is broken",
-        413: "Too large",
-        415: "Not a format that is read",
-        422: "Another shape than its schema",
-        429: "Too much at once",
-        500: "A bug",
-        503: "Busy",
+        413: "The request is too large",
+        415: "The image format is not supported",
+        422: "The request does not fit its schema",
+        429: "Too many requests at once",
+        500: "A bug in conceptlens",
+        503: "The server is busy",
     }.items()
 }
 
 
 @dataclass
-class Site:
-    """One server."""
+class ServerState:
+    """Run folders, loaded models, work queues and limits of one server."""
 
     index: RunIndex
-    shelf: Shelf
-    lanes: Lanes
+    model_cache: ModelCache
+    queues: WorkQueues
     limits: Limits
     policy: Policy
     graphs: Graphs = field(default_factory=Graphs)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def loaded(self, run: str) -> LoadedRun:
-        """A run with its model, by its key. Not for the event loop: it may have to load it."""
-        return self.shelf.get(self.index.of_kind(run, "bottleneck"))
+        """A run with its model, by its key. Call it in a thread, as it may have to load the model."""
+        return self.model_cache.get(self.index.of_kind(run, "bottleneck"))
 
     def look_later(self, loaded: LoadedRun) -> None:
-        """Find out what codes stand for, once, while others are served."""
+        """Name the codes of a codebook once, in the background."""
         if loaded.looking:
             return
         loaded.looking = True
 
         async def work() -> None:
-            await self.lanes.sample.run(loaded.name_codes)
+            await self.queues.sample.run(loaded.name_codes)
 
         task = asyncio.get_running_loop().create_task(work())
         self.tasks.add(task)
@@ -70,4 +70,4 @@ class Site:
     def _done(self, task: "asyncio.Task[None]") -> None:
         self.tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # seen: names of codes are a help, an image is explained without them
+            task.exception()  # retrieved, so that asyncio does not warn; images are explained without names of codes

@@ -1,4 +1,4 @@
-"""Lanes for work, so that slow work waits behind slow work only: each has a few threads and a queue that ends."""
+"""Work queues: slow work waits only for other slow work. Each queue has a few threads and a limit."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,37 +9,37 @@ import anyio.to_thread
 
 from conceptlens.web.server.problems import Problem
 
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Lane:
-    """At most `at_once` pieces of work at a time, and `queue` that wait."""
+class WorkQueue:
+    """At most `at_once` calls run at a time, and at most `waiting` calls wait."""
 
-    def __init__(self, at_once: int, queue: int, *, full: int = 503) -> None:
-        """`full`: the status of the answer where no more may wait."""
+    def __init__(self, at_once: int, waiting: int, *, full: int = 503) -> None:
+        """`full` is the HTTP status of the answer when the queue is full."""
         self._limiter, self._full = anyio.CapacityLimiter(at_once), full
-        self._most, self._inside = at_once + queue, 0
+        self._limit, self._size = at_once + waiting, 0
 
-    async def run(self, work: Callable[Given, Made], *args: Given.args, **options: Given.kwargs) -> Made:
-        """Do work in a thread of this lane; refuse it where too much waits already."""
-        if self._inside >= self._most:
-            raise Problem(self._full, "busy", "Too many requests wait for this. Try again in a moment.", wait=1)
-        self._inside += 1
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work` in a thread of this queue, or refuse it if the queue is full."""
+        if self._size >= self._limit:
+            raise Problem(self._full, "busy", "Too many requests are waiting. Try again in a moment.", wait=1)
+        self._size += 1
         try:
-            return await anyio.to_thread.run_sync(partial(work, *args, **options), limiter=self._limiter)
+            return await anyio.to_thread.run_sync(partial(work, *args, **kwargs), limiter=self._limiter)
         finally:
-            self._inside -= 1
+            self._size -= 1
 
 
-class Lanes:
-    """One for each kind of work."""
+class WorkQueues:
+    """One queue for each kind of work."""
 
     def __init__(self) -> None:
-        self.model = Lane(1, 64)  # passes through a model
-        self.head = Lane(2, 256)  # what-if: small sums
-        self.files = Lane(4, 512)  # run folders and pictures
-        self.decode = Lane(1, 32)  # uploads: what strangers send may be slow to decode
-        self.sample = Lane(1, 16)  # looks at many images
-        self.studio = Lane(1, 12, full=429)  # a generator's small questions: decode, mask, importance
-        self.edits = Lane(1, 5, full=429)  # searches that take as long as their budget
+        self.model = WorkQueue(1, 64)  # passes through a model
+        self.head = WorkQueue(2, 256)  # what-if: small matrix products
+        self.files = WorkQueue(4, 512)  # run folders and pictures
+        self.decode = WorkQueue(1, 32)  # uploads, which may be slow to decode
+        self.sample = WorkQueue(1, 16)  # passes over many images
+        self.studio = WorkQueue(1, 12, full=429)  # a generator: decode, mask, importance
+        self.edits = WorkQueue(1, 5, full=429)  # searches, as long as their budget

@@ -13,7 +13,7 @@ def choose(
     Args:
         items: All images of the split, as the server lists them.
         orders: Rows that are `wrong`, surest first, and `uncertain` ones, least sure first; empty if not known.
-        referred: Rows that concepts and prototypes show, best first.
+        referred: Rows that concepts and codes show, best first.
         most: How many.
     """
     known = {item["row"] for item in items}
@@ -39,7 +39,7 @@ def by_class(items: Iterable[Mapping[str, Any]]) -> Iterator[int]:
 
 
 def referred(answers: Iterable[Mapping[str, Any]], split: str) -> Iterator[int]:
-    """Rows of the images that concepts and prototypes show: the best one of each, the second of each, and so on."""
+    """Rows of the images that concepts and codes show: the best one of each, the second of each, and so on."""
     lists = [
         [each["row"] for each in entry.get(kind, ()) if each["split"] == split]
         for answer in answers
@@ -50,7 +50,7 @@ def referred(answers: Iterable[Mapping[str, Any]], split: str) -> Iterator[int]:
 
 
 def only(answer: dict[str, Any], split: str, rows: frozenset[int]) -> dict[str, Any]:
-    """Concepts or prototypes that point at no other images than these."""
+    """Concepts or codes that point at no other images than these."""
     for entry in _entries(answer):
         for kind in ("patches", "images"):
             if kind in entry:

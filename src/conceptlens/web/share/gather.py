@@ -55,7 +55,7 @@ class Gathered:
 
 def gather(inside: Inside, wanted: Sequence[str] | None, most: int, say: Say) -> Gathered:
     """Ask everything that the wanted views ask; without `wanted`, all views that have something to show."""
-    found = Gathered([], {address: inside.get(address) for address in ("about", "runs", inside.run)})
+    found = Gathered([], {address: inside.get(address) for address in ("about", "glossary", "runs", inside.run)})
     detail = found.answers[inside.run]
     if not detail.ok:
         raise UserError(detail.reason)

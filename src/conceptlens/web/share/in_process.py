@@ -12,11 +12,11 @@ from starlette.types import ASGIApp, Message
 
 from conceptlens.web.server.app import application
 from conceptlens.web.server.folders import RunEntry, RunFolders
-from conceptlens.web.server.loaded import LoadedRun, Shelf
+from conceptlens.web.server.loaded import LoadedRun, ModelCache
 from conceptlens.web.server.safety import Policy
-from conceptlens.web.server.state import Site
+from conceptlens.web.server.state import ServerState
 from conceptlens.web.server.uploads import Limits
-from conceptlens.web.server.work_queue import Lanes
+from conceptlens.web.server.work_queue import WorkQueues
 from conceptlens.web.views.runs import RunIndex
 
 API = "/api/v1"
@@ -51,7 +51,7 @@ class Told:
 class Inside:
     """The application of one folder; `open_inside` makes it."""
 
-    site: Site
+    state: ServerState
     entry: RunEntry
     app: ASGIApp
     portal: BlockingPortal  # to a loop in a thread of its own: whoever calls may have one already
@@ -63,7 +63,7 @@ class Inside:
 
     def loaded(self) -> LoadedRun:
         """The run with its model."""
-        return self.site.loaded(self.entry.key)
+        return self.state.loaded(self.entry.key)
 
     def get(self, address: str) -> Told:
         """Ask for an address below `api/v1`, such as `runs/demo/head`."""
@@ -79,9 +79,9 @@ class Inside:
 def open_inside(folder: Path) -> Iterator[Inside]:
     """The application of one folder, for as long as it is asked."""
     folders = OneFolder([folder])
-    site = Site(RunIndex(folders), Shelf(1), Lanes(), Limits(), Policy())
+    state = ServerState(RunIndex(folders), ModelCache(1), WorkQueues(), Limits(), Policy())
     with start_blocking_portal() as portal:
-        yield Inside(site, folders.all()[0], application(site), portal)
+        yield Inside(state, folders.all()[0], application(state), portal)
 
 
 async def _get(app: ASGIApp, address: str) -> tuple[int, str, bytes]:

@@ -1,4 +1,4 @@
-"""`conceptlens report RUN --share FILE.html`: gather, fit into the limit, write."""
+"""`conceptlens share RUN FILE.html`: gather, fit into the limit, write."""
 
 import os
 from collections.abc import Sequence
@@ -53,16 +53,16 @@ def share_run(
         views: Of `conceptlens.web.share.plan.SHARED`; all that have something to show if None.
         images: At most so many example images.
         limit: Of the file, in bytes. Pictures become smaller, then fewer, until it fits.
-        say: Told how far it is.
+        say: Called with the progress in words.
 
     Raises:
         UserError: The run is not done, a view cannot be shown, or nothing fits into the limit.
     """
     folder, out = RunFolder.open(run), Path(file)
     if out.suffix.lower() not in (".html", ".htm") or out.is_dir():
-        raise UserError(f"--share {out}: expected the name of an HTML file, such as {folder.path.resolve().name}.html.")
+        raise UserError(f"{out}: expected the name of an HTML file, such as {folder.path.resolve().name}.html.")
     if images < 1:
-        raise UserError(f"--images: expected at least 1, found {images}.")
+        raise UserError(f"--n: expected at least 1, found {images}.")
     status = folder.info.get("status")
     if status != "done":
         raise UserError(f"{folder.path}: this run is not done ({status}). Finish it with {folder.how_to_go_on}.")

@@ -68,7 +68,7 @@ def _sheets(run: str, told: Mapping[str, Any]) -> Iterable[str]:
     known = [(graph, told[graph]) for graph in graphs if graph in told]
     for graph, body in known:
         yield from (f"{graph}/images/{place}" for place in range(body["images"]))
-    nodes = [(graph, place, node) for graph, body in known for place, node in enumerate(body["nodes"]) if node["faces"]]
+    nodes = [(graph, place, node) for graph, body in known for place, node in enumerate(body["nodes"]) if node["crops"]]
     nodes.sort(key=lambda each: -max(map(abs, each[2]["shares"]), default=0.0))
     yield from (f"{graph}/nodes/{place}/sheet" for graph, place, _ in nodes)
 

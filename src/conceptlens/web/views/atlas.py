@@ -1,4 +1,4 @@
-"""A look at a sample of the run's images: where concepts look, which patches belong to which prototype."""
+"""A pass over a sample of the run's images: where concepts attend, and which patches belong to which code."""
 
 from dataclasses import dataclass
 from typing import Any

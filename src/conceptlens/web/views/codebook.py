@@ -1,4 +1,4 @@
-"""Each prototype of the codebook over a sample of images: its patches, its classes, its use, what is odd about it."""
+"""Each code of the codebook over a sample of images: its patches, classes, use and flags."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,13 @@ from conceptlens.web.server.problems import missing
 from conceptlens.web.views.atlas import Atlas, atlas_of
 
 EXAMPLES = 12
-TWIN = 0.98  # cosine of two prototypes from which on they are nearly the same
+DUPLICATE = 0.98  # cosine from which two codes count as nearly the same
 ONE_CLASS = 0.9
 Floats = npt.NDArray[np.float64]
 
 
 def codebook_of(loaded: LoadedRun, *, look: bool = True) -> Codebook:
-    """All prototypes, or a 409 for a run without.
+    """All codes, or a 409 for a run without.
 
     Args:
         loaded: The run.
@@ -53,7 +53,7 @@ def codebook_of(loaded: LoadedRun, *, look: bool = True) -> Codebook:
         patches=int(seen.counts.sum()) if seen else 0,
         perplexity=perplexity(torch.from_numpy(seen.counts)) if seen else None,
         why=background.reference.why,
-        map=Projection(of="prototypes", explained=shares),
+        map=Projection(of="codes", explained=shares),
         classes=loaded.card.classes,
         codes=[_entry(code, names.get(code), close[code], spots[code], seen) for code in range(len(vectors))],
     )
@@ -61,14 +61,14 @@ def codebook_of(loaded: LoadedRun, *, look: bool = True) -> Codebook:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the sampled images say of the prototypes."""
+    """Statistics of the codes over the sampled images."""
 
     atlas: Atlas
     counts: npt.NDArray[np.int64]  # (M,)
     classes: Floats  # (M, C)
 
     def flags(self, code: int, name: str) -> list[Flag]:
-        """What is odd about the use of one."""
+        """Flags about the use of one code."""
         found: list[Flag] = []
         if not self.counts[code]:
             found.append(Flag(name="dead", why="no patch of the sample is nearest to it"))
@@ -86,8 +86,8 @@ def _entry(
     name = known.name if known else UNNAMED
     near = np.argsort(-close, kind="stable")[:3]
     flags = seen.flags(code, name) if seen else []
-    if len(near) and close[near[0]] >= TWIN:
-        flags.append(Flag(name="twin", why=f"prototype {near[0]} lies in nearly the same direction"))
+    if len(near) and close[near[0]] >= DUPLICATE:
+        flags.append(Flag(name="duplicate", why=f"code {near[0]} lies in nearly the same direction"))
     return CodeEntry(
         code=code,
         name=name,
@@ -106,7 +106,7 @@ def _entry(
 
 
 def _similarities(vectors: Floats) -> Floats:
-    """Cosines (M, M); a prototype is none of its own neighbors."""
+    """Cosines (M, M); a code is not its own neighbor."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1)
     found = unit @ unit.T

@@ -27,7 +27,7 @@ def read_results(entry: RunEntry) -> tuple[dict[str, Any], Comparison]:
         raise missing(f"{entry.shown}: no training of this comparison is done yet.", command)
     raw = read_json(path)
     try:
-        return raw, Comparison.model_validate(raw)
+        return raw, Comparison.model_validate({key: value for key, value in raw.items() if key != "schema"})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -47,7 +47,7 @@ KEPT = 4  # graphs in memory
 class _File(Graph):
     """As it lies on the disk."""
 
-    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    schema_: Annotated[Literal[2], Field(alias="schema")] = 2
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class OpenGraph:
                     top_of=[outputs[name] for name in node.top_of],
                     shared=node.shared,
                     active=node.active,
-                    faces=len(node.faces) if node.sheet else 0,
+                    crops=len(node.crops) if node.sheet else 0,
                 )
                 for node in graph.nodes
             ],
@@ -125,7 +125,7 @@ class OpenGraph:
             id=node.id,
             samples=node.samples,
             active_of=[node.active_of.get(name, 0) for name in self.graph.outputs] if node.active_of else None,
-            faces=node.faces,
+            crops=node.crops,
             sheet=node.sheet is not None,
             places=[SeenPlace(**place.model_dump(), picture=images.get(place.image)) for place in node.places],
         )
@@ -181,8 +181,8 @@ class Graphs:
             return path
         if kind_of(read_json(entry.path / MARK), entry.shown) != "decomposition":
             raise missing(
-                f"{entry.shown}: this is no network that was taken apart. `conceptlens decompose MODEL --images "
-                "FOLDER` takes one apart; the image tower of a run can be MODEL as well."
+                f"{entry.shown}: this folder holds no decomposed network. `conceptlens decompose MODEL IMAGES` "
+                "decomposes one; MODEL can be the encoder of a run."
             )
         if name in ("noise", "attack"):
             raise missing(f"{entry.shown}: it was drawn without --{name}. Decompose again with it.")
@@ -197,6 +197,15 @@ def picture(entry: RunEntry, name: str) -> bytes:
     return path.read_bytes()
 
 
+def _read_slowly(path: Path, shown: str) -> Graph:
+    """A graph that may have to be upgraded first."""
+    try:
+        return Graph.read(path)
+    except UserError as error:
+        words = str(error).replace(str(path), shown)
+        raise UserError(words if Graph.remedy in words else f"{words} {Graph.remedy}") from None
+
+
 def _short(value: float) -> float:
     """Six digits: a graph of thousands of edges is small enough to be sent."""
     return float(f"{value:.6g}")
@@ -207,11 +216,9 @@ def _read(path: Path, shown: str) -> Graph:
     if path.stat().st_size > BYTES:
         raise UserError(f"{shown}: larger than {BYTES:,} bytes; not a graph that can be shown.")
     try:
-        graph = _File.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UserError(f"{shown}: {place}: {first['msg']}. {Graph.remedy}") from None
+        graph: Graph = _File.model_validate_json(path.read_bytes())
+    except ValidationError:  # written by an earlier version, or damaged
+        graph = _read_slowly(path, shown)
     ids = [node.id for node in graph.nodes]
     known = set(ids)
     layers = {row.layer for row in graph.rows}

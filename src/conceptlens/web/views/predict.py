@@ -80,7 +80,7 @@ def _predict(
             ConceptPart(**reading.model_dump(), index=k, bottleneck=float(answer.bottleneck[k]), slot=answer.slot(k))
             for k, reading in enumerate(answer.concepts)
         ],
-        accounts=answer.accounts,
+        decompositions=answer.decompositions,
         reference=answerer.background.reference,
         deciding=answer.deciding,
         bypass=answer.bypass,

@@ -1,4 +1,4 @@
-"""Edits of a region: one at a time for a client, in a lane of their own, told line by line while they go."""
+"""Edits of a region: one at a time for a client, in a queue of their own, reported line by line while they run."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ from conceptlens.cortex.editing.edit import edit_image
 from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.web.schemas.studio import Changed, EditEvent, EditRequest
 from conceptlens.web.server.problems import Problem, bad
-from conceptlens.web.server.work_queue import Lane
+from conceptlens.web.server.work_queue import WorkQueue
 from conceptlens.web.views.studio import SECONDS
 from conceptlens.web.views.studio_model import LoadedStudy
 
@@ -55,7 +55,7 @@ def edit(loaded: LoadedStudy, asked: EditRequest, tell: Tell, gone: Callable[[],
             mask,
             asked.target,
             method=asked.method,
-            settings=SearchSettings(steps=asked.steps, last_temperature=0.3, keep="best", record=every),
+            settings=SearchSettings(steps=asked.steps, last_temperature=0.3, keep="best", record_every=every),
             seed=asked.seed,
             see=see,
             halt=lambda: gone() or late(),
@@ -113,11 +113,11 @@ class Job:
             self.task.cancel()
 
 
-class EditDesk:
+class EditJobs:
     """Who is being served."""
 
-    def __init__(self, lane: Lane, most: int) -> None:
-        self._lane, self._most = lane, most
+    def __init__(self, queue: WorkQueue, most: int) -> None:
+        self._queue, self._most = queue, most
         self._jobs: dict[str, Job] = {}
 
     def start(self, client: str, work: Callable[[Tell, Callable[[], bool]], None]) -> Job:
@@ -140,7 +140,7 @@ class EditDesk:
 
         async def run() -> None:
             try:
-                await self._lane.run(begin)
+                await self._queue.run(begin)
             except Problem as problem:
                 job.lines.put_nowait(EditEvent(kind="failed", message=problem.message))
             except Exception:

@@ -172,7 +172,7 @@ def as_data(images: Tensor) -> str:
     return data_address(png(Image.fromarray(to_bytes(images[:1])[0])), "image/png")
 
 
-class StudyShelf:
+class StudyCache:
     """The studies that were used last."""
 
     def __init__(self, size: int = KEPT) -> None:

@@ -1,6 +1,6 @@
 """What if: the class of one image with some concepts set, what to ask next, what would flip it. Nothing is remembered.
 
-A request brings the state of its image; edits are the words of `conceptlens intervene --set`, applied by the same
+A request brings the state of its image; edits are the words of `conceptlens what-if --set`, applied by the same
 functions, so that page and command line agree to the last digit.
 """
 
@@ -18,7 +18,7 @@ from conceptlens.evaluation.interventions.flip import Edit, flips
 from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.interventions.what_if import apply
 from conceptlens.explanations.answer import class_readings
-from conceptlens.explanations.document import Account
+from conceptlens.explanations.document import LogitDecomposition
 from conceptlens.explanations.logit_decomposition import decompose_logit
 from conceptlens.runs.readout import Floats, Readout
 from conceptlens.web.schemas.image import State
@@ -98,7 +98,7 @@ def intervene(loaded: LoadedRun, request: InterveneRequest) -> Intervention:
         after=sides[1],
         bottleneck=after[0].tolist(),
         changed=[Change(concept=k, before=float(image.bottleneck[0, k]), after=float(after[0, k])) for k in moved],
-        accounts=_accounts(loaded, image, after, about),
+        decompositions=_decompositions(loaded, image, after, about),
         took_ms=round(1000 * (time.perf_counter() - began), 2),
     )
 
@@ -119,7 +119,7 @@ def _side(image: Readout, bottleneck: Floats) -> Side:
     )
 
 
-def _accounts(loaded: LoadedRun, image: Readout, bottleneck: Floats, about: str) -> list[Account]:
+def _decompositions(loaded: LoadedRun, image: Readout, bottleneck: Floats, about: str) -> list[LogitDecomposition]:
     head = image.head
     if head is None:
         return []

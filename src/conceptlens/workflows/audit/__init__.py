@@ -1,2 +1,2 @@
-"""The codebook as an auditor: what each prototype has become, which are idle, double or background, and what of it all
-a person should know (IVQ-CBM paper, Appendices D, E and K.3)."""
+"""The audit of a run: its codes, its concepts, subgroups, calibration and images out of distribution (IVQ-CBM paper,
+Appendices D, E and K.3)."""

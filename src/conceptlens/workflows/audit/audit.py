@@ -27,7 +27,7 @@ from conceptlens.evaluation.codebook.stream import TokenStream, open_stream
 from conceptlens.evaluation.concepts.findings import concept_findings
 from conceptlens.evaluation.interventions.order import influence
 from conceptlens.evaluation.interventions.units import make_units
-from conceptlens.evaluation.ood.codebook_distance import RATE, Unlike, familiar, judge_unlike
+from conceptlens.evaluation.ood.codebook_distance import RATE, OutOfDistribution, detect_ood, fit_distribution
 from conceptlens.evaluation.subgroups.failures import measure_failures
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY
 from conceptlens.explanations.pictures.sheet import png
@@ -37,13 +37,13 @@ from conceptlens.runs.predict import Predictions, predict
 from conceptlens.runs.predictions import ARRAYS, StoredPredictions, save_predictions, to_stored
 from conceptlens.runs.predictions import FOLDER as PREDICTIONS
 from conceptlens.runs.readout import read_out
-from conceptlens.stats.folds import deal
+from conceptlens.stats.folds import assign_folds
 from conceptlens.workflows.audit.measured import read_trust
 from conceptlens.workflows.audit.page import audit_page
 from conceptlens.workflows.audit.sentences import findings
 
 FOLDER = "audit"
-TRAINING = 256  # images that say what is usual
+TRAINING = 256  # images that define what is in distribution
 MAPS = 9  # images with index maps
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ def audit_run(
     split: str | None = None,
     by: Sequence[str] | None = None,
     alpha: float = ALPHA,
-    false_alarms: float = RATE,
+    false_alarm_rate: float = RATE,
     resamples: int = 1000,
     note: Callable[[str], object] = lambda text: None,
 ) -> Audit:
@@ -76,15 +76,17 @@ def audit_run(
     Args:
         run: The run.
         split: `test` or `val`; the one that the run's numbers speak of by default.
-        by: Columns of metadata to look for failures by, as `sex` or `age=40,60`; all by default.
+        by: Columns of metadata that make subgroups, as `sex` or `age=40,60`; all by default.
         alpha: Share of images whose prediction set may miss the truth.
-        false_alarms: Share of usual images that may be called strange.
+        false_alarm_rate: Share of in-distribution images that may be flagged as out of distribution.
         resamples: Of the intervals.
         note: Says something to the person who waits.
     """
     started = time.perf_counter()
-    if not 0 < false_alarms < 1:
-        raise UserError(f"--false-alarms: expected a share between 0 and 1, such as 0.05, found {false_alarms:g}.")
+    if not 0 < false_alarm_rate < 1:
+        raise UserError(
+            f"--false-alarm-rate: expected a share between 0 and 1, such as 0.05, found {false_alarm_rate:g}."
+        )
     pipeline, concepts = run.pipeline, run.concepts
     chosen = split or run.reported_images()[0]
     if chosen not in ("test", "val"):
@@ -92,8 +94,8 @@ def audit_run(
     with ExitStack() as stack:
         stream = open_stream(run, stack)
         sides = _sides(run, chosen, note)
-        found, unlike = _look(stream, run, sides, chosen, false_alarms, resamples, note)
-    note("who it fails")
+        found, ood = _look(stream, run, sides, chosen, false_alarm_rate, resamples, note)
+    note("subgroups")
     metadata = {name: [words[row] for row in sides.rows] for name, words in run.source.examples.metadata.items()}
     failures = measure_failures(
         sides.judged,
@@ -104,13 +106,13 @@ def audit_run(
         split=chosen,
         by=by,
         alpha=alpha,
-        unlike=unlike,
+        ood=ood,
         resamples=resamples,
         note=note,
     )
     if sides.note:
         failures.notes.append(sides.note)
-    note("prototypes and concepts")
+    note("codes and concepts")
     audited = concept_findings(
         sides.judged,
         concepts,
@@ -149,7 +151,7 @@ def save_audit(audit: Audit, folder: Path, *, failures: Path | None = None) -> N
     Args:
         audit: What `audit_run` returned.
         folder: For the files.
-        failures: File for what is said of failures alone; `failures.json` in the folder by default.
+        failures: File for the subgroup results alone; `failures.json` in the folder by default.
     """
     for name, picture in audit.drawn.items():
         write_bytes(folder / audit.pictures[name], picture)
@@ -161,8 +163,8 @@ def save_audit(audit: Audit, folder: Path, *, failures: Path | None = None) -> N
 
 def _why_none(run: OpenedRun) -> str:
     return (
-        f"This run has no codebook (regularizer {run.info.get('regularizer')}), so there are no prototypes to audit; "
-        "its concepts are, and images are compared with centers of training patches."
+        f"This run has no codebook (regularizer {run.info.get('regularizer')}), so there are no codes to audit. "
+        "Its concepts are audited, and images are compared with centers of training patches."
     )
 
 
@@ -174,31 +176,33 @@ def _look(
     rate: float,
     resamples: int,
     note: Callable[[str], object],
-) -> tuple[Pass, Unlike]:
+) -> tuple[Pass, OutOfDistribution]:
     """The passes: some training images, the calibration images, the judged ones."""
     codebook = getattr(stream.pipeline.regularizer, "codebook", None)
-    note("training images: what is usual")
-    training = spread(run.splits["train"], TRAINING)
-    usual = familiar(lambda: (tokens.patches for _, tokens in stream.tokens(training)), codebook, len(run.concepts))
-    usual = usual.to(stream.device)
+    note("training images: what is in distribution")
+    rows = spread(run.splits["train"], TRAINING)
+    training = fit_distribution(
+        lambda: (tokens.patches for _, tokens in stream.tokens(rows)), codebook, len(run.concepts)
+    ).to(stream.device)
     if split == "test":
         note(f"{len(sides.calibration_rows)} validation images")
-        strange = [usual.scores(tokens.patches).double().cpu() for _, tokens in stream.tokens(sides.calibration_rows)]
-        before: Floats = torch.cat(strange).numpy() if strange else np.zeros((0, 3))
+        parts = [training.scores(tokens.patches).double().cpu() for _, tokens in stream.tokens(sides.calibration_rows)]
+        before: Floats = torch.cat(parts).numpy() if parts else np.zeros((0, 3))
     indices = run.splits[split]
     note(f"{len(indices)} {split} images")
-    judgement = Judgement(usual, run.source, split, spread(indices, MAPS))
+    judgement = Judgement(training, run.source, split, spread(indices, MAPS))
     found = run_pass(stream, indices, codebook, judgement)
     place = {int(index): row for row, index in enumerate(found.indices)}
-    scores = found.strangeness[[place[int(index)] for index in sides.rows]]
+    scores = found.ood_scores[[place[int(index)] for index in sides.rows]]
     if split == "val":
-        before = found.strangeness[[place[int(index)] for index in sides.calibration_rows]]
-    unlike = judge_unlike(usual, before, scores, sides.judged.ids, sides.judged.units, rate=rate, resamples=resamples)
-    return found, unlike
+        before = found.ood_scores[[place[int(index)] for index in sides.calibration_rows]]
+    ood = detect_ood(training, before, scores, sides.judged.ids, sides.judged.units, rate=rate, resamples=resamples)
+    return found, ood
 
 
 def _sides(run: OpenedRun, split: str, note: Callable[[str], object]) -> _Sides:
-    """What is judged and what it is calibrated on. Validation images alone are halved, patients kept together."""
+    """What is judged and what it is calibrated on. Without a test split, validation images are halved, patients "
+    "kept together."""
     place = {name: index for index, name in enumerate(run.source.examples.ids)}
 
     def rows(stored: StoredPredictions) -> Indices:
@@ -208,9 +212,11 @@ def _sides(run: OpenedRun, split: str, note: Callable[[str], object]) -> _Sides:
     if split == "test":
         test = _stored(run, "test", note)
         return _Sides(test, rows(test), validation, rows(validation))
-    half = deal(validation.units, 2)
+    half = assign_folds(validation.units, 2)
     parts = [_some(validation, np.flatnonzero(half == side)) for side in (0, 1)]
-    halved = "There is no test: half of the validation images calibrate, the other half is judged."
+    halved = (
+        "There is no test split: one half of the validation images is used for calibration, the other half is judged."
+    )
     return _Sides(parts[1], rows(parts[1]), parts[0], rows(parts[0]), halved)
 
 
@@ -247,7 +253,7 @@ def _predict(run: OpenedRun, split: str, note: Callable[[str], object]) -> Predi
 
 
 def _influence(pipeline: Pipeline, stored: StoredPredictions, concepts: ConceptSet) -> Floats | None:
-    """How much each concept (K,) moves the class; None where it cannot be asked."""
+    """How much each concept (K,) moves the class; None where it cannot be measured."""
     try:
         readout = read_out(pipeline.model, stored, concepts)
     except UserError:

@@ -1,4 +1,4 @@
-"""What other measurements in the run folder say: interventions, leakage, localization, faithfulness."""
+"""Sentences about other results in the run folder: interventions, leakage, localization, faithfulness."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from conceptlens.evaluation.leakage.leakage import Leakage
 
 
 def read_trust(run: Path) -> list[TrustFile]:
-    """What can be read; a file of another version is named, not guessed at."""
+    """One entry per file; a file that cannot be read gets a sentence that says so."""
     readers: dict[str, Callable[[Path], list[str]]] = {
         "trust/interventions.json": _interventions,
         "trust/leakage.json": _leakage,
@@ -37,14 +37,16 @@ def _interventions(path: Path) -> list[str]:
         if curve.policy == "expected gain" or len(found.curves) == 1:
             says.append(
                 f"Correcting all {found.by} takes accuracy from {found.start.text()} to {curve.points[-1].text()}; the "
-                f"true concepts alone allow {found.ceiling.text()}."
+                f"ceiling from true concepts is {found.ceiling.text()}."
             )
             if curve.points[-1].value is not None and (curve.points[-1].interval or (1, 1))[1] < (
                 found.start.value or 0
             ):
-                says.append("True corrections make it worse: the head does not read what the concepts are called.")
+                says.append(
+                    "True corrections lower the accuracy: the class head does not use the concepts as they are named."
+                )
     if found.flips and found.flips.median is not None:
-        says.append(f"{found.flips.median:g} changed answers flip half of the decisions.")
+        says.append(f"{found.flips.median:g} changed concepts flip half of the decisions.")
     return says
 
 

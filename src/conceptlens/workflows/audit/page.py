@@ -25,15 +25,15 @@ STYLE = ".sheet{max-width:100%;height:auto;border-radius:6px}.code{white-space:n
 def audit_page(audit: Audit, pictures: Mapping[str, bytes]) -> str:
     """The whole page."""
     sections = [
-        ("fails", "Who it fails", _fails(audit.failures, pictures)),
-        ("sets", "Prediction sets and silence", _sets(audit.failures)),
-        ("strange", "Images unlike the training images", _strange(audit.failures)),
+        ("subgroups", "Subgroups", _subgroups(audit.failures, pictures)),
+        ("sets", "Prediction sets and selective prediction", _sets(audit.failures)),
+        ("ood", "Images out of distribution", _ood(audit.failures)),
     ]
     if audit.codebook is not None:
         sections += [
-            ("prototypes", "Prototypes", _prototypes(audit.codebook, pictures)),
-            ("codes", "Codes among tokens", _picture(pictures, "codes", "Codes and a sample of tokens")),
-            ("maps", "Index maps", _picture(pictures, "index-maps", "Nearest prototype of each patch")),
+            ("codes", "Codes", _codes(audit.codebook, pictures)),
+            ("projection", "Codes among tokens", _picture(pictures, "codes", "Codes and a sample of tokens")),
+            ("maps", "Index maps", _picture(pictures, "index-maps", "Nearest code of each patch")),
         ]
     if audit.concepts:
         sections.append(("concepts", "Concepts", _concepts(audit)))
@@ -48,11 +48,11 @@ def audit_page(audit: Audit, pictures: Mapping[str, bytes]) -> str:
     return render_page(f"Audit of {audit.run}", header, sections, footer=FOOTER, style=STYLE)
 
 
-def _fails(found: Failures, pictures: Mapping[str, bytes]) -> Html:
+def _subgroups(found: Failures, pictures: Mapping[str, bytes]) -> Html:
     if not found.groups:
         skipped = names(f"{name}: {why}" for name, why in found.skipped.items())
         return h(
-            "p", "No column of metadata makes groups of these images.", f" Left out: {skipped}." if skipped else None
+            "p", "No metadata column makes subgroups of these images.", f" Left out: {skipped}." if skipped else None
         )
     rows = []
     for group in found.groups:
@@ -76,28 +76,28 @@ def _fails(found: Failures, pictures: Mapping[str, bytes]) -> Html:
             )
         )
     head = (
-        "Group",
+        "Subgroup",
         "Images",
         "Class accuracy",
         "Concept accuracy",
         "Overconfidence",
         "p",
         "p beyond classes",
-        "Would be found",
+        "Detectable difference",
         "",
     )
-    caption = f"Groups of images; p-values are corrected for {found.comparisons} comparisons"
+    caption = f"Subgroups; p-values are corrected for {found.comparisons} comparisons"
     note = (
-        "p: could the difference of class accuracy from all other images be chance? Beyond classes: the same once a "
-        "group is compared with what its classes lead one to expect. Would be found: the difference that four tests in "
-        "five notice. Overconfidence is mean confidence less accuracy."
+        "p: test of the difference in class accuracy from all other images. Beyond classes: the same, compared with "
+        "what the classes of the subgroup lead one to expect. Detectable difference: the difference that four tests in "
+        "five detect. Overconfidence is mean confidence less accuracy."
     )
     return join([table(caption, head, rows, class_="figures"), h("p", note, class_="note"), *_notes(found)])
 
 
 def _notes(found: Failures) -> Iterable[Html]:
-    told = [*found.notes, *(f"{name} is left out: {why}." for name, why in found.skipped.items())]
-    return [h("p", line, class_="note") for line in told]
+    lines = [*found.notes, *(f"{name} is left out: {why}." for name, why in found.skipped.items())]
+    return [h("p", line, class_="note") for line in lines]
 
 
 def _sets(found: Failures) -> Html:
@@ -114,11 +114,11 @@ def _sets(found: Failures) -> Html:
         )
         for each in found.sets
     ]
-    head = ("Question", "Promised", "Holds the truth", "Chance allows", "Answers in a set", "A single answer", "None")
+    head = ("Question", "Nominal coverage", "Coverage", "Expected range", "Set size", "One answer", "Empty")
     parts = [table(f"Conformal sets, judged on {count(found.images)} images", head, rows, class_="figures")]
-    silence = found.silence
-    if silence is not None:
-        told = [
+    selective = found.selective
+    if selective is not None:
+        points = [
             h(
                 "tr",
                 h("th", percent(each.target, 0), scope="row"),
@@ -126,47 +126,52 @@ def _sets(found: Failures) -> Html:
                 h("td", _estimate(each.answered)),
                 h("td", _estimate(each.error)),
             )
-            for each in silence.silences
+            for each in selective.operating_points
         ]
-        caption = "Silence below a confidence that was chosen on validation images"
-        parts.append(table(caption, ("Error aimed at", "Confidence", "Answered", "Error"), told, class_="figures"))
-        curve = Series("error of the answers", [(100 * share, error) for share, error in silence.points], 1)
+        caption = "Abstention below a confidence that was chosen on validation images"
+        parts.append(table(caption, ("Target error", "Confidence", "Answered", "Error"), points, class_="figures"))
+        curve = Series("error of the answers", [(100 * share, error) for share, error in selective.points], 1)
         flat = Series(
-            "silence at random", [(0, silence.error.value or 0), (100, silence.error.value or 0)], 2, faint=True
+            "random abstention", [(0, selective.error.value or 0), (100, selective.error.value or 0)], 2, faint=True
         )
         chart = str(line_chart("Error against the share of images answered, in percent", [curve, flat]))
         # The chart's axis is made for epochs; here it counts percent of the images.
         parts.append(Html(chart.replace(">epoch<", ">% answered<").replace("at epoch", "at %")))
         parts.append(
-            h("p", f"Area under the curve {silence.area.text()}; an oracle {silence.oracle:.3f}.", class_="note")
+            h(
+                "p",
+                f"Area under the curve {selective.area.text()}; that of an oracle {selective.oracle:.3f}.",
+                class_="note",
+            )
         )
     return join(parts)
 
 
-def _strange(found: Failures) -> Html:
-    unlike = found.unlike
-    if unlike is None:
+def _ood(found: Failures) -> Html:
+    ood = found.ood
+    if ood is None:
         return h("p", "Not measured.")
     rows = [
-        h("tr", h("th", each.image, scope="row"), h("td", decimal(each.p)), h("td", each.sign, class_="word"))
-        for each in unlike.images
+        h("tr", h("th", each.image, scope="row"), h("td", decimal(each.p)), h("td", each.score, class_="word"))
+        for each in ood.images
     ]
     parts = [
-        h("p", unlike.sentence(found.split)),
+        h("p", ood.sentence(found.split)),
         h(
             "p",
-            f"Compared with {unlike.compared_with} and with {count(unlike.training_images)} training images; bounds by "
-            f"{count(unlike.validation_images)} validation images.",
+            f"Images are compared with {ood.compared_with} and with {count(ood.training_images)} training images; the "
+            f"thresholds come from "
+            f"{count(ood.validation_images)} validation images.",
             class_="note",
         ),
     ]
     if rows:
-        parts.append(table("Strangest images", ("Image", "p", "Most unusual in"), rows, class_="figures"))
+        parts.append(table("Images with the largest scores", ("Image", "p", "Most unusual in"), rows, class_="figures"))
     return join(parts)
 
 
-def _prototypes(codebook: Codebook, pictures: Mapping[str, bytes]) -> Html:
-    top = max((each.share.value or 0 for each in codebook.prototypes), default=1) or 1
+def _codes(codebook: Codebook, pictures: Mapping[str, bytes]) -> Html:
+    top = max((each.share.value or 0 for each in codebook.codes), default=1) or 1
     rows = [
         h(
             "tr",
@@ -181,16 +186,18 @@ def _prototypes(codebook: Codebook, pictures: Mapping[str, bytes]) -> Html:
             h("td", names(f"{kind}: {concept}" for kind, concept in each.concepts.items()), class_="word"),
             h("td", [h("span", kind, class_="flag") for kind in each.kinds], class_="word"),
         )
-        for each in codebook.prototypes
+        for each in codebook.codes
     ]
-    place = "On the object" if any(each.on_object is not None for each in codebook.prototypes) else "Border"
-    head = (*("Prototype", "Patches", "Share", "", "Images", "Most in", "Class explains", place, "Sure matches", ""),)
-    caption = f"{codebook.codes} prototypes; a tick marks an even share"
+    place = "On the object" if any(each.on_object is not None for each in codebook.codes) else "Border"
+    head = (*("Code", "Patches", "Share", "", "Images", "Most in", "Class explains", place, "Significant matches", ""),)
+    caption = f"{codebook.size} codes; a tick marks an even share"
     note = (
-        "Border: how much more often at the outermost patches than patches are. Class explains: share of the variation "
-        "between images. A match is sure if chance finds one as strong in fewer than one of twenty, after correction."
+        "Border: how much more often the code is at the outermost patches than patches are on average. Class "
+        "explains: share of the variation "
+        "between images. A match is significant if chance finds one as strong in fewer than one of twenty, after "
+        "correction."
     )
-    sheet = _picture(pictures, "prototypes", "Patches nearest to each prototype")
+    sheet = _picture(pictures, "prototypes", "Patches nearest to each code")
     return join([sheet, table(caption, head, rows, class_="figures"), h("p", note, class_="note")])
 
 
@@ -205,17 +212,17 @@ def _concepts(audit: Audit) -> Html:
             "tr",
             h("th", each.concept, scope="row"),
             h("td", percent(each.holds)),
-            h("td", percent(each.said)),
+            h("td", percent(each.predicted)),
             h("td", decimal(each.auc)),
             h("td", decimal(each.auc_within_class)),
             h("td", decimal(each.influence, 2)),
             h("td", decimal(each.slot_mass, 2)),
-            h("td", each.twin and f"{each.twin} ({each.twin_correlation:.2f})", class_="word"),
+            h("td", each.closest and f"{each.closest} ({each.closest_correlation:.2f})", class_="word"),
             h("td", [h("span", kind, class_="flag") for kind in each.kinds], class_="word"),
         )
         for each in audit.concepts
     ]
-    head = ("Concept", "Holds", "Said", "AUC", "within class", "Influence", "Slot mass", "Closest other", "")
+    head = ("Concept", "Present", "Predicted", "AUC", "within class", "Influence", "Slot mass", "Closest other", "")
     note = "Influence and slot mass are relative to an even share; closest other by correlation of scores."
     return join([table("Concepts", head, rows, class_="figures"), h("p", note, class_="note")])
 

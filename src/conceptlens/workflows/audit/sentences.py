@@ -1,7 +1,7 @@
-"""The audit in plain sentences, most important first."""
+"""The findings of an audit as sentences, most important first."""
 
 from conceptlens.evaluation.codebook.codes import DORMANT
-from conceptlens.evaluation.codebook.document import Codebook, ConceptFinding, Prototype, TrustFile
+from conceptlens.evaluation.codebook.document import Code, Codebook, ConceptFinding, TrustFile
 from conceptlens.evaluation.codebook.matching import LEVEL
 from conceptlens.evaluation.subgroups.failures import Failures
 
@@ -15,33 +15,31 @@ def findings(
     failures: Failures,
     trust: list[TrustFile],
 ) -> list[str]:
-    """Everything a reader should know."""
-    told = [no_codebook] if no_codebook else []
+    """All findings."""
+    lines = [no_codebook] if no_codebook else []
     if codebook is not None:
-        told += codebook_sentences(codebook)
-    told += concept_sentences(concepts)
-    told += failures.findings
-    told += [f"{each.file}: {' '.join(each.says)}" for each in trust if each.says]
-    return told
+        lines += codebook_sentences(codebook)
+    lines += concept_sentences(concepts)
+    lines += failures.findings
+    lines += [f"{each.file}: {' '.join(each.says)}" for each in trust if each.says]
+    return lines
 
 
 def codebook_sentences(codebook: Codebook) -> list[str]:
-    told = [
-        f"The codebook has {codebook.codes} prototypes; {codebook.use:.0%} are nearest to some patch, used as "
-        f"unevenly as {codebook.perplexity or 0:.1f} equally used ones would be."
+    lines = [
+        f"The codebook has {codebook.size} codes; {codebook.use:.0%} are the nearest code of some patch. "
+        f"The perplexity of their use is {codebook.perplexity or 0:.1f}."
     ]
     if codebook.explained is not None:
-        weak = " The codes hardly describe the patches: IVQ acts as a shrink of the tokens here." * (
-            codebook.explained < 0.1
-        )
+        weak = " The codes hardly describe the patches: IVQ only shrinks the tokens here." * (codebook.explained < 0.1)
         share = f"{codebook.explained:.0%}" if codebook.explained > 0 else "none"
-        told.append(f"Nearest prototypes explain {share} of the variance of the tokens.{weak}")
+        lines.append(f"The nearest codes explain {share} of the variance of the tokens.{weak}")
     dormant = _of_kind(codebook, "dormant")
     if dormant:
         bound = DORMANT * codebook.even_share
-        told.append(
-            f"Dormant, nearest to less than {bound:.2%} of the patches: {_list(map(_with_name, dormant))}. What they "
-            "might stand for is hardly seen in these images."
+        lines.append(
+            f"Dormant codes, nearest to less than {bound:.2%} of the patches: {_list(map(_with_name, dormant))}. "
+            "These images hardly show what they stand for."
         )
     pairs = {
         tuple(sorted((each.code, each.nearest_code)))
@@ -49,59 +47,65 @@ def codebook_sentences(codebook: Codebook) -> list[str]:
         if each.nearest_code is not None
     }
     if pairs:
-        told.append(f"Double: {_list(f'{first} and {second}' for first, second in sorted(pairs))} lie almost together.")
+        lines.append(
+            f"Duplicate codes, almost at the same place: "
+            f"{_list(f'{first} and {second}' for first, second in sorted(pairs))}."
+        )
     background = _of_kind(codebook, "background")
     if background:
         part = sum(each.share.value or 0 for each in background)
-        told.append(f"Background: {_list(map(_with_name, background))}, with {part:.0%} of all patches.")
-    told += [_matching(codebook, kind) for kind in ("co-assignment", "labels", "text")]
+        lines.append(f"Background codes: {_list(map(_with_name, background))}, with {part:.0%} of all patches.")
+    lines += [_matching(codebook, kind) for kind in ("co-assignment", "labels", "text")]
     if codebook.dormant_and_bad:
-        told.append(codebook.dormant_and_bad)
-    return told
+        lines.append(codebook.dormant_and_bad)
+    return lines
 
 
 def _matching(codebook: Codebook, kind: str) -> str:
     found = next((each for each in codebook.matchings if each.kind == kind), None)
     if found is None:
-        return f"Prototypes were not matched with concepts by {kind}: {codebook.without.get(kind, 'not asked for')}."
+        return f"Codes were not matched with concepts by {kind}: {codebook.without.get(kind, 'not requested')}."
     sure = [each for each in found.matches if each.sure]
     if not sure:
         p = 1.0 if found.p is None else found.p
         if p < LEVEL:
             return (
-                f"By {kind}, prototypes match concepts beyond chance as a whole (p = {p:.3f}), no single one for sure."
+                f"By {kind}, codes match concepts significantly as a whole (p = {p:.3f}), but no single match is "
+                f"significant."
             )
-        return f"By {kind}, no prototype stands for one concept: chance matches as well (p = {p:.3f})."
+        return f"By {kind}, no code matches a concept significantly (p = {p:.3f})."
     shown = _list(f"{each.code} → {each.concept}" for each in sorted(sure, key=lambda each: -each.strength))
-    return f"By {kind}, {len(sure)} of {len(found.matches)} matches are surer than chance: {shown}."
+    return f"By {kind}, {len(sure)} of {len(found.matches)} matches are significant: {shown}."
 
 
 def concept_sentences(concepts: list[ConceptFinding]) -> list[str]:
-    """What is odd about concepts."""
+    """Concepts with findings."""
     words = {
-        "never said": "Hardly ever said, though they hold: {}.",
-        "unread": "Read no better than by chance: {}.",
-        "idle": "Of no weight for the class: {}.",
-        "unfed": "Their slots get no patch: {}.",
+        "never predicted": "Concepts that are present but hardly ever predicted: {}.",
+        "at chance": "Concepts that are read no better than by chance: {}.",
+        "no influence": "Concepts without influence on the class: {}.",
+        "empty slot": "Concepts whose slots get hardly any patch: {}.",
     }
-    told = []
+    lines = []
     for kind, sentence in words.items():
         names = [each.concept for each in concepts if kind in each.kinds]
         if names:
-            told.append(sentence.format(_list(names)))
-    twins = {tuple(sorted((each.concept, each.twin))) for each in concepts if "double" in each.kinds and each.twin}
-    if twins:
-        told.append(f"Scores that say the same: {_list(f'{one} and {two}' for one, two in sorted(twins))}.")
-    return told
+            lines.append(sentence.format(_list(names)))
+    pairs = {tuple(sorted((row.concept, row.closest))) for row in concepts if "duplicate" in row.kinds and row.closest}
+    if pairs:
+        lines.append(
+            f"Concepts with nearly the same scores: {_list(f'{one} and {two}' for one, two in sorted(pairs))}."
+        )
+    return lines
 
 
-def _of_kind(codebook: Codebook, kind: str) -> list[Prototype]:
-    return [each for each in codebook.prototypes if kind in each.kinds]
+def _of_kind(codebook: Codebook, kind: str) -> list[Code]:
+    return [each for each in codebook.codes if kind in each.kinds]
 
 
-def _with_name(prototype: Prototype) -> str:
-    names = list(dict.fromkeys(prototype.concepts.values()))
-    return f"{prototype.code} ({names[0]})" if names else str(prototype.code)
+def _with_name(code: Code) -> str:
+    names = list(dict.fromkeys(code.concepts.values()))
+    return f"{code.code} ({names[0]})" if names else str(code.code)
 
 
 def _list(words: object) -> str:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.data.dataset import Task
-from conceptlens.evaluation.concepts.groups import Axis, axes
+from conceptlens.evaluation.concepts.groups import GroupScores, group_scores
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.stats.questions import Decided, Ordered, Question
 
@@ -34,15 +34,15 @@ class Answers:
 def questions(answers: Answers) -> dict[str, Question]:
     """The measures by their path in `metrics.json`, with which they agree on images of one fold."""
     reads = answers.concept_logits.shape[1] > 0
-    asked = axes(answers.concept_logits, answers.concept_labels, answers.concepts) if reads else []
+    asked = group_scores(answers.concept_logits, answers.concept_labels, answers.concepts) if reads else []
     classes = _single(answers) if answers.task != "multilabel" else _multilabel(answers)
     return {
         **classes,
         "concept.balanced_accuracy": _by_group(
-            asked, lambda axis: Decided(axis.predicted, axis.truth, balanced=True, at_least=2)
+            asked, lambda scored: Decided(scored.predicted, scored.truth, balanced=True, at_least=2)
         ),
-        "concept.auc": _by_group(asked, lambda axis: _each_answer(axis, answers.fold)),
-        "concept.auc_within_class": _by_group(asked, lambda axis: _each_answer(axis, _fold_and_class(answers))),
+        "concept.auc": _by_group(asked, lambda scored: _each_answer(scored, answers.fold)),
+        "concept.auc_within_class": _by_group(asked, lambda scored: _each_answer(scored, _fold_and_class(answers))),
     }
 
 
@@ -70,14 +70,14 @@ def _multilabel(answers: Answers) -> dict[str, Question]:
     }
 
 
-def _by_group(asked: list[Axis], question: Callable[[Axis], Question]) -> Question:
+def _by_group(asked: list[GroupScores], question: Callable[[GroupScores], Question]) -> Question:
     """Every group counts the same, however many yes/no questions it holds."""
-    return [[question(axis) for axis in members] for _, members in groupby(asked, key=lambda axis: axis.group)]
+    return [[question(scored) for scored in members] for _, members in groupby(asked, key=lambda scored: scored.group)]
 
 
-def _each_answer(axis: Axis, strata: Integers) -> Question:
-    inside = np.where(axis.known, strata, -1)
-    return [Ordered(axis.log_odds(answer), axis.truth == answer, inside) for answer in axis.answers]
+def _each_answer(scored: GroupScores, strata: Integers) -> Question:
+    inside = np.where(scored.known, strata, -1)
+    return [Ordered(scored.log_odds(answer), scored.truth == answer, inside) for answer in scored.answers]
 
 
 def _fold_and_class(answers: Answers) -> Integers:

@@ -107,7 +107,9 @@ def _plan(
     if not replace and not drops:
         raise UserError("Nothing to change: name it with --replace 'OLD=NEW' or --drop CONCEPT.")
     if replace and drops:
-        raise UserError("--replace and --drop in one go could not be told apart afterwards. Ask for one at a time.")
+        raise UserError(
+            "--replace and --drop cannot be used together: their effects could not be separated. Use one at a time."
+        )
     method = METHODS.get(str(recipe.method["name"]))
     if not method.reads_concepts:
         raise UserError(f"{recipe.method['name']} reads no concepts, so there is nothing to refine.")
@@ -123,16 +125,16 @@ def _plan(
         raise UserError("A concept is named twice. Name each once.")
     after = replace_words(base, swaps, rename=rename) if swaps else drop(base, gone)
     rest = [place for place in range(len(base)) if place not in changed]
-    dealt: dict[int, Edited] = {}
+    controls: dict[int, Edited] = {}
     words: dict[int, list[str]] = {}
     for seed in range(recipe.seed, recipe.seed + seeds) if control and len(rest) >= len(changed) else ():
         chosen = np.random.default_rng([seed, 11]).choice(rest, len(changed), replace=False).tolist()
         others = [Replacement(place, each.words) for place, each in zip(chosen, swaps, strict=False)]
-        dealt[seed] = replace_words(base, others, rename=rename) if swaps else drop(base, chosen)
+        controls[seed] = replace_words(base, others, rename=rename) if swaps else drop(base, chosen)
         words[seed] = [base.names[place] for place in chosen]
     if after.renamed and recipe.data.source in ("blood-cells", "shapes"):
         raise UserError("--rename: built-in data knows its own names only. Leave --rename out; words change anyway.")
-    return _Plan(run.path / "recipe.yaml", recipe, base, after, dealt, words)
+    return _Plan(run.path / "recipe.yaml", recipe, base, after, controls, words)
 
 
 def _train(plan: _Plan, edited: Edited, folder: Path, side: str, seed: int, *, quiet: bool) -> RunFolder:

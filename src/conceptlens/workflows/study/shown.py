@@ -57,7 +57,7 @@ class Shown(Part):
     images: list[Annotated[str, Field(pattern=PICTURE)]]
     maps: list[Grid]
     trials: list[ShownTrial]
-    colors: str = Field(max_length=4000, validation_alias=AliasChoices("colors", "colours"))  # as 0.1 called them
+    colors: str = Field(max_length=4000, validation_alias=AliasChoices("colors", "colours"))  # `colours` in 0.1
 
 
 def read_shown(page: Path) -> Shown:

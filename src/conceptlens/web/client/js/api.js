@@ -40,6 +40,7 @@ const at = (run, rest = "") => `runs/${encodeURIComponent(run)}${rest}`;
 
 export const api = {
   about: () => once("about"),
+  glossary: () => once("glossary"),
   runs: () => get("runs"),
   run: (run) => once(at(run)),
   runNow: (run) => get(at(run)),

@@ -26,7 +26,7 @@ export function said(head, shares) {
 }
 
 /** How a class's logit, or its difference to another, is made up: total = base + Σ values + bypass. */
-export function account(head, of, minus, bottleneck, rest) {
+export function decomposeLogit(head, of, minus, bottleneck, rest) {
   const side = head.classes.map(
     (name) => (name === of ? 1 : 0) - (minus === "mean" ? 1 / head.classes.length : name === minus ? 1 : 0),
   );

@@ -17,7 +17,7 @@ export const KINDS = {
   decomposition: {
     one: "Decomposition",
     many: "Decompositions",
-    about: "a network taken apart",
+    about: "a decomposed network",
     made: "conceptlens decompose",
   },
   codebook: {

@@ -6,6 +6,7 @@
 import { here, go, note, format } from "./address.js";
 import { api } from "./api.js";
 import { h, put } from "./dom.js";
+import { startGlossary } from "./glossary.js";
 import { fits, KINDS, said, viewsOf } from "./kinds.js";
 import { failure, loading, missing, viewHead } from "./parts/frame.js";
 import { clearViewShortcuts, shortcut, startShortcuts } from "./shortcuts.js";
@@ -130,7 +131,7 @@ function nothing(view, params, card) {
   if (!params.run)
     return missing(
       "There is nothing to show yet",
-      `This view shows ${said(kinds)}, and none is among the folders that are served. Made by:`,
+      `This view shows ${said(kinds)}, and none of the served folders is one. Make one with:`,
       KINDS[kinds[0]].made,
     );
   const other = KINDS[card.kind];
@@ -180,7 +181,7 @@ async function open({ focus = true } = {}) {
     current = handle ?? null;
     if (focus) host.querySelector("h1")?.focus({ preventScroll: true });
   } catch (error) {
-    if (mine === opened) put(host, viewHead(view.title, "This could not be shown."), failure(error));
+    if (mine === opened) put(host, viewHead(view.title, "This view cannot be shown."), failure(error));
     if (error.code === "bug" || !error.status) console.warn(error);
     if (error.status === 401) location.assign("login");
   }
@@ -188,7 +189,7 @@ async function open({ focus = true } = {}) {
 
 startTheme();
 startShortcuts();
-shortcut("t", "light, dark or as the system has it", nextTheme, { view: false });
+shortcut("t", "light or dark theme, or that of the system", nextTheme, { view: false });
 for (let place = 0; place < 9; place += 1)
   shortcut(
     String(place + 1),
@@ -205,4 +206,4 @@ document.getElementById("skip")?.addEventListener("click", (event) => {
 });
 runSelect.addEventListener("change", () => go(here().view, { run: runSelect.value }));
 window.addEventListener("hashchange", () => open());
-open({ focus: false });
+open({ focus: false }).then(() => startGlossary(main)); // after the first paint: nobody waits for it

@@ -1,5 +1,6 @@
 /** Single keys that do something, and the list of them under "?". A view adds its own while it is open. */
 import { h, put } from "./dom.js";
+import { glossaryList } from "./glossary.js";
 
 /** @type {Map<string, {keys: string, what: string, run: (event: KeyboardEvent) => void, view: boolean}>} */
 const known = new Map();
@@ -47,6 +48,7 @@ export function showShortcuts() {
     dialog,
     h("h2", { id: "shortcuts-title" }, "Keyboard"),
     list,
+    glossaryList(),
     h("button", { type: "button", class: "main", onclick: close }, "Close"),
   );
   document.body.append(dialog);

@@ -6,7 +6,7 @@ import { signed } from "../words.js";
 
 const ROW = 24;
 
-/** @param {any} sum an account @param {any} prediction @param {string} name @param {"svg" | "png"} kind */
+/** @param {any} sum a logit decomposition @param {any} prediction @param {string} name @param {"svg" | "png"} kind */
 export function saveSums(sum, prediction, name, kind) {
   const svg = draw(sum, prediction);
   const holder = h("div", { class: "hidden" }, svg);

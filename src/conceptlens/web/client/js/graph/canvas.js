@@ -18,9 +18,9 @@ const CLOSEST = 4;
 const DIMMED = 0.25;
 
 /**
- * @param {{label: string, onpick: (number: number | null) => void, onkeep: (number: number) => void, onmove: (camera: number[]) => void, faces: ReturnType<typeof import("./faces.js").faces>}} options
+ * @param {{label: string, onpick: (number: number | null) => void, onkeep: (number: number) => void, onmove: (camera: number[]) => void, crops: ReturnType<typeof import("./crops.js").crops>}} options
  */
-export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
+export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
   const canvas = h("canvas", {
     class: "graph-canvas",
     tabindex: "0",
@@ -45,7 +45,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
   let moved = 0; // when somebody last moved it
   let first = true;
   const ask = eachFrame(frame);
-  const look = whenQuiet(() => scene && faces.want(camera.scale * NODE >= PICTURES_FROM ? inView() : []), 100);
+  const look = whenQuiet(() => scene && crops.want(camera.scale * NODE >= PICTURES_FROM ? inView() : []), 100);
 
   const middle = () => [size[0] / 2, size[1] / 2];
   const fitScale = () =>
@@ -102,7 +102,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
     const { x, y } = scene.place;
     return scene.shown.nodes.filter(
       (number) =>
-        scene.model.nodes[number].faces &&
+        scene.model.nodes[number].crops &&
         x[number] > area.left &&
         x[number] < area.right &&
         y[number] > area.top &&
@@ -382,7 +382,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
     /** Another scene; `at` is a camera as `onmove` tells it, null for all of the graph. */
     setScene(next, at = null) {
       resize();
-      scene = { ...next, colors: palette(), picture: faces.get, visible: new Set(next.shown.edges) };
+      scene = { ...next, colors: palette(), picture: crops.get, visible: new Set(next.shown.edges) };
       hovered = null;
       tip.hidden = true;
       front = at === "stay" ? front : null;
@@ -427,7 +427,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, faces }) {
     stop() {
       watch.disconnect();
       window.removeEventListener("theme", recolor);
-      faces.stop();
+      crops.stop();
       scene = null;
     },
   });

@@ -1,7 +1,7 @@
 /** A graph as the server sends it, and what of it is shown: by class, by strength, by sign. Nothing here draws. */
 
 /**
- * @typedef {{id: string, kind: "output" | "concept" | "error", row: number, name: string, contributions: number[], shares: number[], top_of: number[], shared: boolean, active: number, faces: number, number: number}} GraphNode
+ * @typedef {{id: string, kind: "output" | "concept" | "error", row: number, name: string, contributions: number[], shares: number[], top_of: number[], shared: boolean, active: number, crops: number, number: number}} GraphNode
  * @typedef {{outputs: number[], min: number, hidden: Set<string>, linked: boolean}} Choice
  *   `outputs`: those that are looked at, none for all; `hidden`: of "plus", "minus", "rest"; `linked`: only nodes with an edge
  * @typedef {{nodes: number[], has: Uint8Array, edges: number[], owner: Int8Array, counted: number}} Shown

@@ -5,8 +5,8 @@ import { LEVELS, NOBODY, SHARED } from "./model.js";
 import { part } from "./numbers.js";
 
 const PIECE = 48; // edges, or nodes, between two looks at the clock
-const FACE = 112; // side of a face on its sheet
-export const PICTURES_FROM = 20; // pixels of a node's side from which its face is drawn
+const CROP = 112; // side of a crop on its sheet
+export const PICTURES_FROM = 20; // pixels of a node's side from which its crop is drawn
 const NAMES_FROM = 35;
 const SHARES_FROM = 46; // below, there is room for one line only
 
@@ -117,7 +117,7 @@ function inside(place, number, area) {
   );
 }
 
-/** One node: a square from afar, with its face and its name from nearby. */
+/** One node: a square from afar, with its crop and its name from nearby. */
 export function node(pen, scene, camera, middle, number) {
   const { model, place, colors, outputs } = scene;
   const each = model.nodes[number];
@@ -136,8 +136,8 @@ export function node(pen, scene, camera, middle, number) {
   pen.beginPath();
   pen.roundRect(left, top, side, side, Math.min(8, side / 8));
   pen.fill();
-  const picture = each.faces && side >= PICTURES_FROM ? scene.picture(number) : null;
-  if (picture) pen.drawImage(picture, 0, 0, FACE, FACE, left + line, top + line, side - 2 * line, side - 2 * line);
+  const picture = each.crops && side >= PICTURES_FROM ? scene.picture(number) : null;
+  if (picture) pen.drawImage(picture, 0, 0, CROP, CROP, left + line, top + line, side - 2 * line, side - 2 * line);
   pen.strokeStyle = frame;
   pen.lineWidth = line;
   pen.setLineDash(each.kind === "error" ? [4, 3] : []);

@@ -6,7 +6,7 @@ import { count, plural } from "../words.js";
 import { part, strength } from "./numbers.js";
 
 const NEIGHBORS = 8;
-const FACE = 88; // side on the screen
+const CROP = 88; // side on the screen
 
 /**
  * @param {{model: import("./model.js").Model, number: number, kept: boolean, outputs: number[], load: () => Promise<any>, sheet: string, image: (number: number) => string, redraw: string, onpick: (number: number) => void, onkeep: () => void, onshow: () => void, onclose: () => void, onhover: (number: number | null) => void}} given
@@ -63,7 +63,7 @@ function about(model, node) {
 
 /** The nearest samples, from the one picture that holds them all. */
 function samples({ sheet, redraw }, node, detail) {
-  if (!detail.faces.length) return null;
+  if (!detail.crops.length) return null;
   if (!detail.sheet)
     return [
       h("h3", {}, "Nearest samples"),
@@ -76,23 +76,23 @@ function samples({ sheet, redraw }, node, detail) {
     h("h3", {}, "Nearest samples"),
     h(
       "ul",
-      { class: "graph-faces" },
-      detail.faces.map((face, place) =>
+      { class: "graph-crops" },
+      detail.crops.map((crop, place) =>
         h(
           "li",
           {},
           h("span", {
-            class: "face",
+            class: "crop",
             role: "img",
-            "aria-label": `Sample ${place + 1}: ${face.image}, cosine ${face.cosine.toFixed(2)}`,
-            title: `${face.image}, cosine ${face.cosine.toFixed(2)}`,
+            "aria-label": `Sample ${place + 1}: ${crop.image}, cosine ${crop.cosine.toFixed(2)}`,
+            title: `${crop.image}, cosine ${crop.cosine.toFixed(2)}`,
             style: {
               "background-image": `url("${sheet}")`,
-              "background-size": `${FACE * detail.faces.length}px ${FACE}px`,
-              "background-position": `${-FACE * place}px 0`,
+              "background-size": `${CROP * detail.crops.length}px ${CROP}px`,
+              "background-position": `${-CROP * place}px 0`,
             },
           }),
-          h("small", {}, face.cosine.toFixed(2)),
+          h("small", {}, crop.cosine.toFixed(2)),
         ),
       ),
     ),
@@ -106,17 +106,17 @@ function places({ image }, detail) {
   return h(
     "div",
     {},
-    h("h3", {}, "Where it is"),
+    h("h3", {}, "Where it is active"),
     h(
       "ul",
-      { class: "graph-faces" },
+      { class: "graph-crops" },
       some.map((place) => {
         const canvas = h("canvas", {
-          width: 2 * FACE,
-          height: 2 * FACE,
-          class: "face",
+          width: 2 * CROP,
+          height: 2 * CROP,
+          class: "crop",
           role: "img",
-          "aria-label": `Where it is in ${place.image}`,
+          "aria-label": `Where it is active in ${place.image}`,
           title: place.image,
         });
         const picture = new Image();
@@ -193,7 +193,7 @@ function activity(model, node, outputs) {
         ),
       ),
     ),
-    h("p", { class: "note" }, "Its share of all that its layer adds to a class, or takes from it."),
+    h("p", { class: "note" }, "Its share of all contributions of its layer to a class."),
   );
 }
 

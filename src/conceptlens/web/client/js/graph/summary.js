@@ -28,9 +28,9 @@ export function summary(answer, image) {
     answer.examples.length
       ? h(
           "ul",
-          { class: "graph-faces" },
+          { class: "graph-crops" },
           answer.examples.map(({ number, name }) =>
-            h("li", {}, h("img", { class: "face", src: image(number), alt: name, title: name, loading: "lazy" })),
+            h("li", {}, h("img", { class: "crop", src: image(number), alt: name, title: name, loading: "lazy" })),
           ),
         )
       : null,

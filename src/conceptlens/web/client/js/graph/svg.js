@@ -5,7 +5,7 @@ import { LEVELS, SHARED } from "./model.js";
 import { part } from "./numbers.js";
 import { frameOf, wrapped } from "./paint.js";
 
-const FACE = 112;
+const CROP = 112;
 const PICTURES = 300; // nodes up to which their pictures are put inside
 
 /** @param {import("./paint.js").Scene} scene @param {(number: number) => Promise<CanvasImageSource | null>} picture */
@@ -51,7 +51,7 @@ export async function graphSVG(scene, picture) {
 
 const title = (model, number) => model.title(model.nodes[number]);
 
-function box({ model, place, shown, colors, ...scene }, number, face, outputs) {
+function box({ model, place, shown, colors, ...scene }, number, crop, outputs) {
   const node = model.nodes[number];
   const [x, y] = [Math.round(place.x[number] - NODE / 2), Math.round(place.y[number] - NODE / 2)];
   const frame = frameOf({ model, place, shown, colors, ...scene }, number);
@@ -76,7 +76,7 @@ function box({ model, place, shown, colors, ...scene }, number, face, outputs) {
     node.kind === "concept" && shown.owner[number] === SHARED
       ? s("rect", { x: x - 5, y: y - 5, width: NODE + 10, height: NODE + 10, rx: 10, fill: "none", stroke: frame })
       : null,
-    face ? s("image", { href: face, x: x + 3, y: y + 3, width: NODE - 6, height: NODE - 6 }) : null,
+    crop ? s("image", { href: crop, x: x + 3, y: y + 3, width: NODE - 6, height: NODE - 6 }) : null,
     lines.map((line, at) => text(line, middle, y + NODE + 14 + 13 * at, colors.ink, { "font-weight": 600 })),
     node.kind === "error" ? text(share, middle, y + NODE / 2 + 5, colors.ink, { "font-weight": 600 }) : null,
     node.kind === "output" ? null : text(node.name, middle, y + NODE + 14, colors.ink),
@@ -86,12 +86,12 @@ function box({ model, place, shown, colors, ...scene }, number, face, outputs) {
 
 const text = (words, x, y, fill, more = {}) => s("text", { x, y, fill, "text-anchor": "middle", ...more }, words);
 
-/** The first face of a sheet as an address. */
+/** The first crop of a sheet as an address. */
 function inside(picture) {
   if (!picture) return null;
   const canvas = document.createElement("canvas");
-  canvas.width = FACE;
-  canvas.height = FACE;
-  canvas.getContext("2d").drawImage(picture, 0, 0, FACE, FACE, 0, 0, FACE, FACE);
+  canvas.width = CROP;
+  canvas.height = CROP;
+  canvas.getContext("2d").drawImage(picture, 0, 0, CROP, CROP, 0, 0, CROP, CROP);
   return canvas.toDataURL("image/jpeg", 0.85);
 }

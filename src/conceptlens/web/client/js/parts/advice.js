@@ -33,7 +33,7 @@ export function advice({ run, state, edits }) {
         h(
           "p",
           { class: "note" },
-          `An answer is expected to make the class ${first.expected_gain.toFixed(3)} nats surer (of ${answer.entropy.toFixed(3)}).${others.length ? ` Then: ${others.map((each) => each.unit).join(", ")}.` : ""}`,
+          `An answer is expected to reduce the entropy of the class (${answer.entropy.toFixed(3)} nats) by ${first.expected_gain.toFixed(3)}.${others.length ? ` Then: ${others.map((each) => each.unit).join(", ")}.` : ""}`,
         ),
         h(
           "div",

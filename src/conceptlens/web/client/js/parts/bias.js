@@ -36,7 +36,7 @@ export function biasPanel({ bias, n, picture, onchange }) {
           ? "Not judged: there is no null to compare with."
           : found
             ? `A bias in ${found} of ${plural(table.pairs.length, "pair")}: these tokens are used more than without a bias.`
-            : "No bias was found: what is measured is what the null shows as well.",
+            : "No bias was found: there is no significant difference from the null.",
       ),
       plot,
       h(
@@ -92,7 +92,7 @@ export function biasPanel({ bias, n, picture, onchange }) {
     h(
       "p",
       { class: "note" },
-      "δ = +1: every count of the first value's tokens is above every count of the second's; 0: neither. Good is a δ that cannot be told from its null. δ alone is not a bias: one set's tokens may simply be more common. ",
+      "δ = +1: every count of the first value's tokens is above every count of the second's; 0: neither. A good δ shows no significant difference from its null. δ alone is not a bias: one set's tokens may simply be more common. ",
       "p-values are corrected for the number of pairs (Holm). The paper's Eq. 15 gives half of this δ. A token set is not a group of people: look at the samples.",
     ),
     (bias.judged ?? []).map((each) =>

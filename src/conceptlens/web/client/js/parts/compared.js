@@ -17,10 +17,10 @@ const NUMBERS = [
   ["seconds", "Seconds"],
 ];
 export const TOLD = {
-  text: "Told by the concepts' texts alone.",
-  "class-table": "Told by a table of what each class looks like.",
-  "image-labels": "Told by concept labels of each training image.",
-  "class-labels": "Told nothing about concepts.",
+  text: "Supervision: texts of the concepts.",
+  "class-table": "Supervision: a class table.",
+  "image-labels": "Supervision: concept labels of each training image.",
+  "class-labels": "No supervision of concepts.",
 };
 
 const bare = (value) => (known(value) ? (100 * value).toFixed(1) : "–");
@@ -159,9 +159,9 @@ export function zeroShot(before) {
   return h(
     "p",
     { class: "zero-shot" },
-    `Before any training, ${before.encoder} with ${before.text} reads concepts with an AUC of `,
+    `Before any training, ${before.encoder} with ${before.text} predicts concepts with an AUC of `,
     h("b", {}, percent(before.auc)),
-    `${within}. A row that reads them no better has learned nothing about them.`,
+    `${within}. A row that is no better has learned nothing about concepts.`,
   );
 }
 

@@ -43,7 +43,7 @@ function intervals(block, measure, bound) {
   return {
     title: `${measure.name}: ${block.title.toLowerCase()}`,
     file: `${block.supervision}-intervals`,
-    about: `${about}Hollow: with random text.${bound ? " Dashed: what the encoder knew before any training." : ""}`,
+    about: `${about}Hollow: with random text.${bound ? " Dashed: the encoder before any training." : ""}`,
     node: dots(
       rows.map((row) => ({
         name: row.name,
@@ -82,7 +82,7 @@ function against(data, measure) {
     title,
     file: "effective-concepts",
     about:
-      "How many concepts the class head uses, a class on average: a class that reads few of them can be checked by a person.",
+      "How many concepts the class head uses for a class, on average. A person can check a class that uses few of them.",
     node: plane(points, {
       label: title,
       x: "effective concepts a class",

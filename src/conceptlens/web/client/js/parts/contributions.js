@@ -1,5 +1,5 @@
 /** Why: the logit of a class as a sum over concepts or groups. Terms that are not shown are summed up, so that it adds up. */
-import { account } from "../head.js";
+import { decomposeLogit } from "../head.js";
 import { h, put, segment } from "../dom.js";
 import { sums } from "../charts/sums.js";
 import { percent, plural, signed } from "../words.js";
@@ -16,11 +16,11 @@ export function contributions(options) {
   const box = h("div", {});
   const names = prediction.classes.map((each) => each.name);
   of = names.includes(of) ? of : prediction.about;
-  minus = linear || prediction.accounts.some((each) => each.of === of && (each.minus ?? "") === minus) ? minus : "";
+  minus = linear || prediction.decompositions.some((each) => each.of === of && (each.minus ?? "") === minus) ? minus : "";
 
   const found = () =>
-    prediction.accounts.find((each) => each.of === of && (each.minus ?? "") === minus) ??
-    (linear ? account(head, of, minus || null, prediction.state.bottleneck, prediction.state.rest) : null);
+    prediction.decompositions.find((each) => each.of === of && (each.minus ?? "") === minus) ??
+    (linear ? decomposeLogit(head, of, minus || null, prediction.state.bottleneck, prediction.state.rest) : null);
 
   function terms(sum) {
     const single = prediction.concepts.map((each, k) => ({
@@ -55,7 +55,7 @@ export function contributions(options) {
         h(
           "p",
           { class: "note" },
-          "The class head of this method is no weighted sum of concepts, so there are no contributions that add up. What if still works.",
+          "The class head of this method is not linear in the concepts, so there are no contributions that add up to the logit. “What if” still works.",
         ),
       );
       return;
@@ -133,7 +133,7 @@ export function contributions(options) {
       draw();
     },
   });
-  const allowed = linear ? names : names.filter((name) => prediction.accounts.some((each) => each.of === name));
+  const allowed = linear ? names : names.filter((name) => prediction.decompositions.some((each) => each.of === name));
   for (const name of allowed) classPicker.append(h("option", { value: name, selected: name === of }, name));
   const rivals = [
     ["", "by itself"],

@@ -42,7 +42,7 @@ export function corrections({ run, image, groups, edits, recipe }) {
   async function save() {
     const labels = edits.list.filter((each) => isLabel(groups, each));
     if (!rater.value.trim()) {
-      put(told, "Who says so? Enter a name first.");
+      put(told, "Enter your name first.");
       rater.focus();
       return;
     }
@@ -65,7 +65,7 @@ export function corrections({ run, image, groups, edits, recipe }) {
           {},
           `${plural(answer.added, "correction")} ${shared ? "noted" : "saved"}, ${answer.total} in all: `,
           h("a", { href: api.correctionsFile(run), download: "corrections.csv" }, "corrections.csv"),
-          shared ? ". They are gone when this page is closed: save the table and send it back. " : ". ",
+          shared ? ". They are lost when this page is closed: save the table and send it back. " : ". ",
           "Train with them:",
         ),
         command(`conceptlens train ${recipe} --data.corrections ${answer.file}`),
@@ -91,7 +91,7 @@ export function corrections({ run, image, groups, edits, recipe }) {
       ? h(
           "p",
           { class: "note" },
-          "A file that was opened here is not of the run's data, so its corrections cannot be trained with.",
+          "This file is not part of the run's data, so corrections of it cannot be used in training.",
         )
       : null,
     h("div", { class: "row" }, rater, button),

@@ -46,7 +46,7 @@ export function dials({ prediction, groups, head, edits }) {
       shown.textContent = probability ? percent(bottleneck[k], 0) : signed(bottleneck[k]);
       input.setAttribute(
         "aria-valuetext",
-        `${shown.textContent}${bottleneck[k] === start ? ", as the model reads it" : ""}`,
+        `${shown.textContent}${bottleneck[k] === start ? ", as predicted by the model" : ""}`,
       );
       row.classList.toggle("edited", Math.abs(bottleneck[k] - start) > 1e-9);
     });
@@ -67,8 +67,8 @@ export function dials({ prediction, groups, head, edits }) {
       {
         type: "button",
         class: "quiet icon",
-        "aria-label": `${group.name}: as the model reads it`,
-        title: "as the model reads it",
+        "aria-label": `${group.name}: as predicted by the model`,
+        title: "as predicted by the model",
         onclick: () => edits.set(edits.list.filter((each) => target(groups, each)?.group !== group)),
       },
       "↺",
@@ -100,7 +100,7 @@ export function dials({ prediction, groups, head, edits }) {
               ? null
               : edits.add(`${group.name}=${pick.value}`),
       },
-      h("option", { value: "" }, `as read: ${top.value} (${percent(top.probability, 0)})`),
+      h("option", { value: "" }, `predicted: ${top.value} (${percent(top.probability, 0)})`),
       concepts.map((each) => h("option", { value: each.value }, `${each.value}${each === truth ? " ✓ true" : ""}`)),
       h("option", { value: "…", disabled: true, hidden: true }, "set by slider"),
     );

@@ -78,7 +78,7 @@ export function failure(error) {
   return h(
     "section",
     { class: "card empty", role: "alert" },
-    h("h2", {}, "This did not work"),
+    h("h2", {}, "Something went wrong"),
     h("p", {}, error?.message ?? String(error)),
     error?.command ? command(error.command) : null,
   );

@@ -7,9 +7,9 @@ const SIZE = 48;
 const PATIENCE = 1000; // ms that thumbnails wait for the image that is looked at: forty of them would be in its way
 const SHOWS = [
   ["all", "all"],
-  ["wrong", "wrong, surest first"],
+  ["wrong", "wrong, most confident first"],
   ["uncertain", "least sure"],
-  ["right", "right, surest first"],
+  ["right", "right, most confident first"],
 ];
 
 /**

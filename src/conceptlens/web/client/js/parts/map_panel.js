@@ -23,7 +23,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     },
     name: (patch) => patchName(patch),
   });
-  const legend = h("ul", { class: "codes", "aria-label": "Prototypes in this image" });
+  const legend = h("ul", { class: "codes", "aria-label": "Codes in this image" });
   const line = h("p", { class: "note caption", role: "status" });
   const scale = h(
     "div",
@@ -93,7 +93,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
         line.textContent = error.message;
       });
     if (kind === "index")
-      line.textContent = `${plural(maps.index.legend.length, "prototype")} in this image: patches with the same color are nearest to the same one. ${maps.index.sample || image === "upload" ? "Gray has no name." : "What they stand for is being looked up."}`;
+      line.textContent = `${plural(maps.index.legend.length, "code")} in this image: patches with the same color are nearest to the same one. ${maps.index.sample || image === "upload" ? "Gray has no name." : "What they stand for is being looked up."}`;
     else if (kind === "none")
       line.textContent =
         kinds.length === 1

@@ -1,4 +1,4 @@
-/** One patch: which prototype it is nearest to, which slots it goes to, which concepts look at it. */
+/** One patch: which code it is nearest to, which slots it goes to, which concepts look at it. */
 import { format } from "../address.js";
 import { h } from "../dom.js";
 import { percent } from "../words.js";
@@ -41,7 +41,7 @@ export function patchFacts({ run, prediction, maps, patch, onconcept }) {
         code === undefined
           ? null
           : [
-              h("dt", {}, "Prototype"),
+              h("dt", {}, "Code"),
               h(
                 "dd",
                 {},
@@ -71,7 +71,7 @@ export function patchFacts({ run, prediction, maps, patch, onconcept }) {
       ),
     ),
     listOf("Concepts that attend here most", maps, prediction, "attention", patch, onconcept),
-    listOf("Concepts that this patch lifts most (Grad-CAM)", maps, prediction, "gradcam", patch, onconcept),
+    listOf("Concepts whose score this patch raises most (Grad-CAM)", maps, prediction, "gradcam", patch, onconcept),
   );
 }
 

@@ -82,7 +82,7 @@ export function readings(prediction, groups, { onpick, onhover }) {
     h(
       "table",
       { class: "readings" },
-      h("thead", {}, h("tr", {}, h("th", {}, "Concept"), h("th", {}, "Model reads"), h("th", {}, "A person said"))),
+      h("thead", {}, h("tr", {}, h("th", {}, "Concept"), h("th", {}, "Model"), h("th", {}, "Label"))),
       body,
     ),
   );

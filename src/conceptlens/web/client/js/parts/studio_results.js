@@ -71,7 +71,7 @@ function search(about, found) {
 function masking(about, found) {
   const points = (curve, kind) => curve.counts.map((count, place) => [count, curve[kind][place]]);
   return card(
-    "Do these tokens matter to others?",
+    "Do these tokens matter to independent judges?",
     {
       note: `Independent judges look at ${plural(found.images, "image")} while tokens are hidden (${found.fill}). Important tokens should hurt more than random ones: the lower their line, the better the explanation.`,
     },
@@ -83,7 +83,7 @@ function masking(about, found) {
       { label: "Mean probability as tokens are hidden", x: "tokens hidden", height: 220, read: percent },
     ),
     table(
-      "What judges say of hidden tokens",
+      "Judges' predictions with hidden tokens",
       ["Judge", "Hidden", "Tokens an image", "Accuracy", "Change", "Probability", "Change"],
       found.sets.map((row) => [
         short(row.judge),
@@ -105,7 +105,7 @@ function pairs(about, found) {
       note: "Images of one concept edited into its partner, judged by others: the original should fall, the target rise.",
     },
     table(
-      "What judges say of edits",
+      "Judges' predictions after edits",
       ["Judge", "How", "Original", "Change", "Target", "Change", "Images"],
       found.rows.map((row) => [
         short(row.judge),

@@ -1,4 +1,4 @@
-/** What is known of one concept, or of one prototype. */
+/** Everything about one concept or one code. */
 import { format } from "../address.js";
 import { api } from "../api.js";
 import { h } from "../dom.js";
@@ -125,10 +125,10 @@ export function conceptFacts({ run, each, classes, grid }) {
       byClass("How often in each class", classes, each.by_class, (value) => percent(value, 0)),
       byClass("Weight for each class", classes, each.weights, signed),
     ),
-    patches(run, grid, each.patches, "Patches it looks at most"),
+    patches(run, grid, each.patches, "Patches it attends to most"),
     each.images?.length
       ? [
-          h("h3", {}, "Images where it is surest"),
+          h("h3", {}, "Images with the highest probability"),
           h(
             "ul",
             { class: "crops" },

@@ -1,5 +1,5 @@
 /**
- * How a shared file reaches its data: in itself. `conceptlens report RUN --share FILE.html` puts this module in the place
+ * How a shared file reaches its data: in itself. `conceptlens share RUN FILE.html` puts this module in the place
  * of transport.js. The answers are those that the server gave when the file was made; what follows from them, as another
  * filter of the images or what a class head says, is worked out here.
  */

@@ -10,7 +10,7 @@ import { card as box, missing, viewHead } from "../parts/frame.js";
 import { plural } from "../words.js";
 
 const ABOUT =
-  "Methods trained on the same images, with intervals and tests. Only rows that were told the same about concepts are ranked against each other: they share a block.";
+  "Methods trained on the same images, with intervals and tests. Only methods with the same supervision of concepts are ranked against each other; they share a block.";
 
 /** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
 export async function comparisonView(host, params, { card }) {
@@ -20,7 +20,7 @@ export async function comparisonView(host, params, { card }) {
     put(
       host,
       viewHead(card.name, ABOUT),
-      missing("No table yet", "No training of this comparison is done. This goes on with it:", detail.missing.results),
+      missing("No table yet", "No training of this comparison is finished. Continue it with:", detail.missing.results),
     );
     return null;
   }
@@ -60,7 +60,7 @@ export async function comparisonView(host, params, { card }) {
     { class: "row toolbar filters" },
     choice("Data set", [["", "All"], ...names], state.data, (value) => set("data", value, value || "all data sets")),
     choice(
-      "Told about concepts by",
+      "Supervision",
       [["", "All blocks"], ...told.map((each) => [each, titles.get(each)])],
       state.told,
       (value) => set("told", value, titles.get(value) ?? "all blocks"),
@@ -120,7 +120,7 @@ function progress(found, run) {
   return h(
     "section",
     { class: "card hint", "aria-label": "What is not finished" },
-    h("p", {}, `${found.jobs.done} of ${plural(found.jobs.of, "training")} are done; the table is of those.`),
+    h("p", {}, `${found.jobs.done} of ${plural(found.jobs.of, "training")} are finished; the table shows these.`),
     found.failed.length
       ? h(
           "details",
@@ -135,7 +135,7 @@ function progress(found, run) {
           ),
         )
       : null,
-    h("p", {}, h("a", { href: format("runs", { of: run }) }, "The trainings that are there")),
+    h("p", {}, h("a", { href: format("runs", { of: run }) }, "Finished trainings")),
   );
 }
 
@@ -149,7 +149,7 @@ function dataSet(data, all, found, by) {
       note: [
         facts(data),
         found.folds && `Cross-validation: ${found.folds.k} folds, ${plural(found.folds.repeats, "repeat")}.`,
-        found.trials && `${found.trials} trials a method, chosen on validation; the test was looked at once.`,
+        found.trials && `${found.trials} trials for each method, chosen on validation images; test images were used once.`,
       ]
         .filter(Boolean)
         .join(" "),
@@ -190,4 +190,4 @@ function blockSection(block, name, all, primary, by) {
 }
 
 const footnote = (settings) =>
-  `Percent, with ${+(100 * settings.confidence).toPrecision(6)}% intervals: bootstrap over test units crossed with seeds. Bold: told apart from every other row of its block at ${settings.alpha}, by a test over images and one over seeds, after Holm's correction. The smallest detectable difference is found with ${+(100 * settings.power).toPrecision(6)}% power.`;
+  `Percent, with ${+(100 * settings.confidence).toPrecision(6)}% intervals: bootstrap over test units crossed with seeds. Bold: significantly different from every other row of its block at ${settings.alpha}, by a test over images and one over seeds, after Holm's correction. The smallest detectable difference is found with ${+(100 * settings.power).toPrecision(6)}% power.`;

@@ -1,4 +1,4 @@
-/** View 5: what each concept and each prototype of the codebook has become: patches, classes, use, flags, and a map. */
+/** View 5: what each concept and each code of the codebook stands for: patches, classes, use, flags, and a map. */
 import { note } from "../address.js";
 import { api } from "../api.js";
 import { cloud } from "../charts/cloud.js";
@@ -11,15 +11,15 @@ import { known, percent, plural, short } from "../words.js";
 
 const ABOUT = {
   concepts:
-    "The vocabulary: how well each concept is read, which classes it speaks for, and the patches it looks at most.",
+    "All concepts: how well each is predicted, which classes it speaks for, and the patches that it attends to most.",
   codebook:
-    "Prototypes are typical patches that training found by itself: where they occur, how often, and what they are named after.",
+    "Codes are vectors that training placed among the patches: where their patches occur, how often, and the concept that each is named after.",
 };
 const SORTS = {
   concepts: [
     ["order", "as in the file"],
     ["influence", "influence"],
-    ["auc", "worst read first"],
+    ["auc", "lowest AUC first"],
     ["flags", "flags first"],
   ],
   codebook: [
@@ -30,7 +30,7 @@ const SORTS = {
   ],
 };
 
-const LOOKING = "Looking at a sample of images for patches and use; the first time takes a few seconds…";
+const LOOKING = "Collecting patches from a sample of images; this takes a few seconds the first time…";
 
 /** @param {HTMLElement} host @param {Record<string, string>} params */
 export async function conceptsView(host, params) {
@@ -66,7 +66,7 @@ export async function conceptsView(host, params) {
         downloads: [
           ["Map (PNG)", () => current && saveCanvas(current.map.compose(), `${run}-${what}-map`)],
           [
-            `${what === "concepts" ? "Concepts" : "Prototypes"} (JSON)`,
+            `${what === "concepts" ? "Concepts" : "Codes"} (JSON)`,
             () => current && saveJSON(current.answer, `${run}-${what}`),
           ],
         ],
@@ -130,7 +130,7 @@ function browse({ body, run, what, answer, state }) {
   const list = h("div", {
     class: "things",
     role: "listbox",
-    "aria-label": what === "concepts" ? "Concepts" : "Prototypes",
+    "aria-label": what === "concepts" ? "Concepts" : "Codes",
   });
   const facts = h("div", {});
   const mapHost = h("div", {});
@@ -260,7 +260,7 @@ function browse({ body, run, what, answer, state }) {
       return;
     }
     map = cloud(points, {
-      label: `Map of the ${what === "concepts" ? "concepts" : "prototypes"}`,
+      label: `Map of the ${what === "concepts" ? "concepts" : "codes"}`,
       dimensions,
       picked,
       turn: (state.turn ?? "0.5,0.35").split(",").map(Number),
@@ -272,7 +272,7 @@ function browse({ body, run, what, answer, state }) {
 
   function drawNotes() {
     put(notice, answer.why ? h("p", { class: "notice" }, answer.why) : null);
-    const used = `${plural(answer.patches, "patch", "patches")} of ${plural(answer.images, "image")}; used as if they were ${short(answer.perplexity)} (perplexity).`;
+    const used = `${plural(answer.patches, "patch", "patches")} of ${plural(answer.images, "image")}; perplexity of their use: ${short(answer.perplexity)}.`;
     counted.textContent = !answer.complete ? LOOKING : what === "codebook" ? used : "";
     counted.hidden = !counted.textContent;
   }
@@ -284,7 +284,7 @@ function browse({ body, run, what, answer, state }) {
       "div",
       { class: "browse" },
       card(
-        plural(all.length, what === "concepts" ? "concept" : "prototype"),
+        plural(all.length, what === "concepts" ? "concept" : "code"),
         {},
         counted,
         h(

@@ -6,7 +6,7 @@ import { eachFrame, h, put, whenQuiet } from "../dom.js";
 import { saveCanvas, saveJSON, saveSVG } from "../download.js";
 import { graphCanvas } from "../graph/canvas.js";
 import { graphControls, graphLegend } from "../graph/controls.js";
-import { faces } from "../graph/faces.js";
+import { crops } from "../graph/crops.js";
 import { finder } from "../graph/finder.js";
 import { layout } from "../graph/layout.js";
 import { Model } from "../graph/model.js";
@@ -118,13 +118,13 @@ function graph({ body, run, card, answer, selection, table, onother, say }) {
   if (lost) say(`${plural(lost, "node")} of this selection ${lost === 1 ? "is" : "are"} not in this graph.`);
   const asked = selection.min !== null;
   const narrow = matchMedia(NARROW);
-  const pictures = faces(
+  const pictures = crops(
     (number) => api.graphSheet(run, name, number),
     (number) => canvas.came(number),
   );
   const canvas = graphCanvas({
     label: answer.title,
-    faces: pictures,
+    crops: pictures,
     onpick: (number) => pick(number),
     onkeep: (number) => keep(number),
     onmove: whenQuiet((at) => {
@@ -364,7 +364,7 @@ function graph({ body, run, card, answer, selection, table, onother, say }) {
 
 /** A node's sheet as a picture, or null. */
 const loaded = (model, number, address) =>
-  model.nodes[number].faces
+  model.nodes[number].crops
     ? new Promise((done) => {
         const picture = new Image();
         picture.onload = () => done(picture);

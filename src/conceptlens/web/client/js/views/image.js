@@ -20,17 +20,17 @@ import { image as lastImage, keepImage, upload } from "../visit.js";
 export async function imageView(host, params, { card: runCard }) {
   const { run } = params;
   const start = params.image ?? lastImage(run);
-  // Without the head, only the accounts that came with the prediction are told.
+  // Without the head, only the decompositions that came with the prediction are shown.
   const asking = api.head(run).catch(() => null);
   if (start) ahead(run, start, upload(run));
   const whole = await api.run(run);
   if (!whole.classes) {
     put(
       host,
-      viewHead("Image", "What the model says of one image, and why."),
+      viewHead("Image", "The model's prediction for one image and its reasons."),
       missing(
         "No model yet",
-        "This run has not learned anything that could look at an image.",
+        "This run has no trained model.",
         `conceptlens resume ${runCard?.folder ?? run}`,
       ),
     );
@@ -44,7 +44,7 @@ export async function imageView(host, params, { card: runCard }) {
   const files = opener(host, {
     run,
     onstart: () => {
-      put(story, loading("Looking at the file…"));
+      put(story, loading("Reading the file…"));
     },
     onfail: (error) => put(story, failure(error)),
     onopen: () => {
@@ -65,7 +65,7 @@ export async function imageView(host, params, { card: runCard }) {
     host,
     viewHead(
       "Image",
-      "What the model says of one image, and why: each concept adds to or takes from the class, and maps show where it looked.",
+      "The model's prediction for one image and its reasons: what each concept adds to or subtracts from the class logit, and maps of where it looked.",
       {
         actions: [files.button, whatIf],
         downloads: [
@@ -136,7 +136,7 @@ export async function imageView(host, params, { card: runCard }) {
           ? h(
               "p",
               { class: "note" },
-              "Click a patch of the image, or move over it with the arrow keys, to see its prototype, slots and concepts.",
+              "Click a patch of the image, or move over it with the arrow keys, to see its code, slots and concepts.",
             )
           : patchFacts({ run, prediction, maps, patch, onconcept: pickConcept }),
       );
@@ -172,7 +172,7 @@ export async function imageView(host, params, { card: runCard }) {
     put(
       story,
       card(
-        "What it says",
+        "Prediction",
         { tools: verdict(prediction) },
         h(
           "div",
@@ -185,9 +185,9 @@ export async function imageView(host, params, { card: runCard }) {
         "div",
         { class: "stack" },
         card(
-          "Where it looks",
+          "Maps",
           {
-            note: "The brighter, the more. A map says where a score comes from, not whether that place is what the name means.",
+            note: "Brighter patches have larger values. A map shows where a score comes from, not whether that place shows what the name means.",
           },
           panel,
         ),
@@ -199,21 +199,21 @@ export async function imageView(host, params, { card: runCard }) {
         prediction.concepts.length === 0
           ? missing(
               "No concepts",
-              "This method decides from the image as a whole. It reads no concepts, so there are none to show, to explain by or to correct.",
+              "This method predicts the class from the whole image. It has no concepts that could explain the class or be corrected.",
             )
           : null,
         prediction.concepts.length === 0
           ? null
           : card(
               "Why",
-              { note: "Blue adds to the class, striped orange takes away; together they make its logit." },
+              { note: "Blue adds to the logit of the class, striped orange subtracts from it. All bars together make the logit." },
               reasons,
             ),
         prediction.concepts.length === 0
           ? null
           : card(
-              "What it reads",
-              { note: "The concepts, one line a question. Everything the class is decided by." },
+              "Concepts",
+              { note: "One line for each concept group. The class is predicted from these alone, unless a bypass is named." },
               readings(prediction, whole.groups, { onpick: pickConcept, onhover: hover }),
             ),
       ),

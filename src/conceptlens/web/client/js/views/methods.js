@@ -70,7 +70,7 @@ export async function methodsView(host, params) {
     host,
     viewHead(
       "Methods",
-      "Every method is one sentence with other words: patches are gathered to slots, slots are scored for concepts, and the class is read from the scores. Marked in the picture is what a method does its own way.",
+      "All methods share one scheme: patches are gathered in slots, slots are scored for concepts, and the class is predicted from the scores. The picture marks the parts in which a method differs.",
       { downloads: [["All methods (JSON)", () => saveJSON(methods, "methods")]] },
     ),
     h("div", { class: "browse" }, h("section", { class: "card", "aria-label": "All methods" }, list), side),
@@ -93,8 +93,8 @@ function about(method) {
     h(
       "dl",
       { class: "facts wide" },
-      fact("Told about concepts by", method.supervision_title.toLowerCase()),
-      fact("Bypass", method.bypass ?? "none: the class reads the concepts alone"),
+      fact("Supervision", method.supervision_title.toLowerCase()),
+      fact("Bypass", method.bypass ?? "none: the class depends on the concepts alone"),
       fact("Map of each concept", method.attention ? "its own attention" : "none of its own; Grad-CAM can be drawn"),
       method.family.length > 1
         ? fact(
@@ -123,14 +123,14 @@ function evidence(found) {
       h(
         "p",
         { class: "note" },
-        "None of the served folders is about it. A comparison makes some, with intervals and with the method that reads random text beside it:",
+        "No served folder has results of this method. A comparison makes some, with intervals and a control that reads random texts:",
       ),
       command("conceptlens compare FILE"),
     );
   return box(
     "Evidence",
     {
-      note: "From the folders that are served here. Numbers of different data sets, or of different blocks, do not rank methods.",
+      note: "From the folders that are served here. Do not compare numbers of different data sets or different blocks.",
     },
     found.rows.length ? comparisons(found.rows) : null,
     found.runs.length ? single(found.runs) : null,

@@ -144,7 +144,7 @@ export async function runsView(host, params, { cards, views }) {
     host,
     viewHead(
       "Runs",
-      "Each card is one folder of results. A model says what it learned from, and how well it reads classes and concepts; tick two or more to compare them.",
+      "Each card is one folder of results. The card of a model shows its data and how well it predicts classes and concepts; tick two or more to compare them.",
       { downloads },
     ),
     cards.length

@@ -19,14 +19,14 @@ import { latest, source, studio } from "../studio.js";
 import { percent, plural } from "../words.js";
 
 const ABOUT =
-  "A generator paints with tokens, each the number of a code. See which tokens make a concept, hide or change them, and whether the generator leans to one side when it is asked for neither.";
+  "A generator draws images from tokens, each the index of a code. See which tokens make a concept, hide or change them, and see whether the generator is biased when no value is asked for.";
 const ABOUT_READ =
-  "Each place of an image is read as a token, the number of a code. See which tokens make a concept, and what is read once some are hidden or changed.";
+  "Each position of an image is encoded as a token, the index of a code. See which tokens make a concept, and what is predicted when some are hidden or changed.";
 const OTHERS = {
   bias: "Bias, for a study whose concepts are values of one attribute: what is drawn when none is asked for",
-  edit: "An edit that is kept, with the word of independent judges where --judge names some",
+  edit: "A saved edit, with independent judges where --judge names some",
   search: "Which tokens of the whole codebook could make a concept",
-  masking: "Whether the important tokens matter to independent judges",
+  masking: "Whether hiding the important tokens changes what independent judges predict",
   pairs: "Concepts edited into each other, judged by others",
 };
 const MODES = [
@@ -176,7 +176,7 @@ export async function studioView(host, params, { card: folder }) {
     const name = about.concepts[concept];
     grid.setHeat(heat?.levels ?? null);
     caption.textContent = heat
-      ? `The brighter a token, the more the probability of ${name} hangs on it.${current.picture ? "" : " The model has no decoder: each color stands for a code."}`
+      ? `The brighter a token, the more the probability of ${name} depends on it.${current.picture ? "" : " The model has no decoder: each color stands for a code."}`
       : live
         ? `Importance for ${name} is being computed…`
         : `Importance for ${name} was not written for this image.`;
@@ -373,7 +373,7 @@ export async function studioView(host, params, { card: folder }) {
           ? card(
               "Edit the region",
               {
-                note: "Its tokens are searched for what the extractor takes for the target; the best draw is kept. An extractor can be fooled: whether the picture shows the target, judge yourself, or ask independent judges (codebook edit --judge).",
+                note: "The tokens of the region are optimized until the extractor predicts the target; the best result is kept. An extractor can be fooled: whether the picture shows the target, judge yourself, or ask independent judges (codebook edit --judge).",
               },
               edit,
             )
@@ -417,7 +417,7 @@ export async function studioView(host, params, { card: folder }) {
       { class: "stack" },
       tool,
       card("A token", {}, facts),
-      card("What the extractor reads", { note: "Probability of each concept, by the study's own extractor." }, said),
+      card("Prediction of the extractor", { note: "Probability of each concept, by the study's own extractor." }, said),
     ),
   );
 
@@ -507,14 +507,14 @@ export async function studioView(host, params, { card: folder }) {
         onchange: note,
       });
       parts.push(
-        card("Bias", { note: "Whose tokens does the generator use when it is asked for none of them?" }, biased),
+        card("Bias", { note: "Which value's tokens does the generator use when no value is asked for?" }, biased),
       );
     } else if (bias instanceof Error) parts.push(failure(bias));
     else if (about.concepts.every((name) => name.includes("=")))
       parts.push(
         missing(
           "No bias study yet",
-          "Whose tokens are used when none of these values is asked for?",
+          "Which value's tokens are used when no value is asked for?",
           about.missing.bias,
         ),
       );

@@ -10,8 +10,8 @@ import { moment, plural } from "../words.js";
 
 const LOOK = 5000; // ms between looks at how far raters are
 const ABOUT =
-  "People judge the maps without knowing which are the model's own and which were shuffled: if they cannot tell, the maps show nothing.";
-const RATERS = "How far everyone is. What they answer stays hidden until the study is closed.";
+  "People rate the maps without knowing which are the model's own and which were shuffled. If both get the same ratings, the maps show nothing.";
+const RATERS = "Progress of each rater. Answers stay hidden until the study is closed.";
 
 /** @param {HTMLElement} host @param {Record<string, string>} params */
 export async function studyView(host, params) {
@@ -166,7 +166,7 @@ function closing(line, raters, close) {
     put(
       dialog,
       h("h2", { id: "close-title" }, "Close the study?"),
-      h("p", {}, "The result says which maps were shuffled, if only on average. Who has seen it is no longer blind, so no more answers are taken."),
+      h("p", {}, "The result reveals which maps were shuffled on average. Ratings after that would not be blind, so no more answers are accepted."),
       h("p", {}, asked()),
       h(
         "div",

@@ -14,7 +14,7 @@ const POLL = 1500;
 const CHARTS = [
   {
     name: "Loss",
-    about: "What training makes small. The parts are weighted as the recipe says.",
+    about: "The loss that training minimizes. Its parts are weighted as in the recipe.",
     pick: [["train", /^loss(_|$)/]],
     log: true,
     read: short,
@@ -23,19 +23,19 @@ const CHARTS = [
   },
   {
     name: "Accuracy on validation images",
-    about: "Classes and concepts of images that training did not see; 100% is perfect.",
+    about: "Balanced accuracy of classes and concepts on validation images.",
     pick: [["val", /^(class|concept)\.(balanced_accuracy|auc|macro_auc)$/]],
     read: percent,
   },
   {
-    name: "Rank",
-    about: "How many directions the patches of an image use. A falling rank means that patches become alike.",
+    name: "Rank of the patches",
+    about: "How many directions the patches of an image use. A falling rank means that patches become similar.",
     pick: [["val", /^rank\.(effective|published)$/]],
     read: short,
     strip: /^rank[._]/,
   },
   {
-    name: "Inside",
+    name: "Codebook and slots",
     about: "Share of the codebook in use, and how evenly patches are shared among slots.",
     pick: [["val", /^(codebook\.use|slots\.assignment_entropy|codebook\.revived)$/]],
     read: short,
@@ -62,7 +62,7 @@ export async function trainingView(host, params, { card: runCard }) {
     host,
     viewHead(
       "Training",
-      "How the model got better, epoch by epoch: what it was made to reduce, what it reached, and whether its patches stayed different from one another.",
+      "Training by epoch: the losses, accuracy on validation images, and the rank of the patches.",
       { downloads: [...menu, ["History (JSON)", () => saveJSON(rows, `${run}-history`)]] },
     ),
     state,

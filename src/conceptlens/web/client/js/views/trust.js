@@ -1,4 +1,4 @@
-/** Can this run be trusted? What was measured of it, section by section, each with the sentence that says what is good. */
+/** The measures of a run's trustworthiness, one section each, with what a good value is. */
 import { note } from "../address.js";
 import { api, shared } from "../api.js";
 import { h, put, segment } from "../dom.js";
@@ -7,17 +7,17 @@ import { failure, loading, missing, viewHead } from "../parts/frame.js";
 import { audit } from "../parts/trust/audit.js";
 import { calibration } from "../parts/trust/calibration.js";
 import { corrections } from "../parts/trust/corrections.js";
-import { doubt } from "../parts/trust/doubt.js";
 import { faithfulness } from "../parts/trust/faithfulness.js";
-import { groups } from "../parts/trust/groups.js";
 import { leakage } from "../parts/trust/leakage.js";
 import { localization } from "../parts/trust/localization.js";
 import { others } from "../parts/trust/others.js";
+import { subgroups } from "../parts/trust/subgroups.js";
 import { summary } from "../parts/trust/summary.js";
+import { uncertainty } from "../parts/trust/uncertainty.js";
 import * as verdicts from "../parts/trust/verdicts.js";
 import { shortcut } from "../shortcuts.js";
 
-const REGIONS = "It needs data that know where things are: masks, boxes or points (data.regions of the recipe).";
+const REGIONS = "It needs regions: masks, boxes or points (data.regions of the recipe).";
 
 /**
  * Sections: `asks` is the question, `parts` what is drawn, each from one document of the run folder; `concepts` what
@@ -34,32 +34,32 @@ const SECTIONS = [
   {
     name: "leakage",
     title: "Leakage",
-    asks: "Do concepts carry more of the class than their names say, and does the head use it?",
+    asks: "Do concept scores carry more class information than the concept labels, and does the class head use it?",
     concepts: true,
     parts: [{ document: "leakage", draw: leakage, verdict: verdicts.ofLeakage }],
   },
   {
     name: "calibration",
     title: "Calibration",
-    asks: "Is it right as often as it says?",
+    asks: "Does its confidence equal its accuracy?",
     parts: [{ document: "failures", draw: calibration, verdict: verdicts.ofCalibration }],
   },
   {
-    name: "groups",
-    title: "Groups",
-    asks: "Whom does it fail: which groups of patients or images are served worse?",
-    parts: [{ document: "failures", draw: groups, verdict: verdicts.ofGroups }],
+    name: "subgroups",
+    title: "Subgroups",
+    asks: "Is the model worse for some subgroups of patients or images?",
+    parts: [{ document: "failures", draw: subgroups, verdict: verdicts.ofGroups }],
   },
   {
-    name: "doubt",
-    title: "Doubt",
-    asks: "What can be promised of an answer, and when had it better be silent?",
-    parts: [{ document: "failures", draw: doubt, verdict: verdicts.ofSets }],
+    name: "uncertainty",
+    title: "Uncertainty",
+    asks: "Which coverage do prediction sets have, and when should the model abstain?",
+    parts: [{ document: "failures", draw: uncertainty, verdict: verdicts.ofSets }],
   },
   {
     name: "maps",
     title: "Maps",
-    asks: "Do maps point at what they are called, and show what was used?",
+    asks: "Do maps point at the region of their concept, and show what the model used?",
     concepts: true,
     parts: [
       {
@@ -67,7 +67,7 @@ const SECTIONS = [
         draw: localization,
         verdict: verdicts.ofMaps,
         title: "Where maps point",
-        asks: "Do maps point at what they are called?",
+        asks: "Do maps point at the region of their concept?",
         needs: REGIONS,
       },
       {
@@ -82,7 +82,7 @@ const SECTIONS = [
   {
     name: "audit",
     title: "Audit",
-    asks: "What have the codebook and the concepts become, in plain sentences?",
+    asks: "What did the audit find about the codebook and the concepts?",
     parts: [{ document: "audit", draw: audit, verdict: verdicts.ofAudit }],
   },
 ];
@@ -171,7 +171,7 @@ export async function trustView(host, params) {
       }
     }
     if (found.errors[part.document]) return failure(found.errors[part.document]);
-    if (why) return missing(`${title}: not of this run`, why);
+    if (why) return missing(`${title}: not available`, why);
     const told = [part.asks ?? chosen.asks, part.needs].filter(Boolean).join(" ");
     return missing(`${title}: not measured yet`, `${told} This command measures it:`, found.commands[part.document]);
   }
@@ -219,7 +219,7 @@ export async function trustView(host, params) {
 }
 
 const ABOUT =
-  "Accuracy is not trust. Whether concepts can be corrected, are what the class is decided by, whom the model fails and whether its maps can be believed: each measured, with what a good value is.";
+  "Accuracy alone does not make a model trustworthy. These sections measure whether concepts can be corrected, whether they decide the class, which subgroups are worse, and whether maps are right. Each says what a good value is.";
 
 /** The documents that the run has, and the commands that make the others. */
 async function read(run) {
@@ -247,10 +247,8 @@ async function read(run) {
 /** How to measure again what is there already, but cannot be read. */
 function remade(folder) {
   const words = {
-    interventions: "intervene",
     localization: "localize",
     failures: "audit",
-    faithfulness: "localize --faithfulness 64",
   };
   const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", `'"'"'`)}'`;
   return Object.fromEntries(DOCUMENTS.map((name) => [name, `conceptlens ${words[name] ?? name} ${quoted}`]));
@@ -270,7 +268,7 @@ function impossible(section, { concepts }) {
 function shapeless(error, { commands }, name) {
   console.debug(error);
   const told = new Error(
-    `The file of ${name} has another shape than this page knows; another version may have written it. Measure it again.`,
+    `The file of ${name} cannot be shown; another version may have written it. Measure it again.`,
   );
   return Object.assign(told, { command: commands[name] ?? null });
 }

@@ -6,7 +6,7 @@ import { shares } from "../charts/shares.js";
 import { eachFrame, h, put, whenQuiet } from "../dom.js";
 import { saveCanvas, saveJSON } from "../download.js";
 import { Edits, readEdits } from "../edits.js";
-import { account, apply, logits, probabilities, said } from "../head.js";
+import { decomposeLogit, apply, logits, probabilities, said } from "../head.js";
 import { advice } from "../parts/advice.js";
 import { corrections } from "../parts/corrections.js";
 import { dials } from "../parts/dials.js";
@@ -19,7 +19,7 @@ import { image as lastImage, keepImage, upload } from "../visit.js";
 import { known, percent } from "../words.js";
 
 const ABOUT =
-  "Set what a concept should be and see how the class changes. The class is decided by concepts, so a wrong one can be corrected.";
+  "Set a concept to another value and see how the class changes. The class is predicted from the concepts, so that a wrong concept can be corrected.";
 
 /** @param {HTMLElement} host @param {Record<string, string>} params */
 export async function whatIfView(host, params, { card: runCard }) {
@@ -41,7 +41,7 @@ export async function whatIfView(host, params, { card: runCard }) {
   const body = h("div", { class: "whatif" }, loading("Looking at the image…"));
   const files = opener(host, {
     run,
-    onstart: () => put(body, loading("Looking at the file…")),
+    onstart: () => put(body, loading("Reading the file…")),
     onfail: (error) => put(body, failure(error)),
     onopen: () => {
       strip.mark(null);
@@ -127,11 +127,11 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
       type: "button",
       disabled: !prediction.truth_edits?.length,
       title: prediction.truth_edits?.length
-        ? "Set every concept as a person labeled it"
-        : "Nobody labeled the concepts of this image",
+        ? "Set every concept to its label"
+        : "The concepts of this image have no labels",
       onclick: () => edits.add(...prediction.truth_edits),
     },
-    "Correct by truth",
+    "Correct by labels",
   );
   const open = here().params.sliders === "1";
   const sliders = h(
@@ -191,14 +191,14 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
             "span",
             { class: `tag ${next === prediction.truth.join(", ") ? "good" : "bad"}` },
             next === prediction.truth.join(", ")
-              ? "✓ as a person said"
-              : `✕ a person said ${prediction.truth.join(", ")}`,
+              ? "✓ as labeled"
+              : `✕ labeled ${prediction.truth.join(", ")}`,
           )
         : null,
     );
     controls.update(
       now.bottleneck,
-      head.linear && now.said[0] ? account(head, now.said[0], null, now.bottleneck, state.rest).values : null,
+      head.linear && now.said[0] ? decomposeLogit(head, now.said[0], null, now.bottleneck, state.rest).values : null,
     );
     put(
       chips,
@@ -254,7 +254,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
       now = { bottleneck: answer.bottleneck, said: answer.after.said, classes: answer.after.classes };
       check.textContent =
         gap > 1e-3
-          ? `the server says otherwise (by ${gap.toFixed(3)}); shown is what it says`
+          ? `the server's answer differs by ${gap.toFixed(3)}; its answer is shown`
           : "✓ confirmed by the server";
       check.className = `tag ${gap > 1e-3 ? "warn" : "good"}`;
       paint();
@@ -272,7 +272,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
       "div",
       { class: "stack side" },
       card(
-        "What it says now",
+        "Prediction now",
         { tools: check },
         h("div", { class: "now" }, view, h("div", { class: "stack tight" }, verdict, bars)),
         head.bypass
@@ -281,7 +281,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
       ),
       card(
         "Help me",
-        { note: "What a person could add, and how little it would take." },
+        { note: "Which concept to check next, and the smallest change that would change the class." },
         h(
           "div",
           { class: "row" },
@@ -290,7 +290,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
           h(
             "button",
             { type: "button", disabled: head.task === "multilabel", onclick: tips.flip },
-            "Smallest change that flips it",
+            "Smallest change that flips the class",
           ),
         ),
         tips.node,
@@ -306,7 +306,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
       "Concepts",
       {
         tools: sliders,
-        note: "A number says what the group adds to the class above. Pick a value as a label would set it, or open the sliders.",
+        note: "The number is what the group adds to the logit of the class above. Choose a value, or open the sliders.",
       },
       controls,
     ),

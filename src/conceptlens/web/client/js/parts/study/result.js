@@ -35,7 +35,7 @@ export function result({ analysis, table }) {
     ),
     card(
       "Each rater",
-      { note: "Raters who did not look are left out of the result; how they judge the maps is never a reason." },
+      { note: "Raters who failed the attention checks are left out of the result. How they rate the maps is never a reason." },
       grid("Raters one by one", RATER, analysis.raters.map(raterRow)),
     ),
   );
@@ -43,7 +43,7 @@ export function result({ analysis, table }) {
 
 function sentence(found) {
   const { likert, choice } = found;
-  if (!known(likert.true.value)) return "No rating to speak of.";
+  if (!known(likert.true.value)) return "There are no ratings.";
   const told = [`${plural(found.raters.length, "rater")} gave the maps ${two(likert.true.value)} of 5`];
   if (known(likert.shuffled.value)) told.push(`and shuffled ones ${two(likert.shuffled.value)}`);
   const named = known(choice.value)
@@ -54,13 +54,13 @@ function sentence(found) {
 
 function leftOut(raters) {
   const out = raters.filter((each) => !each.passed).map((each) => each.rater);
-  return out.length ? ` Not counted, as they did not look: ${out.join(", ")}.` : "";
+  return out.length ? ` Not counted, because they failed the attention checks: ${out.join(", ")}.` : "";
 }
 
 function chance(likert) {
   const told = [];
-  if (known(likert.p)) told.push(`Images dealt to true and shuffled maps at random differ as much with p = ${likert.p.toFixed(4)}.`);
-  if (known(likert.above)) told.push(`A true map is rated above a shuffled one with chance ${percent(likert.above, 0)}; 50% would mean nothing.`);
+  if (known(likert.p)) told.push(`Permutation test of true against shuffled maps: p = ${likert.p.toFixed(4)}.`);
+  if (known(likert.above)) told.push(`A true map is rated above a shuffled one with probability ${percent(likert.above, 0)}; 50% is chance.`);
   return told.join(" ");
 }
 

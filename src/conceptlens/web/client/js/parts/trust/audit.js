@@ -1,15 +1,15 @@
-/** What the audit found, in plain sentences; from `audit/audit.json`. */
+/** The findings of the audit; from `audit/audit.json`. */
 import { format } from "../../address.js";
 import { h } from "../../dom.js";
 import { card } from "../frame.js";
 import { count, plural } from "../../words.js";
 
 const KINDS = {
-  "never said": "hardly ever said, though it holds",
-  unread: "read no better than by chance",
-  idle: "of no weight for the class",
-  double: "says the same as another",
-  unfed: "its slot gets no patch",
+  "never predicted": "present but hardly ever predicted",
+  "at chance": "read no better than by chance",
+  "no influence": "no influence on the class",
+  duplicate: "nearly the same scores as another",
+  "empty slot": "its slot gets hardly any patch",
 };
 
 export function audit(found, { run }) {
@@ -25,19 +25,19 @@ export function audit(found, { run }) {
   const flagged = found.concepts.filter((each) => each.kinds.length);
   return [
     card(
-      "What it has become",
+      "Codebook and concepts",
       {
-        note: `${count(found.images)} ${found.split} images. Good: a short list, without prototypes and concepts that mean nothing.`,
+        note: `${count(found.images)} ${found.split} images. Good: a short list, without dormant codes and concepts at chance.`,
       },
-      own.length ? list(own) : h("p", {}, "Nothing odd was found."),
+      own.length ? list(own) : h("p", {}, "There are no findings."),
     ),
     h(
       "div",
       { class: "charts" },
       card(
-        "Whom it fails, and when to distrust it",
-        { note: "Good: no group does worse, sets hold what they promise, few images are strange." },
-        failures.length ? list(failures) : h("p", {}, "Nothing was found."),
+        "Subgroups, calibration and images out of distribution",
+        { note: "Good: no subgroup is worse, prediction sets reach their coverage, few images are out of distribution." },
+        failures.length ? list(failures) : h("p", {}, "There are no findings."),
       ),
       flagged.length
         ? card(

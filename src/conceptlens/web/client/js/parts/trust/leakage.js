@@ -1,4 +1,4 @@
-/** Leakage and use: does the class come through what the concepts say? From `trust/leakage.json`. */
+/** Leakage: do scores carry class information beyond the concept labels? From `trust/leakage.json`. */
 import { curves } from "../../charts/curves.js";
 import { rows } from "../../charts/rows.js";
 import { h } from "../../dom.js";
@@ -9,7 +9,7 @@ import { ofLeakage } from "./verdicts.js";
 
 const SHOWN = 12; // concepts in the figure
 const CEILING = "class from true labels (ceiling)";
-const WORDS = { bad: "leakage", good: "no leakage found", plain: "cannot be told" };
+const WORDS = { bad: "leakage", good: "no leakage found", plain: "no test possible" };
 
 export function leakage(found) {
   const said = ofLeakage(found);
@@ -19,7 +19,7 @@ export function leakage(found) {
     card(
       "Every measure",
       {
-        note: `${count(found.images)} ${found.split} images; shares from 0 to 1, with 95% intervals. Every probe is judged on images it has not seen.${found.twins ? ` Twins: the run's own scores dealt among images with equal labels, ${found.twins} times; they say their labels and no more.` : ""}`,
+        note: `${count(found.images)} ${found.split} images; shares from 0 to 1, with 95% intervals. Every probe is judged on images it has not seen.${found.permutations ? ` Permuted: the run's own scores, permuted among images with equal labels ${found.permutations} times.` : ""}`,
       },
       measures(found.findings),
     ),
@@ -39,7 +39,7 @@ function measures(findings) {
         h("span", { class: "mark" }, each.verdict ? verdictTag(each.verdict) : null),
         h("span", { class: "good-value" }, h("b", {}, "Good: "), lower(each.good)),
         each.chance
-          ? h("span", { class: "note" }, `Twins: ${reading(each.chance.twins, fixed)}, p = ${p(each.chance.adjusted)}.`)
+          ? h("span", { class: "note" }, `Permuted: ${reading(each.chance.permuted, fixed)}, p = ${p(each.chance.adjusted)}.`)
           : null,
       ),
     ),
@@ -55,7 +55,7 @@ function accuracies(found) {
   const ceiling = found.findings.find((each) => each.name === CEILING)?.estimate.value;
   return card(
     "Accuracies beside the ceiling",
-    { note: "What the model and small probes reach, with scores as they are and with scores tampered with." },
+    { note: "What the model and small probes reach, with the scores as they are and with changed scores." },
     rows(
       shown.map((each) => ({ name: each.name.trim(), marks: [each.estimate] })),
       {
@@ -70,7 +70,7 @@ function accuracies(found) {
       },
     ),
     good(
-      "soft scores not to the right of the ceiling; shuffled scores at chance; half of the concepts wrong, as low as a bottleneck of labels.",
+      "soft scores are not to the right of the ceiling; shuffled scores are at chance; with half of the concepts wrong, accuracy is as low as that of a bottleneck of labels.",
     ),
   );
 }
@@ -80,21 +80,21 @@ function concepts(found) {
   order.sort((a, b) => b.beyond_label.value - a.beyond_label.value);
   if (!order.length) return null;
   return card(
-    "Concepts that say most beyond their label",
-    { note: "What a score tells of the class among images with the same label, in nats." },
+    "Concepts with most information beyond their label",
+    { note: "Class information of a score among images with the same label, in nats." },
     rows(
       order
         .slice(0, SHOWN)
-        .map((each) => ({ name: each.concept, marks: [each.beyond_label], range: each.chance?.twins.interval })),
+        .map((each) => ({ name: each.concept, marks: [each.beyond_label], range: each.chance?.permuted.interval })),
       {
         label: "Nats about the class beyond the own label",
         bounds: [{ name: "nothing", value: 0, faint: true }],
-        range: order.some((each) => each.chance) ? "what twins reach by chance" : null,
+        range: order.some((each) => each.chance) ? "permuted scores" : null,
         read: fixed,
         axis: (value) => `${Number(value.toPrecision(3))}`,
       },
     ),
-    good("0, or within the gray bar: among images with one label, the score should not tell classes apart."),
+    good("0, or within the gray bar: among images with one label, the score should not separate classes."),
     more(
       `All ${order.length} concepts`,
       table(
@@ -117,7 +117,7 @@ function sparse({ effective, findings }) {
     return effective.why ? card("With few concepts", {}, h("p", { class: "note" }, effective.why)) : null;
   return card(
     "With few concepts",
-    { note: "Accuracy of a class head that may use so many concepts for a class (NEC), fitted anew." },
+    { note: "Accuracy of a new class head that may use so many concepts for a class (NEC)." },
     curves([{ name: "sparse heads", place: 0, points: path }], {
       label: "Accuracy against concepts used",
       x: "concepts for a class",

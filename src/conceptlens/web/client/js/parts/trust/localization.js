@@ -1,4 +1,4 @@
-/** Do maps point at what they are called? Beside maps that look at no image; from `localization.json`. */
+/** Do maps point at the region of their concept? Beside image-free maps; from `localization.json`. */
 import { rows } from "../../charts/rows.js";
 import { choice, h } from "../../dom.js";
 import { card } from "../frame.js";
@@ -12,8 +12,8 @@ export const MAPS = {
   gradcam: "Grad-CAM",
   prior: "prior: where parts are expected",
   uniform: "uniform",
-  blob: "blob in the middle",
-  blind: "mean region of other images",
+  center_prior: "center prior",
+  mean_region: "mean region of other images",
   perfect: "the region itself",
 };
 /** What a measure says, how it is read, and what a good value is. */
@@ -21,28 +21,28 @@ const MEASURES = {
   energy: [
     "Share of the map on the region",
     percent,
-    "far to the right of uniform, blob and mean region, which look at no image.",
+    "far to the right of uniform, center prior and mean region, which are image-free.",
   ],
   lift: ["Times a uniform map", short, "above 2: more than twice the mass that a uniform map puts there."],
-  pointing: ["Peak in the region", percent, "near 100%, and to the right of the maps that look at no image."],
+  pointing: ["Peak in the region", percent, "near 100%, and to the right of the image-free maps."],
   pointing_patch: [
     "Peak within a patch of it",
     percent,
-    "near 100%, and to the right of the maps that look at no image.",
+    "near 100%, and to the right of the image-free maps.",
   ],
   pointing_tenth: [
     "Peak within a tenth of the object",
     percent,
-    "near 100%, and to the right of the maps that look at no image.",
+    "near 100%, and to the right of the image-free maps.",
   ],
   iou_best: [
     "Overlap with the region",
     percent,
-    "near that of the region itself; left of the blob the map adds nothing.",
+    "near that of the region itself; left of the center prior the map adds nothing.",
   ],
-  distance_patches: ["Distance of centers, in patches", short, "near 0: left of the blob and of the mean region."],
+  distance_patches: ["Distance of centers, in patches", short, "near 0: left of the center prior and of the mean region."],
 };
-const BLIND = ["prior", "uniform", "blob", "blind", "perfect"];
+const IMAGE_FREE = ["prior", "uniform", "center_prior", "mean_region", "perfect"];
 
 export function localization(found, { state, set }) {
   const targets = Object.keys(found.targets).sort().reverse(); // part before object: the harder question first
@@ -59,7 +59,7 @@ export function localization(found, { state, set }) {
       { class: "row toolbar" },
       targets.length > 1
         ? choice(
-            "Held against",
+            "Compared with",
             targets.map((each) => [each, TARGETS[each]]),
             target,
             (key) => set({ target: key === targets[0] ? "" : key }),
@@ -78,18 +78,18 @@ export function localization(found, { state, set }) {
       card(
         `Where maps point: ${name.toLowerCase()}`,
         {
-          note: `${plural(judged.concepts, "map")} of ${plural(judged.images, "image")} held against ${TARGETS[target]}. Bars are 95% intervals.`,
+          note: `${plural(judged.concepts, "map")} of ${plural(judged.images, "image")} compared with ${TARGETS[target]}. Bars are 95% intervals.`,
         },
         rows(
           Object.keys(MAPS)
             .filter((key) => judged.maps[key]?.[measure])
             .map((key) => ({
               name: MAPS[key],
-              marks: [{ ...judged.maps[key][measure], kind: BLIND.includes(key) ? 2 : 0 }],
+              marks: [{ ...judged.maps[key][measure], kind: IMAGE_FREE.includes(key) ? 2 : 0 }],
             })),
           {
             label: `${name} by map`,
-            kinds: ["maps that look at the image", null, "maps that do not"],
+            kinds: ["maps of the image", null, "image-free maps"],
             read,
             within: read === percent ? [0, 1] : null,
           },
@@ -112,7 +112,7 @@ function against(judged, measure, read) {
   const difference = read === percent ? points : (value) => short(value);
   return card(
     "Differences on the same images",
-    { note: "The first map less the second. Where a bar crosses 0, no difference has been shown." },
+    { note: "The first map less the second. Where a bar crosses 0, there is no significant difference." },
     rows(
       pairs.map(([name, found]) => ({
         name: name
@@ -130,8 +130,8 @@ function against(judged, measure, read) {
     ),
     good(
       measure === "distance_patches"
-        ? "whole bars to the left of 0 against every map that looks at no image."
-        : "whole bars to the right of 0 against every map that looks at no image.",
+        ? "whole bars to the left of 0 against every image-free map."
+        : "whole bars to the right of 0 against every image-free map.",
     ),
   );
 }
@@ -141,23 +141,23 @@ function parts(judged, measure, read, ours) {
   if (!shown.length) return null;
   return card(
     "By part",
-    { note: `${MAPS[ours]} beside the blob in the middle.` },
+    { note: `${MAPS[ours]} beside the center prior.` },
     rows(
       shown.map(([name, found]) => ({
         name: `${name} (${count(found.images)} images)`,
         marks: [
           { ...found.maps[ours][measure], kind: 0 },
-          { value: found.maps.blob?.[measure]?.value ?? null, kind: 2 },
+          { value: found.maps.center_prior?.[measure]?.value ?? null, kind: 2 },
         ],
       })),
       {
         label: "Maps by part",
-        kinds: [MAPS[ours], null, MAPS.blob],
+        kinds: [MAPS[ours], null, MAPS.center_prior],
         read,
         within: read === percent ? [0, 1] : null,
       },
     ),
-    good("beyond the blob for every part, not for the large ones alone."),
+    good("better than the center prior for every part, not for the large ones alone."),
   );
 }
 

@@ -1,4 +1,4 @@
-/** Everything that was measured of a run's trustworthiness, a verdict and a sentence each; and how to measure the rest. */
+/** Every measure of a run's trustworthiness with its verdict, and the commands for those that are missing. */
 import { h } from "../../dom.js";
 import { card, command } from "../frame.js";
 import { verdictTag } from "./words.js";
@@ -11,7 +11,6 @@ import { verdictTag } from "./words.js";
 export function summary(parts, open) {
   const lacking = parts.filter((each) => !each.verdict && !each.why && each.command);
   const commands = [...new Set(lacking.map((each) => each.command))];
-  const whole = commands.filter((each) => !commands.some((other) => other !== each && covers(other, each)));
   return [
     h(
       "div",
@@ -43,18 +42,12 @@ export function summary(parts, open) {
         ),
       ),
     ),
-    whole.length > 1
+    commands.length > 1
       ? card(
           "Measure all that is missing",
-          { note: "They train nothing and change nothing but files of their own." },
-          command(whole.join(" && ")),
+          { note: "These commands train nothing and only write their own result files." },
+          command(commands.join(" && ")),
         )
       : null,
   ];
 }
-
-/** Whether a command does what another does, and more: `localize --faithfulness 64 RUN` and `localize RUN`. */
-const covers = (command, other) => {
-  const words = command.split(" ");
-  return command.length > other.length && other.split(" ").every((word) => words.includes(word));
-};

@@ -6,7 +6,7 @@
 import { known, percent, plural } from "../../words.js";
 import { points, reading } from "./words.js";
 
-const SMALL = 0.02; // an error of calibration that is sure but hardly matters
+const SMALL = 0.02; // a calibration error that is significant but small
 
 /** The order that a summary speaks of: the best informed one. */
 export const mainCurve = (found) =>
@@ -17,44 +17,44 @@ export function ofInterventions(found) {
   const curve = mainCurve(found);
   if (!curve) return { verdict: "plain", says: found.notes[0] ?? "Nothing could be corrected." };
   const last = curve.points.at(-1);
-  const told = `Accuracy ${percent(found.start.value)} with nothing corrected, ${percent(last.value)} with all ${found.units.length} ${found.by} corrected; true concepts alone allow ${percent(found.ceiling.value)}.`;
+  const told = `Accuracy ${percent(found.start.value)} with nothing corrected, ${percent(last.value)} with all ${found.units.length} ${found.by} corrected; the ceiling from true concepts is ${percent(found.ceiling.value)}.`;
   const [low, high] = last.interval ?? [];
   if (!known(low)) return { verdict: "plain", says: told };
   if (high < found.start.value)
     return {
       verdict: "bad",
-      says: `${told} True corrections make it worse: the head does not read what the concepts are called.`,
+      says: `${told} True corrections lower the accuracy: the class head does not use the concepts as they are named.`,
     };
   if (low > found.start.value) return { verdict: "good", says: `${told} Corrections help.` };
   if ((found.headroom.value ?? 0) <= 0.01)
-    return { verdict: "plain", says: `${told} There is no room above what it reaches by itself.` };
-  return { verdict: "look", says: `${told} That corrections help is not certain.` };
+    return { verdict: "plain", says: `${told} The ceiling leaves no room for an improvement.` };
+  return { verdict: "look", says: `${told} The improvement is not significant.` };
 }
 
 /** @returns {Verdict} */
 export function ofLeakage(found) {
   const verdict = found.leaks === true ? "bad" : found.leaks === false ? "good" : "plain";
   if (found.summary) return { verdict, says: found.summary };
-  return { verdict, says: found.twins === 0 ? "Measured without a verdict." : "It cannot be told from these labels." };
+  return { verdict, says: found.permutations === 0 ? "Measured without a test." : "These labels do not allow a test." };
 }
 
 /** @returns {Verdict} */
 export function ofCalibration({ calibration: found }) {
   if (!known(found.error)) return { verdict: "plain", says: "No image has a known class." };
   const gap = known(found.confidence) ? found.confidence - found.right : null;
-  const side = known(gap) ? `, on average ${percent(Math.abs(gap))} too ${gap > 0 ? "sure" : "modest"}` : "";
-  const told = `Confidence in the class is off by ${percent(found.error)}${side}`;
+  const side = known(gap) ? `, on average ${percent(Math.abs(gap))} too ${gap > 0 ? "confident" : "unconfident"}` : "";
+  const told = `The calibration error of the class is ${percent(found.error)}${side}`;
   if (!known(found.by_chance)) return { verdict: "plain", says: `${told}.` };
-  const chance = `; chance alone would give ${percent(found.by_chance)}`;
+  const chance = `; a calibrated model would have ${percent(found.by_chance)}`;
   if (!known(found.p)) return { verdict: "plain", says: `${told}${chance}.` };
-  if (found.p >= 0.05) return { verdict: "good", says: `${told}${chance}: no worse than chance explains.` };
+  if (found.p >= 0.05) return { verdict: "good", says: `${told}${chance}. The difference is not significant.` };
   const small = found.error - found.by_chance < SMALL;
-  return { verdict: small ? "look" : "bad", says: `${told}${chance}: more than chance explains.` };
+  return { verdict: small ? "look" : "bad", says: `${told}${chance}. The difference is significant.` };
 }
 
 const LESS_IS_WORSE = ["class accuracy", "concept accuracy"];
 
-/** Whether a group does worse than the rest, with certainty after correction. */
+/** Whether a subgroup is significantly worse than the rest after correction. */
 export function failed(measure, level) {
   if (!known(measure?.p) || measure.p >= level) return false;
   const difference = measure.difference.value ?? 0;
@@ -63,18 +63,18 @@ export function failed(measure, level) {
 
 /** @returns {Verdict} */
 export function ofGroups(found) {
-  if (!found.groups.length) return { verdict: "plain", says: "No column of metadata makes groups of these images." };
+  if (!found.groups.length) return { verdict: "plain", says: "No metadata column makes subgroups of these images." };
   const sets = found.groups.filter((group) => group.measures.some((measure) => failed(measure, found.level)));
   const names = sets.map((group) => `${group.column} ${group.group}`);
   if (names.length)
     return {
       verdict: "bad",
-      says: `${plural(names.length, "group does", "groups do")} worse than all other images beyond chance: ${names.slice(0, 4).join(", ")}${names.length > 4 ? " and more" : ""}.`,
+      says: `${plural(names.length, "subgroup is", "subgroups are")} significantly worse than all other images: ${names.slice(0, 4).join(", ")}${names.length > 4 ? " and more" : ""}.`,
     };
-  if (!found.comparisons) return { verdict: "plain", says: "No group has enough images to be judged." };
+  if (!found.comparisons) return { verdict: "plain", says: "No subgroup has enough images to be tested." };
   return {
     verdict: "good",
-    says: `No group of ${found.columns.join(", ")} does worse than the rest beyond chance (${plural(found.comparisons, "comparison")}).`,
+    says: `No subgroup of ${found.columns.join(", ")} is significantly worse than the rest (${plural(found.comparisons, "comparison")}).`,
   };
 }
 
@@ -82,12 +82,12 @@ export function ofGroups(found) {
 export function ofSets(found) {
   const sets = found.sets.find((each) => each.question === "class") ?? found.sets[0];
   if (!sets) return { verdict: "plain", says: "There were no images to calibrate prediction sets on." };
-  const told = `Sets that shall hold the true class in ${percent(sets.wanted, 0)} of images do so in ${reading(sets.coverage)}, with ${sets.size.value?.toFixed(2)} classes each.`;
+  const told = `Prediction sets with a nominal coverage of ${percent(sets.wanted, 0)} cover the true class in ${reading(sets.coverage)} of images, with ${sets.size.value?.toFixed(2)} classes each.`;
   const short = found.sets.filter((each) => each.holds === false).map((each) => each.question);
   if (short.length) {
     // Of many sets one falls short by chance: only the one that is spoken of is called a finding.
     const verdict = sets.holds === false ? "bad" : "look";
-    return { verdict, says: `${told} Below what chance allows: ${short.slice(0, 3).join(", ")}.` };
+    return { verdict, says: `${told} Significantly below nominal: ${short.slice(0, 3).join(", ")}.` };
   }
   return { verdict: sets.holds ? "good" : "plain", says: told };
 }
@@ -99,14 +99,14 @@ export function ofMaps(found) {
   const map = target.maps.own ? "own" : "gradcam";
   const words = map === "own" ? "The method's own maps put" : "Grad-CAM maps put";
   const on = name === "part" ? "the concept's part" : "the object";
-  const blob = target.maps.blob?.energy?.value;
-  const told = `${words} ${percent(target.maps[map].energy?.value)} of their mass on ${on}; a blob in the middle of the image ${percent(blob)}, a uniform map ${percent(target.maps.uniform?.energy?.value)}.`;
-  const [low, high] = target.against[`${map} - blob`]?.energy?.interval ?? [];
+  const prior = target.maps.center_prior?.energy?.value;
+  const told = `${words} ${percent(target.maps[map].energy?.value)} of their mass on ${on}; a center prior ${percent(prior)}, a uniform map ${percent(target.maps.uniform?.energy?.value)}.`;
+  const [low, high] = target.against[`${map} - center_prior`]?.energy?.interval ?? [];
   if (!known(low)) return { verdict: "plain", says: told };
-  if (low > 0) return { verdict: "good", says: `${told} They show more than a blob does.` };
+  if (low > 0) return { verdict: "good", says: `${told} They are significantly better than the center prior.` };
   return high < 0
-    ? { verdict: "bad", says: `${told} A map that looks at no image does better.` }
-    : { verdict: "look", says: `${told} That they beat the blob is not certain.` };
+    ? { verdict: "bad", says: `${told} The image-free center prior is significantly better.` }
+    : { verdict: "look", says: `${told} The difference to the center prior is not significant.` };
 }
 
 /** @returns {Verdict} */
@@ -119,12 +119,12 @@ export function ofFaithfulness(found) {
   const deleted = against?.deletion?.interval;
   if (!inserted || !deleted) return { verdict: "plain", says: told };
   if (inserted[0] > 0 && deleted[1] < 0) return { verdict: "good", says: `${told} The map shows what was used.` };
-  if (inserted[1] < 0 || deleted[0] > 0) return { verdict: "bad", says: `${told} A random order does better.` };
-  return { verdict: "look", says: `${told} That the map shows what was used is not certain.` };
+  if (inserted[1] < 0 || deleted[0] > 0) return { verdict: "bad", says: `${told} A random order is significantly better.` };
+  return { verdict: "look", says: `${told} Whether the map shows what was used is not significant.` };
 }
 
 /** @returns {Verdict} */
 export const ofAudit = (found) => ({
   verdict: "plain",
-  says: `${plural(found.findings.length, "finding")} about ${found.codebook ? "the codebook, " : ""}concepts and images, in plain sentences.`,
+  says: `${plural(found.findings.length, "finding")} about ${found.codebook ? "the codebook, " : ""}concepts and images.`,
 });

@@ -1,4 +1,4 @@
-/** Answers with a promise: prediction sets, silence when unsure, images unlike the training images. From `trust/failures.json`. */
+/** Prediction sets, selective prediction and images out of distribution. From `trust/failures.json`. */
 import { curves } from "../../charts/curves.js";
 import { rows } from "../../charts/rows.js";
 import { choice, h } from "../../dom.js";
@@ -7,16 +7,16 @@ import { count, fixed, known, percent, short } from "../../words.js";
 import { cell, good, line, more, p, reading, table, verdictLine, verdictTag } from "./words.js";
 import { ofSets } from "./verdicts.js";
 
-export function doubt(found, view) {
+export function uncertainty(found, view) {
   return [
     verdictLine(ofSets(found)),
     h(
       "div",
       { class: "charts" },
       sets(found),
-      silence(found.silence),
+      selective(found.selective),
       answers(found, view),
-      unlike(found.unlike, found.split),
+      outOfDistribution(found.ood, found.split),
     ),
   ];
 }
@@ -24,28 +24,28 @@ export function doubt(found, view) {
 function sets(found) {
   if (!found.sets.length) return null;
   return card(
-    "Sets that hold the truth",
+    "Coverage of prediction sets",
     {
-      note: "Instead of one answer, all answers that might be true. How often the truth is among them, on images that calibrated nothing.",
+      note: "A prediction set holds all answers that may be true. Coverage is how often the true answer is in it, on images that were not used for calibration.",
     },
     rows(
       found.sets.map((each) => ({ name: each.question, marks: [each.coverage], range: each.between })),
       {
         label: "Coverage of prediction sets",
-        bounds: [{ name: "promised", value: found.sets[0].wanted }],
-        range: found.sets.some((each) => each.between) ? "what chance allows" : null,
+        bounds: [{ name: "nominal coverage", value: found.sets[0].wanted }],
+        range: found.sets.some((each) => each.between) ? "expected range" : null,
         within: [0, 1],
       },
     ),
-    good("on or to the right of the dashed line, up to chance (the gray bar), with few answers in a set."),
+    good("on or to the right of the dashed line, or within the gray bar, with few answers in a set."),
     more(
       "In numbers",
       table(
         "Prediction sets",
-        ["Question", "Holds the truth", "Answers in a set", "A single answer", "None"],
+        ["Question", "Coverage", "Set size", "One answer", "Empty"],
         found.sets.map((each) =>
           line(
-            [`${each.question} `, each.holds === false ? verdictTag("bad", "falls short") : null],
+            [`${each.question} `, each.holds === false ? verdictTag("bad", "below nominal") : null],
             cell(each.coverage),
             cell(each.size, short),
             cell(each.single),
@@ -61,9 +61,9 @@ function answers(found, { state, set }) {
   const chosen = found.sets.find((each) => each.question === state.sets) ?? found.sets[0];
   if (!chosen) return null;
   return card(
-    "Sets, by true answer",
+    "Prediction sets by true answer",
     {
-      note: "The promise is one about all images together; a rare answer may be covered less.",
+      note: "The nominal coverage holds over all images together; a rare answer may be covered less.",
       tools: choice(
         "Question",
         found.sets.map((each) => each.question),
@@ -73,7 +73,7 @@ function answers(found, { state, set }) {
     },
     table(
       "Coverage by true answer",
-      ["True answer", "Images", "Holds the truth", "Answers in a set"],
+      ["True answer", "Images", "Coverage", "Set size"],
       chosen.answers
         .filter((each) => each.images)
         .map((each) =>
@@ -89,33 +89,33 @@ function answers(found, { state, set }) {
           ),
         ),
     ),
-    good(`${percent(chosen.wanted, 0)} or more of every answer's images, with sets of about one answer.`),
+    good(`${percent(chosen.wanted, 0)} or more for every answer, with sets of about one answer.`),
   );
 }
 
-function silence(found) {
+function selective(found) {
   if (!found) return null;
-  const reached = found.silences.filter((each) => known(each.confidence));
+  const reached = found.operating_points.filter((each) => known(each.confidence));
   return card(
-    "If it may stay silent",
-    { note: "Error of the answers it gives, when only the surest share of the images is answered." },
-    curves([{ name: "surest first", place: 0, points: found.points.map(([share, error]) => [share, error, null]) }], {
+    "Selective prediction",
+    { note: "Error of the answers when the model answers only the most confident share of the images." },
+    curves([{ name: "most confident first", place: 0, points: found.points.map(([share, error]) => [share, error, null]) }], {
       label: "Error against share answered",
       x: "of the images answered",
-      bounds: [{ name: "silent at random", value: found.error.value }],
+      bounds: [{ name: "random abstention", value: found.error.value }],
       readX: (value) => percent(value, 0),
       marks: false,
       domain: [0, Math.max(0.02, found.error.value ?? 0, ...found.points.map((point) => point[1]))],
     }),
     good(
-      `low on the left and far below the dashed line. Area under the curve ${reading(found.area, fixed)}; an oracle that is silent exactly where it errs would have ${fixed(found.oracle)}.`,
+      `low on the left and far below the dashed line. Area under the curve ${reading(found.area, fixed)}; an oracle that abstains exactly where it errs has ${fixed(found.oracle)}.`,
     ),
     reached.length
       ? more(
           "Confidence chosen on validation images",
           table(
-            "Silence below a confidence",
-            ["Error aimed at", "Confidence", "Answered", "Error"],
+            "Abstention below a confidence",
+            ["Target error", "Confidence", "Answered", "Error"],
             reached.map((each) =>
               line(
                 percent(each.target, 0),
@@ -130,40 +130,40 @@ function silence(found) {
   );
 }
 
-function unlike(found, split) {
+function outOfDistribution(found, split) {
   if (!found) return null;
-  const told = Object.values(found.bounds).some(known);
+  const tested = Object.values(found.bounds).some(known);
   return card(
-    "Unlike the training images",
-    { note: `By the distance of an image's patches from ${found.compared_with}.` },
-    told
+    "Images out of distribution",
+    { note: `Measured by the distance of an image's patches from ${found.compared_with}.` },
+    tested
       ? h(
           "p",
           {},
-          `${reading(found.warned)} of the ${split} images are warned of; of images of the same kind as the training images, at most ${percent(found.expected)} would be.`,
+          `${reading(found.flagged)} of the ${split} images are flagged; of images in distribution, at most ${percent(found.expected)} are expected to be.`,
         )
       : h(
           "p",
           {},
-          `It cannot be told: ${count(found.validation_images)} validation images are too few for so few false alarms.`,
+          `Not possible: ${count(found.validation_images)} validation images are too few for this false alarm rate.`,
         ),
     found.images.length
       ? table(
-          "Strangest images",
+          "Images with the largest scores",
           ["Image", ["Most unusual in"], "p"],
           found.images
             .slice(0, 8)
             .map((each) =>
               line(
                 h("span", { class: "break" }, each.image),
-                h("td", {}, each.sign),
+                h("td", {}, each.score),
                 h("td", { class: "num" }, p(each.p)),
               ),
             ),
         )
       : null,
     good(
-      "about as many warnings as among training images. Many more: these images are of another kind, and numbers measured on the old kind do not hold.",
+      "about the expected share. If many more are flagged, these images differ from the training images, and results measured on other images do not apply to them.",
     ),
   );
 }

@@ -7,7 +7,7 @@ const KEPT = 600;
  * @param {(number: number) => string} address of a node's sheet
  * @param {(number: number) => void} came is told which picture came
  */
-export function faces(address, came) {
+export function crops(address, came) {
   /** @type {Map<number, HTMLImageElement | null>} null: on its way, or there is none */
   const kept = new Map();
   let waiting = [];

@@ -1,4 +1,4 @@
-/** Whom it fails: groups of images by their metadata, each against all other images. From `trust/failures.json`. */
+/** Subgroup performance: images grouped by metadata, each subgroup against all other images. From `trust/failures.json`. */
 import { rows } from "../../charts/rows.js";
 import { choice, h } from "../../dom.js";
 import { card } from "../frame.js";
@@ -7,17 +7,17 @@ import { cell, good, line, p, pointAxis, points, table, verdictLine, verdictTag 
 import { failed, ofGroups } from "./verdicts.js";
 
 const GOOD = {
-  "class accuracy": "every group's mark on that of the rest; a group to the left of it is served worse.",
-  "concept accuracy": "every group's mark on that of the rest; a group to the left of it has its concepts read worse.",
-  "class overconfidence": "0 in every group: as sure as right. To the right of 0 the model is too sure of this group.",
-  "concept overconfidence": "0 in every group. To the right of 0 its concepts are stated too surely.",
+  "class accuracy": "every subgroup is at the mark of the rest; a subgroup to the left of it is worse.",
+  "concept accuracy": "every subgroup is at the mark of the rest; in a subgroup to the left of it, concepts are read worse.",
+  "class overconfidence": "0 in every subgroup: confidence equals accuracy. To the right of 0 the model is overconfident.",
+  "concept overconfidence": "0 in every subgroup. To the right of 0 concept predictions are overconfident.",
 };
 
-export function groups(found, { state, set }) {
+export function subgroups(found, { state, set }) {
   const head = verdictLine(ofGroups(found));
   const skipped = Object.entries(found.skipped).map(([name, why]) => `${name} is left out: ${why}`);
   const notes = [...found.notes, ...skipped].map((each) => h("li", {}, each));
-  if (!found.groups.length) return [head, card("What was looked at", {}, h("ul", { class: "plain" }, notes))];
+  if (!found.groups.length) return [head, card("Notes", {}, h("ul", { class: "plain" }, notes))];
   const names = [...new Set(found.groups.flatMap((group) => group.measures.map((each) => each.measure)))];
   const measure = names.includes(state.measure) ? state.measure : names[0];
   const column = found.columns.includes(state.by) ? state.by : "";
@@ -34,14 +34,14 @@ export function groups(found, { state, set }) {
       { class: "row toolbar" },
       choice("Measure", names, measure, (key) => set({ measure: key === names[0] ? "" : key })),
       found.columns.length > 1
-        ? choice("Groups by", [["", "every column"], ...found.columns], column, (key) => set({ by: key }))
+        ? choice("Subgroups by", [["", "every column"], ...found.columns], column, (key) => set({ by: key }))
         : null,
     ),
     h(
       "div",
       { class: "charts" },
       card(
-        `By group: ${measure}`,
+        `By subgroup: ${measure}`,
         { note: `${count(found.images)} ${found.split} images. Bars are 95% intervals.` },
         rows(
           shown.map(({ group, each }) => ({
@@ -52,26 +52,26 @@ export function groups(found, { state, set }) {
             ],
           })),
           {
-            label: `${measure} by group`,
-            kinds: ["the group", null, "all other images"],
-            bounds: gap ? [{ name: "as sure as right", value: 0, faint: true }] : [],
+            label: `${measure} by subgroup`,
+            kinds: ["the subgroup", null, "all other images"],
+            bounds: gap ? [{ name: "no overconfidence", value: 0, faint: true }] : [],
             read,
             axis: gap ? pointAxis : undefined,
             within: gap ? null : [0, 1],
           },
         ),
-        good(GOOD[measure] ?? "every group as all other images."),
+        good(GOOD[measure] ?? "every subgroup is like all other images."),
       ),
       card(
-        "Is it chance?",
+        "Significance tests",
         {
           note: found.comparisons
-            ? `p-values are corrected for ${plural(found.comparisons, "comparison")}; below ${found.level} a difference is called certain.`
-            : "Every group, or its rest, has too few images to be tested.",
+            ? `p-values are corrected for ${plural(found.comparisons, "comparison")}; below ${found.level} a difference is significant.`
+            : "Every subgroup, or its rest, has too few images to be tested.",
         },
         table(
-          "Groups against all other images",
-          ["Group", "Images", "Difference", "p", "p beyond classes", "Would be found"],
+          "Subgroups against all other images",
+          ["Subgroup", "Images", "Difference", "p", "p beyond classes", "Detectable difference"],
           shown.map(({ group, each }) =>
             line(
               [`${group.column}: ${group.group} `, failed(each, found.level) ? verdictTag("bad", "worse") : null],
@@ -86,10 +86,10 @@ export function groups(found, { state, set }) {
         h(
           "p",
           { class: "note" },
-          "Beyond classes: the same once a group is compared with what its classes lead one to expect. Would be found: the difference that four tests in five notice; a smaller one may be missed.",
+          "Beyond classes: the same test, compared with what the classes of the subgroup lead one to expect. Detectable difference: the difference that four tests in five detect; a smaller one may be missed.",
         ),
       ),
     ),
-    notes.length ? card("What to keep in mind", {}, h("ul", { class: "plain" }, notes)) : null,
+    notes.length ? card("Notes", {}, h("ul", { class: "plain" }, notes)) : null,
   ];
 }

@@ -1,0 +1,75 @@
+/**
+ * Terms of the glossary: a heading or label that uses one shows its meaning when the pointer rests on it. The same list
+ * stands in the dialog under "?", for those who use keys, touch or a screen reader.
+ */
+import { api } from "./api.js";
+import { h, scrolling, whenQuiet } from "./dom.js";
+
+const LABELS = "h1, h2, h3, h4, legend, summary, th[scope=col], dt, label.field, caption, figcaption";
+const LONGEST = 90; // characters; beyond, it is a sentence and no label
+const QUIET = 150; // milliseconds without a change before labels are looked at
+
+let terms = [];
+
+const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** Each name of a term, as "insertion" and "deletion" of one entry; the longest first, so that it wins. */
+export function read(entries) {
+  return Object.entries(entries)
+    .flatMap(([term, entry]) => term.split(", ").map((name) => ({ name, ...entry })))
+    .sort((one, other) => other.name.length - one.name.length)
+    .map((entry) => ({ ...entry, pattern: new RegExp(`(?<![\\w-])${escaped(entry.name)}(?:e?s)?(?![\\w-])`, "i") }));
+}
+
+/** What a label's longest term means; null if it uses none. */
+export function meaningOf(text, known = terms) {
+  const entry = known.find(({ pattern }) => pattern.test(text));
+  return entry ? `${entry.name}: ${entry.meaning}${entry.reference ? ` (${entry.reference})` : ""}` : null;
+}
+
+/** The words of a label without those of the controls in it. */
+const wordsOf = (node) =>
+  node.matches("label") ? [...node.childNodes].find((child) => child.nodeType === 3)?.data : node.textContent;
+
+function mark(host) {
+  for (const node of host.querySelectorAll(LABELS)) {
+    if (node.title && !node.classList.contains("term")) continue; // a title of its own says more
+    const text = wordsOf(node)?.trim() ?? "";
+    const meaning = text.length <= LONGEST ? meaningOf(text) : null;
+    if (meaning === (node.title || null)) continue;
+    node.classList.toggle("term", meaning !== null);
+    if (meaning) node.title = meaning;
+    else node.removeAttribute("title");
+  }
+}
+
+/** All terms, to be opened in a dialog. */
+export function glossaryList() {
+  if (!terms.length) return null;
+  const sorted = [...terms].sort((one, other) => one.name.localeCompare(other.name));
+  return h(
+    "details",
+    { class: "glossary" },
+    h("summary", {}, "Glossary"),
+    scrolling(
+      "Glossary",
+      {},
+      h(
+        "dl",
+        {},
+        sorted.map(({ name, meaning }) => [h("dt", {}, name), h("dd", {}, meaning)]),
+      ),
+    ),
+  );
+}
+
+/** Mark labels in `host`, now and whenever it changes. @param {HTMLElement} host */
+export async function startGlossary(host) {
+  try {
+    terms = read((await api.glossary()).terms);
+  } catch {
+    return; // a file of an earlier version, or no server: labels stay as they are
+  }
+  mark(host);
+  new MutationObserver(whenQuiet(() => mark(host), QUIET)).observe(host, { childList: true, subtree: true });
+}
