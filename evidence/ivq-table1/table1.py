@@ -225,7 +225,9 @@ def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
                 if lifts:
                     below.plot(sum(lifts) / len(lifts), place, mark, ms=4, color=color)
         parts = any(lift(maps, data, name, "part", "center_prior") for name in methods)
-        priors = [value for name in methods for value in lift(maps, data, name, "part" if parts else "object", "center_prior")]
+        priors = [
+            value for name in methods for value in lift(maps, data, name, "part" if parts else "object", "center_prior")
+        ]
         if priors:
             below.axvline(1, color="lightgrey", lw=0.8, zorder=0)
             below.axvline(priors[0], color="tab:red", lw=0.8, ls="--", zorder=0)
