@@ -147,7 +147,7 @@ def main() -> None:
         started = time.perf_counter()
         audit_codebook(found, pipeline, concepts, source, [])
         seconds["prototypes"] = time.perf_counter() - started
-    seconds["who it fails"] = groups(source, concepts)
+    seconds["subgroups"] = groups(source, concepts)
     total = sum(value for name, value in seconds.items() if name != "pass over a quarter")
     for name, value in seconds.items():
         print(f"{name}: {value:.1f} s")

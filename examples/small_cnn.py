@@ -1,4 +1,4 @@
-"""A model of one's own for `conceptlens decompose`: a small residual network for blood cells.
+"""A user's own model for `conceptlens decompose`: a small residual network for blood cells.
 
     conceptlens decompose examples/small_cnn.py:build --data blood-cells
         --layers stage1 --layers stage2 --layers stage3 --out runs/own

@@ -129,7 +129,7 @@ def beats(maps: dict[str, Any], data: str, row: str, target: str, kind: str) -> 
     """Whether a map puts more on the target than a center prior does: yes, no, or not shown."""
     for key, one in maps.items():
         of, name, _ = key.split(" | ")
-        found = one.get("targets", {}).get(target, {}).get("against", {}).get(f"{kind} - blob")
+        found = one.get("targets", {}).get(target, {}).get("against", {}).get(f"{kind} - center_prior")
         if (of, name) == (data, row) and found and found[0] is not None:
             low, high = found[1] or 0, found[2] or 0
             return "yes" if low > 0 else "no" if high < 0 else "not shown"
@@ -224,18 +224,20 @@ def figure(found: dict[str, Rows], maps: dict[str, Any]) -> bytes:
                 lifts = lift(maps, data, name, "part", kind) or lift(maps, data, name, "object", kind)
                 if lifts:
                     below.plot(sum(lifts) / len(lifts), place, mark, ms=4, color=color)
-        parts = any(lift(maps, data, name, "part", "blob") for name in methods)
-        blobs = [value for name in methods for value in lift(maps, data, name, "part" if parts else "object", "blob")]
-        if blobs:
+        parts = any(lift(maps, data, name, "part", "center_prior") for name in methods)
+        priors = [
+            value for name in methods for value in lift(maps, data, name, "part" if parts else "object", "center_prior")
+        ]
+        if priors:
             below.axvline(1, color="lightgrey", lw=0.8, zorder=0)
-            below.axvline(blobs[0], color="tab:red", lw=0.8, ls="--", zorder=0)
+            below.axvline(priors[0], color="tab:red", lw=0.8, ls="--", zorder=0)
         else:
             below.text(
                 0.5, 0.5, "nothing is marked\nin these images", transform=below.transAxes, ha="center", fontsize=8
             )
             below.set_xticks([])
         above.set(title=data, xlabel="% (● concept AUC, ■ class bal. acc.)")
-        below.set(xlabel=f"lift on {'parts' if parts else 'the object'}" if blobs else "")
+        below.set(xlabel=f"lift on {'parts' if parts else 'the object'}" if priors else "")
         for axis in (above, below):
             axis.set_yticks(range(len(methods)), methods, fontsize=7)
             axis.grid(axis="y", lw=0.3)

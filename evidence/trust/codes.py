@@ -27,7 +27,7 @@ def measure(path: Path, out: Path) -> dict[str, Any]:
     return {
         "data": audit.data,
         "images": audit.images,
-        "codes": book.codes,
+        "codes": book.size,
         "even_share": short(book.even_share, 6),
         "perplexity": short(book.perplexity),
         "dormant": [each.code for each in book.codes if "dormant" in each.kinds],

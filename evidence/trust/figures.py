@@ -70,7 +70,7 @@ def which_leak() -> None:
                 axes[place].plot(each["excess"][1:], [at] * 2, color="black", linewidth=0.8)
                 axes[place].plot(each["excess"][0], at, ".", color="black", markersize=4)
                 axes[place].plot(
-                    each["twins"][1:], [height - 0.4] * 2, color="#888888", linewidth=2, solid_capstyle="butt"
+                    each["permuted"][1:], [height - 0.4] * 2, color="#888888", linewidth=2, solid_capstyle="butt"
                 )
         axes[place].set_yticks(range(len(order)), order, fontsize=8)
         axes[place].axvline(0, color="black", linewidth=0.8)
@@ -154,7 +154,7 @@ def where_maps_lie() -> None:
             one, height = row["targets"][target], len(names)
             names.append(name.split(" ", 1)[1].rpartition(" ")[0])
             for color, kind, shift in ((COLORS[0], "own", 0.15), (COLORS[1], "gradcam", -0.15)):
-                difference = one["against"].get(f"{kind} - blob")
+                difference = one["against"].get(f"{kind} - center_prior")
                 if difference is None or difference[0] is None:
                     continue
                 axes[place].plot(difference[1:], [height + shift] * 2, color=color, linewidth=1.2)

@@ -71,7 +71,7 @@ def measure(path: Path, every: int = 1) -> dict[str, Any]:
                 **(
                     {}
                     if each.chance is None
-                    else {"twins": told(each.chance.permuted), "excess": told(each.chance.excess)}
+                    else {"permuted": told(each.chance.permuted), "excess": told(each.chance.excess)}
                 ),
                 **({} if each.chance is None else {"p": each.chance.adjusted, "verdict": each.verdict}),
             }

@@ -207,12 +207,12 @@ def maps() -> str:
             for kind in ("own", "gradcam"):
                 if kind not in one["maps"]:
                     continue
-                found, blob, blind = one["maps"][kind], one["maps"]["blob"], one["maps"]["blind"]
-                against = one["against"].get(f"{kind} - blob", [None] * 3)
+                found, center, free = one["maps"][kind], one["maps"]["center_prior"], one["maps"]["mean_region"]
+                against = one["against"].get(f"{kind} - center_prior", [None] * 3)
                 lines.append(
                     [
-                        name, target, kind, str(row["images"]), _three(found["energy"]), _one(blob["energy"]),
-                        _one(blind["energy"]), _one(one["maps"]["uniform"]["energy"]), _three(against),
+                        name, target, kind, str(row["images"]), _three(found["energy"]), _one(center["energy"]),
+                        _one(free["energy"]), _one(one["maps"]["uniform"]["energy"]), _three(against),
                         _one(found["pointing"]),
                     ]
                 )  # fmt: skip

@@ -259,7 +259,7 @@ def test_runs_that_cannot_be_exported(
 def test_bad_words(refuse: Refuse, own_run: Path, tmp_path: Path) -> None:
     refuse("export", own_run.with_name("runn"), says=("no such run", "Did you mean 'run'?"))
     refuse("export", tmp_path, says="expected a run folder")
-    refuse("export", own_run, "--format", "onx", says="choose from 'torch', 'onnx'")
+    refuse("export", own_run, "--format", "onx", says=("--format", "torch", "onnx"))
     refuse("export", own_run, "--out", tmp_path / "it.onnx", says=".pt2")
     refuse("export", own_run, "--size", 8, says=("16 to 4096", "8"))
     refuse("export", own_run, "--size", "large", says="--size")

@@ -211,7 +211,7 @@ def test_bad_input(refuse: Refuse, shapes_run: Path, tmp_path: Path) -> None:
     refuse("study", "make", tmp_path / "nothing", says="no such run")
     refuse("study", "make", shapes_run, "--n", 5, says="at least 10 images")
     refuse("study", "make", shapes_run, "--n", 100_000, says="were asked for")
-    refuse("study", "make", shapes_run, "--n", 12, "--control", "move", says="choose from 'moved'")
+    refuse("study", "make", shapes_run, "--n", 12, "--control", "move", says=("--control", "moved", "patches"))
     refuse("study", "make", shapes_run, "--n", 12, "--options", 20, says="expected 2 to 9")
     refuse("study", "make", shapes_run, "--n", 12, "--concepts", "wing spam", says="Unknown concept")
     refuse("study", "make", shapes_run, "--n", 12, "--catch-share", 1.5, says="between 0 and 1")

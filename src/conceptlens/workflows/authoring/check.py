@@ -118,7 +118,7 @@ def _images(
     config = load_recipe({"data": dict(data)}).data
     source, concepts = open_source(config, concepts)
     if not (source.examples.concepts >= 0).any():
-        raise UserError(f"{config.source}: no image has a label of any of these concepts, so images can say nothing.")
+        raise UserError(f"{config.source}: no image has a label of any of these concepts, so they cannot be checked.")
     note(f"looking at up to {n} of {len(source)} images")
     seen = look(source, config, concepts, encoder, n)
     examples = source.examples

@@ -1,7 +1,7 @@
 """What the encoder knew before any training: the AUC of each concept by the cosine of image vector and concept text.
 
 It stands above the table. A method that reads concepts no better than this has learned nothing about them. Cosines are
-taken as the `zero-shot` method takes them and judged by the rows' own measure, where values of one axis compete.
+taken as the `zero-shot` method takes them and judged by the rows' own measure, where values of one group compete.
 """
 
 from collections.abc import Sequence

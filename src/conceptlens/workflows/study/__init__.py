@@ -1,1 +1,1 @@
-"""Human judgement out: a blinded study of a run's maps, its page for raters, and what their answers say."""
+"""A blinded study of a run's maps: its page for raters, and the analysis of their answers."""

@@ -34,7 +34,7 @@ class Case:
     class_name: str | None
     picture: Image.Image
     present: npt.NDArray[np.bool_]  # (K,)
-    asked: dict[Question, int]  # the concept of each question, two axes: neither question answers the other
+    asked: dict[Question, int]  # the concept of each question, two groups: neither question answers the other
     grids: dict[Question, Floats]  # their maps (h, w), numbers ≥ 0
 
 
@@ -79,7 +79,7 @@ def find_cases(
 def _two_questions(
     allowed: Sequence[Sequence[int]], concepts: ConceptSet, generator: np.random.Generator
 ) -> list[dict[Question, int]]:
-    """A concept for each question about each image, of different axes; an image with one axis gets one question."""
+    """A concept for each question about each image, of different groups; an image with one group gets one question."""
     first = draw_concepts(allowed, generator)
     rest = [
         [k for k in each if one is not None and concepts.group_of[k] != concepts.group_of[one]]

@@ -27,16 +27,16 @@ def distractors(
     without: int | None = None,
     offered: Sequence[int] | None = None,
 ) -> list[int]:
-    """Concepts to choose from besides the true one, of an axis each.
+    """Concepts to choose from besides the true one, of a group each.
 
     Args:
         concepts: The vocabulary.
         truth: The concept whose map is shown.
         present: (K,), what the image shows.
         vectors: (K, D) of the texts, unit length.
-        count: How many; there may be fewer axes.
+        count: How many; there may be fewer groups.
         generator: Draws among the closest.
-        without: A concept whose axis is not offered: the other question names it.
+        without: A concept whose group is not offered: the other question names it.
         offered: Concepts that may be offered; all by default. What is nowhere in an image is no plausible answer.
     """
     chosen: list[int] = []
@@ -47,7 +47,7 @@ def distractors(
         if int(concepts.group_of[k]) not in taken and (offered is None or k in offered):
             chosen.append(k)
             taken.add(int(concepts.group_of[k]))
-    if not chosen:  # one axis is all there is
+    if not chosen:  # one group is all there is
         own = concepts.groups[int(concepts.group_of[truth])].concepts
         rest = [k for k in range(own.start, own.stop) if k != truth]
         chosen = [rest[int(n)] for n in generator.permutation(len(rest))[:count]]

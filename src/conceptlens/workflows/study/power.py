@@ -1,4 +1,4 @@
-"""How many images a study needs, before anyone is asked to look at them.
+"""How many images a study needs: a power calculation.
 
 Two questions, the larger answer counts: images so that a given difference in mean Likert score between true and
 shuffled maps is found, and images so that the accuracy of the choices is known to a given width.

@@ -1,4 +1,4 @@
-"""Each rater alone: how they tell true maps from shuffled ones, how often they choose right, whether they looked."""
+"""Each rater alone: ratings of true and shuffled maps, accuracy of choices, signs of inattention."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Response files of raters: text from strangers, checked against the key before anything is counted."""
+"""Response files of raters: untrusted text, checked against the key before anything is counted."""
 
 from collections.abc import Sequence
 from pathlib import Path

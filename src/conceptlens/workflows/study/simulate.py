@@ -1,4 +1,4 @@
-"""Raters of known skill, to try a study before people do it, and to see that the analysis finds what was put in."""
+"""Raters of known skill, to test a study before people take part, and to see that the analysis recovers their skill."""
 
 from dataclasses import dataclass
 

@@ -32,7 +32,7 @@ def build(
     """A trial for each question of each case, and some checks of attention.
 
     An image has one map for each question, so nobody can find the shuffled ones by comparing. Its two questions are
-    about two axes, so neither names the answer of the other. Names, order and content of what the page holds say
+    about two groups, so neither names the answer of the other. Names, order and content of what the page holds say
     nothing of which is which.
 
     Args:

@@ -57,7 +57,7 @@ def test_waits_double_and_end() -> None:
         asked, waits = made(server, attempts=4)
         with pytest.raises(UserError, match=r"no answer from 'm' in 4 attempts; .* 503: overloaded") as caught:
             asked.ask(ASK)
-        assert "goes on from there" in str(caught.value)
+        assert "continues from there" in str(caught.value)
         assert len(server.seen) == 4
     assert len(waits) == 3
     for wait, plain in zip(waits, (1, 2, 4), strict=True):

@@ -58,7 +58,7 @@ def _families(each: str) -> frozenset[int]:
 
 
 def clean(text: object, longest: int = 400) -> str:
-    """A stranger's text as one printable line: no control characters, no line breaks, cut at `longest` characters."""
+    """Untrusted text as one printable line: no control characters, no line breaks, cut at `longest` characters."""
     plain = unicodedata.normalize("NFKC", str(text)[: 4 * longest])
     kept = "".join(sign if unicodedata.category(sign)[0] != "C" else " " for sign in plain)
     return " ".join(kept.split())[:longest].strip()

@@ -1,6 +1,6 @@
 """An OpenAI-compatible chat endpoint, on this machine or elsewhere, asked with the standard library alone.
 
-What it returns is text from a stranger: it is limited in size and time, never run, and never followed elsewhere (a
+What it returns is untrusted text: it is limited in size and time, never run, and never followed elsewhere (a
 redirect would carry the key to another host).
 """
 
@@ -102,7 +102,7 @@ class Endpoint:
                     self.pace.after_refusal(attempt, error.wait)
         raise UserError(
             f"{self.address}: no answer from {self.model!r} in {self.attempts} attempts; the last time {reason}. "
-            "What was answered so far is kept: the same command goes on from there."
+            "The answers so far are kept: the same command continues from there."
         )
 
     def _post(self, body: bytes) -> Any:
