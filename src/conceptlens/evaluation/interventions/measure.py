@@ -26,7 +26,7 @@ ASKED = 20  # images for which the next question is written out
 class Interventions(Document):
     """The file."""
 
-    remedy = "Measure it again with `conceptlens intervene RUN`."
+    remedy = "Measure it again with `conceptlens interventions RUN`."
 
     run: str
     split: str

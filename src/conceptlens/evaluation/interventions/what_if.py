@@ -35,7 +35,7 @@ class Side(Part):
 class WhatIf(Document):
     """One image, edited."""
 
-    remedy = "Ask again with `conceptlens intervene RUN IMAGE --set …`."
+    remedy = "Ask again with `conceptlens what-if RUN IMAGE --set …`."
 
     image: str
     edits: list[str]

@@ -23,7 +23,7 @@ API = "/api/v1"
 
 
 class OneFolder(RunFolders):
-    """A single result folder, called by its name alone: where it lies is nobody's business."""
+    """A single result folder, called by its name alone: the path stays private."""
 
     def _look(self) -> Iterator[RunEntry]:
         entry = next(iter(super()._look()))

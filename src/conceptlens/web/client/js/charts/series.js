@@ -1,4 +1,4 @@
-/** Series are told apart by color and by dash, for eyes that do not tell all colors apart. */
+/** Series differ in color and in dash, for readers who cannot distinguish all colors. */
 import { s } from "../dom.js";
 
 export const DASHES = [null, "6 3", "2 3", "9 3 2 3", "1 2.5", "12 4", "4 2 1 2", "8 2"];

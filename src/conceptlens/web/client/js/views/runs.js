@@ -11,7 +11,7 @@ import { shortcut } from "../shortcuts.js";
 import { plural } from "../words.js";
 import { comparison } from "./compare.js";
 
-const MOST = 8; // as many as can be told apart
+const MOST = 8; // as many as a reader can distinguish
 
 /** @param {HTMLElement} host @param {Record<string, string>} params @param {{cards: any[], views: any[]}} app */
 export async function runsView(host, params, { cards, views }) {

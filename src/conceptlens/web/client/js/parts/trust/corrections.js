@@ -142,7 +142,7 @@ function alone(found) {
         axis: pointAxis,
       },
     ),
-    good("corrections to the right of 0, wrong answers to the left. Both at 0: nothing hangs on this concept."),
+    good("corrections to the right of 0, wrong answers to the left. Both at 0: nothing depends on this concept."),
   );
 }
 
@@ -217,7 +217,7 @@ function flips(found) {
         ),
       ),
     ),
-    good("a few. One answer says that a class hangs on a single concept; very many, that no concept counts by itself."),
+    good("a few. One answer says that a class depends on a single concept; very many, that no concept counts by itself."),
     found.flips.examples.length
       ? more(
           "Examples",
