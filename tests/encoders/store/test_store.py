@@ -122,8 +122,8 @@ def test_several_processes_share_the_shards(tmp_path: Path) -> None:
 
 
 def test_dry_run_counts_the_store(tmp_path: Path) -> None:
-    whole = cl.api.estimate(tiny(tmp_path / "a", encoder__train=1))
-    behind = cl.api.estimate(tiny(tmp_path / "b", encoder__train=1, encoder__store="run"))
+    whole = cl.estimate(tiny(tmp_path / "a", encoder__train=1))
+    behind = cl.estimate(tiny(tmp_path / "b", encoder__train=1, encoder__store="run"))
     assert behind.forward_gflops_per_image < whole.forward_gflops_per_image
     assert behind.learning_parameters == whole.learning_parameters
     assert behind.disk_mb - whole.disk_mb == pytest.approx(96 * 21 * 32 * 2 / 2**20)
