@@ -59,3 +59,10 @@ def test_weights_of_version_1() -> None:
 def test_what_a_newer_version_wrote() -> None:
     with pytest.raises(UserError, match="Update conceptlens"):
         upgrade({"schema": SCHEMA + 1}, where="run.json")
+
+
+def test_a_color_that_is_no_concept() -> None:
+    tree = {"schema": 1, "regulariser": {"name": "barlow-twins", "colour": 0.2}, "concepts": {"colour": "red"}}
+    upgraded = upgrade(tree, where="recipe.yaml")
+    assert upgraded["regularizer"] == {"name": "barlow-twins", "color": 0.2}
+    assert upgraded["concepts"] == {"colour": "red"}

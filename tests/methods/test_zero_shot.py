@@ -85,7 +85,7 @@ def test_what_cannot_be_done_is_said(concepts: ConceptSet) -> None:
 
 def test_a_run_measures_the_encoder_as_it_comes(tmp_path: Path) -> None:
     recipe = tiny(tmp_path / "run", method={"name": "zero-shot"}, encoder=ENCODER)
-    assert cl.dry_run(recipe).learning_parameters == 0
+    assert cl.estimate(recipe).learning_parameters == 0
     run = cl.train(recipe, quiet=True)
     test = read_json(run.path / "metrics.json")["splits"]["test"]
     assert test["concept"]["auc"] is not None

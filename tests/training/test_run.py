@@ -240,7 +240,7 @@ def test_a_loss_that_explodes_is_said_so(tmp_path: Path) -> None:
 
 
 def test_dry_run_writes_nothing(tmp_path: Path) -> None:
-    cost = cl.dry_run(tiny(tmp_path / "run"))
+    cost = cl.estimate(tiny(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
     assert cost.images["train"] > 0
     assert cost.seconds_in_all > 0

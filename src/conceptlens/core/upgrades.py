@@ -59,7 +59,8 @@ def _from_1(tree: Any) -> Any:
     """Version 0.1's keys as they are called now."""
     if isinstance(tree, Mapping):
         renamed = {_KEYS_1.get(key, key): _option_1(key, _from_1(value)) for key, value in tree.items()}
-        if "colour" in renamed and "code" in renamed:  # an entry of a legend, no concept of that name
+        legend, twins = "code" in renamed, renamed.get("name") == "barlow-twins"
+        if "colour" in renamed and (legend or twins):  # no concept of that name
             renamed["color"] = renamed.pop("colour")
         if "faces" in tree and ("sheet" in tree or "per_image" in tree):  # a node of a graph, or its settings
             renamed["crops"] = renamed.pop("faces")

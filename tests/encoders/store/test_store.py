@@ -122,8 +122,8 @@ def test_several_processes_share_the_shards(tmp_path: Path) -> None:
 
 
 def test_dry_run_counts_the_store(tmp_path: Path) -> None:
-    whole = cl.api.dry_run(tiny(tmp_path / "a", encoder__train=1))
-    behind = cl.api.dry_run(tiny(tmp_path / "b", encoder__train=1, encoder__store="run"))
+    whole = cl.estimate(tiny(tmp_path / "a", encoder__train=1))
+    behind = cl.estimate(tiny(tmp_path / "b", encoder__train=1, encoder__store="run"))
     assert behind.forward_gflops_per_image < whole.forward_gflops_per_image
     assert behind.learning_parameters == whole.learning_parameters
     assert behind.disk_mb - whole.disk_mb == pytest.approx(96 * 21 * 32 * 2 / 2**20)
@@ -162,7 +162,7 @@ def test_what_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be cut"):
         open_store(tmp_path, encoder(resnet), resnet, reader())
     with pytest.raises(UserError, match="expected a folder"):
-        cl.api.encode(tiny(tmp_path / "run", encoder__train=1))
+        cl.encode(tiny(tmp_path / "run", encoder__train=1))
 
 
 def test_training_from_a_store_is_training_without_augmentation(tmp_path: Path) -> None:
@@ -181,10 +181,10 @@ def test_training_from_a_store_is_training_without_augmentation(tmp_path: Path) 
 def test_encode_once_train_often(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     recipe = tiny(tmp_path / "a", encoder__train=1, encoder__store=store)
-    first = cl.api.encode(recipe, quiet=True)
+    first = cl.encode(recipe, quiet=True)
     assert (first.images, first.encoded) == (96, 96)
-    assert cl.api.encode(recipe, quiet=True).encoded == 0
-    assert "96 were there" in cl.api.encode(recipe, quiet=True).text()
+    assert cl.encode(recipe, quiet=True).encoded == 0
+    assert "96 were there" in cl.encode(recipe, quiet=True).text()
     run = cl.train(recipe, quiet=True)
     assert read_json(run.path / "run.json")["status"] == "done"
     assert (tmp_path / "store" / "store.json").exists()

@@ -103,7 +103,7 @@ def test_a_descent_on_the_loss_raises_the_rank() -> None:
 
 
 def test_options_out_of_range(setup: Setup) -> None:
-    with pytest.raises(UserError, match=r"regularizer\.colour"):
+    with pytest.raises(UserError, match=r"regularizer\.color"):
         BarlowTwins(setup, color=1.0)
     with pytest.raises(UserError, match=r"regularizer\.weight"):
         BarlowTwins(setup, weight=-1)
