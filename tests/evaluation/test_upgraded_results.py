@@ -47,7 +47,7 @@ def test_localization(tmp_path: Path) -> None:
 
 def test_audit(tmp_path: Path) -> None:
     old = {
-        "codebook": {"codes": 2, "prototypes": [{"code": 0, "colour": "#fff"}], "matchings": []},
+        "codebook": {"codes": 2, "prototypes": [{"code": 0, "colour": "#fff"}], "even_share": 0.5},
         "concepts": [
             {"concept": "a", "said": 0.1, "twin": "b", "twin_correlation": 0.9, "kinds": ["never said", "idle"]}
         ],
@@ -59,7 +59,7 @@ def test_audit(tmp_path: Path) -> None:
     }
     concept = {"concept": "a", "predicted": 0.1, "closest": "b", "closest_correlation": 0.9}
     assert upgraded(tmp_path / "file.json", old) == {
-        "codebook": {"size": 2, "codes": [{"code": 0, "color": "#fff"}], "matchings": []},
+        "codebook": {"size": 2, "codes": [{"code": 0, "color": "#fff"}], "even_share": 0.5},
         "concepts": [{**concept, "kinds": ["never predicted", "no influence"]}],
         "failures": {
             "concept_calibration": [],

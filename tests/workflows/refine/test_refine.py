@@ -112,7 +112,7 @@ def row(gain: float, p: float, control: float | None, p_control: float = 1.0) ->
 
 
 def test_verdicts() -> None:
-    assert row(0.1, 0.5, 0.1).verdict().startswith("No certain change")
-    assert "not what changing any concept would do" in row(0.1, 0.01, 0.1, 0.01).verdict()
-    assert "may do as much" in row(0.1, 0.01, 0.01, 0.5).verdict()
+    assert row(0.1, 0.5, 0.1).verdict().startswith("No significant change")
+    assert "differs significantly from the control" in row(0.1, 0.01, 0.1, 0.01).verdict()
+    assert "does not differ significantly" in row(0.1, 0.01, 0.01, 0.5).verdict()
     assert "falls" in row(-0.1, 0.01, None).verdict()

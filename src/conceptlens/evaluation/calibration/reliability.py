@@ -1,8 +1,8 @@
-"""Is it right as often as it says? Reliability diagrams, and the error that chance alone would give.
+"""Reliability diagrams, and the calibration error that a calibrated model would have.
 
 Answers are put into bins of equally many, in order of confidence (A. Niculescu-Mizil, R. Caruana: Predicting good
 probabilities with supervised learning, 2005). Beside the share that is right stands the range in which it would lie if
-the confidences were true, so that a diagram of few images accuses nobody (J. Bröcker, L. Smith: Increasing the
+the confidences were true, so that few images are not overinterpreted (J. Bröcker, L. Smith: Increasing the
 reliability of reliability diagrams, 2007).
 """
 

@@ -34,7 +34,7 @@ def _checked(probabilities: npt.ArrayLike) -> Floats:
 def choose_thresholds(probabilities: npt.ArrayLike, labels: npt.ArrayLike, task: Task) -> list[float]:
     """For each class against the rest, the threshold with the largest Youden's J (sensitivity + specificity − 1).
 
-    Candidates lie midway between neighboring distinct probabilities, so the choice does not hang on one image's exact
+    Candidates lie midway between neighboring distinct probabilities, so the choice does not depend on one image's exact
     value. Ties go to the candidate nearest to 0.5, then to the lower (more sensitive) one. A class of which validation
     does not show both outcomes gets 0.5.
 

@@ -1,4 +1,4 @@
-"""From a label or a probability to the space that a method's class head reads, and back to an honest probability.
+"""From a label or a probability to the space that a method's class head reads, and back to a calibrated probability.
 
 In a space of probabilities a label is 0 or 1. Elsewhere a yes is a high score and a no a low one: the 95th and the 5th
 percentile of the concept's scores (Koh et al., ICML 2020, section 4), or the mean score of the images with that label.

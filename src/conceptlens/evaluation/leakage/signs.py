@@ -155,17 +155,17 @@ def beyond_own(
         ]
         return np.asarray(np.mean(gains, axis=0))
 
-    def told(scores: Floats) -> Floats:
+    def beyond(scores: Floats) -> Floats:
         return beyond_label(scores, readout.truth, given, readout.targets, fold)
 
-    own = [used(readout.bottleneck), told(readout.bottleneck)]
+    own = [used(readout.bottleneck), beyond(readout.bottleneck)]
     heads, concepts = [_mean(own[0])], [_means(own[1])]
     means = [np.zeros_like(column) for column in own]
     for number in range(permutations):
         if number % 20 == 0:
             note(f"beyond its own label: permutation {number} of {permutations}")
         scores = within_label.draw(readout.bottleneck, generator)
-        drawn = [used(scores), told(scores)]
+        drawn = [used(scores), beyond(scores)]
         heads.append(_mean(drawn[0]))
         concepts.append(_means(drawn[1]))
         means = [mean + column / permutations for mean, column in zip(means, drawn, strict=True)]

@@ -194,17 +194,17 @@ def significantly_worse(found: Failures) -> list[tuple[GroupResult, GroupMeasure
 
 def failure_sentences(found: Failures) -> list[str]:
     """The findings as sentences."""
-    told: list[str] = []
+    lines: list[str] = []
     pairs = significantly_worse(found)
     for group, measure in pairs[:MENTIONED]:
-        told.append(_difference(found, group, measure))
+        lines.append(_difference(found, group, measure))
     if len(pairs) > MENTIONED:
-        told.append(f"{len(pairs) - MENTIONED} further differences are significant; see the table.")
+        lines.append(f"{len(pairs) - MENTIONED} further differences are significant; see the table.")
     if found.columns and not pairs:
-        told.append(_no_difference(found))
+        lines.append(_no_difference(found))
     for sets in found.sets:
         if sets.question == "class":
-            told.append(
+            lines.append(
                 f"Prediction sets with a nominal coverage of {sets.wanted:.0%} cover the true class in "
                 f"{sets.coverage.text()} of images, with {sets.size.text()} classes each; {sets.single.text()} hold "
                 f"one class."
@@ -213,18 +213,18 @@ def failure_sentences(found: Failures) -> list[str]:
                 (each for each in sets.answers if each.coverage is not None), key=lambda each: each.coverage or 0
             )
             if worst.coverage is not None and worst.coverage < sets.wanted - 0.1:
-                told.append(
+                lines.append(
                     f"Their coverage of {worst.answer} is only {worst.coverage:.0%} ({worst.images} images): the "
                     f"nominal "
                     "coverage holds over all images together."
                 )
     short = [sets.question for sets in found.sets if sets.holds is False]
     if short:
-        told.append(f"Coverage is significantly below nominal for: {', '.join(short[:MENTIONED])}.")
+        lines.append(f"Coverage is significantly below nominal for: {', '.join(short[:MENTIONED])}.")
     sure = found.calibration
     if sure.error is not None:
         by_chance = "" if sure.by_chance is None else f"; a calibrated model would have {sure.by_chance:.3f}"
-        told.append(f"The calibration error of the class is {sure.error:.3f}{by_chance}.")
+        lines.append(f"The calibration error of the class is {sure.error:.3f}{by_chance}.")
     if found.selective is not None:
         useful = [
             each
@@ -233,36 +233,34 @@ def failure_sentences(found: Failures) -> list[str]:
         ]
         if useful:
             first = useful[0]
-            told.append(
+            lines.append(
                 f"If the model abstains below a confidence of {first.confidence:.3f}, chosen for an error of "
                 f"{first.target:.0%}, it "
                 f"answers {first.answered.text()} of the images, with an error of {first.error.text()}."
             )
     if found.ood is not None:
-        told.append(found.ood.sentence(found.split))
-    return told
+        lines.append(found.ood.sentence(found.split))
+    return lines
 
 
 def _difference(found: Failures, group: GroupResult, measure: GroupMeasure) -> str:
     size = abs(measure.difference.value or 0.0)
     kind = "lower" if measure.measure in (ACCURACY, CONCEPTS) else "higher"
-    told = (
+    sentence = (
         f"{measure.measure.capitalize()} is {size:.3f} {kind} where {group.column} is {group.group!r} than in all "
         f"other images: "
         f"{measure.value.text()}, {group.images} images (p = {measure.p:.3f} after correction for "
         f"{found.comparisons} comparisons)."
     )
     if measure.p_beyond_classes is None:
-        return told
+        return sentence
     left = measure.beyond_classes or 0.0
     if measure.p_beyond_classes < found.level:
         return (
-            f"{told} The classes of the subgroup do not explain it: {abs(left):.3f} remains (p = "
+            f"{sentence} The classes of the subgroup do not explain it: {abs(left):.3f} remains (p = "
             f"{measure.p_beyond_classes:.3f})."
         )
-    return (
-        f"{told} The classes of the subgroup may explain it: {left:+.3f} remains beyond them, which is not significant."
-    )
+    return f"{sentence} The classes of the subgroup may explain it: {left:+.3f} remains, which is not significant."
 
 
 def _no_difference(found: Failures) -> str:

@@ -57,8 +57,8 @@ class Refinement(Document):
         what = "; ".join([*(f"{each}" for each in self.replaced), *(f"without {each}" for each in self.dropped)])
         lines = [f"{self.run}: {what} ({len(self.seeds)} seed(s), {self.images} {self.split} images)"]
         for row in self.rows:
-            told = ", ".join(f"{side} {value.text()}" for side, value in row.values.items())
-            lines.append(f"  {row.name:28}{told}")
+            text = ", ".join(f"{side} {value.text()}" for side, value in row.values.items())
+            lines.append(f"  {row.name:28}{text}")
             lines += [f"    {each.name:26}{each.estimate.text()}, p = {each.p:.3f}" for each in row.contrasts]
         return "\n".join([*lines, self.verdict(), *self.notes])
 
@@ -89,13 +89,11 @@ class Refinement(Document):
         gains = {each.name: each for each in row.contrasts}
         gain, beyond = gains["after − before"], gains.get("after − control")
         if gain.p >= 0.05:
-            return f"No certain change of {row.name}: {gain.estimate.text()}."
+            return f"No significant change of {row.name}: {gain.estimate.text()}."
         way = "rises" if (gain.estimate.value or 0) > 0 else "falls"
-        told = f"{row.name.capitalize()} {way} with the change: {gain.estimate.text()}."
+        text = f"{row.name.capitalize()} {way} with the change: {gain.estimate.text()}."
         if beyond is None:
-            return f"{told} There is no control."
+            return f"{text} There is no control."
         if beyond.p < 0.05:
-            return f"{told} It is not what changing any concept would do: {beyond.estimate.text()} against the control."
-        return (
-            f"{told} Changing a concept chosen at random may do as much: {beyond.estimate.text()} against the control."
-        )
+            return f"{text} It differs significantly from the control: {beyond.estimate.text()}."
+        return f"{text} It does not differ significantly from the control: {beyond.estimate.text()}."

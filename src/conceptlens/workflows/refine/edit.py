@@ -19,7 +19,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Edited:
-    """A new concept set, and what the data must be told for its names to be found."""
+    """A new concept set, and how the data's names map to its names."""
 
     concepts: ConceptSet
     renamed: dict[str, dict[str, str]] = field(default_factory=dict)  # group: {the data's word: ours}

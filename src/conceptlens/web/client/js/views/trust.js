@@ -172,8 +172,8 @@ export async function trustView(host, params) {
     }
     if (found.errors[part.document]) return failure(found.errors[part.document]);
     if (why) return missing(`${title}: not available`, why);
-    const told = [part.asks ?? chosen.asks, part.needs].filter(Boolean).join(" ");
-    return missing(`${title}: not measured yet`, `${told} This command measures it:`, found.commands[part.document]);
+    const text = [part.asks ?? chosen.asks, part.needs].filter(Boolean).join(" ");
+    return missing(`${title}: not measured yet`, `${text} This command measures it:`, found.commands[part.document]);
   }
 
   /** Every part of every section at a glance. */
@@ -269,10 +269,10 @@ function impossible(section, { concepts }) {
 /** What is said of a document that another version wrote. */
 function shapeless(error, { commands }, name) {
   console.debug(error);
-  const told = new Error(
+  const text = new Error(
     `The file of ${name} cannot be shown; another version may have written it. Measure it again.`,
   );
-  return Object.assign(told, { command: commands[name] ?? null });
+  return Object.assign(text, { command: commands[name] ?? null });
 }
 
 const slug = (text) =>

@@ -17,18 +17,18 @@ export function ofInterventions(found) {
   const curve = mainCurve(found);
   if (!curve) return { verdict: "plain", says: found.notes[0] ?? "Nothing could be corrected." };
   const last = curve.points.at(-1);
-  const told = `Accuracy ${percent(found.start.value)} with nothing corrected, ${percent(last.value)} with all ${found.units.length} ${found.by} corrected; the ceiling from true concepts is ${percent(found.ceiling.value)}.`;
+  const text = `Accuracy ${percent(found.start.value)} with nothing corrected, ${percent(last.value)} with all ${found.units.length} ${found.by} corrected; the ceiling from true concepts is ${percent(found.ceiling.value)}.`;
   const [low, high] = last.interval ?? [];
-  if (!known(low)) return { verdict: "plain", says: told };
+  if (!known(low)) return { verdict: "plain", says: text };
   if (high < found.start.value)
     return {
       verdict: "bad",
-      says: `${told} True corrections lower the accuracy: the class head does not use the concepts as they are named.`,
+      says: `${text} True corrections lower the accuracy: the class head does not use the concepts as they are named.`,
     };
-  if (low > found.start.value) return { verdict: "good", says: `${told} Corrections help.` };
+  if (low > found.start.value) return { verdict: "good", says: `${text} Corrections help.` };
   if ((found.headroom.value ?? 0) <= 0.01)
-    return { verdict: "plain", says: `${told} The ceiling leaves no room for an improvement.` };
-  return { verdict: "look", says: `${told} The improvement is not significant.` };
+    return { verdict: "plain", says: `${text} The ceiling leaves no room for an improvement.` };
+  return { verdict: "look", says: `${text} The improvement is not significant.` };
 }
 
 /** @returns {Verdict} */
@@ -43,13 +43,13 @@ export function ofCalibration({ calibration: found }) {
   if (!known(found.error)) return { verdict: "plain", says: "No image has a known class." };
   const gap = known(found.confidence) ? found.confidence - found.right : null;
   const side = known(gap) ? `, on average ${percent(Math.abs(gap))} too ${gap > 0 ? "confident" : "unconfident"}` : "";
-  const told = `The calibration error of the class is ${percent(found.error)}${side}`;
-  if (!known(found.by_chance)) return { verdict: "plain", says: `${told}.` };
+  const text = `The calibration error of the class is ${percent(found.error)}${side}`;
+  if (!known(found.by_chance)) return { verdict: "plain", says: `${text}.` };
   const chance = `; a calibrated model would have ${percent(found.by_chance)}`;
-  if (!known(found.p)) return { verdict: "plain", says: `${told}${chance}.` };
-  if (found.p >= 0.05) return { verdict: "good", says: `${told}${chance}. The difference is not significant.` };
+  if (!known(found.p)) return { verdict: "plain", says: `${text}${chance}.` };
+  if (found.p >= 0.05) return { verdict: "good", says: `${text}${chance}. The difference is not significant.` };
   const small = found.error - found.by_chance < SMALL;
-  return { verdict: small ? "look" : "bad", says: `${told}${chance}. The difference is significant.` };
+  return { verdict: small ? "look" : "bad", says: `${text}${chance}. The difference is significant.` };
 }
 
 const LESS_IS_WORSE = ["class accuracy", "concept accuracy"];
@@ -82,14 +82,14 @@ export function ofGroups(found) {
 export function ofSets(found) {
   const sets = found.sets.find((each) => each.question === "class") ?? found.sets[0];
   if (!sets) return { verdict: "plain", says: "There were no images to calibrate prediction sets on." };
-  const told = `Prediction sets with a nominal coverage of ${percent(sets.wanted, 0)} cover the true class in ${reading(sets.coverage)} of images, with ${sets.size.value?.toFixed(2)} classes each.`;
+  const text = `Prediction sets with a nominal coverage of ${percent(sets.wanted, 0)} cover the true class in ${reading(sets.coverage)} of images, with ${sets.size.value?.toFixed(2)} classes each.`;
   const short = found.sets.filter((each) => each.holds === false).map((each) => each.question);
   if (short.length) {
     // Of many sets one falls short by chance: only the one that is spoken of is called a finding.
     const verdict = sets.holds === false ? "bad" : "look";
-    return { verdict, says: `${told} Significantly below nominal: ${short.slice(0, 3).join(", ")}.` };
+    return { verdict, says: `${text} Significantly below nominal: ${short.slice(0, 3).join(", ")}.` };
   }
-  return { verdict: sets.holds ? "good" : "plain", says: told };
+  return { verdict: sets.holds ? "good" : "plain", says: text };
 }
 
 /** @returns {Verdict} */
@@ -100,13 +100,13 @@ export function ofMaps(found) {
   const words = map === "own" ? "The method's own maps put" : "Grad-CAM maps put";
   const on = name === "part" ? "the concept's part" : "the object";
   const prior = target.maps.center_prior?.energy?.value;
-  const told = `${words} ${percent(target.maps[map].energy?.value)} of their mass on ${on}; a center prior ${percent(prior)}, a uniform map ${percent(target.maps.uniform?.energy?.value)}.`;
+  const text = `${words} ${percent(target.maps[map].energy?.value)} of their mass on ${on}; a center prior ${percent(prior)}, a uniform map ${percent(target.maps.uniform?.energy?.value)}.`;
   const [low, high] = target.against[`${map} - center_prior`]?.energy?.interval ?? [];
-  if (!known(low)) return { verdict: "plain", says: told };
-  if (low > 0) return { verdict: "good", says: `${told} They are significantly better than the center prior.` };
+  if (!known(low)) return { verdict: "plain", says: text };
+  if (low > 0) return { verdict: "good", says: `${text} They are significantly better than the center prior.` };
   return high < 0
-    ? { verdict: "bad", says: `${told} The image-free center prior is significantly better.` }
-    : { verdict: "look", says: `${told} The difference to the center prior is not significant.` };
+    ? { verdict: "bad", says: `${text} The image-free center prior is significantly better.` }
+    : { verdict: "look", says: `${text} The difference to the center prior is not significant.` };
 }
 
 /** @returns {Verdict} */
@@ -114,13 +114,13 @@ export function ofFaithfulness(found) {
   const map = found.curves.own ? "own" : "gradcam";
   const against = found.against_random[map];
   const order = map === "own" ? "the method's own map" : "Grad-CAM";
-  const told = `Against a random order, patches that are put back in the order of ${order} change a concept's probability by ${points(against?.insertion?.value)}, taken away by ${points(against?.deletion?.value)}.`;
+  const text = `Against a random order, patches that are put back in the order of ${order} change a concept's probability by ${points(against?.insertion?.value)}, taken away by ${points(against?.deletion?.value)}.`;
   const inserted = against?.insertion?.interval;
   const deleted = against?.deletion?.interval;
-  if (!inserted || !deleted) return { verdict: "plain", says: told };
-  if (inserted[0] > 0 && deleted[1] < 0) return { verdict: "good", says: `${told} The map shows what was used.` };
-  if (inserted[1] < 0 || deleted[0] > 0) return { verdict: "bad", says: `${told} A random order is significantly better.` };
-  return { verdict: "look", says: `${told} Whether the map shows what was used is not significant.` };
+  if (!inserted || !deleted) return { verdict: "plain", says: text };
+  if (inserted[0] > 0 && deleted[1] < 0) return { verdict: "good", says: `${text} The map shows what was used.` };
+  if (inserted[1] < 0 || deleted[0] > 0) return { verdict: "bad", says: `${text} A random order is significantly better.` };
+  return { verdict: "look", says: `${text} The difference is not significant.` };
 }
 
 /** @returns {Verdict} */
