@@ -25,7 +25,7 @@ groups:
     prompt: "a {value} cell"
     part: cell
     values: {big: large, small: small}
-  colour:
+  color:
     prompt: "a cell that is {value}"
     part: nucleus
     values: [red, blue]

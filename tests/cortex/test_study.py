@@ -227,7 +227,7 @@ def test_encoded_images_of_a_model_that_does_not_generate(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["tokens", "STUDY", "--variant", "papr"], "choose from 'paper'"),
+        (["tokens", "STUDY", "--variant", "papr"], "Did you mean 'paper'"),
         (["search", "STUDY", "rond"], "Did you mean 'round'"),
         (["search", "STUDY", "round", "--region", "0:2,0:2"], "--sample"),
         (["search", "STUDY", "round", "--sample", "99"], "samples 0 to"),
@@ -235,14 +235,14 @@ def test_encoded_images_of_a_model_that_does_not_generate(tmp_path: Path) -> Non
         (["edit", "STUDY", "--to", "square", "--region", "0:2,0:2"], "--sample N"),
         (["mask", "STUDY"], "--judge"),
         (["pairs", "STUDY", "--judge", "run", "--pair", "round"], "two concepts"),
-        (["bias", "STUDY", "--tokens-per-image", "a"], "invalid int"),
+        (["bias", "STUDY", "--tokens-per-image", "a"], "expected a whole number"),
         (["bias", "STUDY", "STUDY", "--neutral", "4"], "named twice"),
         (["bias", "STUDY", "STUDY", "--out", "there"], "--out is for one study"),
         (["tokens", "MODEL"], "run.json"),
         (["extract", "nowhere", "--out", "x"], "no such model"),
         (["extract", "MODEL", "--out", "x", "--concepts", "round"], "at least two"),
         (["extract", "MODEL", "--out", "x", "--concepts", "round", "--concepts", "sqare"], "Did you mean 'square'"),
-        (["extract", "MODEL", "--out", "x", "--network", "CEE"], "choose from 'CE'"),
+        (["extract", "MODEL", "--out", "x", "--network", "CEE"], "Did you mean 'CE'"),
     ],
 )
 def test_bad_input(

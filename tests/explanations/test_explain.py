@@ -260,10 +260,10 @@ def test_concepts_are_named_as_people_name_them(concepts: ConceptSet) -> None:
     ("words", "says"),
     [
         (["--concepts", "color: none at all, ever"], "Unknown concept"),
-        (["--maps", "attention", "--maps", "gradcan"], "'gradcan' (choose from 'attention', 'gradcam', 'index')"),
+        (["--maps", "attention", "--maps", "gradcan"], "found 'gradcan'. Did you mean 'gradcam'"),
         (["--opacity", "2"], "from 0 to 1"),
-        (["--split", "tset"], "'tset' (choose from 'train', 'val', 'test')"),
-        (["--show", "wrnog"], "'wrnog' (choose from 'right', 'wrong',"),
+        (["--split", "tset"], "found 'tset'. Did you mean 'test'"),
+        (["--show", "wrnog"], "found 'wrnog'. Did you mean 'wrong'"),
         (["--n", "0"], "at least 1"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_run_has_no_concept_measures(run: Path) -> None:
     assert metrics["class"]["accuracy"] is not None
     assert [path for path in metrics["intervals"] if path.startswith("concept")] == []
     page = (run / "report.html").read_text("utf-8")
-    assert "reads no concepts" in page
+    assert "This method has no concepts" in page
     assert read_json(run / "run.json")["bypass"] == "the whole image vector"
     assert all(story["concepts"] == [] for story in read_json(run / "stories.json")["stories"])
 

@@ -147,8 +147,8 @@ def test_what_if_in_words() -> None:
     assert apply(made, maps, row, "shape=star")[0, :3].tolist() == [0, 0, 1]
     assert apply(made, maps, row, "marks=dots")[0, 5] == 1
     assert apply(made, maps, row, "marks: dots=no")[0, 5] == 0
-    assert apply(made, maps, row, "color: red=0.3")[0, 3:5] == pytest.approx([0.3, 0.7])
-    assert apply(made, maps, row, "color: red = score 0.9")[0, 3] == 0.9
+    assert apply(made, maps, row, "colour: red=0.3")[0, 3:5] == pytest.approx([0.3, 0.7])
+    assert apply(made, maps, row, "colour: red = score 0.9")[0, 3] == 0.9
     np.testing.assert_allclose(
         apply(made, maps, row, "shape=mean of two")[0, :3], made.bottleneck[made.labels == 1, :3].mean(0)
     )
@@ -157,8 +157,8 @@ def test_what_if_in_words() -> None:
         ("shap=star", "Did you mean 'shape'"),
         ("shape=stair", "Did you mean 'star'"),
         ("shape=mean of twoo", "Did you mean 'two'"),
-        ("color: red=perhaps", "a probability such as 0.8"),
-        ("color: red=7", "between 0 and 1"),
+        ("colour: red=perhaps", "a probability such as 0.8"),
+        ("colour: red=7", "between 0 and 1"),
     ):
         with pytest.raises(UserError, match=words):
             apply(made, maps, row, edit)

@@ -12,12 +12,12 @@ from conceptlens.runs.results import register_result, unregister_result
 from tests.web.conftest import client_of
 
 DOCUMENTS = {
-    "interventions": ("trust/interventions.json", "intervene"),
+    "interventions": ("trust/interventions.json", "interventions"),
     "leakage": ("trust/leakage.json", "leakage"),
     "failures": ("trust/failures.json", "audit"),
     "audit": ("audit/audit.json", "audit"),
     "localization": ("localization.json", "localize"),
-    "faithfulness": ("faithfulness.json", "localize --faithfulness 64"),
+    "faithfulness": ("faithfulness.json", "faithfulness"),
 }
 
 

@@ -18,10 +18,10 @@ def test_the_concept_files_parts_and_the_recipes(concepts: ConceptSet) -> None:
 
 def test_unknown_names(concepts: ConceptSet) -> None:
     with pytest.raises(
-        UserError, match=r"data.regions.concepts: Unknown concept or group 'colr'. Did you mean 'colour'"
+        UserError, match=r"data.regions.concepts: Unknown concept or group 'colr'. Did you mean 'color'"
     ):
         concept_parts(concepts, NAMES, {"colr": "nucleus"})
     with pytest.raises(
-        UserError, match=r"data.regions.concepts: colour: Unknown part 'nuclei'. Did you mean 'nucleus'"
+        UserError, match=r"data.regions.concepts: color: Unknown part 'nuclei'. Did you mean 'nucleus'"
     ):
-        concept_parts(concepts, NAMES, {"colour": "nuclei"})
+        concept_parts(concepts, NAMES, {"color": "nuclei"})

@@ -182,8 +182,8 @@ def test_faithfulness_needs_no_regions(own_run: Path, tmp_path: Path, capsys: py
 
 
 def test_bad_input(run: Path, own_run: Path, own: OwnData, refuse: Refuse, tmp_path: Path) -> None:
-    assert "invalid choice: 'tset'" in refuse("localize", run, "--split", "tset")
-    assert "invalid choice: 'presnt'" in refuse("localize", run, "--where", "presnt")
+    assert "found 'tset'. Did you mean 'test'" in refuse("localize", run, "--split", "tset")
+    assert "found 'presnt'. Did you mean 'present'" in refuse("localize", run, "--where", "presnt")
     assert "--n: expected at least 1" in refuse("localize", run, "--n", 0)
     assert "--sigma: expected a width above 0" in refuse("localize", run, "--sigma", -1)
     assert "invalid choice: 'gray'" in refuse("faithfulness", run, "--fill", "gray")

@@ -126,7 +126,7 @@ def test_validation_alone_is_halved_and_predicted_if_need_be(run: Path, capsys: 
 
 
 def test_what_cannot_be_audited(run: Path, refuse: Refuse, tmp_path: Path) -> None:
-    refuse("audit", run, "--split", "train", says=("invalid choice: 'train'", "'test'"))
+    refuse("audit", run, "--split", "train", says=("expected one of test, val, found 'train'", "'test'"))
     refuse("audit", run, "--by", "facin", says="Did you mean 'facing'")
     refuse("audit", run, "--alpha", "2", says="expected a share between 0 and 1")
     refuse("audit", run, "--false-alarm-rate", "0", says="expected a share between 0 and 1")
