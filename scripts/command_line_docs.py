@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from conceptlens.cli.arguments import COMMON, Docstring, Parser, make_parser
-from conceptlens.cli.commands import COMMANDS, GROUPS, RENAMED, RENAMED_OPTIONS, load_function
+from conceptlens.cli.commands import COMMANDS, GROUPS, load_function, renamed_names
 from conceptlens.cli.entry import EXIT_CODES
 from conceptlens.core.upgrades import RENAMED_KEYS, RENAMED_VALUES
 
@@ -81,10 +81,10 @@ def page() -> str:
         lines += _command(name)
     lines += ["## Names of version 0.1", "", "An old name gives an error that says the new one.", ""]
     lines += _table("command", "old", "new")
-    lines += [_row(f"`{old}`", "", new) for old, new in RENAMED.items()]
+    lines += [_row(f"`{old}`", "", new) for old, new in renamed_names()["commands"].items()]
     lines += [
         _row(f"`{name}`", f"`{old}`", new if "`" in new else f"`{new}`")
-        for name, options in RENAMED_OPTIONS.items()
+        for name, options in renamed_names()["options"].items()
         for old, new in options.items()
     ]
     lines += [

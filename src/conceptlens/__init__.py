@@ -8,36 +8,7 @@ from conceptlens.core.version import __version__
 
 if TYPE_CHECKING:
     from conceptlens import cortex, gig
-    from conceptlens.api import (
-        analyze_study,
-        audit,
-        check_concepts,
-        check_data,
-        compare,
-        demo,
-        draft_concepts,
-        encode,
-        estimate,
-        evaluate,
-        explain,
-        export,
-        faithfulness,
-        interventions,
-        leakage,
-        list_everything,
-        load,
-        localize,
-        make_report,
-        make_study,
-        predict,
-        refine,
-        resume,
-        serve,
-        share,
-        show_recipe,
-        train,
-        what_if,
-    )
+    from conceptlens.api import *  # noqa: F403
     from conceptlens.classifier import ConceptClassifier
     from conceptlens.concepts import ConceptSet
     from conceptlens.core.plugins import allow_code
@@ -55,38 +26,8 @@ if TYPE_CHECKING:
     from conceptlens.model import TrainedModel
     from conceptlens.runs.results import register_result
 
-# Imported when first used, so that `import conceptlens` is instant.
+# Imported when first used, so that `import conceptlens` is instant; what is not here is in `conceptlens.api`.
 _LAZY = {
-    "conceptlens.api": (
-        "analyze_study",
-        "audit",
-        "check_concepts",
-        "check_data",
-        "compare",
-        "demo",
-        "draft_concepts",
-        "encode",
-        "estimate",
-        "evaluate",
-        "explain",
-        "export",
-        "faithfulness",
-        "interventions",
-        "leakage",
-        "list_everything",
-        "load",
-        "localize",
-        "make_report",
-        "make_study",
-        "predict",
-        "refine",
-        "resume",
-        "serve",
-        "share",
-        "show_recipe",
-        "train",
-        "what_if",
-    ),
     "conceptlens.classifier": ("ConceptClassifier",),
     "conceptlens.concepts": ("ConceptSet",),
     "conceptlens.core.plugins": ("allow_code",),
@@ -114,55 +55,27 @@ __all__ = [
     "UserError",
     "__version__",
     "allow_code",
-    "analyze_study",
-    "audit",
-    "check_concepts",
-    "check_data",
-    "compare",
     "cortex",
-    "demo",
-    "draft_concepts",
-    "encode",
-    "estimate",
-    "evaluate",
-    "explain",
-    "export",
-    "faithfulness",
     "gig",
-    "interventions",
-    "leakage",
     "list_data_sources",
     "list_encoders",
-    "list_everything",
     "list_methods",
     "list_regularizers",
-    "load",
-    "localize",
-    "make_report",
-    "make_study",
-    "predict",
-    "refine",
     "register_data_source",
     "register_encoder",
     "register_method",
     "register_regularizer",
     "register_result",
-    "resume",
-    "serve",
-    "share",
-    "show_recipe",
-    "train",
-    "what_if",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in ("cortex", "gig"):
         return import_module(f"conceptlens.{name}")
-    if name not in _HOME:
+    if name.startswith("_"):
         raise AttributeError(f"module 'conceptlens' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(_HOME.get(name, "conceptlens.api")), name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *import_module("conceptlens.api").__all__]

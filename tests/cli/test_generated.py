@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conceptlens.cli.arguments import COMMON, arguments, make_parser
-from conceptlens.cli.commands import COMMANDS, RENAMED, RENAMED_OPTIONS, load_function, renamed_options
+from conceptlens.cli.commands import COMMANDS, load_function, renamed_names, renamed_options
 from conceptlens.cli.entry import EXIT_CODES, main, usage
 from conceptlens.core.errors import UserError
 from scripts.command_line_docs import FILE, page
@@ -95,11 +95,11 @@ def test_exit_codes_are_documented() -> None:
         assert f" {code} " in usage()
 
 
-@pytest.mark.parametrize("old", RENAMED)
+@pytest.mark.parametrize("old", renamed_names()["commands"])
 def test_an_old_command_names_the_new_one(old: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*old.split(), "somewhere"]) == 2
-    assert RENAMED[old] in capsys.readouterr().err
-    for name in re.findall(r"`conceptlens ([a-z -]+?)(?: [A-Z-].*?)?`", RENAMED[old]):
+    assert renamed_names()["commands"][old] in capsys.readouterr().err
+    for name in re.findall(r"`conceptlens ([a-z -]+?)(?: [A-Z-].*?)?`", renamed_names()["commands"][old]):
         assert name in COMMANDS
 
 
@@ -112,7 +112,7 @@ def test_an_old_option_names_the_new_one(name: str, old: str) -> None:
 
 
 def test_new_options_exist() -> None:
-    for group, renamed in RENAMED_OPTIONS.items():
+    for group, renamed in renamed_names()["options"].items():
         names = [name for name in COMMANDS if name == group or name.split()[0] == group]
         options = {
             w for name in names for a in make_parser(name, load_function(name))._actions for w in a.option_strings

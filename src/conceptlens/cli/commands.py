@@ -1,7 +1,11 @@
 """The commands: a name, and the function that it calls; grouped by task."""
 
+from functools import cache
 from importlib import import_module
 from typing import Any
+
+from conceptlens.core.files import parse_yaml
+from conceptlens.core.package_files import package_text
 
 GROUPS: dict[str, dict[str, str]] = {
     "data": {
@@ -58,65 +62,19 @@ GROUPS: dict[str, dict[str, str]] = {
 }
 COMMANDS = {name: function for group in GROUPS.values() for name, function in group.items()}
 
-# What version 0.1 called them: the error names what to type now.
-RENAMED = {
-    "localise": "`conceptlens localize`",
-    "intervene": "`conceptlens interventions RUN`, or `conceptlens what-if RUN IMAGE --set …` for one image",
-    "study analyse": "`conceptlens study analyze`",
-}
-# The same for options, by command; those of `codebook` are of all its commands.
-RENAMED_OPTIONS: dict[str, dict[str, str]] = {
-    "train": {
-        "--print_config": "`conceptlens recipe RECIPE`",
-        "--print-config": "`conceptlens recipe RECIPE`",
-        "--dry-run": "`conceptlens estimate RECIPE`",
-    },
-    "demo": {"--again": "--overwrite"},
-    "serve": {"--no-open": "--no-open-browser"},
-    "interventions": {"--set": "`conceptlens what-if RUN IMAGE --set …`", "--class": "--classes"},
-    "leakage": {"--twins": "--permutations"},
-    "localize": {"--faithfulness": "`conceptlens faithfulness RUN --n N`"},
-    "audit": {"--false-alarms": "--false-alarm-rate"},
-    "report": {
-        "--share": "`conceptlens share RUN FILE.html`",
-        "--views": "`conceptlens share RUN FILE.html --views VIEW`",
-        "--images": "`conceptlens share RUN FILE.html --n N`",
-        "--limit": "`conceptlens share RUN FILE.html --max-mb MB`",
-    },
-    "concepts": {
-        "--text": "--text-encoder",
-        "--most-words": "--max-words",
-        "--repeats-above": "--duplicate-cosine",
-        "--class-above": "--class-cosine",
-        "--strict": "--fail-on-findings",
-    },
-    "decompose": {"--images": "the second word: `conceptlens decompose MODEL IMAGES`", "--validate": "--validate-on"},
-    "codebook": {
-        "--again": "--overwrite",
-        "--per-concept": "--samples-per-concept",
-        "--limit": "--samples-per-concept",
-        "--batch": "--batch-size",
-        "--k": "--tokens-per-concept",
-        "--samples": "--noise-samples",
-        "--twin": "--unbiased",
-        "--rate": "--learning-rate",
-        "--of": "--objective",
-        "--shrink": "--norm-reduction",
-        "--lean": "--start-bias",
-        "--record": "--record-every",
-    },
-    "codebook tokens": {"--n": "--tokens-per-image", "--alpha": "--noise-scale"},
-    "codebook mask": {"--n": "--tokens-per-image"},
-    "codebook bias": {"--n": "--tokens-per-image"},
-    "codebook search": {"--images": "--starts", "--alpha": "--norm-weight"},
-    "codebook edit": {"--alpha": "--norm-weight"},
-    "codebook pairs": {"--images": "--n", "--alpha": "--norm-weight"},
-}
+
+@cache
+def renamed_names() -> dict[str, Any]:
+    """What version 0.1 called commands and options: `renamed.yaml`."""
+    tables: dict[str, Any] = parse_yaml(package_text("conceptlens.cli", "renamed.yaml"), where="renamed.yaml")
+    return tables
 
 
 def renamed_options(name: str) -> dict[str, str]:
     """What options of a command were called in version 0.1, and what they are called now."""
-    return RENAMED_OPTIONS.get(name.split()[0], {}) | RENAMED_OPTIONS.get(name, {})
+    options = renamed_names()["options"]
+    renamed: dict[str, str] = options.get(name.split()[0], {}) | options.get(name, {})
+    return renamed
 
 
 def load_function(name: str) -> Any:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from conceptlens.cli.arguments import COMMON, Docstring, Words, arguments, make_parser
-from conceptlens.cli.commands import COMMANDS, GROUPS, RENAMED, load_function, renamed_options
-from conceptlens.cli.problems import reason
+from conceptlens.cli.commands import COMMANDS, GROUPS, load_function, renamed_names, renamed_options
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.plugins import allow_code
+from conceptlens.core.system_errors import reason
 from conceptlens.core.version import __version__
 
 EXIT_CODES = {
@@ -73,8 +73,8 @@ def _command(words: Words) -> str:
     if name in COMMANDS:
         return name
     for old in (two, words[0]):
-        if old in RENAMED:
-            raise UserError(f"`conceptlens {old}` has a new name: {RENAMED[old]}.")
+        if new := renamed_names()["commands"].get(old):
+            raise UserError(f"`conceptlens {old}` has a new name: {new}.")
     if seconds := [command.split()[1] for command in COMMANDS if command.startswith(f"{name} ")]:
         second = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
         hint = did_you_mean(second, seconds) if second else f"Choose one of: {', '.join(seconds)}."

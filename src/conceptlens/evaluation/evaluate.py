@@ -1,7 +1,7 @@
 """A trained run on its own test images, or on other data: external validation."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import PrivateAttr
@@ -11,12 +11,13 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.processes import Launched
 from conceptlens.data.dataset import SPLITS
 from conceptlens.data.loading.loader import PixelReader
-from conceptlens.data.sources.open import open_source
 from conceptlens.evaluation.images import as_trained, given_splits
 from conceptlens.evaluation.summary import full_summary, metric_table, text_table
 from conceptlens.recipes import DataConfig
-from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predict import predict
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
 
 
 class Evaluation(Document):
@@ -51,7 +52,7 @@ class Evaluation(Document):
         return metric_table(self.metrics)
 
 
-def evaluate_run(run: OpenedRun, *, data: DataConfig | None = None, split: str | None = None) -> Evaluation:
+def evaluate_run(run: "OpenedRun", *, data: DataConfig | None = None, split: str | None = None) -> Evaluation:
     """Measure a finished run; nothing is written.
 
     Args:
@@ -64,7 +65,7 @@ def evaluate_run(run: OpenedRun, *, data: DataConfig | None = None, split: str |
         raise unknown_name("split", split, (*SPLITS, "all"))
     card, recipe = run.card, run.recipe
     config = recipe.data if data is None else as_trained(run, data)
-    source = run.source if data is None else open_source(config, run.concepts)[0]
+    source = run.source if data is None else run.open_data(config)
     if source.classes != tuple(card.classes):
         missing = [name for name in source.classes if name not in card.classes]
         raise UserError(

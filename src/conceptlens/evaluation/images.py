@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.data.dataset import SPLITS, DataSource
-from conceptlens.data.sources.open import open_source
 from conceptlens.recipes import DataConfig, MetricsConfig
 from conceptlens.recipes.parse import load_recipe
-from conceptlens.runs.opened import OpenedRun
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
 
 Indices = npt.NDArray[np.int64]
 
@@ -42,7 +43,7 @@ class Judged:
         return f"{stem}-{self.source.name}.json" if self.other else f"{stem}.json"
 
 
-def judged_images(run: OpenedRun, data: Mapping[str, Any] | None, split: str | None) -> Judged:
+def judged_images(run: "OpenedRun", data: Mapping[str, Any] | None, split: str | None) -> Judged:
     """Open the data.
 
     Args:
@@ -60,10 +61,10 @@ def judged_images(run: OpenedRun, data: Mapping[str, Any] | None, split: str | N
         raise unknown_name("split", split, (*SPLITS, "all"))
     if other:
         config = as_trained(run, load_recipe({"data": given}).data)
-        source, _ = open_source(config, run.concepts)
+        source = run.open_data(config)
     elif given:
         config = load_recipe(run.path / "recipe.yaml", {"data": given}).data
-        source = run.unchanged(open_source(config, run.concepts)[0])
+        source = run.unchanged(run.open_data(config))
     else:
         config, source = run.recipe.data, run.source
     sides = given_splits(source) if other else {name: run.splits[name] for name in SPLITS}
@@ -80,7 +81,7 @@ def judged_images(run: OpenedRun, data: Mapping[str, Any] | None, split: str | N
     return Judged(source, config, run.recipe.metrics, split, indices, fit, sides[fit], choose, sides[choose], other)
 
 
-def as_trained(run: OpenedRun, config: DataConfig) -> DataConfig:
+def as_trained(run: "OpenedRun", config: DataConfig) -> DataConfig:
     """Other data, read as the run's own: its classes and task, the same view of an image."""
     card = run.card
     return replace(config, classes=list(card.classes), task=card.task, fit=card.fit, window=card.window)

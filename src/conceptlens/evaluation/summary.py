@@ -1,7 +1,7 @@
 """What predictions are worth: the numbers of `metrics.json`, and the lines a person reads at the end of a run."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,10 @@ from conceptlens.evaluation.intervals import metric_intervals
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.recipes import MetricsConfig
 from conceptlens.runs.folder import RunFolder
-from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predict import Predictions
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
 
 Floats = npt.NDArray[np.float64]
 
@@ -188,7 +190,7 @@ def text_table(metrics: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def run_text(run: RunFolder | OpenedRun) -> str:
+def run_text(run: "RunFolder | OpenedRun") -> str:
     """The result of a finished run, and where to look."""
     splits, info = read_json(run.path / "metrics.json")["splits"], run.info
     split, spoken = ("test", "test") if "test" in splits else ("val", "validation")

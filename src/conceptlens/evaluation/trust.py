@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.interventions.counterfactual import THRESHOLD
@@ -11,15 +12,17 @@ from conceptlens.evaluation.interventions.what_if import WhatIf, one_of, read_im
 from conceptlens.evaluation.leakage.leakage import Leakage, measure_leakage
 from conceptlens.evaluation.leakage.permuted import PERMUTATIONS
 from conceptlens.explanations.subjects import OneImage
-from conceptlens.runs.opened import OpenedRun
 from conceptlens.stats.estimates import Bootstrap
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
 
 FOLDER = "trust"
 Note = Callable[[str], object]
 
 
 def intervene_run(
-    run: OpenedRun,
+    run: "OpenedRun",
     *,
     split: str = "test",
     by: str = "groups",
@@ -51,7 +54,7 @@ def intervene_run(
 
 
 def leakage_run(
-    run: OpenedRun,
+    run: "OpenedRun",
     *,
     split: str = "test",
     resamples: int = 1000,
@@ -64,7 +67,7 @@ def leakage_run(
     return measure_leakage(readout, bootstrap, run=run.name, split=split, permutations=permutations, note=note)
 
 
-def what_if_run(run: OpenedRun, image: OneImage, edits: Sequence[str] = (), *, split: str = "test") -> WhatIf:
+def what_if_run(run: "OpenedRun", image: OneImage, edits: Sequence[str] = (), *, split: str = "test") -> WhatIf:
     """One image with some concepts set by hand: an image of the split by its name, a file, or an image in memory."""
     readout = run.readout(split)
     one = one_of(readout, str(image)) if isinstance(image, str | Path) else None

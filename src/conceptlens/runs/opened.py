@@ -20,7 +20,7 @@ from conceptlens.data.dataset import DataSource
 from conceptlens.data.sources.open import open_source
 from conceptlens.data.splits.splits import Splits
 from conceptlens.methods.contract import Pipeline
-from conceptlens.recipes import Recipe
+from conceptlens.recipes import DataConfig, Recipe
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folder import RunFolder, check_writable
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
@@ -133,6 +133,10 @@ class OpenedRun:
     def source(self) -> DataSource:
         """The run's own data, checked to be what it was trained on."""
         return self.unchanged(open_source(self.recipe.data, self.concepts, data=self._data)[0])
+
+    def open_data(self, config: DataConfig) -> DataSource:
+        """Other data, with labels of the run's concepts."""
+        return open_source(config, self.concepts)[0]
 
     def unchanged(self, source: DataSource) -> DataSource:
         """The same source, checked to be what the run was trained on."""

@@ -21,7 +21,5 @@ def test_unknown_names(concepts: ConceptSet) -> None:
         UserError, match=r"data.regions.concepts: Unknown concept or group 'colr'. Did you mean 'color'"
     ):
         concept_parts(concepts, NAMES, {"colr": "nucleus"})
-    with pytest.raises(
-        UserError, match=r"data.regions.concepts: color: Unknown part 'nuclei'. Did you mean 'nucleus'"
-    ):
+    with pytest.raises(UserError, match=r"data.regions.concepts: color: Unknown part 'nuclei'. Did you mean 'nucleus'"):
         concept_parts(concepts, NAMES, {"color": "nuclei"})

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,9 @@ from conceptlens.encoders.store.encode import blocks_behind, pixels_key
 from conceptlens.encoders.store.reader import StoredReader
 from conceptlens.encoders.store.store import Key, TokenStore
 from conceptlens.methods.contract import ConceptOutput, Pipeline
-from conceptlens.runs.opened import OpenedRun
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
 
 Indices = npt.NDArray[np.int64]
 BATCH = 64
@@ -51,7 +54,7 @@ class TokenStream:
                 yield batch, tokens.patches, tokens.grid, self.pipeline.read(tokens)
 
 
-def open_stream(run: OpenedRun, stack: ExitStack) -> TokenStream:
+def open_stream(run: "OpenedRun", stack: ExitStack) -> TokenStream:
     """The run's token store if it has a complete one, else its images; the stack closes it."""
     pipeline, card = run.pipeline, run.card
     reader = PixelReader(run.source, card.image_size, card.fit, cache_mb=0, workers=run.recipe.data.workers)
@@ -64,7 +67,7 @@ def open_stream(run: OpenedRun, stack: ExitStack) -> TokenStream:
     return TokenStream(pipeline, StoredReader(store), reader, f"tokens stored in {store.path}")
 
 
-def _store(run: OpenedRun, reader: PixelReader) -> TokenStore | None:
+def _store(run: "OpenedRun", reader: PixelReader) -> TokenStore | None:
     """What training read, where it was kept; the encoder's learned blocks lie behind it."""
     recipe, pipeline = run.recipe, run.pipeline
     place = recipe.encoder.store

@@ -6,7 +6,7 @@ that group. Everything else looks at all concepts. Scores are probabilities.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,10 @@ from conceptlens.evaluation.localization.summary import estimate_cells
 from conceptlens.explanations.maps.concept_maps import OWN, concept_maps
 from conceptlens.methods.contract import Pipeline
 from conceptlens.nn.heads.probabilities import concept_probabilities
-from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import units_of
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
 
 Floats = npt.NDArray[np.float64]
 BATCH = 16
@@ -141,7 +143,7 @@ class _Plan:
 
 
 def faithfulness_run(
-    run: OpenedRun,
+    run: "OpenedRun",
     *,
     split: str | None = None,
     data: Mapping[str, Any] | None = None,

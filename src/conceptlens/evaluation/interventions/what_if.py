@@ -8,6 +8,7 @@ whole group may take too.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.interventions.value_map import ValueMap, fit_map
 from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.subjects import OneImage, subjects
-from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.runs.readout import Floats, Readout, read_out
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
 
 
 class Side(Part):
@@ -155,7 +158,7 @@ def one_of(readout: Readout, name: str) -> Readout | None:
     )
 
 
-def read_image(run: OpenedRun, image: OneImage) -> Readout:
+def read_image(run: "OpenedRun", image: OneImage) -> Readout:
     """Any image (a file, a PIL image, an array, a tensor), through the run's encoder."""
     card, concepts = run.card, run.concepts
     answer = Answerer.of(run).batch(list(subjects(image, card, pictures=False)))[0]

@@ -9,8 +9,6 @@ import numpy as np
 import torch
 
 from conceptlens.core.documents import Part
-from conceptlens.nn.sparse_head import SparseHead, fit_path
-from conceptlens.nn.sparse_head.nec import WANTED
 from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.folds import sides
@@ -34,6 +32,8 @@ def pruned_hits(readout: Readout, keep: int = PRUNED) -> Floats | None:
 
     A weight matters as much as it moves the logit: its size times the score's standard deviation.
     """
+    from conceptlens.nn.sparse_head import SparseHead
+
     head = readout.head
     if head is None or keep >= readout.bottleneck.shape[1]:
         return None
@@ -45,6 +45,8 @@ def pruned_hits(readout: Readout, keep: int = PRUNED) -> Floats | None:
 
 def path_hits(scores: Floats, labels: Indices, classes: int, fold: Indices, wanted: list[int]) -> dict[int, Floats]:
     """Hits (N,) at each NEC of sparse heads that were fitted on the other folds; NaN where nobody knows the class."""
+    from conceptlens.nn.sparse_head import fit_path
+
     found = {value: np.full(len(labels), np.nan) for value in wanted}
     for learn, ask in sides(fold):
         known, asked = learn[labels[learn] >= 0], ask[labels[ask] >= 0]
@@ -66,6 +68,8 @@ def path_hits(scores: Floats, labels: Indices, classes: int, fold: Indices, want
 
 def effective(readout: Readout, fold: Indices, bootstrap: Bootstrap) -> Effective:
     """Table 8, and the sparse path."""
+    from conceptlens.nn.sparse_head.nec import WANTED
+
     columns = {"full": readout.hits(readout.logits(readout.bottleneck))}
     missing = []
     pruned = pruned_hits(readout)

@@ -6,7 +6,7 @@ beside image-free maps (see `evaluation.localization.baselines`).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,11 @@ from conceptlens.evaluation.localization.text import localization_text
 from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import MetricsConfig
-from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import units_of
 from conceptlens.runs.saved import Card
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
 
 Indices = npt.NDArray[np.int64]
 Where = Literal["visible", "present"]
@@ -105,7 +107,7 @@ class _Bench:
 
 
 def localize_run(
-    run: OpenedRun,
+    run: "OpenedRun",
     *,
     split: str | None = None,
     data: Mapping[str, Any] | None = None,
