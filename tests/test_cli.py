@@ -367,6 +367,7 @@ def test_weights_are_remembered_by_their_absolute_path(
     assert load_recipe(run.path / "recipe.yaml").encoder.weights == str(tmp_path / "encoder.safetensors")
 
 
+@pytest.mark.slow
 def test_as_a_program_from_another_directory(own: OwnData, tmp_path: Path) -> None:
     words = ("-m", "conceptlens", "train", os.path.relpath(own.recipe, tmp_path), "--training.epochs", "1", "--quiet")
     done = python(*words, cwd=tmp_path)

@@ -104,6 +104,7 @@ def test_one_image_is_edited(model: cl.TrainedModel) -> None:
     assert model.intervene(name, [f"{group.name}={group.values[1]}"]).image == name
 
 
+@pytest.mark.slow
 def test_export_from_the_object(model: cl.TrainedModel, tmp_path: Path) -> None:
     done = model.export(tmp_path / "model.pt2")
     assert done.path == tmp_path / "model.pt2"

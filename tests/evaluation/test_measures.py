@@ -74,6 +74,7 @@ def test_a_measure_writes_nothing_and_its_result_can_be_shown(opened: OpenedRun,
     assert again.written_to == result.written_to == tmp_path / "result.json"
 
 
+@pytest.mark.slow
 def test_an_opened_run_is_as_good_as_its_folder(opened: OpenedRun, tmp_path: Path) -> None:
     first = api.leakage(opened, permutations=0, resamples=5, out=tmp_path / "one")
     second = api.leakage(opened.path, permutations=0, resamples=5, out=tmp_path / "two")

@@ -143,6 +143,7 @@ def test_what_is_no_model_is_refused(pixels: Pixels, tmp_path: Path) -> None:
         decompose(Tiny(), [], out=tmp_path / "run", **FEW)
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_its_run(pixels: Pixels, tmp_path: Path) -> None:
     trained = cl.train(tiny(tmp_path / "trained", training__epochs=1), quiet=True)
     few = {**FEW, "layers": [], "rule": "gradient"}

@@ -61,6 +61,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cl.train(tiny(tmp_path_factory.mktemp("one") / "run", **CHANGES), quiet=True).path
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one(one: Path, tmp_path: Path) -> None:
     recipe, two = tmp_path / "recipe.yaml", tmp_path / "two"
     write_text(recipe, recipe_yaml(load_recipe(tiny(two, training__accumulate=2, **CHANGES))))

@@ -27,6 +27,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return built
 
 
+@pytest.mark.slow
 def test_the_same_bits(tmp_path: Path, built: list[int]) -> None:
     away = cl.train(tiny(tmp_path / "away"), quiet=True)
     assert not built  # auto leaves a CPU alone
@@ -36,6 +37,7 @@ def test_the_same_bits(tmp_path: Path, built: list[int]) -> None:
     same(away.path, there.path)
 
 
+@pytest.mark.slow
 def test_stored_tokens_need_no_images(tmp_path: Path, built: list[int]) -> None:
     changes = {"encoder__train": 1, "encoder__store": "run"}
     away = cl.train(tiny(tmp_path / "away", **changes), quiet=True)

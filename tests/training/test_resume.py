@@ -82,6 +82,7 @@ def test_killed_again_and_again(whole: Path, tmp_path: Path) -> None:
     assert not (out / "state").exists()
 
 
+@pytest.mark.slow
 def test_killed_before_the_first_state(whole: Path, tmp_path: Path) -> None:
     out = killed(tmp_path, ("conceptlens.training.optimization.step", "augment", 1), training__ema=0.9)
     assert not (out / "state").exists()

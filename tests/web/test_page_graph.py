@@ -86,6 +86,7 @@ def camera(page: Any) -> list[float]:
     return [float(value) for value in found[1].replace("%2C", ",").split(",")]
 
 
+@pytest.mark.slow
 def test_edges_are_those_above_the_threshold(visit: Open, graph: Graph) -> None:
     page = visit()
     told = page.locator("#graph [role=status]")

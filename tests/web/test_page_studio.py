@@ -79,6 +79,7 @@ def test_a_token_and_what_is_known_of_it(visit: Open, runs: Path) -> None:
     assert page.evaluate(UNNAMED) == []
 
 
+@pytest.mark.slow
 def test_hidden_tokens_change_picture_and_probability(visit: Open) -> None:
     page = visit("#/studio?run=shapes&mode=mask")
     ready(page)

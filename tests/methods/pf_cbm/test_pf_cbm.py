@@ -145,6 +145,7 @@ def test_losses_by_place() -> None:
     assert quiet.losses == {}
 
 
+@pytest.mark.slow
 def test_without_the_prior_the_queries_collapse_and_with_it_they_do_not() -> None:
     """With labels that follow from the class, as CUB's are used: any place then tells a concept as well as its own.
 

@@ -98,6 +98,7 @@ def test_a_slider_gives_what_the_library_gives(visit: Open, run: RunFolder, shar
     assert page.locator("#verdict strong").inner_text() == expected.after.said
 
 
+@pytest.mark.slow
 def test_truth_flip_ask_undo_and_a_link(visit: Open, run: RunFolder, shared: Path) -> None:
     page = visit(shared, "#/what-if")
     first, target = flip_verdict(page)
@@ -206,6 +207,7 @@ def test_corrections_are_taken_home_as_training_reads_them(
     assert cl.train(recipe, quiet=True).info["status"] == "done"
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(visit: Open, hostile: RunFolder, tmp_path: Path) -> None:
     file = tmp_path / "a file & its name.html"
     cl.api.share(hostile.path, file, n=4, quiet=True)

@@ -154,6 +154,7 @@ def test_a_correction_is_a_label(concepts: ConceptSet) -> None:
         as_label(three, "hue: red=no")
 
 
+@pytest.mark.slow
 def test_corrections_are_added_and_trained_on(own_world: World) -> None:
     concepts = ConceptSet.load(own_world.slots / "concepts.yaml")
     group = concepts.groups[0]

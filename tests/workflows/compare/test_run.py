@@ -135,6 +135,7 @@ def test_several_at_once_as_processes(tmp_path: Path) -> None:
     assert len(list((tmp_path / "out" / "jobs").glob("worker-*.log"))) == 2
 
 
+@pytest.mark.slow
 def test_a_worker_answers_each_job(tmp_path: Path) -> None:
     """Done jobs of the module's comparison are gone on with in no time; one that another process has is busy."""
     comparison, out = open_comparison(

@@ -61,6 +61,7 @@ def answer(page: Any, pack: Pack, likert: str = "4") -> str:
     return name
 
 
+@pytest.mark.slow
 def test_a_study_from_beginning_to_end(context: Any, pack: Pack, tmp_path: Path) -> None:
     page, trouble = opened(context, pack, "R-one")
     order: list[str] = []
@@ -117,6 +118,7 @@ def test_a_study_from_beginning_to_end(context: Any, pack: Pack, tmp_path: Path)
     assert trouble + more == []
 
 
+@pytest.mark.slow
 def test_raters_have_their_own_orders(context: Any, pack: Pack) -> None:
     firsts = []
     for rater in ("a", "b", "c", "d"):
