@@ -149,7 +149,13 @@ def register_method(
 
 
 def register_regularizer(name: str, cls: type, *, replace: bool = False) -> None:
-    """Add a regularizer of tokens, as in `regularizer: NAME`."""
+    """Add a regularizer of tokens, as in `regularizer: NAME`.
+
+    Args:
+        name: A plain word.
+        cls: Derives from `conceptlens.nn.regularizers.regularizer.Regularizer`.
+        replace: Take the place of one that exists.
+    """
     REGULARIZERS.register(name, cls, replace=replace)
 
 
@@ -178,15 +184,27 @@ def register_data_source(name: str, opener: Callable[..., Any], *, replace: bool
 
 
 def list_methods(pattern: str = "*") -> list[str]:
-    """Names of methods that match a pattern such as `*cbm*`."""
+    """Names of methods that match a pattern.
+
+    Args:
+        pattern: Such as `*cbm*`; all by default.
+    """
     return METHODS.names(pattern)
 
 
 def list_regularizers(pattern: str = "*") -> list[str]:
-    """Names of regularizers that match a pattern such as `explicit-*`."""
+    """Names of regularizers that match a pattern.
+
+    Args:
+        pattern: Such as `explicit-*`; all by default.
+    """
     return REGULARIZERS.names(pattern)
 
 
 def list_data_sources(pattern: str = "*") -> list[str]:
-    """Names of data sources, built-in and registered, that match a pattern; files and folders are named by path."""
+    """Names of data sources that match a pattern.
+
+    Args:
+        pattern: Such as `blood*`; all by default.
+    """
     return sorted(name for name in (*BUILTIN_DATA, *DATA_SOURCES.names()) if fnmatch(name, pattern))

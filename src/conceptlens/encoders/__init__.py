@@ -20,7 +20,11 @@ SETTINGS = ("image_size", "layers", "final_norm", "pretrained", "weights")  # ke
 
 
 def list_encoders(pattern: str = "*") -> list[str]:
-    """Names of image encoders that match a pattern such as `timm/*dinov2*`."""
+    """Names of image encoders that match a pattern.
+
+    Args:
+        pattern: Such as `timm/*dinov2*`; all by default.
+    """
     from conceptlens.encoders.open_clip.files import open_clip_names
     from conceptlens.encoders.timm.encoder import timm_names
 
