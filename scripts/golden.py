@@ -140,7 +140,7 @@ def decompose_entry(folder: Path) -> Record:
         x, y = draw.integers(0, 14, 2)
         pixels[y : y + 10, x : x + 10, number % 3] = 250
         Image.fromarray(pixels.astype(np.uint8)).save(images / f"{number:02d}.png")
-    few: dict[str, Any] = {"per_image": 2, "k": 6, "examples": 2, "validate_on": 2, "faces": 3, "most_steps": 16}
+    few: dict[str, Any] = {"per_image": 2, "k": 6, "examples": 2, "validate_on": 2, "crops": 3, "most_steps": 16}
     own = ROOT / "tests/gig/own_model.py"
     made = folder / "decompose"
     gig.decompose(f"{own}:build", images, layers=["one", "two"], out=made, **few)
