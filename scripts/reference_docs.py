@@ -39,7 +39,7 @@ def _type(annotation: Any) -> str:
 def _signature(function: Any) -> str:
     names = []
     for parameter in inspect.signature(function).parameters.values():
-        star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        star = "**" if parameter.kind is inspect.Parameter.VAR_KEYWORD else ""
         if parameter.name != "self":
             names.append(star + parameter.name + ("" if parameter.default is inspect.Parameter.empty else "=…"))
     return f"({', '.join(names)})"
@@ -77,7 +77,7 @@ def _entry(name: str, value: Any) -> list[str]:
         for method, function in vars(value).items():
             public = inspect.isfunction(function) and not method.startswith("_")
             if public or (isinstance(function, property | classmethod) and not method.startswith("_")):
-                inner = function.fget if isinstance(function, property) else getattr(value, method)
+                inner: Any = function.fget if isinstance(function, property) else getattr(value, method)
                 call = "" if isinstance(function, property) else _signature(inner)
                 lines.append(f"- `{method}{call}`: {Docstring.of(inner).about}")
         return [*lines, ""]
