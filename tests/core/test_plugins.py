@@ -30,7 +30,7 @@ from conceptlens.nn.regularizers.regularizer import NoRegularizer
 Path(__file__).with_name("marker").touch()
 
 class Own(CBM):
-    preset = {"method": {"kind": "sequential"}}
+    preset = {"method": {"class_gradient": 0.0}}
 
 class Quiet(NoRegularizer):
     pass
@@ -98,7 +98,7 @@ def test_a_recipe_that_the_user_passes_may_name_files_beside_it(tmp_path: Path) 
     assert marker.exists()
     kept = read_yaml(run / "recipe.yaml")
     assert kept["method"]["name"] == f"{tmp_path / 'beside' / 'own.py'}:Own"
-    assert kept["method"]["kind"] == "sequential", "the class's own preset"
+    assert kept["method"]["class_gradient"] == 0, "the class's own preset"
     info = read_json(run / "run.json")
     names = {row["name"].rpartition(":")[2] for row in info["code"]}
     assert names == {"Own", "Quiet", "encoder", "opened"}

@@ -20,7 +20,14 @@ def test_a_recipe_of_version_1() -> None:
     assert tree == {
         "schema": SCHEMA,
         "data": "shapes",
-        "method": {"name": "ivq-cbm", "slots": "group"},
+        "method": {
+            "name": "ivq-cbm",
+            "slots": "group",
+            "space": "logit",
+            "class_gradient": 1.0,
+            "randint": 0.0,
+            "calibrate": False,
+        },
         "regularizer": {"name": "ivq", "per": "group"},
         "training": {"loss": {"concept": "group"}},
     }
@@ -66,3 +73,28 @@ def test_a_color_that_is_no_concept() -> None:
     upgraded = upgrade(tree, where="recipe.yaml")
     assert upgraded["regularizer"] == {"name": "barlow-twins", "color": 0.2}
     assert upgraded["concepts"] == {"colour": "red"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"name": "cbm", "kind": "joint", "reads": "auto"}, ("logit", 1.0, 0.0)),
+        ({"name": "cbm", "kind": "sequential", "reads": "logits"}, ("logit", 0.0, 0.0)),
+        ({"name": "cbm-independent", "kind": "independent", "reads": "auto"}, ("probability", 0.0, 1.0)),
+        ({"name": "explicd", "reads": "logits"}, ("logit", 1.0, 0.0)),
+        ({"name": "ivq-cbm"}, ("logit", 1.0, 0.0)),
+        ({"name": "pf-cbm-sequential", "kind": "sequential"}, ("probability", 0.0, 0.0)),
+    ],
+)
+def test_a_method_of_version_0_2_says_what_its_head_read(
+    before: dict[str, str], after: tuple[str, float, float]
+) -> None:
+    found = upgrade({"schema": 2, "method": before}, where="recipe")["method"]
+    assert (found["space"], found["class_gradient"], found["randint"]) == after
+    assert found["calibrate"] is False
+    assert not {"kind", "reads"} & found.keys()
+
+
+def test_a_method_of_someone_else_keeps_its_options() -> None:
+    own = {"name": "file.py:Mine", "kind": "x", "reads": "y"}
+    assert upgrade({"schema": 2, "method": own}, where="recipe")["method"] == own

@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,6 +25,11 @@ def tokens(batch: int = 3) -> Tokens:
     return Tokens(patches, (3, 3), cls=patches[:, 0])
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "joint": {},
+    "sequential": {"space": "probability", "class_gradient": 0.0},
+    "independent": {"space": "probability", "class_gradient": 0.0, "randint": 1.0},
+}
 LABELS = torch.tensor([[1, 0, 0, 1, 1], [0, 1, 1, 0, 0], [1, 0, -1, -1, 1]])
 
 
@@ -38,7 +44,7 @@ def test_joint_is_two_linear_maps_on_logits(setup: Setup) -> None:
 
 def test_others_read_probabilities(setup: Setup) -> None:
     """Softmax over size and over color, sigmoid for the extra."""
-    model = CBM(setup, kind="sequential", pool="mean")
+    model = CBM(setup, **KINDS["sequential"], pool="mean")
     with torch.no_grad():
         model.concepts.weight.zero_()
         model.concepts.bias.copy_(torch.tensor([0.0, 0.0, torch.log(torch.tensor(3.0)), 0.0, 0.0]))
@@ -47,9 +53,9 @@ def test_others_read_probabilities(setup: Setup) -> None:
     assert model.space == "probability"
 
 
-@pytest.mark.parametrize("kind", ["joint", "sequential", "independent"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_only_a_joint_class_moves_the_concepts(setup: Setup, kind: str) -> None:
-    model = CBM(setup, kind=kind)  # type: ignore[arg-type]
+    model = CBM(setup, **KINDS[kind])
     output = model.teach(model(tokens()), LABELS)
     F.cross_entropy(output.logits, torch.tensor([0, 1, 0])).backward()
     assert (model.concepts.weight.grad is not None) is (kind == "joint")
@@ -58,7 +64,7 @@ def test_only_a_joint_class_moves_the_concepts(setup: Setup, kind: str) -> None:
 
 def test_an_independent_head_learns_from_true_concepts(setup: Setup) -> None:
     """Its gradient is that of a linear classifier on the labels; unknown ones are what the model says."""
-    model = CBM(setup, kind="independent")
+    model = CBM(setup, **KINDS["independent"])
     output = model(tokens())
     tested = output.logits.clone()
     read = LABELS.float()
@@ -70,7 +76,7 @@ def test_an_independent_head_learns_from_true_concepts(setup: Setup) -> None:
 
 
 def test_joint_and_sequential_heads_are_not_taught(setup: Setup) -> None:
-    for model in (CBM(setup), CBM(setup, kind="sequential")):
+    for model in (CBM(setup), CBM(setup, **KINDS["sequential"])):
         output = model(tokens())
         assert torch.equal(model.teach(output, LABELS).logits, model(tokens()).logits)
 
@@ -89,13 +95,15 @@ def test_presets_bring_the_stages() -> None:
         ["encoder", "regularizer", "model.concepts"],
         ["model.head"],
     ]
-    assert load_recipe({"data": "shapes", "method": "cbm-independent"}).method["kind"] == "independent"
+    assert load_recipe({"data": "shapes", "method": "cbm-independent"}).method["randint"] == 1
     assert load_recipe({"data": "shapes", "method": "cbm"}).training.stages == []
 
 
-def test_labels_are_no_logits(setup: Setup) -> None:
-    with pytest.raises(UserError, match="reads"):
-        CBM(setup, kind="independent", reads="logits")
+def test_options_out_of_range(setup: Setup) -> None:
+    with pytest.raises(UserError, match=r"method\.randint"):
+        CBM(setup, randint=1.5)
+    with pytest.raises(UserError, match=r"method\.class_gradient"):
+        CBM(setup, class_gradient=-1)
     with pytest.raises(UserError, match="hidden"):
         CBM(setup, hidden=-1)
     with pytest.raises(UserError, match="class token"):
@@ -116,9 +124,10 @@ def test_a_training_step_teaches_the_independent_head() -> None:
     """The class loss of a step is that of the head on the labels, whatever the images show."""
     pipeline = conformance.build("cbm-independent")
     loss, targets = conformance.supervised("cbm-independent")
-    step = Step(pipeline, loss, contextlib.nullcontext, 0)
+    step = Step(pipeline.train(), loss, contextlib.nullcontext, 0)
     with torch.no_grad():
         _, terms, _ = step.plain(conformance.images(), (), targets, loss.count(targets))
+        pipeline.eval()
         said = pipeline(conformance.images()).bottleneck
         read = torch.where(targets.concepts < 0, said, targets.concepts.float())
         expected = F.cross_entropy(pipeline.model.decide(read), targets.labels)

@@ -71,7 +71,7 @@ def test_a_third_partys_method_that_does_not_conform_is_told(breaks: str, messag
 
 def test_a_third_partys_method_that_conforms_passes() -> None:
     check_method(Wrong)
-    check_method("conceptlens.methods.cbm:CBM", kind="sequential")
+    check_method("conceptlens.methods.cbm:CBM", class_gradient=0.0)
     assert "checked-wrong" not in METHODS.entries
 
 

@@ -78,7 +78,7 @@ def test_a_hidden_layer_gives_the_orthogonal_loss_something_to_move(setup: Setup
 
 
 def test_without_the_helpers_it_is_a_joint_bottleneck(setup: Setup) -> None:
-    model = CoopCBM(setup, auxiliary_weight=0, orthogonal_concepts=0, reads="probabilities")
+    model = CoopCBM(setup, auxiliary_weight=0, orthogonal_concepts=0, space="probability")
     output = model.teach(model(tokens()), CONCEPTS)
     assert output.auxiliary is None
     assert output.losses == {}

@@ -3,6 +3,7 @@
 | schema | written by | what changed after it |
 | --- | --- | --- |
 | 1 | 0.1 | American spelling of keys, recipe sections and parameters; `axis` is `group`; keys of measures |
+| 2 | 0.2 | `method.kind` and `method.reads` are `space`, `class_gradient` and `randint`; presets set them |
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 from conceptlens.core.errors import UserError
 
-SCHEMA = 2
+SCHEMA = 3
 T = TypeVar("T")
 
 _KEYS_1 = {
@@ -51,7 +52,7 @@ _PARAMETERS_1 = (
 
 
 # For messages about recipes that are written by hand: old key → new key, and (key, old value) → new value.
-RENAMED_KEYS = _KEYS_1
+RENAMED_KEYS = {**_KEYS_1, "reads": "space"}
 RENAMED_VALUES = _OPTIONS_1
 
 
@@ -123,7 +124,32 @@ def _pair_1(key: Any) -> Any:
     return key
 
 
-UPGRADES: dict[int, Callable[[Any], Any]] = {1: _from_1}
+_RELEASED_2 = ("coop-cbm-released", "explicd-released", "ivq-cbm-released", "mvp-cbm-released")
+_LOGITS_2 = ("cbm", "coop-cbm", "dot-cbm", "ivq-cbm", "magnet-cbm", "mvp-cbm", *_RELEASED_2)
+_PROBABILITIES_2 = ("cbm-sequential", "cbm-independent", "explicd", "pf-cbm", "pf-cbm-sequential")
+
+
+def _from_2(tree: Any) -> Any:
+    """A recipe whose method says what its class head read, which its preset said before. Other files stay."""
+    if not isinstance(tree, Mapping) or not isinstance(tree.get("method"), Mapping):
+        return tree
+    method = dict(tree["method"])
+    name = method.get("name")
+    if name in _LOGITS_2 or name in _PROBABILITIES_2:
+        kind, reads = method.pop("kind", None), method.pop("reads", "auto")
+        kind = kind or next((word for word in ("sequential", "independent") if word in str(name)), "joint")
+        own = "logits" if name in _LOGITS_2 else "probabilities"
+        method |= {
+            "space": "logit" if (own if reads == "auto" else reads) == "logits" else "probability",
+            "class_gradient": 1.0 if kind == "joint" else 0.0,
+            "randint": 1.0 if kind == "independent" else 0.0,
+        }
+    if name == "cem" or "space" in method:
+        method["calibrate"] = False
+    return {**tree, "method": method}
+
+
+UPGRADES: dict[int, Callable[[Any], Any]] = {1: _from_1, 2: _from_2}
 
 
 def upgrade(tree: Any, *, where: str, schema: int | None = None) -> Any:

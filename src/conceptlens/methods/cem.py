@@ -18,12 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from conceptlens.concepts import UNKNOWN, ConceptSet
+from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptModel, ConceptOutput, Space
 from conceptlens.nn.attention.global_token import Pool, global_token
-from conceptlens.nn.heads.probabilities import concept_probabilities
+from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt
 from conceptlens.nn.setup import Setup
 
 BYPASS = "the concepts' embeddings, vectors of the image of which a concept's probability sets the mixture only"
@@ -35,14 +35,16 @@ class CEM(ConceptModel):
     uses_text = False
     space: Space = "probability"
     bypass = BYPASS
+    randint_on_class_tables = True  # as in its paper, whose concepts of birds are those of the class
 
     def __init__(
         self,
         setup: Setup,
         *,
         width: int = 16,
-        randint: float = 0.25,
+        randint: RandInt = 0.25,
         randint_per: Literal["image", "batch"] = "image",
+        calibrate: bool = False,
         share_score: bool = True,
         pool: Pool = "cls",
     ) -> None:
@@ -51,26 +53,21 @@ class CEM(ConceptModel):
         Args:
             setup: What the model is built for.
             width: m, entries of an embedding.
-            randint: Chance that a concept's probability is set to its label in training; 0: never.
+            randint: Chance that a concept's probability is set to its label in training; 0: never; `uniform` draws a
+                chance for each image.
             randint_per: Whether each `image` draws for itself, or all of a `batch` as one, as the published code.
+            calibrate: Fit the probabilities' temperatures on validation after every epoch.
             share_score: One scoring function for all concepts, as the paper, or one for each.
             pool: The vector of an image: the class token, or the mean of the patches.
         """
         super().__init__()
         if width < 1:
             raise UserError(f"method.width: expected 1 or more, found {width}.")
-        if not 0 <= randint <= 1:
-            raise UserError(f"method.randint: expected a probability, 0 to 1, found {randint}.")
-        self.width, self.randint, self.randint_per, self.pool = width, randint, randint_per, pool
-        self.groups = setup.concepts.groups
+        self.width, self.pool = width, pool
+        self.bottleneck = Bottleneck(
+            setup.concepts, "probability", randint, calibrate=calibrate, draw_together=randint_per == "batch"
+        )
         count = len(setup.concepts)
-        # One label says all values of an exclusive group: they are set together, others one by one.
-        together = torch.as_tensor(setup.concepts.group_of)
-        alone = ~torch.as_tensor(setup.concepts.exclusive)
-        self.draws = len(self.groups) + count
-        draw_of = torch.where(alone, len(self.groups) + torch.arange(count), together)
-        self.register_buffer("draw_of", draw_of, persistent=False)
-        self.draw_of: Tensor  # (K,): which draw decides whether a concept is set
         self.embed = nn.Linear(setup.width, count * 2 * width)
         self.score = nn.Linear(2 * width, 1 if share_score else count)
         self.register_buffer("typical", torch.zeros(count, 2, width))
@@ -86,10 +83,10 @@ class CEM(ConceptModel):
         embeddings = self.embeddings(tokens)
         scores = self.score(embeddings.flatten(2))  # (B, K, 1), or (B, K, K) of which each concept reads its own
         scores = scores.squeeze(-1) if scores.shape[-1] == 1 else scores.diagonal(dim1=1, dim2=2)
-        shares = concept_probabilities(scores, self.groups)
+        shares = self.bottleneck(scores)
         return ConceptOutput(
             logits=self.classify(shares, embeddings),
-            concept_logits=scores,
+            concept_logits=scores if self.training else self.bottleneck.calibrated(scores),
             bottleneck=shares,
             context=embeddings.flatten(1),
         )
@@ -108,17 +105,6 @@ class CEM(ConceptModel):
     def decide_within(self, bottleneck: Tensor, context: Tensor) -> Tensor:
         """An intervention: other probabilities choose between each image's own two embeddings of a concept."""
         return self.classify(bottleneck, context.view(len(context), *self.typical.shape))
-
-    def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
-        """RandInt: some concepts are set to their labels, where known, before the class is decided."""
-        if self.training and self.randint > 0:
-            rows = len(labels) if self.randint_per == "image" else 1
-            draws = torch.rand(rows, self.draws, device=labels.device)[:, self.draw_of]
-            said = output.bottleneck
-            setting = (draws < self.randint) & (labels != UNKNOWN)
-            assert output.context is not None  # made by `forward`
-            output.logits = self.decide_within(torch.where(setting, labels.to(said.dtype), said), output.context)
-        return output
 
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
         self.remember([self.embeddings(piece) for piece in tokens])

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Encoder, Tokens
+from conceptlens.nn.heads.bottleneck import Bottleneck
 from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularizer
 
 if TYPE_CHECKING:
     from conceptlens.methods.fitted.data import FitData
     from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
 
-Space = Literal["logit", "probability", "cosine"]
+Space = Literal["logit", "probability", "log-probability", "cosine"]
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them
 IMAGE_VECTOR = "image vector"  # of `Tokens.aux`: the encoder's vector in its text space, (B, D_text), unit length
 OWN = "own"  # as a name of an encoder: the pipeline's
@@ -57,6 +58,8 @@ class ConceptModel(nn.Module, ABC):
     has_attention: bool = False
     fits_images: ClassVar[bool] = True  # whether a stage of the kind `fit` has something to learn from images
     fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
+    randint_on_class_tables: ClassVar[bool] = False  # whether RandInt stays on where labels follow from the class
+    bottleneck: Bottleneck  # of methods whose head reads concept logits through one
     head: Any  # a module, bottleneck (B, K) → class logits (B, C), of methods that decide by one
     concept_slot: Tensor  # (K,): which slot each concept reads; a buffer of methods that have slots
 
@@ -97,9 +100,29 @@ class ConceptModel(nn.Module, ABC):
         """The same for images whose `context` (B, E) stays as it is, whatever is done to their concepts."""
         return self.decide(bottleneck)
 
+    def through_bottleneck(self, scores: Tensor, **rest: Any) -> ConceptOutput:
+        """The output of a method whose head reads its concept logits (B, K) through `bottleneck`."""
+        read = self.bottleneck(scores)
+        return ConceptOutput(
+            logits=self.decide(self.bottleneck.pass_on(read)),
+            concept_logits=scores if self.training else self.bottleneck.calibrated(scores),
+            bottleneck=read,
+            **rest,
+        )
+
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
-        """What the losses see while training, given concept labels (B, K) of 0, 1, UNKNOWN: teacher forcing."""
+        """What the losses see while training, given concept labels (B, K) of 0, 1, UNKNOWN: RandInt, if asked for."""
+        bottleneck = getattr(self, "bottleneck", None)
+        if self.training and bottleneck is not None and bottleneck.randint:
+            told = bottleneck.rehearse(bottleneck.pass_on(output.bottleneck), labels)
+            context = output.context
+            output.logits = self.decide(told) if context is None else self.decide_within(told, context)
         return output
+
+    def calibrate(self, concept_logits: Tensor, labels: Tensor) -> dict[str, float]:
+        """After each validation, with its concept logits and labels (N, K); returns numbers for the history."""
+        bottleneck = getattr(self, "bottleneck", None)
+        return {} if bottleneck is None else bottleneck.fit_temperature(concept_logits, labels)
 
     def teach_classes(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
         """The same given class labels, (B,) or (B, C): for losses that compare images of the same class."""

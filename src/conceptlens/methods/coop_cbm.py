@@ -9,15 +9,13 @@ h is used in training only: it decides nothing. L_COL: `bottleneck.orthogonal_lo
 published code's choice of labels for L_COL: the class's, and each concept's at a thousandth of the weight.
 """
 
-from typing import Literal
-
 from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptModel, ConceptOutput
 from conceptlens.nn.attention.global_token import Pool, global_token
-from conceptlens.nn.heads.probabilities import concept_probabilities
+from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.losses.orthogonal import class_members, concept_members, orthogonal_loss
 from conceptlens.nn.setup import Setup
 
@@ -31,7 +29,10 @@ class CoopCBM(ConceptModel):
         self,
         setup: Setup,
         *,
-        reads: Literal["logits", "probabilities"] = "logits",
+        space: Reads = "logit",
+        randint: RandInt = 0.0,
+        class_gradient: float = 1.0,
+        calibrate: bool = False,
         pool: Pool = "cls",
         hidden: int = 0,
         auxiliary_weight: float = 1.0,
@@ -44,7 +45,11 @@ class CoopCBM(ConceptModel):
 
         Args:
             setup: What the model is built for.
-            reads: What the class head reads.
+            space: What the class head reads: logits, probabilities within each group, or their logarithm.
+            randint: Chance that a group is set to its labels in training, so that the head learns to take corrections;
+                `uniform` draws a chance for each image.
+            class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
+            calibrate: Fit the probabilities' temperatures on validation after every epoch.
             pool: The class token, or the mean of the patches.
             hidden: Width of a learned layer (with ReLU) whose output are the features; 0: the token itself, as the
                 paper. Behind a frozen encoder the orthogonal loss has nothing to move without it.
@@ -65,8 +70,8 @@ class CoopCBM(ConceptModel):
         for option, value in weights.items():
             if value < 0:
                 raise UserError(f"method.{option}: expected 0 or more, found {value}.")
-        self.space = "logit" if reads == "logits" else "probability"
-        self.pool, self.groups, self.classes = pool, setup.concepts.groups, setup.classes
+        self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
+        self.pool, self.classes = pool, setup.classes
         self.auxiliary_weight, self.apart, self.orthogonal_sum = auxiliary_weight, apart, orthogonal_sum
         self.orthogonal_concepts, self.orthogonal_classes = orthogonal_concepts, orthogonal_classes
         count, width = len(setup.concepts), hidden or setup.width
@@ -77,19 +82,16 @@ class CoopCBM(ConceptModel):
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         features = self.features(global_token(tokens, self.pool))
-        scores = self.concepts(features)
-        bottleneck = scores if self.space == "logit" else concept_probabilities(scores, self.groups)
-        return ConceptOutput(
-            logits=self.decide(bottleneck),
-            concept_logits=scores,
-            bottleneck=bottleneck,
+        return self.through_bottleneck(
+            self.concepts(features),
             features=features,
             auxiliary=None if self.auxiliary is None else self.auxiliary(features),
             auxiliary_weight=self.auxiliary_weight,
         )
 
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
-        """The orthogonal loss by concept labels."""
+        """RandInt, and the orthogonal loss by concept labels."""
+        output = super().teach(output, labels)
         if self.orthogonal_concepts and output.features is not None:
             each = orthogonal_loss(output.features, concept_members(labels), self.apart)
             loss = self.orthogonal_concepts * (each.sum() if self.orthogonal_sum else each.mean())

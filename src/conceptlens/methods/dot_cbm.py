@@ -23,6 +23,7 @@ from conceptlens.concepts import UNKNOWN
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptModel, ConceptOutput
+from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.setup import Setup
 from conceptlens.nn.transport.sinkhorn import sinkhorn
 
@@ -49,6 +50,10 @@ class DOTCBM(ConceptModel):
         logit_scale: float = 10.0,
         learn_logit_scale: bool = True,
         logit_bias: bool = True,
+        space: Reads = "logit",
+        randint: RandInt = 0.0,
+        class_gradient: float = 1.0,
+        calibrate: bool = False,
     ) -> None:
         """DOT-CBM.
 
@@ -69,6 +74,11 @@ class DOTCBM(ConceptModel):
             logit_scale: Scale of the scores, which lie in [−1, 1], where no cross-entropy can become small.
             learn_logit_scale: Whether the scale learns.
             logit_bias: Whether each concept has a bias that learns.
+            space: What the class head reads: logits, probabilities within each group, or their logarithm.
+            randint: Chance that a group is set to its labels in training, so that the head learns to take corrections;
+                `uniform` draws a chance for each image.
+            class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
+            calibrate: Fit the probabilities' temperatures on validation after every epoch.
         """
         super().__init__()
         width = setup.text.shape[1] if adapter_width is None else adapter_width
@@ -87,6 +97,7 @@ class DOTCBM(ConceptModel):
         self.eps, self.iterations = eps, iterations
         self.gradient: Literal["implicit", "unrolled"] = gradient
         self.orthogonal = {"orthogonal_patches": orthogonal_patches, "orthogonal_concepts": orthogonal_concepts}
+        self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
         count = len(setup.concepts)
         self.register_buffer("concept_slot", torch.arange(count))
         self.concept_slot: Tensor
@@ -137,10 +148,8 @@ class DOTCBM(ConceptModel):
             attention = (plan / plan.sum(1, keepdim=True)).transpose(1, 2)  # (B, K, L)
             slots = attention @ x
             scores = self.log_scale.exp() * (slots * t).sum(-1) + self.bias
-            return ConceptOutput(
-                logits=self.decide(scores),
-                concept_logits=scores,
-                bottleneck=scores,
+            return self.through_bottleneck(
+                scores,
                 slots=slots,
                 attention=attention,
                 assignment=plan / plan.sum(2, keepdim=True),
@@ -157,7 +166,8 @@ class DOTCBM(ConceptModel):
         }
 
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
-        """Count the training labels: their statistics are the concepts' prior from the next batch on."""
+        """RandInt; and count the training labels: their statistics are the concepts' prior from the next batch on."""
+        output = super().teach(output, labels)
         if self.training and self.concept_prior != "uniform":
             counts = torch.stack([(labels == 1).sum(0), (labels != UNKNOWN).sum(0)])
             self.label_counts.add_(counts.to(self.label_counts))

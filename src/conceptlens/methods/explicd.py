@@ -21,7 +21,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptModel, ConceptOutput
 from conceptlens.nn.attention.cross_attention import CrossAttention
-from conceptlens.nn.heads.probabilities import concept_probabilities
+from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.heads.text_projection import text_projection
 from conceptlens.nn.setup import Setup
 
@@ -35,7 +35,10 @@ class Explicd(ConceptModel):
         self,
         setup: Setup,
         *,
-        reads: Literal["probabilities", "logits"] = "probabilities",
+        space: Reads = "probability",
+        randint: RandInt = 0.0,
+        class_gradient: float = 1.0,
+        calibrate: bool = False,
         heads: int | None = None,
         token_norm: Literal["layer", "none"] = "none",
         query_rate: float = 1.0,
@@ -47,8 +50,11 @@ class Explicd(ConceptModel):
 
         Args:
             setup: What the model is built for.
-            reads: What the class head reads: probabilities within each group, or the scaled cosines, as the published
-                code.
+            space: What the class head reads: logits, probabilities within each group, or their logarithm.
+            randint: Chance that a group is set to its labels in training, so that the head learns to take corrections;
+                `uniform` draws a chance for each image.
+            class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
+            calibrate: Fit the probabilities' temperatures on validation after every epoch.
             heads: Heads of the cross-attention; 12, or the most up to 12 that divide the width, if not given.
             token_norm: Normalize tokens (without affine) before attention, or take them as they are.
             query_rate: The queries' learning rate as a multiple of the training's.
@@ -61,14 +67,13 @@ class Explicd(ConceptModel):
             raise UserError(f"method.logit_scale: expected a number above 0, found {logit_scale}.")
         if heads is not None and (heads < 1 or setup.width % heads):
             raise UserError(f"method.heads: expected a divisor of the encoder's width {setup.width}, found {heads}.")
-        self.space = "logit" if reads == "logits" else "probability"
-        self.groups = setup.concepts.groups
+        self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
         self.register_buffer("concept_slot", torch.as_tensor(setup.concepts.group_of))
         self.concept_slot: Tensor
         self.register_buffer("text", setup.text.clone())
         self.text: Tensor
         self.attend = CrossAttention(
-            len(self.groups), setup.width, heads=heads, token_norm=token_norm, query_rate=query_rate
+            len(setup.concepts.groups), setup.width, heads=heads, token_norm=token_norm, query_rate=query_rate
         )
         self.project = text_projection(project, setup.width, setup.text.shape[1])
         self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)), requires_grad=learn_logit_scale)
@@ -78,11 +83,4 @@ class Explicd(ConceptModel):
         slots, attention = self.attend(tokens.patches)
         visual = F.normalize(self.project(slots).to(self.text.dtype), dim=-1)
         scores = self.log_scale.exp() * (visual[:, self.concept_slot] * self.text).sum(-1)
-        bottleneck = scores if self.space == "logit" else concept_probabilities(scores, self.groups)
-        return ConceptOutput(
-            logits=self.decide(bottleneck),
-            concept_logits=scores,
-            bottleneck=bottleneck,
-            slots=slots,
-            attention=attention,
-        )
+        return self.through_bottleneck(scores, slots=slots, attention=attention)

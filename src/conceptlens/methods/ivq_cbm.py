@@ -18,6 +18,7 @@ from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptModel, ConceptOutput
 from conceptlens.nn.attention.cross_attention import CrossAttention
 from conceptlens.nn.attention.magnet import Magnet, Pooling
+from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.heads.text_projection import text_projection
 from conceptlens.nn.setup import Setup
 
@@ -69,6 +70,10 @@ class IVQCBM(ConceptModel):
         learn_logit_scale: bool = True,
         logit_bias: bool = True,
         text: Literal["raw", "centered", "orthogonal"] = "raw",
+        space: Reads = "logit",
+        randint: RandInt = 0.0,
+        class_gradient: float = 1.0,
+        calibrate: bool = False,
     ) -> None:
         """IVQ-CBM.
 
@@ -98,6 +103,11 @@ class IVQCBM(ConceptModel):
             text: The concepts' vectors as they are; less their mean, as texts on one subject lie close together, and
                 one direction says nearly the same of all of them; or at right angles to each other, as close to the
                 texts as that can be, so that each can be read without the others.
+            space: What the class head reads: logits, probabilities within each group, or their logarithm.
+            randint: Chance that a group is set to its labels in training, so that the head learns to take corrections;
+                `uniform` draws a chance for each image.
+            class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
+            calibrate: Fit the probabilities' temperatures on validation after every epoch.
         """
         super().__init__()
         for option, fine, words, found in (
@@ -116,6 +126,7 @@ class IVQCBM(ConceptModel):
             if not fine:
                 raise UserError(f"method.{option}: expected {words}, found {found}.")
         self.aggregate, self.refills, self.holds = aggregate, refill, hold_entropy and not learn_temperature
+        self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
         groups = torch.as_tensor(setup.concepts.group_of)
         concept_slot = torch.arange(len(groups)) if slots == "concept" else groups
         self.has_attention = aggregate in ("magnet", "cross-attention")
@@ -176,14 +187,7 @@ class IVQCBM(ConceptModel):
         visual = F.normalize(self.project(slots).to(self.text.dtype), dim=-1)
         cosines = (visual[:, self.concept_slot] * self.text).sum(-1)  # Eq. 1: v_k = M_k · τ_k
         scores = self.log_scale.exp() * cosines + self.bias
-        return ConceptOutput(
-            logits=self.decide(scores),
-            concept_logits=scores,
-            bottleneck=scores,
-            slots=slots,
-            attention=attention,
-            assignment=assignment,
-        )
+        return self.through_bottleneck(scores, slots=slots, attention=attention, assignment=assignment)
 
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
         if not (self.aggregate == "magnet" and self.magnet.queries.requires_grad):

@@ -24,6 +24,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptModel, ConceptOutput
 from conceptlens.nn.attention.layer_fusion import LayerFusion, Mask
+from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.losses.batch_softmax import batch_softmax_loss
 from conceptlens.nn.setup import Setup
 
@@ -49,6 +50,10 @@ class MVPCBM(ConceptModel):
         learn_bridge: bool = True,
         logit_scale: float = 100.0,
         learn_logit_scale: bool = True,
+        space: Reads = "logit",
+        randint: RandInt = 0.0,
+        class_gradient: float = 1.0,
+        calibrate: bool = False,
     ) -> None:
         """MVP-CBM.
 
@@ -68,6 +73,11 @@ class MVPCBM(ConceptModel):
             learn_bridge: Whether all that lies between encoder and class head learns; false as in the published code.
             logit_scale: Scale of the similarities; preferences share it out over the groups.
             learn_logit_scale: Whether the scale learns.
+            space: What the class head reads: logits, probabilities within each group, or their logarithm.
+            randint: Chance that a group is set to its labels in training, so that the head learns to take corrections;
+                `uniform` draws a chance for each image.
+            class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
+            calibrate: Fit the probabilities' temperatures on validation after every epoch.
         """
         super().__init__()
         positive = {"preference_temperature": preference_temperature, "logit_scale": logit_scale}
@@ -83,6 +93,7 @@ class MVPCBM(ConceptModel):
             raise UserError(f"method.depth: expected 1 or more, or groups, found {depth}.")
         self.similarity, self.token_norm = similarity, token_norm
         self.sparsity, self.batch_loss = sparsity, batch_loss
+        self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
         self.groups = setup.concepts.groups
         self.register_buffer("group_of", torch.as_tensor(setup.concepts.group_of))
         self.register_buffer("text", setup.text.clone())
@@ -115,16 +126,15 @@ class MVPCBM(ConceptModel):
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         fused = self.fuse(self.layer_scores(tokens))
-        return ConceptOutput(
-            logits=self.decide(fused.scores),
-            concept_logits=fused.scores,
-            bottleneck=fused.scores,
+        return self.through_bottleneck(
+            fused.scores,
             layer_weights=fused.weights.transpose(1, 2),
             losses={"sparse": self.sparsity * fused.active} if self.sparsity else {},
         )
 
     def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
-        """The published code's concept loss, where it is asked for."""
+        """RandInt, and the published code's concept loss, where they are asked for."""
+        output = super().teach(output, labels)
         if self.batch_loss:
             loss = self.batch_loss * batch_softmax_loss(output.concept_logits, labels, self.groups)
             output.losses["batch_softmax"] = loss.expand(len(labels))

@@ -38,7 +38,7 @@ from conceptlens.training.records.history import History
 from conceptlens.training.records.ranks import Means, RankTracker
 from conceptlens.training.session import Session as Session
 from conceptlens.training.stage import Stage, clone
-from conceptlens.training.start import meet_encoder
+from conceptlens.training.start import meet_encoder, rest_randint
 
 Indices = npt.NDArray[np.int64]
 
@@ -118,6 +118,9 @@ def _train(session: Session) -> dict[str, Tensor]:
         if not processes.main:
             _sum_code_uses(pipeline, keep=False)  # the state holds the sum over all processes
     idle = rest_idle_parameters(pipeline, sample)
+    examples, train = session.source.examples, session.splits.train
+    if rest_randint(pipeline, examples.concepts[train], examples.labels[train]):
+        session.progress.note("RandInt is off: the concept labels follow from the class, to tell them tells the class")
     learning = {name for name, parameter in pipeline.named_parameters() if parameter.requires_grad}
     history = (
         History(session.run.history, keep_bytes=position.history_bytes, seconds=position.seconds)

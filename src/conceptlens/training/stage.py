@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from conceptlens.evaluation.summary import quick_summary, standing
@@ -49,6 +50,10 @@ class Stage(ABC):
         else:
             position.epochs_without_gain += 1
         session.progress.epoch(position.total_epochs, summary, best=position.best_epoch == position.total_epochs)
+        labels = torch.from_numpy(session.source.examples.concepts[predictions.indices])
+        notes = session.pipeline.model.calibrate(torch.from_numpy(predictions.concept_logits), labels)
+        if notes:  # what was just measured and kept had the temperatures of the validation before
+            self.record("val", kind="temperature", **notes)
 
     def predict_validation(self) -> Predictions:
         session = self.session

@@ -60,7 +60,7 @@ def test_the_class_reads_probabilities_and_sequential_sends_nothing_back() -> No
     output = made(few())
     torch.testing.assert_close(output.bottleneck, output.concept_logits.sigmoid())
     torch.testing.assert_close(output.logits, F.linear(output.bottleneck, made.head.weight, made.head.bias))
-    sequential = model(kind="sequential")
+    sequential = model(class_gradient=0.0)
     sequential(few()).logits.sum().backward()
     assert sequential.head.weight.grad is not None
     assert all(value.grad is None for value in sequential.grounding.parameters())

@@ -10,7 +10,6 @@ The rows of its Table 2 are options: `foreground`, `keypoints` and `prior`. What
 """
 
 from collections.abc import Iterable
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +27,8 @@ from conceptlens.nn.grounding.object_frame import Pose
 from conceptlens.nn.grounding.part_attention import INNER, alignment_loss, attention_entropy, centroids
 from conceptlens.nn.grounding.part_grounding import PartGrounding
 from conceptlens.nn.grounding.routing import RoutedScores
+from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.heads.concept_temperature import ConceptTemperature
-from conceptlens.nn.heads.probabilities import concept_probabilities
 from conceptlens.nn.setup import Setup
 
 WHOLE_NAME = "whole"
@@ -40,13 +39,11 @@ class PFCBM(ConceptModel):
 
     uses_text = False
     has_attention = True
-    space = "probability"
 
     def __init__(
         self,
         setup: Setup,
         *,
-        kind: Literal["joint", "sequential"] = "joint",
         parts: str = "auto",
         foreground: Foreground = "pca",
         keypoints: Keypoints = "none",
@@ -62,12 +59,15 @@ class PFCBM(ConceptModel):
         entropy_weight: float = 0.001,
         grounding_rate: float = 0.1,
         prior_rate: float = 0.1,
+        space: Reads = "probability",
+        randint: RandInt = 0.0,
+        class_gradient: float = 1.0,
+        calibrate: bool = False,
     ) -> None:
         """PF-CBM.
 
         Args:
             setup: What the model is built for.
-            kind: Whether the class has a say in what the concepts become; use the preset of that name.
             parts: Which part each concept reads: a file, a ready map by name, `concepts` for the concept file's own
                 parts, or `auto`: the ready map of the concept set, else `concepts`.
             foreground: What the gate learns from: the object's `box`, a `pca` of the patches, the same drawn
@@ -88,10 +88,15 @@ class PFCBM(ConceptModel):
             entropy_weight: Of the attention's entropy. With much of it, queries drown the Gaussians; points bear 0.01.
             grounding_rate: Learning rate of gate, attention and heads, relative to that of class head and temperatures.
             prior_rate: The same for the Gaussians.
+            space: What the class head reads: logits, probabilities within each group, or their logarithm.
+            randint: Chance that a group is set to its labels in training, so that the head learns to take corrections;
+                `uniform` draws a chance for each image.
+            class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
+            calibrate: Fit the probabilities' temperatures on validation after every epoch.
         """
         super().__init__()
         _check(keypoint_fraction, sigma, inner, hidden, foreground_weight, alignment_weight, entropy_weight)
-        self.kind, self.groups = kind, setup.concepts.groups
+        self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
         routes = part_map(setup.concepts, parts)
         self.part_names, self.has_whole = routes.parts, bool((routes.of == WHOLE).any())
         if not routes.parts:
@@ -123,13 +128,9 @@ class PFCBM(ConceptModel):
     def forward(self, tokens: Tokens) -> ConceptOutput:
         found = self.grounding(tokens)
         scores = self.temperature(self.score(found.slots))
-        bottleneck = concept_probabilities(scores, self.groups)
-        read = bottleneck if self.kind == "joint" else bottleneck.detach()
         weight, parts = self.weights["entropy"], found.attention[:, : len(self.part_names)]
-        return ConceptOutput(
-            logits=self.decide(read),
-            concept_logits=scores,
-            bottleneck=bottleneck,
+        return self.through_bottleneck(
+            scores,
             slots=found.slots,
             attention=found.attention,
             gate=found.gate,
