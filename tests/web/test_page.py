@@ -35,7 +35,7 @@ BOTH_WAYS = """async () => {
     for (const [group, value] of pairs) {
         const words = ["yes", "no", "0.3", "score 0.7", `mean of ${head.classes[0]}`];
         for (const edit of [`${group}=${value}`, ...words.map((word) => `${group}: ${value}=${word}`)]) {
-            const mine = logits(head, apply(head, run.groups, state.bottleneck, [edit]), state.rest);
+            const mine = logits(head, apply(head, run.groups, state, [edit]), state.rest);
             const theirs = (await api.intervene("first", { state, edits: [edit] })).after.classes;
             gaps.push([edit, Math.max(...theirs.map((each, place) => Math.abs(each.logit - mine[place])))]);
         }

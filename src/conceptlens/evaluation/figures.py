@@ -1,5 +1,6 @@
 """The figures of `trust/`: drawn from the documents alone."""
 
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from conceptlens.core.figures import new_figure
@@ -25,27 +26,44 @@ def _band(axes: Any, points: list[Estimate], color: str, **look: Any) -> None:
 
 
 def intervention_figure(result: "Interventions") -> "Figure":
-    """Accuracy against corrected units, right and wrong; and what each unit does alone. The ceiling is in both."""
-    figure = new_figure(11, 4.4)
-    left, right = figure.subplots(1, 2)
+    """True corrections beside their controls; the orders compared; and what each unit does alone."""
+    figure = new_figure(15, 4.6)
+    left, middle, right = figure.subplots(1, 3)
+    ceiling = result.ceiling.value
+    for main in sorted(result.curves, key=lambda curve: curve.policy != "chance")[:1]:
+        _band(left, main.points, COLORS[0], label="told the truth", marker="o", markersize=3)
+        _band(left, main.sham, COLORS[2], label="own answers confirmed (sham)", linestyle="--")
+        _band(left, main.wrong, COLORS[1], label="told wrong answers", marker="o", markersize=3)
+        _band(left, main.wrong_labels, "#888888", label="labels alone, told wrong answers", linestyle=":")
+        left.set_title(f"{result.run}: {result.to}, by {main.policy}", fontsize=10)
+    for each in result.blurred:
+        _band(left, each.curve.points, COLORS[0], label=f"truth, blurred to {each.pixels} px", linestyle="-.", alpha=0.6)
     for place, curve in enumerate(result.curves):
-        color = COLORS[place % len(COLORS)]
-        _band(left, curve.points, color, label=f"by {curve.policy}", marker="o", markersize=3)
-        _band(left, curve.wrong, color, linestyle=":", linewidth=1)
-    if result.ceiling.value is not None:
-        left.axhline(result.ceiling.value, color="black", linestyle="--", linewidth=1, label="label → class ceiling")
-    left.set_xlabel(f"{result.by} corrected (dotted: set to a wrong answer)")
-    left.set_ylabel("class accuracy")
+        _band(middle, curve.points, COLORS[place % len(COLORS)], label=f"by {curve.policy}", marker="o", markersize=3)
+    middle.set_title("orders of true corrections", fontsize=10)
+    for axes in (left, middle):
+        if ceiling is not None:
+            axes.axhline(ceiling, color="black", linestyle="--", linewidth=1, label="label → class ceiling")
+        axes.set_xlabel(f"{result.by} told")
+        axes.set_ylabel("class accuracy")
+        if axes.lines:
+            axes.legend(fontsize=8, loc="best")
     left.set_ylim(0, 1.02)
-    left.set_title(f"{result.run or 'interventions'}: {result.images} images", fontsize=10)
-    left.legend(fontsize=8, loc="lower left")
     shown = sorted(result.alone, key=lambda each: each.corrected.value or 0)[-30:]
     _bars(right, [each.unit for each in shown], [each.corrected for each in shown])
     right.axvline(0, color="black", linewidth=0.8)
     if result.headroom.value is not None:
         right.axvline(result.headroom.value, color="black", linestyle="--", linewidth=1)
     right.set_xlabel("change of accuracy when corrected alone (dashed: room to the ceiling)")
+    figure.suptitle(_corrections_in_words(result), fontsize=10)
     return figure
+
+
+def _corrections_in_words(result: "Interventions") -> str:
+    verdict = result.verdict
+    if verdict.outcome == "unmeasured":
+        return shorten(verdict.reason, 150)
+    return f"corrections: {verdict.outcome} ({result.images} images)"
 
 
 def leakage_figure(result: "Leakage") -> "Figure":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conceptlens.methods.fitted.data import FitData
     from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
 
-Space = Literal["logit", "probability", "cosine"]
+Space = Literal["probability", "log-probability", "logit", "cosine"]
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them
 IMAGE_VECTOR = "image vector"  # of `Tokens.aux`: the encoder's vector in its text space, (B, D_text), unit length
 OWN = "own"  # as a name of an encoder: the pipeline's
