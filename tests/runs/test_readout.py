@@ -146,8 +146,11 @@ def test_what_if_in_words() -> None:
     maps, image = fit_map(made, np.arange(len(made))), one_of(made, "0.png")
     assert image is not None
     assert apply(made, maps, image, ["shape=star"])[0, :3].tolist() == [0, 0, 1]
+    own = image.bottleneck[0, 5]
+    assert own < 0.5
     assert apply(made, maps, image, ["marks=dots"])[0, 5] == 1
-    assert apply(made, maps, image, ["marks: dots=no"])[0, 5] == 0
+    assert apply(made, maps, image, ["marks: dots=no"])[0, 5] == own  # it says so itself
+    assert apply(made, maps, image, ["shape: star=yes"])[0, :3].tolist() == [0, 0, 1]
     assert apply(made, maps, image, ["colour: red=0.3"])[0, 3:5] == pytest.approx([0.3, 0.7])
     assert apply(made, maps, image, ["colour: red = score 0.9"])[0, 3] == 0.9
     np.testing.assert_allclose(

@@ -37,7 +37,9 @@ def intervention_figure(result: "Interventions") -> "Figure":
         _band(left, main.wrong_labels, "#888888", label="labels alone, told wrong answers", linestyle=":")
         left.set_title(f"{result.run}: {result.to}, by {main.policy}", fontsize=10)
     for each in result.blurred:
-        _band(left, each.curve.points, COLORS[0], label=f"truth, blurred to {each.pixels} px", linestyle="-.", alpha=0.6)
+        _band(
+            left, each.curve.points, COLORS[0], label=f"truth, blurred to {each.pixels} px", linestyle="-.", alpha=0.6
+        )
     for place, curve in enumerate(result.curves):
         _band(middle, curve.points, COLORS[place % len(COLORS)], label=f"by {curve.policy}", marker="o", markersize=3)
     middle.set_title("orders of true corrections", fontsize=10)
@@ -45,6 +47,7 @@ def intervention_figure(result: "Interventions") -> "Figure":
         if ceiling is not None:
             axes.axhline(ceiling, color="black", linestyle="--", linewidth=1, label="label → class ceiling")
         axes.set_xlabel(f"{result.by} told")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_ylabel("class accuracy")
         if axes.lines:
             axes.legend(fontsize=8, loc="best")
@@ -54,7 +57,8 @@ def intervention_figure(result: "Interventions") -> "Figure":
     right.axvline(0, color="black", linewidth=0.8)
     if result.headroom.value is not None:
         right.axvline(result.headroom.value, color="black", linestyle="--", linewidth=1)
-    right.set_xlabel("change of accuracy when corrected alone (dashed: room to the ceiling)")
+    right.set_title("corrected alone (dashed: room to the ceiling)", fontsize=10)
+    right.set_xlabel("change of class accuracy")
     figure.suptitle(_corrections_in_words(result), fontsize=10)
     return figure
 

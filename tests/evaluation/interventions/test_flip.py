@@ -81,7 +81,7 @@ def test_nothing_flips_a_head_that_ignores_concepts() -> None:
 
 def test_a_shortcut_shows_as_the_concept_that_flips() -> None:
     made = shortcut()
-    found = flips(made, cross_map(made, assign_folds(made.units)))
+    found = flips(made, cross_map(made, assign_folds(made.units), "quantile"))
     assert next(iter(found.first)) == CONCEPTS.concepts[SHORTCUT].group
 
 

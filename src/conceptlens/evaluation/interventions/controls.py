@@ -49,13 +49,7 @@ class Written(Part):
 
 
 def write_every_way(
-    readout: Readout,
-    possible: tuple[Way, ...],
-    fold: Indices,
-    ceiling: Floats,
-    bootstrap: Bootstrap,
-    *,
-    seed: int = 0,
+    readout: Readout, possible: tuple[Way, ...], fold: Indices, ceiling: Floats, bootstrap: Bootstrap, *, seed: int = 0
 ) -> list[Written]:
     """All units told, in these ways.
 
@@ -85,13 +79,24 @@ def write_every_way(
     return found
 
 
-def judge(chosen: Written, others: list[Written], start: Estimate, ceiling: Estimate) -> Verdict:
-    """Whether corrections correct, as one way writes them; other ways that disagree are named."""
+def judge(
+    chosen: Written, others: list[Written], start: Estimate, ceiling: Estimate, labels_wrong: Estimate
+) -> Verdict:
+    """Whether corrections correct, as one way writes them; other ways that disagree are named.
+
+    Args:
+        chosen: The way.
+        others: All ways.
+        start: Accuracy with nothing told.
+        ceiling: Of a head that reads the true labels alone.
+        labels_wrong: Of the same head, told only wrong labels.
+    """
     if any(each.value is None for each in (start, ceiling, chosen.truth)):
         return Verdict(outcome="unmeasured", reason="No image has a known class.")
     numbers = (
         f"{percent(start)} untouched, {percent(chosen.sham)} with its own answers confirmed, {percent(chosen.truth)} "
-        f"told the truth, {percent(chosen.wrong)} told only wrong answers; the true concepts allow {percent(ceiling)}"
+        f"told the truth, {percent(chosen.wrong)} told only wrong answers; a head of labels alone, {percent(ceiling)} "
+        f"told the truth and {percent(labels_wrong)} told only wrong answers"
     )
     say = "; ".join(chosen.findings) or "true answers keep or raise the accuracy, wrong ones lower it"
     reason = f"{say[0].upper()}{say[1:]}. Right: {numbers}."

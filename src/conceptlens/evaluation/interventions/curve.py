@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from conceptlens.core.documents import Part
 from conceptlens.core.errors import unknown_name
@@ -37,8 +38,8 @@ class Curve(Part):
     wrong: list[Estimate]  # accuracy with 0, 1, … units set to a wrong answer, in the same order
     wrong_area: Estimate
     note: str | None = None
-    sham: list[Estimate] = []  # accuracy with 0, 1, … of the model's own answers confirmed
-    wrong_labels: list[Estimate] = []  # of a head that reads labels alone, with 0, 1, … units set to a wrong answer
+    sham: list[Estimate] = Field(default_factory=list)  # accuracy with 0, 1, … of the model's own answers confirmed
+    wrong_labels: list[Estimate] = Field(default_factory=list)  # of a head that reads labels alone, told the same
 
     def area_at(self, counts: Sequence[int]) -> float | None:
         """The mean accuracy with so many units corrected, of those counts that the curve reaches; None if none."""
@@ -138,10 +139,7 @@ def summarize(policy: str, followed: Followed, bootstrap: Bootstrap) -> Curve:
     right, wrong = followed.right, followed.wrong
     lines = {"right": right, "wrong": wrong, "sham": followed.sham, "labels": followed.wrong_labels}
     columns = {
-        f"{name} {step}": row
-        for name, rows in lines.items()
-        if rows is not None
-        for step, row in enumerate(rows)
+        f"{name} {step}": row for name, rows in lines.items() if rows is not None for step, row in enumerate(rows)
     }
     columns |= {"area": area(right), "gain": area(right) - right[0], "wrong area": area(wrong)}
     found = bootstrap.means(columns)
@@ -166,10 +164,7 @@ def each_alone(
     readout: Readout, maps: ValueMap, units: list[Unit], bootstrap: Bootstrap, *, seed: int = 0
 ) -> list[Alone]:
     """What correcting, or spoiling, one unit and no other does to accuracy."""
-    sides = {
-        "right": to_truth(readout, maps),
-        "wrong": maps.write(readout, wrong_labels(readout, seed=seed)),
-    }
+    sides = {"right": to_truth(readout, maps), "wrong": maps.write(readout, wrong_labels(readout, seed=seed))}
     start = readout.hits(readout.logits(readout.bottleneck))
     columns: dict[str, Floats] = {}
     for place, unit in enumerate(units):

@@ -131,7 +131,7 @@ def _moves(readout: Readout, maps: ValueMap, answers: list[Answer], rows: Indice
 
 def _written(readout: Readout, maps: ValueMap, answer: Answer, rows: Indices) -> Floats:
     """Scores (n, V) of an answer, of the images at these positions, whose maps these are."""
-    at = np.ix_(rows, answer.columns)
+    at = np.ix_(rows, np.array(answer.columns))
     return maps.answer(answer.columns, np.array(answer.held), readout.bottleneck[at], readout.read_labels[at])
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.documents import Document, TableRow
 from conceptlens.evaluation.class_table import NOT_MEASURED, labels_follow_from_class
@@ -11,6 +13,7 @@ from conceptlens.evaluation.interventions.blurred import Blurred
 from conceptlens.evaluation.interventions.controls import Written, judge, write_every_way
 from conceptlens.evaluation.interventions.counterfactual import THRESHOLD, Counterfactual, counterfactual
 from conceptlens.evaluation.interventions.curve import Alone, Curve, each_alone, follow_policy, summarize
+from conceptlens.evaluation.interventions.edits import wrong_labels
 from conceptlens.evaluation.interventions.flip import Flips, flips
 from conceptlens.evaluation.interventions.order import POLICIES
 from conceptlens.evaluation.interventions.units import make_units, with_concepts
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 ASKED = 20  # images for which the next question is written out
 OLD = Verdict(
     outcome="unmeasured",
-    reason="This was measured by an older version, without controls. Measure it again with `conceptlens interventions`.",
+    reason="This was measured by an older version, without controls. Measure again: `conceptlens interventions RUN`.",
 )
 
 
@@ -53,8 +56,8 @@ class Interventions(Document):
     flips: Flips | None  # None for a multi-label task
     ask: list[NextQuestion]
     notes: list[str]
-    ways: list[Written] = []  # all units told, by every way of writing; the one that was chosen first
-    blurred: list[Blurred] = []
+    ways: list[Written] = Field(default_factory=list)  # all units told, in every way; the one that was chosen first
+    blurred: list[Blurred] = Field(default_factory=list)
     verdict: Verdict = OLD
 
     def curve(self, policy: str) -> Curve:
@@ -182,6 +185,7 @@ def measure_interventions(
         label_head = probe.label_head(readout, fold)
         ceiling = label_head(readout.truth)
         columns |= {"ceiling": ceiling, "headroom": ceiling - start}
+        columns["reference"] = label_head(wrong_labels(readout, seed=seed))
         possible = (way, *(each for each in ways(readout) if each != way))
         written = write_every_way(readout, possible, fold, ceiling, bootstrap, seed=seed)
         for policy in orders:
@@ -200,7 +204,7 @@ def measure_interventions(
         verdict = Verdict(outcome="unmeasured", reason=f"{NOT_MEASURED}, so telling concepts tells the class.")
         notes.append(f"Corrections were {verdict.reason}")
     else:
-        verdict = judge(written[0], written, found["start"], found["ceiling"])
+        verdict = judge(written[0], written, found["start"], found["ceiling"], found["reference"])
     note("counterfactuals, flips and questions")
     choice = with_concepts(units, readout.concepts, on or ())
     asked = least_sure(readout, ASKED)

@@ -154,6 +154,9 @@ class ValueMap:
         return found
 
 
+_ARRAYS = ("yes", "no", "values", "low", "high", "slope", "offset", "odds_slope", "odds_offset")
+
+
 def fit_map(readout: Readout, learn: Indices, to: str = "auto") -> ValueMap:
     """The map that some images teach."""
     way = choose_way(readout, to)
@@ -165,16 +168,15 @@ def fit_map(readout: Readout, learn: Indices, to: str = "auto") -> ValueMap:
     slope, offset = platt(scores, truth == 1, known)
     odds_slope, odds_offset = platt(odds, truth == 1, known)
     values = _together(readout, way, scores, truth, yes, no)
-    rows = (yes, no, values, low, high, slope, offset, odds_slope, odds_offset)
-    return ValueMap(way, readout.space, *(row[None] for row in rows))
+    rows = dict(zip(_ARRAYS, (yes, no, values, low, high, slope, offset, odds_slope, odds_offset), strict=True))
+    return ValueMap(way, readout.space, **{name: row[None] for name, row in rows.items()})
 
 
 def cross_map(readout: Readout, fold: Indices, to: str = "auto") -> ValueMap:
     """The map of each image that the other folds teach."""
     parts = [fit_map(readout, learn, to) for learn, _ in sides(fold)]
-    arrays = [name for name, value in vars(parts[0]).items() if isinstance(value, np.ndarray)]
-    whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays}
-    return replace(parts[0], **whole, fold=np.unique(fold, return_inverse=True)[1].reshape(-1))
+    whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+    return ValueMap(parts[0].way, readout.space, **whole, fold=np.unique(fold, return_inverse=True)[1].reshape(-1))
 
 
 def _single(

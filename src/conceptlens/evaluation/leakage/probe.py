@@ -33,7 +33,7 @@ def cross_reader(features: Floats, labels: Indices, fold: Indices) -> Callable[[
         known = learn[labels[learn] >= 0]
         present = np.unique(labels[known])
         if len(present) < 2:
-            learned.append((ask, present, lambda rows, width=len(present): np.ones((len(rows), width))))  # type: ignore[misc]
+            learned.append((ask, present, lambda rows: np.ones((len(rows), 1))))  # the only class there is
             continue
         mean, spread = features[known].mean(0), features[known].std(0)
         unit = np.where(spread > 0, spread, 1)
@@ -45,14 +45,15 @@ def cross_reader(features: Floats, labels: Indices, fold: Indices) -> Callable[[
     def read(asked: Floats) -> Floats:
         shares = np.full((len(labels), classes), FLOOR)
         for ask, present, model in learned:
-            shares[np.ix_(ask, present)] = model(asked[ask])
+            if len(present):
+                shares[np.ix_(ask, present)] = model(asked[ask])
         return np.asarray(np.log(shares / shares.sum(1, keepdims=True)))
 
     return read
 
 
 def _read(model: LogisticRegression, mean: Floats, unit: Floats, rows: Floats) -> Floats:
-    return np.maximum(model.predict_proba((rows - mean) / unit), FLOOR)
+    return np.asarray(np.maximum(model.predict_proba((rows - mean) / unit), FLOOR))
 
 
 def cross_fit(features: Floats, labels: Indices, fold: Indices, asked: Floats | None = None) -> Floats:

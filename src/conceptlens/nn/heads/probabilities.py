@@ -43,7 +43,7 @@ def concept_probabilities_of(logits: npt.ArrayLike, concepts: ConceptSet) -> Flo
 
 
 def concept_labels_of(logits: npt.ArrayLike, concepts: ConceptSet) -> npt.NDArray[np.int8]:
-    """The labels (N, K) that a model gives by its logits: the likeliest value of an exclusive group, yes from 0.5 on."""
+    """The labels (N, K) that logits (N, K) give: the likeliest value of an exclusive group, yes from 0.5 on."""
     shares = concept_probabilities_of(logits, concepts)
     labels = (shares >= 0.5).astype(np.int8)
     for group in concepts.groups:
