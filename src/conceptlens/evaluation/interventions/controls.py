@@ -110,4 +110,4 @@ def judge(
 
 
 def percent(estimate: Estimate) -> str:
-    return "-" if estimate.value is None else f"{100 * estimate.value:.1f} %"
+    return "-" if estimate.value is None else f"{estimate.value:.1%}"
