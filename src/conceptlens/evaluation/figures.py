@@ -1,5 +1,6 @@
 """The figures of `trust/`: drawn from the documents alone."""
 
+from itertools import cycle
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,20 @@ if TYPE_CHECKING:
     from conceptlens.evaluation.interventions.measure import Interventions
     from conceptlens.evaluation.leakage.leakage import Leakage
 
+BLURRED = ("#56b4e9", "#cc79a7", "#e69f00")
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
 SHOWN = 12  # concepts in the right half of the leakage figure
 
 
-def _band(axes: Any, points: list[Estimate], color: str, **look: Any) -> None:
+def _line(axes: Any, points: list[Estimate], color: str, **look: Any) -> None:
     xs = [x for x, point in enumerate(points) if point.value is not None]
     axes.plot(xs, [points[x].value for x in xs], color=color, **look)
+
+
+def _band(axes: Any, points: list[Estimate], color: str, **look: Any) -> None:
+    """A line with its intervals."""
+    xs = [x for x, point in enumerate(points) if point.value is not None]
+    _line(axes, points, color, **look)
     spread = [(x, *points[x].interval) for x in xs if points[x].interval is not None]  # type: ignore[misc]
     if spread:
         places, low, high = zip(*spread, strict=True)
@@ -35,13 +43,11 @@ def intervention_figure(result: "Interventions") -> "Figure":
         _band(left, main.sham, COLORS[2], label="own answers confirmed (sham)", linestyle="--")
         _band(left, main.wrong, COLORS[1], label="told wrong answers", marker="o", markersize=3)
         _band(left, main.wrong_labels, "#888888", label="labels alone, told wrong answers", linestyle=":")
-        left.set_title(f"{result.run}: {result.to}, by {main.policy}", fontsize=10)
-    for each in result.blurred:
-        _band(
-            left, each.curve.points, COLORS[0], label=f"truth, blurred to {each.pixels} px", linestyle="-.", alpha=0.6
-        )
+        left.set_title(f"{result.run or 'run'}: {result.to}, by {main.policy}", fontsize=10)
+    for each, color in zip(result.blurred, cycle(BLURRED), strict=False):
+        _line(left, each.curve.points, color, label=f"truth, blurred to {each.pixels} px", linestyle="-.")
     for place, curve in enumerate(result.curves):
-        _band(middle, curve.points, COLORS[place % len(COLORS)], label=f"by {curve.policy}", marker="o", markersize=3)
+        _line(middle, curve.points, COLORS[place % len(COLORS)], label=f"by {curve.policy}", marker="o", markersize=3)
     middle.set_title("orders of true corrections", fontsize=10)
     for axes in (left, middle):
         if ceiling is not None:

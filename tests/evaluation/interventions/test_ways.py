@@ -129,7 +129,7 @@ def test_ways_that_suit_a_head() -> None:
     assert ways(small("log-probability")) == ("shift", "quantile", "mean")
     assert ways(small("cosine", answers))[0] == "learned"
     assert choose_way(small(), "auto") == "shift"
-    with pytest.raises(UserError, match="reads the space 'logit'. Choose one of shift, quantile, mean"):
+    with pytest.raises(UserError, match=r"reads the space 'logit'\. Choose one of shift, quantile, mean"):
         choose_way(small(), "one-hot")
     with pytest.raises(UserError, match="learned no vectors"):
         choose_way(small(), "learned")
