@@ -126,7 +126,7 @@ function setProbability(head, group, scores, k, p) {
   scores[k] = write(p);
   if (group.kind !== "exclusive") return;
   const rivals = columnsOf(group).filter((each) => each !== k);
-  const shares = rivals.map((each) => logarithm ? Math.exp(scores[each]) : scores[each]);
+  const shares = rivals.map((each) => (logarithm ? Math.exp(scores[each]) : scores[each]));
   const sum = shares.reduce((total, each) => total + each, 0);
   rivals.forEach((each, place) => {
     scores[each] = write(sum > SURE ? (shares[place] / sum) * (1 - p) : (1 - p) / rivals.length);
