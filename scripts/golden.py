@@ -113,7 +113,7 @@ def method_entry(folder: Path, method: str) -> Record:
 def measures_entry(folder: Path) -> Record:
     """What is measured of one run: corrections, leakage, audit, localization, faithfulness, evaluation."""
     run = train(folder / "measured", "ivq-cbm")
-    api.interventions(run)
+    api.interventions(run, to="quantile")  # as version 0.1 wrote answers
     api.leakage(run, permutations=99)
     api.localize(run)
     api.faithfulness(run, n=4)

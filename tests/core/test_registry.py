@@ -56,11 +56,11 @@ def test_a_registered_method_has_its_preset(tmp_path: Path) -> None:
     assert load_recipe({"data": "shapes", "method": "wide"}).training.batch_size == 48
     (tmp_path / "preset.yaml").write_text("training: {batch_size: 24}\n")
     cl.register_method("wide-2", Wide, preset=tmp_path / "preset.yaml")
-    recipe = load_recipe({"data": "shapes", "method": {"name": "wide-2", "kind": "sequential"}})
+    recipe = load_recipe({"data": "shapes", "method": {"name": "wide-2", "space": "probability"}})
     assert (recipe.training.batch_size, recipe.regularizer["name"]) == (24, "none")
-    assert recipe.method == {**recipe.method, "name": "wide-2", "kind": "sequential"}
-    with pytest.raises(cl.UserError, match=r"key 'knid' is not known in `method`. Did you mean 'kind'"):
-        load_recipe({"data": "shapes", "method": {"name": "wide", "knid": 1}})
+    assert recipe.method == {**recipe.method, "name": "wide-2", "space": "probability"}
+    with pytest.raises(cl.UserError, match=r"key 'spcae' is not known in `method`. Did you mean 'space'"):
+        load_recipe({"data": "shapes", "method": {"name": "wide", "spcae": 1}})
 
 
 def test_a_name_is_given_once() -> None:

@@ -143,14 +143,18 @@ def test_a_head_that_reads_something_else_is_refused() -> None:
 
 def test_what_if_in_words() -> None:
     made = in_probabilities(clean(100))
-    maps, row = fit_map(made, np.arange(len(made))), made.bottleneck[:1]
-    assert apply(made, maps, row, "shape=star")[0, :3].tolist() == [0, 0, 1]
-    assert apply(made, maps, row, "marks=dots")[0, 5] == 1
-    assert apply(made, maps, row, "marks: dots=no")[0, 5] == 0
-    assert apply(made, maps, row, "colour: red=0.3")[0, 3:5] == pytest.approx([0.3, 0.7])
-    assert apply(made, maps, row, "colour: red = score 0.9")[0, 3] == 0.9
+    maps, image = fit_map(made, np.arange(len(made))), one_of(made, "0.png")
+    assert image is not None
+    assert apply(made, maps, image, ["shape=star"])[0, :3].tolist() == [0, 0, 1]
+    own = image.bottleneck[0, 5]
+    assert own < 0.5
+    assert apply(made, maps, image, ["marks=dots"])[0, 5] == 1
+    assert apply(made, maps, image, ["marks: dots=no"])[0, 5] == own  # it says so itself
+    assert apply(made, maps, image, ["shape: star=yes"])[0, :3].tolist() == [0, 0, 1]
+    assert apply(made, maps, image, ["colour: red=0.3"])[0, 3:5] == pytest.approx([0.3, 0.7])
+    assert apply(made, maps, image, ["colour: red = score 0.9"])[0, 3] == 0.9
     np.testing.assert_allclose(
-        apply(made, maps, row, "shape=mean of two")[0, :3], made.bottleneck[made.labels == 1, :3].mean(0)
+        apply(made, maps, image, ["shape=mean of two"])[0, :3], made.bottleneck[made.labels == 1, :3].mean(0)
     )
     for edit, words in (
         ("shape", "group=value"),
@@ -161,7 +165,7 @@ def test_what_if_in_words() -> None:
         ("colour: red=7", "between 0 and 1"),
     ):
         with pytest.raises(UserError, match=words):
-            apply(made, maps, row, edit)
+            apply(made, maps, image, [edit])
     assert one_of(made, "3.png") is not None
     assert one_of(made, "none.png") is None
 

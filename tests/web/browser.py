@@ -14,6 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from conceptlens.evaluation.interventions.flip import flips
+from conceptlens.evaluation.interventions.value_map import fit_map
+from conceptlens.runs.opened import OpenedRun
+
 Open = Callable[..., Any]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
@@ -161,6 +167,13 @@ def push_slider(page: Any) -> str:
     for _ in range(12):
         page.keyboard.press("PageUp" if float(slider.input_value()) < 0 else "PageDown")
     return before
+
+
+def flippable(run: Path) -> list[int]:
+    """Test images of a run whose class some answers flip; where answers change little, not all are."""
+    readout = OpenedRun.open(run).readout()
+    found = flips(readout, fit_map(readout, np.arange(len(readout))))
+    return [row for row, each in enumerate(found.examples) if each.edits]
 
 
 def flip_verdict(page: Any) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from conceptlens import api
-from tests.web.browser import CHROMIUM, SAID, Open, flip_verdict, push_slider, saved, serve, until
+from tests.web.browser import CHROMIUM, SAID, Open, flip_verdict, flippable, push_slider, saved, serve, until
 from tests.web.conftest import World
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -35,7 +35,7 @@ BOTH_WAYS = """async () => {
     for (const [group, value] of pairs) {
         const words = ["yes", "no", "0.3", "score 0.7", `mean of ${head.classes[0]}`];
         for (const edit of [`${group}=${value}`, ...words.map((word) => `${group}: ${value}=${word}`)]) {
-            const mine = logits(head, apply(head, run.groups, state.bottleneck, [edit]), state.rest);
+            const mine = logits(head, apply(head, run.groups, state, [edit]), state.rest);
             const theirs = (await api.intervene("first", { state, edits: [edit] })).after.classes;
             gaps.push([edit, Math.max(...theirs.map((each, place) => Math.abs(each.logit - mine[place])))]);
         }
@@ -226,8 +226,8 @@ def test_the_page_itself_computes_what_the_server_says(visit: Open) -> None:
 
 
 @pytest.mark.slow
-def test_truth_flip_ask_and_undo(visit: Open) -> None:
-    page = visit("#/what-if?run=first&image=test/3")
+def test_truth_flip_ask_and_undo(visit: Open, runs: Path) -> None:
+    page = visit(f"#/what-if?run=first&image=test/{flippable(runs / 'first')[0]}")
     first, target = flip_verdict(page)
     assert target != first
     page.keyboard.press("u")

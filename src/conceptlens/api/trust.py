@@ -59,12 +59,13 @@ def interventions(
     *,
     split: Split = "test",
     by: Literal["groups", "concepts", "parts"] = "groups",
-    to: Literal["quantile", "mean"] = "quantile",
+    to: Literal["auto", "one-hot", "learned", "shift", "quantile", "mean"] = "auto",
     order: Sequence[Literal["chance", "uncertainty", "influence", "expected gain"]] = (),
     classes: Sequence[str] = (),
     on: Sequence[str] = (),
     instead: str | None = None,
     threshold: float = 0.9,
+    blur: Sequence[int] = (),
     resamples: int = 1000,
     out: str | Path | None = None,
     quiet: bool = True,
@@ -72,15 +73,17 @@ def interventions(
     """Measure what correcting concepts does to the class, and which concepts to ask for next.
 
     Args:
-        run: The run folder; only the scores that it keeps are read, no image.
+        run: The run folder; only the scores that it keeps are read, and images for `blur` alone.
         split: Whose predictions; training keeps those of `test`.
         by: What is corrected at a time.
-        to: A label becomes a quantile of the concept's scores, or the mean score of images with that label.
+        to: How an answer is written into what the class head reads: as 1 and 0, as the vector that the model learned,
+            as a shift of the image's scores, as a quantile or a mean of scores. By default what suits the head.
         order: In which order; all by default.
         classes: A class of the counterfactual test; all by default.
         on: A group or concept of that test; the two most influential of each class by default.
         instead: The class whose mean scores it puts in; all others by default.
         threshold: It looks at images with a larger probability of the class.
+        blur: Also correct the run's images blurred to so many pixels on a side; this reads them.
         resamples: Of the intervals.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
@@ -102,6 +105,7 @@ def interventions(
         on=list(on) or None,
         instead=instead,
         threshold=threshold,
+        blur=blur,
         resamples=resamples,
         note=note(quiet),
     )

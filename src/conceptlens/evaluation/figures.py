@@ -1,5 +1,7 @@
 """The figures of `trust/`: drawn from the documents alone."""
 
+from itertools import cycle
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from conceptlens.core.figures import new_figure
@@ -11,13 +13,20 @@ if TYPE_CHECKING:
     from conceptlens.evaluation.interventions.measure import Interventions
     from conceptlens.evaluation.leakage.leakage import Leakage
 
+BLURRED = ("#56b4e9", "#cc79a7", "#e69f00")
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
 SHOWN = 12  # concepts in the right half of the leakage figure
 
 
-def _band(axes: Any, points: list[Estimate], color: str, **look: Any) -> None:
+def _line(axes: Any, points: list[Estimate], color: str, **look: Any) -> None:
     xs = [x for x, point in enumerate(points) if point.value is not None]
     axes.plot(xs, [points[x].value for x in xs], color=color, **look)
+
+
+def _band(axes: Any, points: list[Estimate], color: str, **look: Any) -> None:
+    """A line with its intervals."""
+    xs = [x for x, point in enumerate(points) if point.value is not None]
+    _line(axes, points, color, **look)
     spread = [(x, *points[x].interval) for x in xs if points[x].interval is not None]  # type: ignore[misc]
     if spread:
         places, low, high = zip(*spread, strict=True)
@@ -25,27 +34,46 @@ def _band(axes: Any, points: list[Estimate], color: str, **look: Any) -> None:
 
 
 def intervention_figure(result: "Interventions") -> "Figure":
-    """Accuracy against corrected units, right and wrong; and what each unit does alone. The ceiling is in both."""
-    figure = new_figure(11, 4.4)
-    left, right = figure.subplots(1, 2)
+    """True corrections beside their controls; the orders compared; and what each unit does alone."""
+    figure = new_figure(15, 4.6)
+    left, middle, right = figure.subplots(1, 3)
+    ceiling = result.ceiling.value
+    for main in sorted(result.curves, key=lambda curve: curve.policy != "chance")[:1]:
+        _band(left, main.points, COLORS[0], label="told the truth", marker="o", markersize=3)
+        _band(left, main.sham, COLORS[2], label="own answers confirmed (sham)", linestyle="--")
+        _band(left, main.wrong, COLORS[1], label="told wrong answers", marker="o", markersize=3)
+        _band(left, main.wrong_labels, "#888888", label="labels alone, told wrong answers", linestyle=":")
+        left.set_title(f"{result.run or 'run'}: {result.to}, by {main.policy}", fontsize=10)
+    for each, color in zip(result.blurred, cycle(BLURRED), strict=False):
+        _line(left, each.curve.points, color, label=f"truth, blurred to {each.pixels} px", linestyle="-.")
     for place, curve in enumerate(result.curves):
-        color = COLORS[place % len(COLORS)]
-        _band(left, curve.points, color, label=f"by {curve.policy}", marker="o", markersize=3)
-        _band(left, curve.wrong, color, linestyle=":", linewidth=1)
-    if result.ceiling.value is not None:
-        left.axhline(result.ceiling.value, color="black", linestyle="--", linewidth=1, label="label → class ceiling")
-    left.set_xlabel(f"{result.by} corrected (dotted: set to a wrong answer)")
-    left.set_ylabel("class accuracy")
+        _line(middle, curve.points, COLORS[place % len(COLORS)], label=f"by {curve.policy}", marker="o", markersize=3)
+    middle.set_title("orders of true corrections", fontsize=10)
+    for axes in (left, middle):
+        if ceiling is not None:
+            axes.axhline(ceiling, color="black", linestyle="--", linewidth=1, label="label → class ceiling")
+        axes.set_xlabel(f"{result.by} told")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_ylabel("class accuracy")
+        if axes.lines:
+            axes.legend(fontsize=8, loc="best")
     left.set_ylim(0, 1.02)
-    left.set_title(f"{result.run or 'interventions'}: {result.images} images", fontsize=10)
-    left.legend(fontsize=8, loc="lower left")
     shown = sorted(result.alone, key=lambda each: each.corrected.value or 0)[-30:]
     _bars(right, [each.unit for each in shown], [each.corrected for each in shown])
     right.axvline(0, color="black", linewidth=0.8)
     if result.headroom.value is not None:
         right.axvline(result.headroom.value, color="black", linestyle="--", linewidth=1)
-    right.set_xlabel("change of accuracy when corrected alone (dashed: room to the ceiling)")
+    right.set_title("corrected alone (dashed: room to the ceiling)", fontsize=10)
+    right.set_xlabel("change of class accuracy")
+    figure.suptitle(_corrections_in_words(result), fontsize=10)
     return figure
+
+
+def _corrections_in_words(result: "Interventions") -> str:
+    verdict = result.verdict
+    if verdict.outcome == "unmeasured":
+        return shorten(verdict.reason, 150)
+    return f"corrections: {verdict.outcome} ({result.images} images)"
 
 
 def leakage_figure(result: "Leakage") -> "Figure":

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conceptlens.core.errors import UserError
+from conceptlens.evaluation.interventions.blurred import measure_blurred
 from conceptlens.evaluation.interventions.counterfactual import THRESHOLD
 from conceptlens.evaluation.interventions.measure import Interventions, measure_interventions
 from conceptlens.evaluation.interventions.order import POLICIES
@@ -26,20 +27,26 @@ def intervene_run(
     *,
     split: str = "test",
     by: str = "groups",
-    to: str = "quantile",
+    to: str = "auto",
     orders: Sequence[str] = POLICIES,
     classes: Sequence[str] | None = None,
     on: Sequence[str] | None = None,
     instead: str | None = None,
     threshold: float = THRESHOLD,
+    blur: Sequence[int] = (),
     resamples: int = 1000,
     note: Note = lambda text: None,
 ) -> Interventions:
-    """Correct concepts of a run's images, in several orders, and measure what the class head predicts."""
+    """Correct concepts of a run's images, in several orders, and measure what the class head predicts.
+
+    With `blur` (pixels on a side) the same for images that are blurred before the encoder reads them.
+    """
     readout = run.readout(split)
-    return measure_interventions(
+    bootstrap = Bootstrap(readout.units, resamples)
+    blurred = measure_blurred(run, readout, blur, bootstrap, split=split, by=by, to=to, note=note) if blur else []
+    found = measure_interventions(
         readout,
-        Bootstrap(readout.units, resamples),
+        bootstrap,
         run=run.name,
         split=split,
         by=by,
@@ -51,6 +58,8 @@ def intervene_run(
         threshold=threshold,
         note=note,
     )
+    found.blurred = blurred
+    return found
 
 
 def leakage_run(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conceptlens.methods.fitted.data import FitData
     from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
 
-Space = Literal["logit", "probability", "log-probability", "cosine"]
+Space = Literal["probability", "log-probability", "logit", "cosine"]
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them
 IMAGE_VECTOR = "image vector"  # of `Tokens.aux`: the encoder's vector in its text space, (B, D_text), unit length
 OWN = "own"  # as a name of an encoder: the pipeline's
@@ -118,6 +118,11 @@ class ConceptModel(nn.Module, ABC):
             context = output.context
             output.logits = self.decide(told) if context is None else self.decide_within(told, context)
         return output
+
+    @property
+    def answers(self) -> Tensor | None:
+        """(2, K, K): what its head learned to read where a concept is told 0 or 1; see `Bottleneck`. None: nothing."""
+        return getattr(self._modules.get("bottleneck"), "answers", None)
 
     def calibrate(self, concept_logits: Tensor, labels: Tensor) -> dict[str, float]:
         """After each validation, with its concept logits and labels (N, K); returns numbers for the history."""

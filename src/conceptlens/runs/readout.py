@@ -9,6 +9,7 @@ embeddings, between which a concept chooses) gets that back with whatever is put
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,8 @@ from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import Task
 from conceptlens.methods.contract import ConceptModel, Space
 from conceptlens.methods.linear_head import LinearHead
-from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
+from conceptlens.nn.heads.bottleneck import log_probability
+from conceptlens.nn.heads.probabilities import class_probabilities, concept_labels_of, concept_probabilities_of
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.stats.finite import finite
 
@@ -51,6 +53,7 @@ class Readout:
     head: LinearHead | None = None  # where `decide` is linear
     context: npt.NDArray[np.float16] | None = None  # (N, E): through which the head reads the concepts of an image
     decide_within: Callable[[Floats, npt.NDArray[np.float16]], Floats] | None = None  # (n, K), (n, E) → (n, C)
+    answers: Floats | None = None  # (2, K, K): what the model learned to read where a person answers, see ConceptModel
 
     def __len__(self) -> int:
         return len(self.bottleneck)
@@ -68,6 +71,11 @@ class Readout:
     def concept_probabilities(self) -> Floats:
         """What the model says of the concepts, (N, K)."""
         return concept_probabilities_of(self.concept_logits, self.concepts)
+
+    @cached_property
+    def read_labels(self) -> npt.NDArray[np.int8]:
+        """The labels (N, K) that the model gives the concepts itself."""
+        return concept_labels_of(self.concept_logits, self.concepts)
 
     def said(self, logits: Floats) -> Indices:
         """The decision: a class (n,), or a yes or no for each (n, C)."""
@@ -112,7 +120,10 @@ def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSe
     if stored.bottleneck is not None:
         bottleneck = finite(stored.bottleneck.astype(np.float64), "bottleneck")
     else:
-        bottleneck = concept_probabilities_of(scores, concepts) if model.space == "probability" else scores
+        bottleneck = concept_probabilities_of(scores, concepts) if "probability" in model.space else scores
+        if model.space == "log-probability":
+            exclusive = torch.as_tensor(concepts.exclusive)
+            bottleneck = log_probability(torch.from_numpy(bottleneck), exclusive).numpy()
     model = model.eval()
     parameter = next(iter([*model.parameters(), *model.buffers()]), torch.zeros(()))
 
@@ -144,6 +155,7 @@ def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSe
     few = torch.from_numpy(bottleneck[:64]).to(parameter.device, torch.float32)
     linear = LinearHead.of(model, few, torch.from_numpy(alone[:64])) if len(few) else None
     base = alone if stored.context is None else decide_within(bottleneck, stored.context)
+    answers: Tensor | None = getattr(model, "answers", None)
     return Readout(
         concepts,
         stored.classes,
@@ -162,4 +174,5 @@ def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSe
         linear,
         stored.context,
         decide_within,
+        None if answers is None else answers.detach().double().cpu().numpy(),
     )

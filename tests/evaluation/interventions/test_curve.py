@@ -28,8 +28,8 @@ from conceptlens.stats.folds import assign_folds
 from tests.evaluation.trust.world import CONCEPTS, SHORTCUT, clean, in_probabilities, shortcut
 
 
-def maps_of(made: Readout) -> ValueMap:
-    return cross_map(made, assign_folds(made.units))
+def maps_of(made: Readout, to: str = "auto") -> ValueMap:
+    return cross_map(made, assign_folds(made.units), to)
 
 
 def test_units() -> None:
@@ -77,6 +77,29 @@ def test_influence_is_how_far_an_average_score_moves_the_logits() -> None:
         assert found[image, 0] == pytest.approx(np.abs(change - change.mean()).mean())
 
 
+def told(made: Readout, maps: ValueMap, image: int, columns: tuple[int, ...], held: list[bool]) -> list[float]:
+    """What is written of one image for an answer, from the images of other folds."""
+    fold = assign_folds(made.units)
+    others = [other for other in range(len(made)) if fold[other] != fold[image]]
+    scores, truth = made.bottleneck[others], made.truth[others]
+
+    def stands_for(answer: list[bool]) -> list[float]:
+        if maps.way == "quantile":
+            return [
+                float(np.quantile(scores[:, k], 0.95 if yes else 0.05)) for k, yes in zip(columns, answer, strict=True)
+            ]
+        alike = (truth[:, columns] == answer).all(1)
+        return [float(scores[alike][:, k].mean()) for k in columns]
+
+    written = stands_for(held)
+    if maps.way != "shift":
+        return written
+    p = made.concept_probabilities[image, list(columns)]
+    read = [bool(p[0] >= 0.5)] if len(columns) == 1 else [place == p.argmax() for place in range(len(columns))]
+    own = made.bottleneck[image, list(columns)]
+    return [float(own[place] + written[place] - stands_for(read)[place]) for place in range(len(columns))]
+
+
 def naive_gain(made: Readout, maps: ValueMap, shares: Floats, row: Floats, image: int, unit: int) -> float:
     def entropy(bottleneck: Floats) -> float:
         p = softmax(made.decide(bottleneck[None])[0])
@@ -88,8 +111,8 @@ def naive_gain(made: Readout, maps: ValueMap, shares: Floats, row: Floats, image
         for answer in question.answers:
             edited = row.copy()
             share = 1.0
+            edited[list(question.columns)] = told(made, maps, image, question.columns, answer.tolist())
             for column, held in zip(question.columns, answer, strict=True):
-                edited[column] = maps.yes[image, column] if held else maps.no[image, column]
                 if held:
                     share = shares[image, column]
                 elif len(question.columns) == 1:
@@ -98,9 +121,10 @@ def naive_gain(made: Readout, maps: ValueMap, shares: Floats, row: Floats, image
     return gain
 
 
-def test_expected_gain_against_a_loop_and_step_by_step() -> None:
+@pytest.mark.parametrize("to", ["shift", "quantile"])
+def test_expected_gain_against_a_loop_and_step_by_step(to: str) -> None:
     made = clean(60)
-    maps, units = maps_of(made), make_units(CONCEPTS)
+    maps, units = maps_of(made, to), make_units(CONCEPTS)
     shares = maps.probabilities(made.concept_probabilities, CONCEPTS)
     found = expected_gain(made, maps, units, shares, made.bottleneck)
     for image in (0, 11, 29):
@@ -164,7 +188,8 @@ def test_unknown_concepts_stay_and_unknown_classes_do_not_count() -> None:
 
 def test_a_shortcut_shows_as_a_correction_that_harms() -> None:
     made = shortcut()
-    found = {each.unit: each for each in each_alone(made, maps_of(made), make_units(CONCEPTS, "concepts"), boot(made))}
+    maps = maps_of(made, "quantile")  # the mean scores of a shortcut's two labels are the same, so it is not shifted
+    found = {each.unit: each for each in each_alone(made, maps, make_units(CONCEPTS, "concepts"), boot(made))}
     name = CONCEPTS.names[SHORTCUT]
     worst = min(found, key=lambda unit: found[unit].corrected.value or 0)
     assert worst == name

@@ -6,6 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from conceptlens.concepts import UNKNOWN
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.interventions.counterfactual import counterfactual
 from conceptlens.evaluation.interventions.flip import all_answers, flips, said_already
@@ -29,10 +30,10 @@ def fewest(made: Readout, maps: ValueMap, image: int) -> int | None:
     for count in range(1, len(ways) + 1):
         for chosen in combinations(ways.values(), count):
             for edits in product(*chosen):
-                row = made.bottleneck[[image]].copy()
+                labels = np.full_like(made.truth, UNKNOWN)
                 for place in edits:
-                    for column, held in zip(answers[place].columns, answers[place].held, strict=True):
-                        row[0, column] = maps.yes[image, column] if held else maps.no[image, column]
+                    labels[image, list(answers[place].columns)] = answers[place].held
+                row = maps.write(made, labels)[[image]]
                 if made.decide(row).argmax() != before:
                     return count
     return None
@@ -80,7 +81,7 @@ def test_nothing_flips_a_head_that_ignores_concepts() -> None:
 
 def test_a_shortcut_shows_as_the_concept_that_flips() -> None:
     made = shortcut()
-    found = flips(made, cross_map(made, assign_folds(made.units)))
+    found = flips(made, cross_map(made, assign_folds(made.units), "quantile"))
     assert next(iter(found.first)) == CONCEPTS.concepts[SHORTCUT].group
 
 

@@ -18,7 +18,7 @@ from conceptlens.web.server.folders import RunFolders
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.views.what_if import ask, flip
 from tests.training.tiny import tiny
-from tests.web.browser import CHROMIUM, Open, Watch, flip_verdict, push_slider, saved, serve, until
+from tests.web.browser import CHROMIUM, Open, Watch, flip_verdict, flippable, push_slider, saved, serve, until
 from tests.web.share.conftest import SCRIPT, taken_apart
 from tests.web.test_page import SAID, TOO_SMALL
 
@@ -100,7 +100,9 @@ def test_a_slider_gives_what_the_library_gives(visit: Open, run: RunFolder, shar
 
 @pytest.mark.slow
 def test_truth_flip_ask_undo_and_a_link(visit: Open, run: RunFolder, shared: Path) -> None:
-    page = visit(shared, "#/what-if")
+    kept = " ".join(taken_apart(shared).answers)
+    shown = [row for row in flippable(run.path) if f"/images/test/{row}/prediction" in kept]
+    page = visit(shared, f"#/what-if?image=test/{shown[0]}")
     first, target = flip_verdict(page)
     told = json.loads(saved(page, "Before and after"))
     assert target == api.what_if(run.path, told["image"]["id"], set=told["edits"]).after.said != first

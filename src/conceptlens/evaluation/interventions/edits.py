@@ -7,12 +7,11 @@ the IVQ-CBM paper's Appendix J.2.
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.interventions.units import questions
-from conceptlens.evaluation.interventions.value_map import ValueMap
+from conceptlens.evaluation.interventions.value_map import SURE, Labels, ValueMap
 from conceptlens.runs.readout import Floats, Readout
 
 Columns = Sequence[int]
@@ -26,16 +25,18 @@ def set_value(bottleneck: Floats, columns: Columns, values: Floats | float) -> F
 
 
 def set_probability(readout: Readout, maps: ValueMap, bottleneck: Floats, column: int, probability: float) -> Floats:
-    """One concept at a probability. Where the bottleneck holds probabilities, its rivals in an exclusive group share
-    the rest in the proportions they had."""
+    """One concept at a probability. Where the bottleneck holds probabilities, or their logarithms, its rivals in an
+    exclusive group share the rest in the proportions they had."""
     if not 0 <= probability <= 1:
         raise UserError(f"A probability lies between 0 and 1, found {probability:g}.")
     edited = set_value(bottleneck, [column], maps.score_at(probability)[:, [column]])
     group = readout.concepts.groups[readout.concepts.group_of[column]]
-    if readout.space == "probability" and group.kind == "exclusive":
+    if readout.space in ("probability", "log-probability") and group.kind == "exclusive":
+        logarithm = readout.space == "log-probability"
         rivals = [each for each in range(group.concepts.start, group.concepts.stop) if each != column]
-        shares = bottleneck[:, rivals] + 1e-12
-        edited[:, rivals] = (1 - probability) * shares / shares.sum(1, keepdims=True)
+        shares = (np.exp(bottleneck[:, rivals]) if logarithm else bottleneck[:, rivals]) + 1e-12
+        rest = (1 - probability) * shares / shares.sum(1, keepdims=True)
+        edited[:, rivals] = np.log(np.maximum(rest, SURE)) if logarithm else rest
     return edited
 
 
@@ -59,10 +60,15 @@ def to_class_mean(readout: Readout, bottleneck: Floats, columns: Columns, classe
 
 def to_truth(readout: Readout, maps: ValueMap) -> Floats:
     """Every concept as a person labeled it; one that nobody labeled stays."""
-    return maps.scores(readout.truth, readout.bottleneck)
+    return maps.write(readout, readout.truth)
 
 
-def wrong_labels(readout: Readout, *, seed: int = 0) -> npt.NDArray[np.int8]:
+def confirmed_labels(readout: Readout) -> Labels:
+    """The model's own answers (N, K) wherever the truth is known: told these, it learns nothing new."""
+    return np.where(readout.truth == UNKNOWN, np.int8(UNKNOWN), readout.read_labels)
+
+
+def wrong_labels(readout: Readout, *, seed: int = 0) -> Labels:
     """Labels (N, K) that are all wrong: another value of an exclusive group at random, the opposite of a yes or no."""
     generator = np.random.default_rng(seed)
     truth = readout.truth

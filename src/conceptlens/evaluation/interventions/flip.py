@@ -82,15 +82,23 @@ def all_answers(readout: Readout) -> list[Answer]:
     return found
 
 
-def flips(readout: Readout, maps: ValueMap, *, examples: int = 50) -> Flips:
-    """The smallest flips of all images; those of the first `examples` images are written out."""
+def flips(readout: Readout, maps: ValueMap, start: Floats | None = None, *, examples: int = 50) -> Flips:
+    """The smallest flips of all images; those of the first `examples` images are written out.
+
+    Args:
+        readout: The images.
+        maps: How answers are written.
+        start: (N, K) what the head reads now, where some answers were given already; the images' own by default.
+        examples: How many.
+    """
     if readout.task == "multilabel":
         raise UserError("Flips are of a single decision; this run decides on several labels at once.")
     answers = all_answers(readout)
     step = max(1, CELLS // max(len(answers) * len(readout.classes), 1))
     linear = readout.head is not None
     rows = [np.arange(start, min(start + step, len(readout))) for start in range(0, len(readout), step)]
-    found = [each for part in rows for each in (_exact if linear else _greedy)(readout, maps.rows(part), answers, part)]
+    search, now = (_exact if linear else _greedy), readout.bottleneck if start is None else start
+    found = [each for part in rows for each in search(readout, maps.rows(part), answers, part, now[part])]
     return tell(found, "exact" if linear else "greedy", examples)
 
 
@@ -109,41 +117,35 @@ def tell(found: list[Flip], kind: Kind, examples: int) -> Flips:
     )
 
 
-def _moves(readout: Readout, maps: ValueMap, answers: list[Answer], bottleneck: Floats) -> Floats:
+def _moves(readout: Readout, maps: ValueMap, answers: list[Answer], rows: Indices, bottleneck: Floats) -> Floats:
     """What each answer adds to the logits of a linear head, (n, A, C)."""
     assert readout.head is not None
     weight = readout.head.weight
     moves = np.empty((len(bottleneck), len(answers), len(weight)))
     for place, answer in enumerate(answers):
         columns = list(answer.columns)
-        moves[:, place] = (_written(maps, answer, len(bottleneck)) - bottleneck[:, columns]) @ weight[:, columns].T
+        change = _written(readout, maps, answer, rows) - bottleneck[:, columns]
+        moves[:, place] = change @ weight[:, columns].T
     return moves
 
 
-def _written(maps: ValueMap, answer: Answer, n: int) -> Floats:
-    """Scores (n, V) of an answer."""
-    columns = list(answer.columns)
-    return np.broadcast_to(np.where(answer.held, maps.yes[:, columns], maps.no[:, columns]), (n, len(columns)))
+def _written(readout: Readout, maps: ValueMap, answer: Answer, rows: Indices) -> Floats:
+    """Scores (n, V) of an answer, of the images at these positions, whose maps these are."""
+    at = np.ix_(rows, np.array(answer.columns))
+    return maps.answer(answer.columns, np.array(answer.held), readout.bottleneck[at], readout.read_labels[at])
 
 
 def said_already(readout: Readout, answers: list[Answer], rows: Indices) -> npt.NDArray[np.bool_]:
     """(n, A): the answers that the model gives itself; to give them again would be no edit."""
-    probabilities = readout.concept_probabilities[rows]
-    said = np.zeros((len(rows), len(answers)), dtype=bool)
-    for place, answer in enumerate(answers):
-        part = probabilities[:, list(answer.columns)]
-        if len(answer.held) == 1:
-            said[:, place] = (part[:, 0] >= 0.5) == answer.held[0]
-        else:
-            said[:, place] = part.argmax(1) == answer.held.index(True)
-    return said
+    read = readout.read_labels[rows] == 1
+    return np.stack([(read[:, answer.columns] == answer.held).all(1) for answer in answers], axis=1)
 
 
-def _exact(readout: Readout, maps: ValueMap, answers: list[Answer], rows: Indices) -> list[Flip]:
-    logits = readout.logits(readout.bottleneck[rows], rows)
+def _exact(readout: Readout, maps: ValueMap, answers: list[Answer], rows: Indices, start: Floats) -> list[Flip]:
+    logits = readout.logits(start, rows)
     said = logits.argmax(1)
     n, everyone = len(rows), np.arange(len(rows))
-    moves = _moves(readout, maps, answers, readout.bottleneck[rows])
+    moves = _moves(readout, maps, answers, rows, start)
     lowered = moves - moves[everyone, :, said][:, :, None]  # (n, A, C): what each answer takes off said − rival
     lowered[said_already(readout, answers, rows)] = -np.inf
     margins = logits[everyone, said][:, None] - logits  # (n, C)
@@ -165,20 +167,20 @@ def _exact(readout: Readout, maps: ValueMap, answers: list[Answer], rows: Indice
             continue
         ahead = [best[place, order[place, :count, rival], rival].sum() - margins[place, rival] for rival in ties]
         rival = int(ties[int(np.argmax(ahead))])
-        edits, bottleneck = [], readout.bottleneck[rows[place]][None].copy()
+        edits, bottleneck, one = [], start[[place]].copy(), np.array([place])
         for question in order[place, :count, rival].tolist():
             span = slice(int(starts[question]), int(ends[question]))
             answer = answers[span.start + int(lowered[place, span, rival].argmax())]
             edits.append(answer.edit)
-            bottleneck[:, list(answer.columns)] = _written(maps.rows(np.array([place])), answer, 1)
+            bottleneck[:, list(answer.columns)] = _written(readout, maps.rows(one), answer, rows[one])
         after = readout.logits(bottleneck, rows[place : place + 1]).argmax(1)[0]
         found.append(Flip(image=image, before=before, after=readout.classes[after], edits=edits))
     return found
 
 
-def _greedy(readout: Readout, maps: ValueMap, answers: list[Answer], rows: Indices) -> list[Flip]:
+def _greedy(readout: Readout, maps: ValueMap, answers: list[Answer], rows: Indices, start: Floats) -> list[Flip]:
     n, everyone = len(rows), np.arange(len(rows))
-    bottleneck = readout.bottleneck[rows].copy()
+    bottleneck = start.copy()
     said = readout.logits(bottleneck, rows).argmax(1)
     edits: list[list[Edit]] = [[] for _ in rows]
     after = np.full(n, -1)
@@ -188,7 +190,7 @@ def _greedy(readout: Readout, maps: ValueMap, answers: list[Answer], rows: Indic
         margins = np.full((n, len(answers)), np.inf)
         for place, answer in enumerate(answers):
             edited = bottleneck.copy()
-            edited[:, list(answer.columns)] = _written(maps, answer, n)
+            edited[:, list(answer.columns)] = _written(readout, maps, answer, rows)
             logits = readout.logits(edited, rows)
             own = logits[everyone, said]
             logits[everyone, said] = -np.inf
@@ -197,7 +199,8 @@ def _greedy(readout: Readout, maps: ValueMap, answers: list[Answer], rows: Indic
         for place in np.flatnonzero((after < 0) & ~used.all(1)).tolist():
             answer = answers[int(best[place])]
             edits[place].append(answer.edit)
-            bottleneck[place, list(answer.columns)] = _written(maps.rows(np.array([place])), answer, 1)[0]
+            one = np.array([place])
+            bottleneck[place, list(answer.columns)] = _written(readout, maps.rows(one), answer, rows[one])[0]
             used[place] |= question == answer.question
         now = readout.logits(bottleneck, rows).argmax(1)
         after = np.where((after < 0) & (now != said), now, after)

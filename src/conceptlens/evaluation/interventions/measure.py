@@ -3,16 +3,23 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.documents import Document, TableRow
+from conceptlens.evaluation.class_table import NOT_MEASURED, labels_follow_from_class
 from conceptlens.evaluation.interventions.ask_next import NextQuestion, ask_next, least_sure
+from conceptlens.evaluation.interventions.blurred import Blurred
+from conceptlens.evaluation.interventions.controls import Written, judge, write_every_way
 from conceptlens.evaluation.interventions.counterfactual import THRESHOLD, Counterfactual, counterfactual
 from conceptlens.evaluation.interventions.curve import Alone, Curve, each_alone, follow_policy, summarize
+from conceptlens.evaluation.interventions.edits import wrong_labels
 from conceptlens.evaluation.interventions.flip import Flips, flips
 from conceptlens.evaluation.interventions.order import POLICIES
 from conceptlens.evaluation.interventions.units import make_units, with_concepts
-from conceptlens.evaluation.interventions.value_map import cross_map
+from conceptlens.evaluation.interventions.value_map import choose_way, cross_map, ways
 from conceptlens.evaluation.leakage import probe
+from conceptlens.evaluation.verdict import Numbers, Verdict
 from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.folds import assign_folds
@@ -21,6 +28,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ASKED = 20  # images for which the next question is written out
+OLD = Verdict(
+    outcome="unmeasured",
+    reason="This was measured by an older version, without controls. Measure again: `conceptlens interventions RUN`.",
+)
 
 
 class Interventions(Document):
@@ -32,7 +43,7 @@ class Interventions(Document):
     split: str
     images: int
     by: str  # what is corrected in one go: groups, concepts or parts
-    to: str  # how a label is written into the bottleneck
+    to: str  # how an answer is written into the bottleneck
     space: str
     bypass: str | None
     units: list[str]
@@ -45,23 +56,61 @@ class Interventions(Document):
     flips: Flips | None  # None for a multi-label task
     ask: list[NextQuestion]
     notes: list[str]
+    ways: list[Written] = Field(default_factory=list)  # all units told, in every way; the one that was chosen first
+    blurred: list[Blurred] = Field(default_factory=list)
+    verdict: Verdict = OLD
 
     def curve(self, policy: str) -> Curve:
         return next(each for each in self.curves if each.policy == policy)
 
+    @property
+    def numbers(self) -> Numbers:
+        """Fractions with all units told, and the area under the curve of random orders; None where unmeasured."""
+        if self.verdict.outcome == "unmeasured":
+            return dict.fromkeys(("untouched", "sham", "truth", "wrong", "ceiling", "area"))
+        told = self.ways[0]
+        return {
+            "untouched": self.start.value,
+            "sham": told.sham.value,
+            "truth": told.truth.value,
+            "wrong": told.wrong.value,
+            "ceiling": self.ceiling.value,
+            "area": next((curve.area.value for curve in self.curves if curve.policy == "chance"), None),
+        }
+
     def text(self) -> str:
-        lines = [f"{self.run}: {self.images} {self.split} images, {len(self.units)} {self.by} to correct"]
+        lines = [f"{self.run}: corrections: {self.verdict.text()}"]
+        lines.append(f"  {self.images} {self.split} images, {len(self.units)} {self.by} to correct")
         lines.append(f"  accuracy with nothing corrected  {self.start.text()}")
-        lines.append(f"  label → class ceiling            {self.ceiling.text()}")
+        if self.verdict.outcome != "unmeasured":
+            lines += self._text_of_corrections()
+        return "\n".join([*lines, *self._text_of_the_rest(), *self.notes])
+
+    def _text_of_corrections(self) -> list[str]:
+        lines = [f"  label → class ceiling            {self.ceiling.text()}"]
+        lines.append("  all told, answers written as        sham    truth    wrong  hardened")
+        for told in self.ways:
+            cells = (told.sham, told.truth, told.wrong, told.hardened)
+            shown = ["-" if each is None or each.value is None else f"{each.value:.3f}" for each in cells]
+            lines.append(f"    {told.way:31}" + "".join(f"{cell:>9}" for cell in shown))
+        if self.curves:
+            lines.append(f"  labels alone, all of them wrong  {self.curves[0].wrong_labels[-1].text()}")
         for curve in self.curves:
+            lines.append(f"  corrected by {curve.policy:13}       area {curve.area.text()}, gain {curve.gain.text()}")
+        for each in self.blurred:
+            points = each.curve.points
             lines.append(
-                f"  by {curve.policy:14} all corrected {curve.points[-1].text()}, area {curve.area.text()}, "
-                f"all wrong {curve.wrong[-1].text()}"
+                f"  blurred to {each.pixels} pixels: {points[0].text()} untouched, all told {points[-1].text()}, area "
+                f"{each.area.text()}"
             )
         best = sorted(self.alone, key=lambda each: -(each.corrected.value or 0))
         if best:
             lines.append(f"  best single correction           {best[0].unit}: {best[0].corrected.text()}")
             lines.append(f"  worst single correction          {best[-1].unit}: {best[-1].corrected.text()}")
+        return lines
+
+    def _text_of_the_rest(self) -> list[str]:
+        lines = []
         for test in self.counterfactuals:
             if len(test.rows) > 1:
                 last = test.rows[-1]
@@ -72,14 +121,16 @@ class Interventions(Document):
                 )
         if self.flips and self.flips.median is not None:
             lines.append(f"  edits to flip a decision         {self.flips.median:g} (median, {self.flips.kind})")
-        return "\n".join([*lines, *self.notes])
+        return lines
 
     def table(self) -> list[TableRow]:
         """Accuracy by policy and number of corrected units, to the truth and to a wrong answer."""
         return [
-            {"policy": curve.policy, "corrected": count, **right.row("accuracy"), **wrong.row("wrong")}
+            {"policy": curve.policy, "corrected": count, **right.row("accuracy"), **wrong.row("wrong"), "sham": sham}
             for curve in self.curves
-            for count, (right, wrong) in enumerate(zip(curve.points, curve.wrong, strict=True))
+            for count, (right, wrong, sham) in enumerate(
+                zip(curve.points, curve.wrong, _values(curve.sham, len(curve.points)), strict=True)
+            )
         ]
 
     def plot(self) -> "Figure":
@@ -96,7 +147,7 @@ def measure_interventions(
     run: str = "",
     split: str = "test",
     by: str = "groups",
-    to: str = "quantile",
+    to: str = "auto",
     orders: Sequence[str] = POLICIES,
     classes: Sequence[str] | None = None,
     on: Sequence[str] | None = None,
@@ -113,7 +164,7 @@ def measure_interventions(
         run: Its name.
         split: The split's.
         by: Correct `groups`, single `concepts`, or `parts`.
-        to: A label becomes a `quantile` of the scores or the `mean` score of images with that label.
+        to: How an answer is written, see `value_map`; `auto` is the default of the head.
         orders: Policies.
         classes: Of the counterfactual test; all by default.
         on: Units or concepts of the counterfactual test; the two most influential of each class by default.
@@ -123,24 +174,37 @@ def measure_interventions(
         note: Says something to the person who waits.
     """
     units, fold = make_units(readout.concepts, by), assign_folds(readout.units, seed=seed)
-    maps = cross_map(readout, fold, to)
+    way = choose_way(readout, to)
+    maps = cross_map(readout, fold, way)
     labeled = bool((readout.truth != UNKNOWN).any())
-    notes = []
+    notes, written = [], list[Written]()
     start = readout.hits(readout.logits(readout.bottleneck))
     columns = {"start": start}
     curves: list[Curve] = []
     if labeled:
-        ceiling = probe.hits(readout, probe.label_features(readout.truth), fold)
+        label_head = probe.label_head(readout, fold)
+        ceiling = label_head(readout.truth)
         columns |= {"ceiling": ceiling, "headroom": ceiling - start}
+        columns["reference"] = label_head(wrong_labels(readout, seed=seed))
+        possible = (way, *(each for each in ways(readout) if each != way))
+        written = write_every_way(readout, possible, fold, ceiling, bootstrap, seed=seed)
         for policy in orders:
             note(f"corrections by {policy}")
-            curves.append(summarize(policy, follow_policy(readout, maps, units, policy, seed=seed), bootstrap))
+            followed = follow_policy(readout, maps, units, policy, label_head=label_head, seed=seed)
+            curves.append(summarize(policy, followed, bootstrap))
     else:
         notes.append("No concept of these images has a label, so nothing can be corrected to the truth.")
     if readout.bypass:
         notes.append(f"The class is also reached by {readout.bypass}, which no correction touches.")
     found = bootstrap.means(columns)
     nothing = Estimate(value=None)
+    if not labeled:
+        verdict = Verdict(outcome="unmeasured", reason=notes[0])
+    elif labels_follow_from_class(readout):
+        verdict = Verdict(outcome="unmeasured", reason=f"{NOT_MEASURED}, so telling concepts tells the class.")
+        notes.append(f"Corrections were {verdict.reason}")
+    else:
+        verdict = judge(written[0], written, found["start"], found["ceiling"], found["reference"])
     note("counterfactuals, flips and questions")
     choice = with_concepts(units, readout.concepts, on or ())
     asked = least_sure(readout, ASKED)
@@ -149,7 +213,7 @@ def measure_interventions(
         split=split,
         images=len(readout),
         by=by,
-        to=to,
+        to=way,
         space=readout.space,
         bypass=readout.bypass,
         units=[unit.name for unit in units],
@@ -166,4 +230,11 @@ def measure_interventions(
         flips=None if readout.task == "multilabel" else flips(readout, maps),
         ask=ask_next(readout, maps, units, asked),
         notes=notes,
+        ways=written,
+        verdict=verdict,
     )
+
+
+def _values(points: list[Estimate], count: int) -> list[float | None]:
+    """The values of a control, which files of older versions lack."""
+    return [point.value for point in points] or [None] * count

@@ -83,11 +83,11 @@ def expected_gain(
         for question in unit.questions:
             columns = list(question.columns)
             shares = answer_probabilities(question, probabilities)
-            yes, no = (np.broadcast_to(side, bottleneck.shape)[:, columns] for side in (maps.yes, maps.no))
+            own, read = readout.bottleneck[rows][:, columns], readout.read_labels[rows][:, columns]
             gains[:, place] += before
             for answer, share in zip(question.answers, shares.T, strict=True):
                 edited = bottleneck.copy()
-                edited[:, columns] = np.where(answer, yes, no)
+                edited[:, columns] = maps.answer(columns, answer, own, read)
                 gains[:, place] -= share * entropy(readout, readout.logits(edited, rows))
     return gains
 

@@ -78,9 +78,7 @@ def what_if(readout: Readout, image: Readout, edits: Sequence[str]) -> WhatIf:
         edits: As `granule colour=pink`.
     """
     maps = fit_map(readout, np.arange(len(readout)))
-    bottleneck = image.bottleneck
-    for edit in edits:
-        bottleneck = apply(readout, maps, bottleneck, edit)
+    bottleneck = apply(readout, maps, image, edits)
     units = make_units(readout.concepts)
     return WhatIf(
         image=image.ids[0],
@@ -98,8 +96,15 @@ def _side(image: Readout, bottleneck: Floats) -> Side:
     return Side(said=spoken(image, logits[0]), probabilities=dict(zip(image.classes, map(float, shares), strict=True)))
 
 
-def apply(readout: Readout, maps: ValueMap, bottleneck: Floats, edit: str) -> Floats:
-    """The bottleneck (n, K) after one edit in words."""
+def apply(readout: Readout, maps: ValueMap, image: Readout, edits: Sequence[str]) -> Floats:
+    """What the head reads of an image (n, K) after some edits in words, one after the other."""
+    bottleneck = image.bottleneck
+    for edit in edits:
+        bottleneck = _apply(readout, maps, image, bottleneck, edit)
+    return bottleneck
+
+
+def _apply(readout: Readout, maps: ValueMap, image: Readout, bottleneck: Floats, edit: str) -> Floats:
     concepts = readout.concepts
     name, equals, word = (part.strip() for part in edit.partition("="))
     if not equals or not word:
@@ -114,17 +119,11 @@ def apply(readout: Readout, maps: ValueMap, bottleneck: Floats, edit: str) -> Fl
         if label not in readout.classes:
             raise unknown_name("class", label, readout.classes)
         return set_value(bottleneck, columns, class_mean(readout, [readout.classes.index(label)])[columns])
-    if name in groups:
-        values = groups[name].values
-        if word not in values:
-            raise unknown_name(f"value of {name!r}", word, values)
-        chosen = columns[values.index(word)]
-        if groups[name].kind == "independent":
-            return set_value(bottleneck, [chosen], maps.yes[:, [chosen]])
-        held = np.array(columns) == chosen
-        return set_value(bottleneck, columns, np.where(held, maps.yes[:, columns], maps.no[:, columns]))
-    if word in ("yes", "no"):
-        return set_value(bottleneck, columns, (maps.yes if word == "yes" else maps.no)[:, columns])
+    if name in groups and word not in groups[name].values:
+        raise unknown_name(f"value of {name!r}", word, groups[name].values)
+    if name in groups or word in ("yes", "no"):
+        chosen = columns[groups[name].values.index(word)] if name in groups else columns[0]
+        return _tell(maps, image, bottleneck, chosen, yes=word != "no" or name in groups)
     raw = word.startswith("score ")
     try:
         number = float(word.removeprefix("score "))
@@ -135,6 +134,15 @@ def apply(readout: Readout, maps: ValueMap, bottleneck: Floats, edit: str) -> Fl
     if raw:
         return set_value(bottleneck, columns, number)
     return set_probability(readout, maps, bottleneck, columns[0], number)
+
+
+def _tell(maps: ValueMap, image: Readout, bottleneck: Floats, column: int, *, yes: bool) -> Floats:
+    """A label of one concept: yes to a value of an exclusive group is no to the others."""
+    group = image.concepts.groups[image.concepts.group_of[column]]
+    columns = _span(group.concepts) if yes and group.kind == "exclusive" else [column]
+    held = (np.array(columns) == column) & yes
+    own, read = image.bottleneck[:, columns], image.read_labels[:, columns]
+    return set_value(bottleneck, columns, maps.answer(columns, held, own, read))
 
 
 def _span(columns: slice) -> list[int]:

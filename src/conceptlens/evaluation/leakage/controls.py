@@ -81,7 +81,7 @@ def corruption_hits(readout: Readout, maps: ValueMap, units: list[Unit], *, seed
     """Hits (N,) with half of the units spoilt: set to a `wrong` answer, or to `another` image's scores."""
 
     def wrong(draw: int) -> Floats:
-        return maps.scores(wrong_labels(readout, seed=seed + draw), readout.bottleneck)
+        return maps.write(readout, wrong_labels(readout, seed=seed + draw))
 
     def another(draw: int) -> Floats:
         return shuffled(readout, within_label=False, seed=seed + draw)

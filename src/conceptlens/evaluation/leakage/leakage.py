@@ -14,6 +14,7 @@ import numpy as np
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError
+from conceptlens.evaluation.class_table import labels_follow_from_class
 from conceptlens.evaluation.findings import Finding, judge
 from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.interventions.value_map import cross_map
@@ -293,14 +294,6 @@ def _chance(readout: Readout) -> float:
         if len(known):
             shares.append(np.bincount(known).max() / len(known))
     return float(np.mean(shares)) if shares else 0.0
-
-
-def labels_follow_from_class(readout: Readout) -> bool:
-    """Whether every image of a class has the same concept labels: they are then a function of the class."""
-    if readout.labels.ndim > 1:
-        return False
-    parts = [readout.truth[readout.labels == each] for each in np.unique(readout.labels[readout.labels >= 0])]
-    return all((part == part[0]).all() for part in parts) and len(readout) > len(parts)
 
 
 def _summary(

@@ -1,6 +1,8 @@
 """What a simple reader makes of some features, said only of images it has not learned from: a cross-fitted probe."""
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -14,31 +16,49 @@ from conceptlens.stats.folds import sides
 FLOOR = 1e-6  # probability of a class that the learning side does not show
 
 
-def cross_fit(features: Floats, labels: Indices, fold: Indices, asked: Floats | None = None) -> Floats:
-    """Log-probabilities (N, C) by a logistic regression on standardized features, learned from the other folds.
+def cross_reader(features: Floats, labels: Indices, fold: Indices) -> Callable[[Floats], Floats]:
+    """Logistic regressions on standardized features, each learned from all folds but one and asked about that one.
 
     Args:
         features: (N, d).
         labels: (N,) class numbers; negative ones are not learned from.
         fold: (N,) the fold of each image.
-        asked: (N, d) what the probe is asked about in the place of `features`.
+
+    Returns:
+        What they say of features (N, d) of the same images: log-probabilities (N, C).
     """
-    put = features if asked is None else asked
     classes = int(labels.max(initial=0)) + 1
-    shares = np.full((len(labels), classes), FLOOR)
+    learned: list[tuple[Indices, Indices, Callable[[Floats], Floats]]] = []
     for learn, ask in sides(fold):
         known = learn[labels[learn] >= 0]
         present = np.unique(labels[known])
         if len(present) < 2:
-            shares[np.ix_(ask, present)] = 1
+            learned.append((ask, present, lambda rows: np.ones((len(rows), 1))))  # the only class there is
             continue
         mean, spread = features[known].mean(0), features[known].std(0)
         unit = np.where(spread > 0, spread, 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a probe at its last step is a probe
             model = LogisticRegression(max_iter=300).fit((features[known] - mean) / unit, labels[known])
-        shares[np.ix_(ask, present)] = np.maximum(model.predict_proba((put[ask] - mean) / unit), FLOOR)
-    return np.asarray(np.log(shares / shares.sum(1, keepdims=True)))
+        learned.append((ask, present, partial(_read, model, mean, unit)))
+
+    def read(asked: Floats) -> Floats:
+        shares = np.full((len(labels), classes), FLOOR)
+        for ask, present, model in learned:
+            if len(present):
+                shares[np.ix_(ask, present)] = model(asked[ask])
+        return np.asarray(np.log(shares / shares.sum(1, keepdims=True)))
+
+    return read
+
+
+def _read(model: LogisticRegression, mean: Floats, unit: Floats, rows: Floats) -> Floats:
+    return np.asarray(np.maximum(model.predict_proba((rows - mean) / unit), FLOOR))
+
+
+def cross_fit(features: Floats, labels: Indices, fold: Indices, asked: Floats | None = None) -> Floats:
+    """Log-probabilities (N, C) by such a reader of `features`, asked about `asked` (N, d) in their place if given."""
+    return cross_reader(features, labels, fold)(features if asked is None else asked)
 
 
 def hits(readout: Readout, features: Floats, fold: Indices, asked: Floats | None = None) -> Floats:
@@ -48,6 +68,23 @@ def hits(readout: Readout, features: Floats, fold: Indices, asked: Floats | None
         said = cross_fit(features, target, fold, asked).argmax(1)
         found.append(np.where(target == UNKNOWN, np.nan, said == target))
     return mean_known(found)
+
+
+def label_head(readout: Readout, fold: Indices) -> Callable[[npt.NDArray[np.int8]], Floats]:
+    """A class head that reads labels alone: its hits (N,) when it is told some labels (N, K) of the images."""
+    features = label_features(readout.truth)
+    readers = [cross_reader(features, target, fold) for target in readout.targets]
+
+    def told(labels: npt.NDArray[np.int8]) -> Floats:
+        asked = label_features(labels, readout.truth)
+        return mean_known(
+            [
+                np.where(target == UNKNOWN, np.nan, read(asked).argmax(1) == target)
+                for read, target in zip(readers, readout.targets, strict=True)
+            ]
+        )
+
+    return told
 
 
 def log_probability(readout: Readout, features: Floats, fold: Indices) -> Floats:
@@ -76,21 +113,21 @@ def mean_known(columns: list[Floats]) -> Floats:
     return mean
 
 
-def label_features(truth: npt.NDArray[np.int8]) -> Floats:
-    """True concepts as features (N, 2K at most): the label, and whether it is unknown where that varies."""
-    unknown = truth == UNKNOWN
-    known = (~unknown).sum(0)
-    mean = np.where(known > 0, np.where(unknown, 0, truth).sum(0) / np.maximum(known, 1), 0.5)
-    varies = unknown.any(0) & ~unknown.all(0)
-    return np.concatenate([np.where(unknown, mean, truth), unknown[:, varies].astype(np.float64)], axis=1)
+def label_features(labels: npt.NDArray[np.int8], like: npt.NDArray[np.int8] | None = None) -> Floats:
+    """Labels as features (N, 2K at most): the label, and whether it is unknown where that varies.
+
+    Args:
+        labels: (N, K).
+        like: (N, K) labels whose means stand for unknown ones and that say what varies; the same by default.
+    """
+    like, unknown = labels if like is None else like, labels == UNKNOWN
+    missing = like == UNKNOWN
+    known = (~missing).sum(0)
+    mean = np.where(known > 0, np.where(missing, 0, like).sum(0) / np.maximum(known, 1), 0.5)
+    varies = missing.any(0) & ~missing.all(0)
+    return np.concatenate([np.where(unknown, mean, labels), unknown[:, varies].astype(np.float64)], axis=1)
 
 
 def hard_scores(readout: Readout) -> Floats:
     """What the model says of each concept as 0 or 1: the likeliest value of an exclusive group, yes from 0.5 on."""
-    said = readout.concept_probabilities
-    hard = (said >= 0.5).astype(np.float64)
-    for group in readout.concepts.groups:
-        if group.kind == "exclusive":
-            part = said[:, group.concepts]
-            hard[:, group.concepts] = np.arange(part.shape[1]) == part.argmax(1)[:, None]
-    return hard
+    return readout.read_labels.astype(np.float64)

@@ -90,10 +90,7 @@ class Bottleneck(nn.Module):
 
     def of_probabilities(self, p: Tensor) -> Tensor:
         """Probabilities (B, K) as the head reads them; not of logits, which no probability gives back."""
-        if self.space == "probability":
-            return p
-        yes = (p + EPSILON).log()
-        return torch.where(self.exclusive, yes, yes - (1 - p + EPSILON).log())
+        return p if self.space == "probability" else log_probability(p, self.exclusive)
 
     def pass_on(self, read: Tensor) -> Tensor:
         """The same numbers, with the share of the class loss's gradient that may reach the concepts."""
@@ -161,6 +158,12 @@ class Bottleneck(nn.Module):
                 found[place] = sharpness(part, target)
         self.sharpness.mul_(found.to(self.sharpness))
         return {"mean_temperature": float((1 / self.sharpness).mean())}
+
+
+def log_probability(p: Tensor, exclusive: Tensor) -> Tensor:
+    """Of probabilities (B, K): their logarithms in exclusive groups, log-odds elsewhere; `exclusive` (K,)."""
+    yes = (p + EPSILON).log()
+    return torch.where(exclusive, yes, yes - (1 - p + EPSILON).log())
 
 
 def sharpness(logits: Tensor, target: Tensor) -> float:

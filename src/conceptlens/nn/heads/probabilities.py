@@ -42,6 +42,17 @@ def concept_probabilities_of(logits: npt.ArrayLike, concepts: ConceptSet) -> Flo
     return np.asarray(concept_probabilities(values, concepts.groups).numpy())
 
 
+def concept_labels_of(logits: npt.ArrayLike, concepts: ConceptSet) -> npt.NDArray[np.int8]:
+    """The labels (N, K) that logits (N, K) give: the likeliest value of an exclusive group, yes from 0.5 on."""
+    shares = concept_probabilities_of(logits, concepts)
+    labels = (shares >= 0.5).astype(np.int8)
+    for group in concepts.groups:
+        if group.kind == "exclusive":
+            part = shares[:, group.concepts]
+            labels[:, group.concepts] = np.arange(part.shape[1]) == part.argmax(1)[:, None]
+    return labels
+
+
 def class_probabilities(logits: npt.ArrayLike, task: Task) -> Floats:
     """Class logits (N, C) as probabilities: softmax, or a sigmoid each for a multi-label task."""
     values = finite(np.asarray(logits, dtype=np.float64), "class scores")

@@ -25,7 +25,9 @@ class Head(Answer):
     weight: list[list[float]] | None
     bias: list[float] | None
     reference: list[float]
-    yes: list[float]
+    way: str  # how an answer is written, see `conceptlens interventions --to`
+    values: list[list[float]]  # (K, W): over an exclusive group, its first W columns, when told concept k
+    yes: list[float]  # of a single concept
     no: list[float]
     low: list[float]
     high: list[float]

@@ -18,7 +18,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_text
 from conceptlens.data.labels.corrections import COLUMNS, Correction, read_corrections
-from conceptlens.nn.heads.probabilities import concept_probabilities_of as concept_probabilities
+from conceptlens.nn.heads.probabilities import concept_labels_of
 from conceptlens.web.schemas.what_if import Corrected, CorrectionRow, Corrections, CorrectRequest
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.server.problems import Problem, bad
@@ -97,14 +97,8 @@ def _said(loaded: LoadedRun, request: CorrectRequest) -> list[int]:
     kept = loaded.kept(request.image.split)
     if kept is None or request.image.row >= len(kept.ids):
         return [-1] * len(loaded.concepts)
-    row = kept.concept_logits[request.image.row][None]
-    probabilities = concept_probabilities(row, loaded.concepts)[0]
-    labels = (probabilities >= 0.5).astype(int)
-    for group in loaded.concepts.groups:
-        if group.kind == "exclusive":
-            labels[group.concepts] = 0
-            labels[group.concepts.start + int(probabilities[group.concepts].argmax())] = 1
-    return [int(label) for label in labels]
+    labels: list[int] = concept_labels_of(kept.concept_logits[[request.image.row]], loaded.concepts)[0].tolist()
+    return labels
 
 
 def _answer(concepts: ConceptSet, concept: str, labels: Sequence[int]) -> str:

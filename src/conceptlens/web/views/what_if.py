@@ -70,13 +70,12 @@ def read_state(readout: Readout, state: State) -> Readout:
     )
 
 
-def edited(loaded: LoadedRun, bottleneck: Floats, edits: Sequence[str]) -> Floats:
-    """The bottleneck (1, K) after some edits in words."""
-    for edit in edits:
-        try:
-            bottleneck = apply(loaded.readout, loaded.values, bottleneck, edit)
-        except UserError as error:
-            raise bad(str(error).removeprefix("--set ")) from None
+def edited(loaded: LoadedRun, image: Readout, edits: Sequence[str]) -> Floats:
+    """What the head reads of an image (1, K) after some edits in words."""
+    try:
+        bottleneck = apply(loaded.readout, loaded.values, image, edits)
+    except UserError as error:
+        raise bad(str(error).removeprefix("--set ")) from None
     if not np.isfinite(bottleneck).all() or np.abs(bottleneck).max(initial=0) > FAR:
         raise bad(f"edits: a score must lie between −{FAR:g} and {FAR:g}.")
     return bottleneck
@@ -88,7 +87,7 @@ def intervene(loaded: LoadedRun, request: InterveneRequest) -> Intervention:
     image = read_state(loaded.readout, request.state)
     if request.about is not None and request.about not in image.classes:
         raise bad(str(unknown_name("class", request.about, image.classes)))
-    after = edited(loaded, image.bottleneck, request.edits)
+    after = edited(loaded, image, request.edits)
     sides = [_side(image, rows) for rows in (image.bottleneck, after)]
     moved = np.flatnonzero(after[0] != image.bottleneck[0]).tolist()
     about = request.about or (sides[1].said or [_first(sides[1])])[0]
@@ -130,7 +129,7 @@ def _decompositions(loaded: LoadedRun, image: Readout, bottleneck: Floats, about
 def ask(loaded: LoadedRun, request: AskRequest) -> Asked:
     """The questions whose answers would tell most about the class, given the answers so far."""
     image = read_state(loaded.readout, request.state)
-    image = replace(image, bottleneck=edited(loaded, image.bottleneck, request.edits))
+    image = replace(image, bottleneck=edited(loaded, image, request.edits))
     answered = touched(image.concepts, request.edits)
     units = [unit for unit in make_units(image.concepts) if unit.name not in answered]
     if not units:
@@ -175,9 +174,9 @@ def _answers(group: Group) -> list[AnswerPart]:
 def flip(loaded: LoadedRun, request: FlipRequest) -> Flipped:
     """The fewest further answers that make the class another."""
     image = read_state(loaded.readout, request.state)
-    image = replace(image, bottleneck=edited(loaded, image.bottleneck, request.edits))
+    start = edited(loaded, image, request.edits)
     try:
-        found = flips(image, loaded.values)
+        found = flips(image, loaded.values, start)
     except UserError as error:
         raise missing(str(error)) from None
     one = found.examples[0]
@@ -218,6 +217,8 @@ def head_of(loaded: LoadedRun) -> Head:
         weight=readout.head.weight.tolist() if readout.head else None,
         bias=readout.head.bias.tolist() if readout.head else None,
         reference=loaded.background.bottleneck.tolist(),
+        way=values.way,
+        values=values.values[0].tolist(),
         yes=values.yes[0].tolist(),
         no=values.no[0].tolist(),
         low=values.low[0].tolist(),

@@ -32,19 +32,7 @@ def read_trust(run: Path) -> list[TrustFile]:
 
 def _interventions(path: Path) -> list[str]:
     found = Interventions.read(path)
-    says = []
-    for curve in found.curves:
-        if curve.policy == "expected gain" or len(found.curves) == 1:
-            says.append(
-                f"Correcting all {found.by} takes accuracy from {found.start.text()} to {curve.points[-1].text()}; the "
-                f"ceiling from true concepts is {found.ceiling.text()}."
-            )
-            if curve.points[-1].value is not None and (curve.points[-1].interval or (1, 1))[1] < (
-                found.start.value or 0
-            ):
-                says.append(
-                    "True corrections lower the accuracy: the class head does not use the concepts as they are named."
-                )
+    says = [f"Corrections: {found.verdict.text()}"]
     if found.flips and found.flips.median is not None:
         says.append(f"{found.flips.median:g} changed concepts flip half of the decisions.")
     return says

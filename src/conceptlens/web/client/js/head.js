@@ -1,6 +1,7 @@
 /** The class head in the page: what-if without waiting. The same arithmetic as the library's; the server confirms it. */
 
 const SURE = 1e-12;
+const LEAST = 1e-6; // the smallest probability whose logarithm is written
 
 /** @param {any} head as `GET /head` has it @param {number[]} bottleneck (K) @param {number[]} rest (C) @returns {number[]} logits (C) */
 export function logits(head, bottleneck, rest) {
@@ -38,15 +39,61 @@ export function decomposeLogit(head, of, minus, bottleneck, rest) {
   return { of, minus, base, values, bypass, total: base + values.reduce((a, b) => a + b, 0) + bypass };
 }
 
-/**
- * The bottleneck after edits in words, in order.
- * @param {any} head @param {any[]} groups as `GET /runs/{run}` has them @param {number[]} bottleneck @param {string[]} edits
- */
-export function apply(head, groups, bottleneck, edits) {
-  return edits.reduce((scores, edit) => applyOne(head, groups, scores, edit), bottleneck);
+/** What the model says of the concepts (K): one value of an exclusive group holds, each of an independent one may. */
+export function stated(groups, scores) {
+  const found = scores.map((x) => 1 / (1 + Math.exp(-x)));
+  for (const group of groups.filter((each) => each.kind === "exclusive")) {
+    const columns = columnsOf(group);
+    const top = Math.max(...columns.map((k) => scores[k]));
+    const sum = columns.reduce((total, k) => total + Math.exp(scores[k] - top), 0);
+    for (const k of columns) found[k] = Math.exp(scores[k] - top) / sum;
+  }
+  return found;
 }
 
-function applyOne(head, groups, bottleneck, edit) {
+/** Which concepts (K) the model reads as holding. */
+function readLabels(groups, state) {
+  const shares = stated(groups, state.concept_logits);
+  const held = shares.map((share) => share >= 0.5);
+  for (const group of groups.filter((each) => each.kind === "exclusive")) {
+    const columns = columnsOf(group);
+    const top = Math.max(...columns.map((k) => shares[k]));
+    const first = columns.find((k) => shares[k] === top);
+    for (const k of columns) held[k] = k === first;
+  }
+  return held;
+}
+
+/**
+ * What is written for an answer to one question, as `ValueMap.answer` does: all of an exclusive group, or one concept.
+ * @returns {number[]} scores of the columns
+ */
+export function answerScores(head, groups, state, columns, held) {
+  const told = (which) =>
+    columns.length > 1
+      ? columns.map((_, place) => head.values[columns[which.indexOf(true)]][place])
+      : [head[which[0] ? "yes" : "no"][columns[0]]];
+  const read = readLabels(groups, state);
+  const own = columns.map((k) => read[k]);
+  const written = told(held);
+  if (head.way === "shift") {
+    const from = told(own);
+    return columns.map((k, place) => state.bottleneck[k] + (written[place] - from[place]));
+  }
+  if (head.way === "one-hot" && columns.length === 1 && held[0] === own[0]) return [state.bottleneck[columns[0]]];
+  return written;
+}
+
+/**
+ * The bottleneck after edits in words, in order.
+ * @param {any} head @param {any[]} groups as `GET /runs/{run}` has them
+ * @param {{bottleneck: number[], concept_logits: number[]}} state of the image @param {string[]} edits
+ */
+export function apply(head, groups, state, edits) {
+  return edits.reduce((scores, edit) => applyOne(head, groups, state, scores, edit), state.bottleneck);
+}
+
+function applyOne(head, groups, state, bottleneck, edit) {
   const place = target(groups, edit);
   if (!place) return bottleneck;
   const { group, columns, word, whole } = place;
@@ -54,28 +101,36 @@ function applyOne(head, groups, bottleneck, edit) {
   if (word.startsWith("mean of ")) {
     const mean = head.class_mean[word.slice(8).trim()];
     if (mean) for (const k of columns) scores[k] = mean[k];
-  } else if (whole) {
-    const chosen = group.start + group.values.indexOf(word);
-    if (group.kind === "independent") scores[chosen] = head.yes[chosen];
-    else for (const k of columns) scores[k] = k === chosen ? head.yes[k] : head.no[k];
-  } else if (word === "yes" || word === "no") scores[columns[0]] = head[word][columns[0]];
-  else if (word.startsWith("score ")) scores[columns[0]] = Number(word.slice(6));
+  } else if (whole || word === "yes" || word === "no") {
+    const chosen = whole ? group.start + group.values.indexOf(word) : columns[0];
+    const yes = whole || word === "yes"; // yes to a value of an exclusive group is no to the others
+    const asked = yes && group.kind === "exclusive" ? columnsOf(group) : [chosen];
+    const held = asked.map((k) => yes && k === chosen);
+    answerScores(head, groups, state, asked, held).forEach((score, place) => {
+      scores[asked[place]] = score;
+    });
+  } else if (word.startsWith("score ")) scores[columns[0]] = Number(word.slice(6));
   else setProbability(head, group, scores, columns[0], Number(word));
   return scores;
 }
 
 function setProbability(head, group, scores, k, p) {
-  if (head.space !== "probability") {
+  const logarithm = head.space === "log-probability";
+  if (head.space !== "probability" && !logarithm) {
     const middle = (head.low[k] + head.high[k]) / 2;
     const at = (Math.log(p / (1 - p)) - head.offset[k]) / head.slope[k];
     scores[k] = head.slope[k] > 0 ? Math.min(Math.max(at, head.low[k]), head.high[k]) : middle;
     return;
   }
-  scores[k] = p;
+  const write = (share) => (logarithm ? Math.log(Math.max(share, LEAST)) : share);
+  scores[k] = write(p);
   if (group.kind !== "exclusive") return;
   const rivals = columnsOf(group).filter((each) => each !== k);
-  const sum = rivals.reduce((total, each) => total + scores[each], 0);
-  for (const each of rivals) scores[each] = sum > SURE ? (scores[each] / sum) * (1 - p) : (1 - p) / rivals.length;
+  const shares = rivals.map((each) => (logarithm ? Math.exp(scores[each]) : scores[each]));
+  const sum = shares.reduce((total, each) => total + each, 0);
+  rivals.forEach((each, place) => {
+    scores[each] = write(sum > SURE ? (shares[place] / sum) * (1 - p) : (1 - p) / rivals.length);
+  });
 }
 
 export const columnsOf = (group) => group.values.map((_, place) => group.start + place);

@@ -2,25 +2,13 @@
  * What to ask next and the smallest change that flips the class, of a linear head, without a server: the arithmetic of
  * `conceptlens.evaluation.interventions` (ask_next.py, flip.py) for one image.
  */
-import { apply, columnsOf, logits, probabilities, said, target } from "../head.js";
+import { answerScores, apply, columnsOf, logits, probabilities, said, stated, target } from "../head.js";
 
 const SURE = 1e-6; // probabilities come no closer to 0 and 1
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 const clip = (p) => Math.min(Math.max(p, SURE), 1 - SURE);
 const times = (p, q) => (p > 0 ? p * Math.log(q) : 0);
 const largest = (values) => values.indexOf(Math.max(...values));
-
-/** What the model says of the concepts (K): one value of an exclusive group holds, each of an independent one may. */
-export function stated(groups, scores) {
-  const found = scores.map(sigmoid);
-  for (const group of groups.filter((each) => each.kind === "exclusive")) {
-    const columns = columnsOf(group);
-    const top = Math.max(...columns.map((k) => scores[k]));
-    const sum = columns.reduce((total, k) => total + Math.exp(scores[k] - top), 0);
-    for (const k of columns) found[k] = Math.exp(scores[k] - top) / sum;
-  }
-  return found;
-}
 
 /** Probabilities (K) that keep what they promise, from those that the model states. */
 function calibrated(head, groups, shares) {
@@ -54,11 +42,11 @@ function questions(group) {
   );
 }
 
-/** The bottleneck with an answer written into it. */
-function written(head, bottleneck, { columns, held }) {
+/** The bottleneck with the scores of an answer written into it. */
+function written(bottleneck, columns, answer) {
   const scores = [...bottleneck];
   columns.forEach((k, place) => {
-    scores[k] = head[held[place] ? "yes" : "no"][k];
+    scores[k] = answer[place];
   });
   return scores;
 }
@@ -72,7 +60,7 @@ function entropy(head, found) {
 
 /** As `POST /ask` answers. */
 export function nextQuestions(head, groups, { state, edits = [], most = 5 }) {
-  const bottleneck = apply(head, groups, state.bottleneck, edits);
+  const bottleneck = apply(head, groups, state, edits);
   const now = logits(head, bottleneck, state.rest);
   const before = entropy(head, now);
   const shares = calibrated(head, groups, stated(groups, state.concept_logits));
@@ -94,7 +82,8 @@ export function nextQuestions(head, groups, { state, edits = [], most = 5 }) {
         gain += before;
         answers.forEach((answer, place) => {
           const share = parts[place] / sum;
-          gain -= share * entropy(head, logits(head, written(head, bottleneck, answer), state.rest));
+          const scores = answerScores(head, groups, state, answer.columns, answer.held);
+          gain -= share * entropy(head, logits(head, written(bottleneck, answer.columns, scores), state.rest));
           unsure -= times(share, share) / asked.length;
         });
       }
@@ -125,18 +114,22 @@ function already({ columns, held }, shares) {
 
 /** As `POST /flip` answers: for each rival the answers that take most off its margin, until they outweigh it. */
 export function smallestFlip(head, groups, { state, edits = [] }) {
-  const bottleneck = apply(head, groups, state.bottleneck, edits);
+  const bottleneck = apply(head, groups, state, edits);
   const now = logits(head, bottleneck, state.rest);
   const first = largest(now);
   const shares = stated(groups, state.concept_logits);
-  const asked = groups.flatMap((group) => questions(group).map((answers) => ({ group: group.name, answers })));
+  const asked = groups.flatMap((group) =>
+    questions(group).map((answers) => ({
+      group: group.name,
+      answers: answers.map((each) => ({ ...each, scores: answerScores(head, groups, state, each.columns, each.held) })),
+    })),
+  );
   let best = null;
   head.classes.forEach((_, rival) => {
     if (rival === first) return;
-    const lowers = ({ columns, held }) =>
+    const lowers = ({ columns, scores }) =>
       columns.reduce(
-        (sum, k, place) =>
-          sum + (head[held[place] ? "yes" : "no"][k] - bottleneck[k]) * (head.weight[rival][k] - head.weight[first][k]),
+        (sum, k, place) => sum + (scores[place] - bottleneck[k]) * (head.weight[rival][k] - head.weight[first][k]),
         0,
       );
     const ranked = asked
@@ -161,7 +154,7 @@ export function smallestFlip(head, groups, { state, edits = [] }) {
   });
   const answer = { kind: "exact", before: head.classes[first], after: null, edits: null, groups: null };
   if (!best) return answer;
-  const after = best.steps.reduce((scores, step) => written(head, scores, step.answer), bottleneck);
+  const after = best.steps.reduce((scores, { answer: { columns, scores: told } }) => written(scores, columns, told), bottleneck);
   return {
     ...answer,
     after: head.classes[largest(logits(head, after, state.rest))],

@@ -156,7 +156,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
   });
 
   function evaluate() {
-    const bottleneck = apply(head, groups, state.bottleneck, edits.list);
+    const bottleneck = apply(head, groups, state, edits.list);
     const found = logits(head, bottleneck, state.rest);
     const parts = probabilities(head, found);
     return {

@@ -34,6 +34,7 @@ export function corrections(found, { state, set }) {
             ),
           ),
           h("div", { class: "charts" }, ...bothWays(found, order)),
+          controls(found),
           numbers(found),
         ]
       : null,
@@ -90,6 +91,24 @@ function bothWays(found, order) {
       ),
     ),
   ];
+}
+
+function controls(found) {
+  if (!found.ways?.length) return null;
+  return card(
+    `All ${found.by} told, by how an answer is written`,
+    {
+      note: `Class accuracy. Confirmed: told what the model says itself. Hardened: the same, each yes and no as 1 and 0. The first row is what the page writes; a head that reads labels alone falls to ${percent(found.curves[0]?.wrong_labels?.at(-1)?.value)} with wrong answers.`,
+    },
+    table(
+      "Ways of writing an answer",
+      ["Written as", "Confirmed", "Truth", "Wrong", "Hardened"],
+      found.ways.map((each) =>
+        line(each.way, cell(each.sham), cell(each.truth), cell(each.wrong), cell(each.hardened)),
+      ),
+    ),
+    good("confirming changes little, the truth comes close to the ceiling, wrong answers cost as much as with labels alone."),
+  );
 }
 
 function numbers(found) {

@@ -8,27 +8,13 @@ import { points, reading } from "./words.js";
 
 const SMALL = 0.02; // a calibration error that is significant but small
 
-/** The order that a summary speaks of: the best informed one. */
-export const mainCurve = (found) =>
-  found.curves.find((each) => each.policy === "expected gain") ?? found.curves.at(-1) ?? null;
+const OUTCOMES = { pass: "good", finding: "bad", unmeasured: "plain" };
 
 /** @returns {Verdict} */
 export function ofInterventions(found) {
-  const curve = mainCurve(found);
-  if (!curve) return { verdict: "plain", says: found.notes[0] ?? "Nothing could be corrected." };
-  const last = curve.points.at(-1);
-  const text = `Accuracy ${percent(found.start.value)} with nothing corrected, ${percent(last.value)} with all ${found.units.length} ${found.by} corrected; the ceiling from true concepts is ${percent(found.ceiling.value)}.`;
-  const [low, high] = last.interval ?? [];
-  if (!known(low)) return { verdict: "plain", says: text };
-  if (high < found.start.value)
-    return {
-      verdict: "bad",
-      says: `${text} True corrections lower the accuracy: the class head does not use the concepts as they are named.`,
-    };
-  if (low > found.start.value) return { verdict: "good", says: `${text} Corrections help.` };
-  if ((found.headroom.value ?? 0) <= 0.01)
-    return { verdict: "plain", says: `${text} The ceiling leaves no room for an improvement.` };
-  return { verdict: "look", says: `${text} The improvement is not significant.` };
+  if (!found.verdict)
+    return { verdict: "plain", says: "Measured by an older version, without controls. Measure the corrections again." };
+  return { verdict: OUTCOMES[found.verdict.outcome], says: found.verdict.reason };
 }
 
 /** @returns {Verdict} */

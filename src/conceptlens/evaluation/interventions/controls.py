@@ -1,0 +1,113 @@
+"""All units told, by every way of writing an answer: the truth, and its controls. A verdict from them.
+
+Sham: the model's own answers confirmed. Wrong: every answer wrong. Hardened: the model's own answers as 0 and 1, where
+confirming a yes or no would leave its probability as it is. Differences are paired: their intervals are over images
+that were told both.
+"""
+
+from conceptlens.core.documents import Part
+from conceptlens.evaluation.interventions.edits import confirmed_labels, wrong_labels
+from conceptlens.evaluation.interventions.value_map import Way, cross_map
+from conceptlens.evaluation.verdict import Verdict
+from conceptlens.runs.readout import Floats, Indices, Readout
+from conceptlens.stats.estimates import Bootstrap, Estimate
+
+MARGIN = 0.015  # accuracy that true answers may lack to the ceiling
+
+
+class Written(Part):
+    """Accuracy with all units told, written in one way."""
+
+    way: Way
+    sham: Estimate
+    truth: Estimate
+    wrong: Estimate
+    hardened: Estimate | None = None  # None where confirming and hardening are the same
+    truth_less_sham: Estimate
+    ceiling_less_truth: Estimate
+    untouched_less_wrong: Estimate
+
+    @property
+    def findings(self) -> list[str]:
+        """What is wrong with it, in words; nothing where it passes."""
+        found = []
+        if self.truth_less_sham.high is not None and self.truth_less_sham.high < 0:
+            found.append(
+                f"told the truth it is right less often ({percent(self.truth)}) than told its own answers "
+                f"({percent(self.sham)})"
+            )
+        if (self.ceiling_less_truth.value or 0) > MARGIN:
+            found.append(
+                f"told the truth ({percent(self.truth)}) it stays {100 * (self.ceiling_less_truth.value or 0):.1f} "
+                "points below what the true concepts allow"
+            )
+        lost = self.untouched_less_wrong
+        surely = lost.value if lost.low is None else lost.low
+        if surely is None or surely <= 0:
+            found.append(f"wrong answers do not lower its accuracy ({percent(self.wrong)})")
+        return found
+
+
+def write_every_way(
+    readout: Readout, possible: tuple[Way, ...], fold: Indices, ceiling: Floats, bootstrap: Bootstrap, *, seed: int = 0
+) -> list[Written]:
+    """All units told, in these ways.
+
+    Args:
+        readout: The images.
+        possible: The ways.
+        fold: (N,) the fold of each image: means and percentiles come from other folds.
+        ceiling: (N,) hits of a head that reads the true labels alone.
+        bootstrap: How intervals are made.
+        seed: Of wrong answers.
+    """
+    untouched = readout.hits(readout.logits(readout.bottleneck))
+    told = {"truth": readout.truth, "wrong": wrong_labels(readout, seed=seed), "sham": confirmed_labels(readout)}
+    independent = any(group.kind == "independent" for group in readout.concepts.groups)
+    found = []
+    for way in possible:
+        maps = cross_map(readout, fold, way)
+        columns = {name: readout.hits(readout.logits(maps.write(readout, labels))) for name, labels in told.items()}
+        columns |= {
+            "truth_less_sham": columns["truth"] - columns["sham"],
+            "ceiling_less_truth": ceiling - columns["truth"],
+            "untouched_less_wrong": untouched - columns["wrong"],
+        }
+        if way == "one-hot" and independent:
+            columns["hardened"] = readout.hits(readout.logits(maps.write(readout, told["sham"], harden=True)))
+        found.append(Written.model_validate({"way": way, **bootstrap.means(columns)}))
+    return found
+
+
+def judge(
+    chosen: Written, others: list[Written], start: Estimate, ceiling: Estimate, labels_wrong: Estimate
+) -> Verdict:
+    """Whether corrections correct, as one way writes them; other ways that disagree are named.
+
+    Args:
+        chosen: The way.
+        others: All ways.
+        start: Accuracy with nothing told.
+        ceiling: Of a head that reads the true labels alone.
+        labels_wrong: Of the same head, told only wrong labels.
+    """
+    if any(each.value is None for each in (start, ceiling, chosen.truth)):
+        return Verdict(outcome="unmeasured", reason="No image has a known class.")
+    numbers = (
+        f"{percent(start)} untouched, {percent(chosen.sham)} with its own answers confirmed, {percent(chosen.truth)} "
+        f"told the truth, {percent(chosen.wrong)} told only wrong answers; a head of labels alone, {percent(ceiling)} "
+        f"told the truth and {percent(labels_wrong)} told only wrong answers"
+    )
+    say = "; ".join(chosen.findings) or "true answers keep or raise the accuracy, wrong ones lower it"
+    reason = f"{say[0].upper()}{say[1:]}. Right: {numbers}."
+    differ = [each.way for each in others if each is not chosen and bool(each.findings) != bool(chosen.findings)]
+    if differ:
+        reason += (
+            f" This is with answers written as {chosen.way}; written as {' or '.join(differ)}, the verdict would be "
+            f"{'a pass' if chosen.findings else 'a finding'}."
+        )
+    return Verdict(outcome="finding" if chosen.findings else "pass", reason=reason)
+
+
+def percent(estimate: Estimate) -> str:
+    return "-" if estimate.value is None else f"{estimate.value:.1%}"
