@@ -82,6 +82,9 @@ def train(folder: Path, method: str) -> Path:
     recipe["method"] = {"name": method}
     if method == "cbm":
         recipe["regularizer"] = {"name": "none"}
+    if method == "ivq-cbm":  # as its defaults were in version 0.1
+        recipe["regularizer"] = {"name": "ivq", "weight": 1.0}
+        recipe["training"]["loss"] = {"concept_weight": 1.0}
     recipe.pop("training" if method.startswith(("pcbm", "lf-", "labo", "clear", "pf-", "zero")) else "seed", None)
     recipe.setdefault("training", {"threads": 1})
     return Path(cl.train(recipe, quiet=True).path)
