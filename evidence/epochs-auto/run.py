@@ -8,6 +8,7 @@ Tokens of the frozen blocks are computed once into the store. What is done is ke
 
 import argparse
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from conceptlens.recipes.parse import merge
 HERE = Path(__file__).parent
 Tree = dict[str, Any]
 DATA: dict[str, Tree] = {
-    "blood cells, 28 training images": {"source": "blood-cells", "limit": 28},  # what a folder of 40 leaves for training
+    "blood cells, 28 training images": {
+        "source": "blood-cells",
+        "limit": 28,
+    },  # what a folder of 40 leaves for training
     "blood cells, 90 training images": {"source": "blood-cells", "limit": 90},
     "blood cells, all built-in": {"source": "blood-cells"},
-    "shapes": {"source": "shapes", "shapes": {"n": 600}},
 }
 METHODS: dict[str, Tree] = {
     "cbm": {"method": "cbm", "training": {"batch_size": 64, "learning_rate": 1e-4}},
@@ -32,11 +35,11 @@ CURVE = ("class.balanced_accuracy", "concept.balanced_accuracy", "concept.auc")
 STEPS = (60, 200, 600, 1500)
 OLD: Tree = {
     "regularizer": {"name": "ivq", "weight": 1.0},
-    "training": {"epochs": 30, "learning_rate": 1e-4, "loss": {"concept_weight": 1.0}},
+    "training": {"epochs": 8, "warmup": 0.5, "learning_rate": 1e-4, "loss": {"concept_weight": 1.0}},
 }
 SINCE: Tree = {
     "regularizer": {"name": "ivq", "weight": 0.01},
-    "training": {"epochs": 30, "learning_rate": 1e-3, "loss": {"concept_weight": 3.0}},
+    "training": {"epochs": 8, "warmup": 0.5, "learning_rate": 1e-3, "loss": {"concept_weight": 3.0}},
 }
 STILL = {"regularizer": "none"}  # a frozen encoder has nothing to regularize
 
@@ -48,7 +51,7 @@ def measure(recipe: Tree, seed: int) -> Tree:
         "training": {"rank_every": 0},
         "metrics": {"bootstrap": 0, "test": False, "rank_images": 0},
         "seed": seed,
-        "out": "runs/epochs-auto",
+        "out": f"runs/epochs-auto-{os.getpid()}",
     }
     started = time.monotonic()
     run = cl.train(merge(recipe, fixed), overwrite=True, quiet=True)
@@ -73,7 +76,7 @@ def lengths(store: str) -> dict[str, Tree]:
     """By name: a data set, a method and a number of steps."""
     jobs: dict[str, Tree] = {}
     for data, source in DATA.items():
-        train_images = source.get("limit") or {"blood-cells": 1200, "shapes": 390}[source["source"]]
+        train_images = source.get("limit", 1200)
         for method, settings in METHODS.items():
             for steps in STEPS:
                 per_epoch = max(1, train_images // settings["training"].get("batch_size", 32))

@@ -42,7 +42,7 @@ def training_warnings(
         told.append(
             f"{at_chance['count']} of {at_chance['of']} concept groups are read no better than by chance on validation "
             f"images: {', '.join(at_chance['names'])}. Set {longer}, a higher `training.learning_rate` (now "
-            f"{training.learning_rate:g}) or `training.loss.concept_weight`; check the labels of groups that stay there."
+            f"{training.learning_rate:g}) or `training.loss.concept_weight`; check the labels of those that stay."
         )
     return told
 
