@@ -76,7 +76,7 @@ def lengths(store: str) -> dict[str, Tree]:
     """By name: a data set, a method and a number of steps."""
     jobs: dict[str, Tree] = {}
     for data, source in DATA.items():
-        train_images = source.get("limit", 1200)
+        train_images = source.get("limit", 1200)  # or a little fewer: `steps` says what was done
         for method, settings in METHODS.items():
             for steps in STEPS:
                 per_epoch = max(1, train_images // settings["training"].get("batch_size", 32))
