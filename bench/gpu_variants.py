@@ -64,7 +64,7 @@ class Ours:
         rest_idle_parameters(pipeline, sample)
         learning = {key for key, each in pipeline.named_parameters() if each.requires_grad}
         state = (Position(), StateFolder(run.path), History(run.history), sample)
-        self.stage = TrainStage(self.session, stages_of(recipe)[0], learning, *state)
+        self.stage = TrainStage(self.session, stages_of(self.session.recipe)[0], learning, *state)
         flops = encoder_flops(pipeline.encoder, pixels)
         self.variant = Variant(name, batch, 2 * steps, self.round, flops)
 

@@ -80,7 +80,13 @@ def milliseconds(steps: int, n: int, *, rank_every: int = 0, published: bool = F
         if published:
             published_tracking(session.pipeline)
         stage = TrainStage(
-            session, stages_of(recipe)[0], learning, Position(), StateFolder(run.path), History(run.history), sample
+            session,
+            stages_of(session.recipe)[0],
+            learning,
+            Position(),
+            StateFolder(run.path),
+            History(run.history),
+            sample,
         )
         with contextlib.suppress(Enough):
             while True:

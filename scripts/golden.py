@@ -82,6 +82,9 @@ def train(folder: Path, method: str) -> Path:
     recipe["method"] = {"name": method}
     if method == "cbm":
         recipe["regularizer"] = {"name": "none"}
+    if method == "ivq-cbm":  # as its defaults were in version 0.1
+        recipe["regularizer"] = {"name": "ivq", "weight": 1.0}
+        recipe["training"]["loss"] = {"concept_weight": 1.0}
     recipe.pop("training" if method.startswith(("pcbm", "lf-", "labo", "clear", "pf-", "zero")) else "seed", None)
     recipe.setdefault("training", {"threads": 1})
     return Path(cl.train(recipe, quiet=True).path)
@@ -155,7 +158,10 @@ def codebook_entry(folder: Path) -> Record:
 
 
 def compare_entry(folder: Path) -> Record:
-    api.compare(comparison_file(folder), out=folder / "compare", quiet=True)
+    old = {"training.learning_rate": 1e-4, "training.loss.concept_weight": 1.0}  # ivq-cbm's in version 0.1
+    rows = {"one": {"name": "ivq", "weight": 1.0}, "two": {"name": "l2"}}
+    recipes = {name: {"set": {**old, "regularizer": kind}, "random_text": False} for name, kind in rows.items()}
+    api.compare(comparison_file(folder, recipes=recipes), out=folder / "compare", quiet=True)
     return {"results": document(folder / "compare/results.json")}
 
 

@@ -127,8 +127,8 @@ def test_a_recipe_imports_nothing(
     ("key", "value", "says"),
     [
         ("training.epochs", "-3", "expected 1 or more, found -3"),
-        ("training.epochs", "1e9", "expected a whole number"),
-        ("training.epochs", "many", "expected a whole number, found 'many'"),
+        ("training.epochs", "1e9", "expected 'auto' or a whole number"),
+        ("training.epochs", "many", "expected 'auto' or a whole number, found 'many'"),
         ("training.batch_size", "0", "expected 1 or more"),
         ("training.learning_rate", "-1", "above 0, below 10, found -1"),
         ("training.learning_rate", ".nan", "a finite number, found nan"),

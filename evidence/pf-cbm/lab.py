@@ -22,6 +22,7 @@ from conceptlens.nn.setup import Setup
 from conceptlens.recipes import Recipe, StageConfig
 from conceptlens.training.batches.order import Order
 from conceptlens.training.batches.targets import TargetTable
+from conceptlens.training.epochs import number_of
 from conceptlens.training.loop import stages_of
 from conceptlens.training.optimization.losses import SupervisedLoss, class_weights
 from conceptlens.training.optimization.optimizer import build_optimizer, clip_gradients
@@ -71,7 +72,7 @@ def train(bank: Bank, labels: Labels, recipe: Recipe, model: PFCBM | None = None
     for stage in stages_of(recipe):
         steps = _Steps(bank, labels, recipe, pipeline, stage, places, first_epoch=done)
         loss = steps.run()
-        done, graph = done + (stage.epochs or 0), graph and steps.graph
+        done, graph = done + number_of(stage.epochs), graph and steps.graph
         if not math.isfinite(loss):
             raise RuntimeError(f"{stage.name}: the loss is no longer a number")
     model.eval().requires_grad_(False)
@@ -107,7 +108,7 @@ class _Steps:
         self.loss = loss
         self.table = TargetTable(labels.examples, loss, device, places, bank.splits.train)
         order = Order.plan(bank.splits.train, training.batch_size, 1, recipe.seed)
-        epochs = stage.epochs or 0
+        epochs = number_of(stage.epochs)
         batches = [batch for epoch in range(epochs) for batch in order.epoch(first_epoch + epoch)]
         self.batches = torch.from_numpy(np.stack(batches)).to(device)
         scheduled = replace(training, schedule=stage.schedule or training.schedule)

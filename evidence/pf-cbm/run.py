@@ -37,6 +37,7 @@ from conceptlens.data.splits.splits import Splits
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe, merge
 from conceptlens.recipes.schema import RegionsConfig
+from conceptlens.training.epochs import number_of
 
 HERE = Path(__file__).parent
 JOIN = {"bill": ["beak"], **{part: [f"left {part}", f"right {part}"] for part in ("eye", "leg", "wing")}}
@@ -97,8 +98,8 @@ class Lab:
         for stage in made.training.stages:
             stage.learning_rate = rates.get(stage.name, stage.learning_rate)
             if stage.epochs:
-                stage.epochs = max(1, round(stage.epochs * share))
-        made.training.epochs = max(1, round(made.training.epochs * share))
+                stage.epochs = max(1, round(number_of(stage.epochs) * share))
+        made.training.epochs = max(1, round(number_of(made.training.epochs) * share))
         return made
 
     def known(self, bank: str, recipe: Recipe) -> tuple[DataSource, Splits, Known]:

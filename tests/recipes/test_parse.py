@@ -16,7 +16,9 @@ def test_a_source_is_enough() -> None:
     assert recipe.regularizer["name"] == "ivq"
     assert recipe.regularizer["beta"] == 0.25
     assert recipe.regularizer["codebook_multiple"] == 1.0
+    assert recipe.regularizer["weight"] == 0.01
     assert recipe.training.loss.concept == "bce"
+    assert (recipe.training.learning_rate, recipe.training.loss.concept_weight) == (1e-3, 3)
     assert recipe.out == "runs/shapes-ivq-cbm-0"
 
 
@@ -27,6 +29,16 @@ def test_presets_bring_a_methods_settings_and_the_recipe_wins() -> None:
     assert released.regularizer["learn"] is False
     assert released.training.epochs == 3
     assert released.training.schedule == "polynomial"
+    printed = load_recipe({"data": "shapes", "method": "ivq-cbm-as-printed"})
+    told = {key: printed.method[key] for key in ("temperature", "token_norm", "pooling", "query_init", "hold_entropy")}
+    assert told == {
+        "temperature": 1.0,
+        "token_norm": "none",
+        "pooling": "sum",
+        "query_init": "normal",
+        "hold_entropy": False,
+    }
+    assert (printed.regularizer["weight"], printed.training.loss.concept_weight) == (1.0, 1.0)
     other = load_recipe({"data": "shapes", "regularizer": "l2"})
     assert other.regularizer == {"name": "l2", "weight": 0.25, "reduction": "mean"}
 
@@ -59,13 +71,13 @@ def test_ready_recipes_are_valid(name: str) -> None:
         (["--trainin.epochs", "3"], "'trainin' is not known at the top of a recipe. Did you mean 'training'"),
         (["--method.tempratur", "2"], "'tempratur' is not known in `method`. Did you mean 'temperature'"),
         (["--data.shapes.nois", "2"], "'nois' is not known in `data.shapes`. Did you mean 'noise'"),
-        (["--training.epochs", "many"], "training.epochs: expected a whole number, found 'many'"),
+        (["--training.epochs", "many"], "training.epochs: expected 'auto' or a whole number, found 'many'"),
         (["--training.epochs", "0"], "training.epochs: expected 1 or more, found 0"),
         (
             ["--training.schedule", "cosin"],
             "expected one of 'exponential', 'polynomial', 'cosine', 'constant', found 'cosin'",
         ),
-        (["--method.temperature", "hot"], "method.temperature: expected a number or one of 'calibrate', found 'hot'"),
+        (["--method.temperature", "hot"], "method.temperature: expected a number or 'calibrate', found 'hot'"),
         (["--method", "ivq-cmb"], "Unknown method 'ivq-cmb'. Did you mean 'ivq-cbm'"),
         (["--regularizer", "ivvq"], "Unknown regularizer 'ivvq'. Did you mean 'ivq'"),
         (["--regularizer", "l2", "--regularizer.beta", "1"], "'beta' is not known in `regularizer`"),

@@ -71,7 +71,7 @@ def test_no_step_waits(changes: dict[str, Any], tmp_path: Path) -> None:
         with session.resident_images():
             assert (session.resident is not None) is changes.get("data__resident", True)
             state = (Position(), StateFolder(run.path), History(run.history), sample)
-            stage = TrainStage(session, stages_of(recipe)[0], learning, *state)
+            stage = TrainStage(session, stages_of(session.recipe)[0], learning, *state)
             with pytest.raises(Enough):
                 stage.train_epoch()
     finally:

@@ -197,4 +197,5 @@ def run_text(run: "RunFolder | OpenedRun") -> str:
     metrics = splits[split]
     head = f"{info['method']} on {info['data']['name']}: {metrics['class'].get('n', 0)} {spoken} images"
     places = f"look at {run.path / 'report.html'}; all numbers are in {run.path / 'metrics.json'}"
-    return f"{head}\n{text_table(metrics)}\n{places}"
+    warnings = [f"warning: {warning}" for warning in info.get("warnings") or []]
+    return "\n".join((head, text_table(metrics), *warnings, places))

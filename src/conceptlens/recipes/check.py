@@ -74,7 +74,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         encoder.train,
     )
     for key in ("epochs", "batch_size", "accumulate", "validate_every"):
-        need(f"training.{key}", getattr(training, key) >= 1, "1 or more", getattr(training, key))
+        value = getattr(training, key)
+        need(f"training.{key}", value in (None, "auto") or value >= 1, "1 or more", value)
     need(
         "training.accumulate",
         training.batch_size % training.accumulate == 0,
@@ -89,7 +90,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     need("encoder.learning_rate", rate is None or 0 < rate < 10, "a rate above 0", rate)
     need("training.final_rate", 0 < training.final_rate <= 1, "above 0, at most 1", training.final_rate)
     for key in ("weight_decay", "warmup", "clip", "patience", "checkpoint_every", "rank_every", "rank_images"):
-        need(f"training.{key}", getattr(training, key) >= 0, "0 or more", getattr(training, key))
+        value = getattr(training, key)
+        need(f"training.{key}", value is None or value >= 0, "0 or more", value)
     need("training.ema", 0 <= training.ema < 1, "0 (off) or a decay below 1", training.ema)
     need(
         "training.betas", all(0 <= beta < 1 for beta in training.betas), "two numbers from 0 to below 1", training.betas
@@ -120,7 +122,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         need(f"{key}.learning_rate", rate is None or 0 < rate < 10, "a rate above 0", rate)
         need(
             f"training.stages ({stage.name}).epochs",
-            stage.epochs is None or stage.epochs >= 1,
+            stage.epochs is None or stage.epochs == "auto" or stage.epochs >= 1,
             "1 or more",
             stage.epochs,
         )

@@ -367,6 +367,7 @@ def _plain_type(kind: str) -> str:
         ("list", "a list"),
     ):
         kind = re.sub(rf"\b{python}\b", plain, kind)
+    kind = re.sub(r"Literal\[([^,\]]*)\]", r"\1", kind)  # of one word: the word
     return re.sub(r"Literal\[(.*?)\]", r"one of \1", kind)
 
 

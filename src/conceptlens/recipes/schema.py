@@ -249,7 +249,7 @@ class StageConfig:
 
     Args:
         name: For the history.
-        epochs: Passes over the training images.
+        epochs: Passes over the training images; `auto` as the training's.
         train: What learns in this stage: `encoder`, `regularizer`, `model` or names of the model's parts.
         learning_rate: The stage's rate.
         kind: `train` by gradients, or `fit`: the method's own solution on all training images at once; the encoder must
@@ -259,7 +259,7 @@ class StageConfig:
     """
 
     name: str = "main"
-    epochs: int | None = None
+    epochs: Literal["auto"] | int | None = None
     train: list[str] = field(default_factory=lambda: ["encoder", "regularizer", "model"])
     learning_rate: float | None = None
     kind: Literal["train", "fit"] = "train"
@@ -272,7 +272,8 @@ class TrainingConfig:
     """The loop.
 
     Args:
-        epochs: Passes over the training images.
+        epochs: Passes over the training images; of each stage, where there are several. `auto`: 30, or as many as make
+            1,500 optimizer steps where these are more; settled when training starts.
         batch_size: Images per optimizer step, over all processes and accumulation steps.
         accumulate: Pieces into which a batch is cut where memory is short.
         learning_rate: AdamW's peak rate.
@@ -281,7 +282,7 @@ class TrainingConfig:
         betas: AdamW's.
         schedule: After the warm-up: `exponential` as the paper, `polynomial` as its code, `cosine`, or `constant`.
         schedule_by: Change the rate with every step, or once an epoch as the published code.
-        warmup: Epochs of warm-up.
+        warmup: Epochs of warm-up; with `epochs: auto` at most a tenth of them.
         warmup_shape: `linear`, or `exponential` as the published code.
         final_rate: Rate at the end, relative to the peak; for the exponential and cosine schedules.
         clip: Largest norm of the gradient; 0 turns it off.
@@ -291,9 +292,12 @@ class TrainingConfig:
         select: What chooses the model on validation: a metric's path, with a leading `-` if smaller is better. An epoch
             of the last stage is chosen. Between epochs that are equal in a measure of the class, concept AUC decides;
             between others the class's balanced accuracy.
-        patience: Validations without improvement after which a stage stops; 0 never stops early.
-        validate_every: Epochs between validations.
-        checkpoint_every: Steps between checkpoints besides the one at each epoch's end; 0: none.
+        patience: Validations without improvement after which a stage stops; 0 never stops early. If not given: with
+            `epochs: auto` a third of the validations, otherwise 0. The schedule is that of all epochs: a stage that
+            stops early ends at a higher rate.
+        validate_every: Epochs between validations. If not given: with `epochs: auto` as many as make some 50
+            validations, otherwise 1.
+        checkpoint_every: Steps between checkpoints besides the one after each validation; 0: none.
         rank_every: Steps between measurements of the patch matrix's rank; 0 turns it off.
         rank_images: Images of the batch on which it is measured.
         loss: The supervised losses.
@@ -303,7 +307,7 @@ class TrainingConfig:
         threads: Threads of the CPU; the machine's own number if not given.
     """
 
-    epochs: int = 30
+    epochs: Literal["auto"] | int = "auto"
     batch_size: int = 32
     accumulate: int = 1
     learning_rate: float = 1e-4
@@ -320,8 +324,8 @@ class TrainingConfig:
     compile: Literal["auto"] | bool = "auto"
     ema: float = 0.0
     select: str = "class.balanced_accuracy"
-    patience: int = 0
-    validate_every: int = 1
+    patience: int | None = None
+    validate_every: int | None = None
     checkpoint_every: int = 0
     rank_every: int = 50
     rank_images: int = 8

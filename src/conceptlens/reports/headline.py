@@ -69,7 +69,8 @@ def warnings(material: Material) -> list[str]:
     dead = value_of(material.metrics, "codebook.dead") or []
     if dead:
         told.append(f"{len(dead)} of {value_of(material.metrics, 'codebook.codes')} codes are dead.")
-    return told + [str(warning) for warning in material.splits.get("warnings") or []]
+    from_training = [*(material.info.get("warnings") or []), *(material.splits.get("warnings") or [])]
+    return told + [str(warning) for warning in from_training]
 
 
 def _watch(told: list[str]) -> Html | None:

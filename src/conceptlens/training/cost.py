@@ -14,6 +14,7 @@ from conceptlens.encoders.store.encode import blocks_behind
 from conceptlens.methods.build import rest_idle_parameters
 from conceptlens.training.batches.augment import augment
 from conceptlens.training.batches.views import draw_views
+from conceptlens.training.epochs import number_of
 from conceptlens.training.loop import Session, stages_of
 from conceptlens.training.optimization.losses import SupervisedLoss, Targets, class_weights
 from conceptlens.training.optimization.optimizer import build_optimizer, check_optimizer
@@ -122,7 +123,7 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
     everything = sum(parameter.numel() for parameter in pipeline.parameters())
     pieces = training.accumulate * session.processes.count
     steps_per_epoch = max(len(splits.train) // training.batch_size, 1)
-    epochs = sum(1 if stage.kind == "fit" else stage.epochs or 0 for stage in stages_of(recipe))
+    epochs = sum(number_of(stage.epochs) for stage in stages_of(recipe))
     seconds = float(np.median(times)) * training.accumulate
     forward = seconds / 3 if learns else seconds  # a forward pass is a third of a step
     validation = forward * len(splits.val) / max(batch * pieces, 1)
@@ -138,7 +139,7 @@ def estimate(session: Session, *, steps: int = 3) -> Cost:
         epochs=epochs,
         forward_gflops_per_image=counter.get_total_flops() / len(indices) / 1e9,
         seconds_per_step=seconds,
-        seconds_in_all=epochs * (steps_per_epoch * seconds + validation / training.validate_every)
+        seconds_in_all=epochs * (steps_per_epoch * seconds + validation / (training.validate_every or 1))
         + encoding * len(session.source) / session.processes.count,
         memory_mb=(everything * 4 + learning * (16 if training.ema else 12) + activations + cache) / 2**20
         + 450,  # 450: Python and torch

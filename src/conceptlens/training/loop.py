@@ -25,6 +25,7 @@ from conceptlens.training.batches.order import Order, piece
 from conceptlens.training.batches.places import find_places
 from conceptlens.training.batches.targets import TargetTable
 from conceptlens.training.batches.views import draw_views
+from conceptlens.training.epochs import number_of
 from conceptlens.training.fit_stage import FitStage, check_fits
 from conceptlens.training.optimization.average import WeightAverage
 from conceptlens.training.optimization.compiled import compiles
@@ -129,7 +130,7 @@ def _train(session: Session) -> dict[str, Tensor]:
     )
     if idle and resumed is None:
         session.progress.note(f"no output depends on {', '.join(idle)}: left as they are")
-    session.progress.start(sum(stage.epochs or 0 for stage in stages_of(recipe)), position.total_epochs)
+    session.progress.start(sum(number_of(stage.epochs) for stage in stages_of(recipe)), position.total_epochs)
     torch.manual_seed(recipe.seed + 1000 * processes.index)  # for layers that draw; a resumed state overrides it
 
     for number, stage in enumerate(stages_of(recipe)):
@@ -173,7 +174,7 @@ class TrainStage(Stage):
     ) -> None:
         super().__init__(session, stage, position, states, history)
         recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
-        self.sample = sample
+        self.sample, self.epochs = sample, number_of(stage.epochs)
         for name, parameter in pipeline.named_parameters():
             parameter.requires_grad_(name in learning and _chosen(name, stage))
         self.parameters = [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
@@ -198,7 +199,7 @@ class TrainStage(Stage):
         self.order = Order.plan(session.splits.train, self.training.batch_size, self.pieces, recipe.seed)
         self.ranks = RankTracker()
         step = Step(pipeline, loss, processes.autocast, self.training.rank_images)
-        self.compiled = compiles(self.training.compile, self.order.steps * (stage.epochs or 0), processes.device)
+        self.compiled = compiles(self.training.compile, self.order.steps * self.epochs, processes.device)
         if self.compiled:
             session.progress.note("compiling the step: the first ones take a minute or two")
             # A graph's gradients are gone with its next run: it cannot add them up, nor wait for other processes.
@@ -207,21 +208,22 @@ class TrainStage(Stage):
 
     @property
     def out_of_patience(self) -> bool:
-        return 0 < self.training.patience <= self.position.epochs_without_gain
+        return 0 < (self.training.patience or 0) <= self.position.epochs_without_gain
 
     def run(self) -> None:
         """All epochs from the position on, or as many as patience allows."""
-        epochs = self.stage.epochs or 0
-        while self.position.epoch < epochs and not self.out_of_patience:
+        while self.position.epoch < self.epochs and not self.out_of_patience:
             self.train_epoch()
             self.position.epoch, self.position.step = self.position.epoch + 1, 0
             self.position.total_epochs += 1
-            last = self.position.epoch == epochs
-            if last or self.position.total_epochs % self.training.validate_every == 0:
+            last = self.position.epoch == self.epochs
+            validates = last or self.position.total_epochs % (self.training.validate_every or 1) == 0
+            if validates:
                 self.validate()
             if not last:
                 self.upkeep()
-            self.save()
+            if validates:
+                self.save()
         if self.out_of_patience:
             self.session.progress.note(f"no gain in {self.training.patience} validations: stopped early")
 
@@ -274,7 +276,7 @@ class TrainStage(Stage):
         """The learning rate at a step of the running epoch, relative to the peak."""
         done = self.position.epoch * self.order.steps
         training = replace(self.training, schedule=self.stage.schedule or self.training.schedule)
-        return rate(training, done + step, self.order.steps, self.stage.epochs or 1)
+        return rate(training, done + step, self.order.steps, self.epochs)
 
     def close_epoch(self, sums: Sums) -> None:
         """The epoch's mean losses, over all processes."""

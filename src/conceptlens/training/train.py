@@ -29,12 +29,14 @@ from conceptlens.runs.predict import Predictions, predict
 from conceptlens.runs.predictions import save_predictions
 from conceptlens.runs.saved import Card, save_model
 from conceptlens.training.batches.stored import stored_tokens
+from conceptlens.training.epochs import with_epochs
 from conceptlens.training.loop import Session, check_stages, fit, stages_of
 from conceptlens.training.optimization.losses import class_weights
 from conceptlens.training.paths import with_absolute_paths
 from conceptlens.training.records import tensorboard
 from conceptlens.training.records.checkpoint import StateFolder
 from conceptlens.training.records.progress import Progress
+from conceptlens.training.records.warnings import training_warnings
 
 
 def open_session(
@@ -77,6 +79,7 @@ def open_session(
         splits = make_splits(
             source.examples, recipe.data.split, source.task, classes=source.classes, limit=recipe.data.limit
         )
+    recipe = with_epochs(recipe, len(splits.train))
     for warning in splits.warnings:
         progress.note(f"warning: {warning}")
     loss = recipe.training.loss
@@ -226,6 +229,10 @@ def _measure(session: Session, predicted: dict[str, Predictions], report: Report
     )
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})
+    warnings = training_warnings(run.read_history(), metrics["val"], recipe, len(splits.train))
+    run.update(warnings=warnings)
+    for warning in warnings:
+        session.progress.note(f"warning: {warning}")
     for name, found in predicted.items():
         save_predictions(run.path, name, found, source, thresholds)
     report(run, session.pipeline, session.reader, concepts, predicted)

@@ -1,0 +1,55 @@
+"""What a person should know of how a training went: it was short, it was still improving, groups stayed at chance."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from conceptlens.recipes import Recipe
+from conceptlens.training.epochs import auto_epochs
+
+SHORT = 300  # optimizer steps, below which most groups of small data stay at chance (evidence/epochs-auto)
+RISING = 0.01  # a gain in the last quarter of the validations from which a training would have gone on improving
+
+
+def training_warnings(
+    history: Sequence[Mapping[str, Any]], validation: Mapping[str, Any], recipe: Recipe, images: int
+) -> list[str]:
+    """A sentence or two for each; none for a method that no steps trained.
+
+    Args:
+        history: Lines of `history.jsonl`.
+        validation: The chosen model's metrics on validation.
+        recipe: With its epochs as numbers.
+        images: Number of training images.
+    """
+    training = recipe.training
+    measured = [line for line in history if line["split"] == "val" and line["epoch"]]
+    steps = measured[-1]["step"] if measured else 0
+    if not steps:
+        return []
+    auto = auto_epochs(images, training.batch_size)
+    short_of_auto = isinstance(training.epochs, int) and training.epochs < auto
+    longer = f"`training.epochs: auto` (here {auto})" if short_of_auto else "more `training.epochs`"
+    told = []
+    if steps < SHORT:
+        told.append(f"The training was short: {steps} optimizer steps. Set {longer}.")
+    elif _rises(measured, training.select):
+        told.append(
+            f"The last epoch is the best, and validation was still improving: train longer. Set {longer}, or a higher "
+            "`training.learning_rate`."
+        )
+    at_chance = validation.get("concept", {}).get("groups_at_chance", {})
+    if at_chance.get("count") and training.loss.concept_weight:
+        told.append(
+            f"{at_chance['count']} of {at_chance['of']} concept groups are read no better than by chance on validation "
+            f"images: {', '.join(at_chance['names'])}. Set {longer}, a higher `training.learning_rate` (now "
+            f"{training.learning_rate:g}) or `training.loss.concept_weight`; check the labels of those that stay."
+        )
+    return told
+
+
+def _rises(measured: Sequence[Mapping[str, Any]], select: str) -> bool:
+    """Whether the last validation is the best, and clearly better than all before the last quarter."""
+    sign, key = (-1, select[1:]) if select.startswith("-") else (1, select)
+    curve = [sign * line[key] for line in measured if line.get(key) is not None]
+    before = curve[: len(curve) * 3 // 4]
+    return bool(before) and curve[-1] == max(curve) and curve[-1] > max(before) + RISING
