@@ -64,15 +64,16 @@ def correct(loaded: LoadedRun, request: CorrectRequest) -> Corrected:
 
 
 def _changing(rows: Sequence[CorrectionRow], saved: Sequence[Correction]) -> list[CorrectionRow]:
-    """The rows that change something: they differ from what was saved last, or from what model and label say."""
+    """The rows that change something: neither what the model says already, nor what the same person said before."""
     last = {(row.image, row.concept): row.after for row in saved}
-    found = []
-    for row in rows:
+    own = {(row.rater, row.image, row.concept): row.after for row in saved}
+
+    def idle(row: CorrectionRow) -> bool:
         confirms = row.after == row.said and row.before in ("", row.after)
-        stands = last.get((row.image, row.concept))
-        if row.after != stands if stands is not None else not confirms:
-            found.append(row)
-    return found
+        repeats = own.get((row.rater, row.image, row.concept)) == row.after
+        return last.get((row.image, row.concept), row.after) == row.after and (confirms or repeats)
+
+    return [row for row in rows if not idle(row)]
 
 
 def listed(loaded_path: Path, shown: str) -> Corrections:

@@ -15,12 +15,11 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.evaluation.interventions.ask_next import ask_next
 from conceptlens.evaluation.interventions.edits import class_mean
 from conceptlens.evaluation.interventions.flip import Edit, flips
-from conceptlens.evaluation.interventions.units import make_units
+from conceptlens.evaluation.interventions.units import make_units, without_meaning
 from conceptlens.evaluation.interventions.what_if import apply
 from conceptlens.explanations.answer import class_readings
 from conceptlens.explanations.document import LogitDecomposition
 from conceptlens.explanations.logit_decomposition import decompose_logit
-from conceptlens.nn.heads.probabilities import concept_probabilities_of
 from conceptlens.runs.readout import Floats, Readout
 from conceptlens.web.schemas.image import State
 from conceptlens.web.schemas.what_if import (
@@ -132,7 +131,7 @@ def ask(loaded: LoadedRun, request: AskRequest) -> Asked:
     """The questions whose answers would tell most about the class, given the answers so far."""
     image = read_state(loaded.readout, request.state)
     image = replace(image, bottleneck=edited(loaded, image.bottleneck, request.edits))
-    answered = touched(image.concepts, request.edits) | pointless(image.concepts, image.concept_logits, request.edits)
+    answered = touched(image.concepts, request.edits) | without_meaning(image.concepts, image.concept_logits[0], request.edits)
     units = [unit for unit in make_units(image.concepts) if unit.name not in answered]
     if not units:
         units = make_units(image.concepts)
@@ -161,20 +160,6 @@ def touched(concepts: ConceptSet, edits: Sequence[str]) -> set[str]:
     group_of = {concept.name: concept.group for concept in concepts.concepts}
     names = [edit.partition("=")[0].strip() for edit in edits]
     return {group_of.get(name, name) for name in names}
-
-
-def pointless(concepts: ConceptSet, concept_logits: Floats, edits: Sequence[str]) -> set[str]:
-    """Names of the groups that have no meaning here, by what the model reads (1, K) and what edits tell."""
-    held = concepts.held(concept_probabilities_of(concept_logits, concepts)[0])
-    for edit in edits:
-        name, _, word = (part.strip() for part in edit.partition("="))
-        for group in concepts.groups:
-            if name == group.name and word in group.values:
-                held[group.concepts] = held[group.concepts] & (group.kind == "independent")
-                held[concepts.index(name, word)] = True
-        if name in concepts.names and word in ("yes", "no"):
-            held[concepts.names.index(name)] = word == "yes"
-    return {group.name for group in concepts.groups if not concepts.applying(held)[group.concepts.start]}
 
 
 def _answers(group: Group) -> list[AnswerPart]:

@@ -33,10 +33,12 @@ function sides(groups, concepts, concept) {
   return [held.length === 1 ? held[0].value : "", top.value];
 }
 
-/** Whether a row differs from what was saved last, or else from what model and label say. */
+/** Whether a row is neither what the model says already nor what the same person said before. */
 function changes(row) {
-  const last = rows.findLast((each) => each.image === row.image && each.concept === row.concept);
-  return last ? last.after !== row.after : row.after !== row.said || !["", row.after].includes(row.before);
+  const alike = rows.filter((each) => each.image === row.image && each.concept === row.concept);
+  const confirms = row.after === row.said && ["", row.after].includes(row.before);
+  const repeats = alike.findLast((each) => each.rater === row.rater)?.after === row.after;
+  return (alike.at(-1)?.after ?? row.after) !== row.after || !(confirms || repeats);
 }
 
 /** As `POST /corrections` answers. */
