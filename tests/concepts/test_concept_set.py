@@ -142,7 +142,9 @@ def test_otherwise_keeps_labels_and_phrases_change_nothing_that_is_learned() -> 
     ]  # fmt: skip
     assert ConceptSet.from_yaml(concepts.to_yaml()) == concepts
     plain = CELLS.replace(' phrase: "it is {value}"', "").replace(", phrase: {dark: it is dark}", "")
-    plain = plain.replace(", phrase: {dot: a dot, not dot: no dot}", "").replace("{granularity: yes}, otherwise: nil", "granularity")
+    plain = plain.replace(", phrase: {dot: a dot, not dot: no dot}", "").replace(
+        "{granularity: yes}, otherwise: nil", "granularity"
+    )
     assert ConceptSet.from_yaml(plain).fingerprint == concepts.fingerprint
     assert ConceptSet.from_yaml(CELLS.replace("otherwise: nil, ", "")).fingerprint != concepts.fingerprint
 
@@ -151,7 +153,11 @@ def test_otherwise_keeps_labels_and_phrases_change_nothing_that_is_learned() -> 
     ("old", "new", "words"),
     [
         ("otherwise: nil", "otherwise: nul", r"`otherwise` of 'colour'.*'nul'"),
-        ("under: {granularity: yes}, otherwise", "under: granularity, otherwise", r"`otherwise` of 'colour' needs `under`"),
+        (
+            "under: {granularity: yes}, otherwise",
+            "under: granularity, otherwise",
+            r"`otherwise` of 'colour' needs `under`",
+        ),
         ("colour: red", "colour: reed", r"`under` of 'shade'.*'reed'"),
         ("colour: red", "color: red", r"`under` of 'shade'.*'color'"),
         ("granularity: {values", "granularity: {under: {shade: dark}, values", "leads back to itself"),

@@ -92,10 +92,7 @@ def test_blood_cells_fit_the_tables() -> None:
 
 
 # What phrases and conditions must not change: runs and kept results are found by these.
-FINGERPRINTS = {
-    "blood-cells": "822db4344a432dba",
-    "shapes": "1d6d0b05e25d0b46",
-}
+FINGERPRINTS = {"blood-cells": "822db4344a432dba", "shapes": "1d6d0b05e25d0b46"}
 
 
 @pytest.mark.parametrize("name", FINGERPRINTS)

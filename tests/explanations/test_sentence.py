@@ -51,7 +51,8 @@ def test_an_answer_that_does_not_add_the_weight_is_not_given_as_the_reason() -> 
 def test_phrases_are_told_as_they_are_written() -> None:
     concepts = ConceptSet.from_yaml(
         "groups: {chromatin: {values: [densely, loosely, odd], phrase: {densely: the chromatin is dense}}, "
-        "wing: {kind: independent, values: [present], phrase: {present: there is a wing, not present: no wing is there}}}"
+        "wing: {kind: independent, values: [present], "
+        "phrase: {present: there is a wing, not present: no wing is there}}}"
     )
     read, raised = np.array([0.8, 0.1, 0.1, 0.1]), np.array([True, False, False, False])
     found, _ = reasons(concepts, read, [2.0, 0.1, 0.0, 0.5], raised)

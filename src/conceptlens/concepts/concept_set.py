@@ -295,7 +295,7 @@ class ConceptSet:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that a model learns from: phrases are for people, and `otherwise` leaves every label as it is."""
+        """A hash of all that a model learns from: phrases are for people, and `otherwise` leaves labels as they are."""
         learned = dict(self.source)
         if "groups" in learned:
             learned["groups"] = {name: _learned(group) for name, group in learned["groups"].items()}

@@ -4,7 +4,7 @@ import base64
 from typing import TYPE_CHECKING, Literal
 
 from PIL import Image
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from conceptlens.core.documents import Document, Part
 from conceptlens.core.errors import UserError
@@ -103,7 +103,7 @@ class Account(Part):
     base: float | None
     bypass: float | None
     reasons: list[Reason]
-    aside: list[Aside] = []
+    aside: list[Aside] = Field(default_factory=list)
 
     @property
     def added(self) -> float:

@@ -66,7 +66,13 @@ def write_report(
     split = shown_split(read_json(run.path / "metrics.json")["splits"])
     card = load_card(run.path / "model")
     told = tell(
-        predicted[split], pipeline, reader, concepts, split=split, thresholds=card.thresholds, counts=card.concept_counts
+        predicted[split],
+        pipeline,
+        reader,
+        concepts,
+        split=split,
+        thresholds=card.thresholds,
+        counts=card.concept_counts,
     )
     told.write(run.path)
     material = Material.read(run)

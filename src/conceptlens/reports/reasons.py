@@ -70,9 +70,7 @@ def _as_told(reason: Reason, told: Told) -> Reason:
     if told.compared:
         return replace(reason, contribution=told.weight)
     agrees = None if reason.agrees is None else reason.label == told.answer
-    return replace(
-        reason, answer=told.answer, probability=told.probability, agrees=agrees, contribution=told.weight
-    )
+    return replace(reason, answer=told.answer, probability=told.probability, agrees=agrees, contribution=told.weight)
 
 
 def bars(story: Story, reasons: list[Reason]) -> list[tuple[str, float]]:

@@ -45,7 +45,7 @@ class GroupReading(BaseModel):
 
 
 class Story(BaseModel):
-    """One image. `explained` is the class that the contributions speak of, against the second choice if there is one."""
+    """One image. `explained` is the class that the contributions speak of, against the second choice if any."""
 
     model_config = ConfigDict(allow_inf_nan=False)
     image: str

@@ -117,7 +117,8 @@ def test_ask_and_flip_are_the_librarys(client: Any, world: World) -> None:
     assert post(client, "ask", {"state": state, "edits": answered})["ask"] == []
     # Of what is not there no color is asked; of what a person sees, one is.
     colors = [
-        "wing colour" in [each["unit"] for each in post(client, "ask", {"state": state, "edits": [edit], "most": 100})["ask"]]
+        "wing colour"
+        in [each["unit"] for each in post(client, "ask", {"state": state, "edits": [edit], "most": 100})["ask"]]
         for edit in ("wing: present=no", "wing: present=yes")
     ]
     assert colors == [False, True]

@@ -114,8 +114,8 @@ def notes(explanation: Explanation) -> list[str]:
         )
         if whole:
             lines.append(
-                f"“Adds” is to the logit of {explanation.about}{rather}, {whole.total:+.2f} = {whole.base:+.2f} at {against}, "
-                f"and {sum(whole.values):+.2f} by all concepts.".replace("-", "−")
+                f"“Adds” is to the logit of {explanation.about}{rather}, {whole.total:+.2f} = {whole.base:+.2f} at "
+                f"{against}, and {sum(whole.values):+.2f} by all concepts.".replace("-", "−")
             )
     if explanation.index and not explanation.index.sample:
         lines.append("Codes have no names: there are no slots, or no sample of images, to name them by.")

@@ -131,7 +131,9 @@ def ask(loaded: LoadedRun, request: AskRequest) -> Asked:
     """The questions whose answers would tell most about the class, given the answers so far."""
     image = read_state(loaded.readout, request.state)
     image = replace(image, bottleneck=edited(loaded, image.bottleneck, request.edits))
-    answered = touched(image.concepts, request.edits) | without_meaning(image.concepts, image.concept_logits[0], request.edits)
+    answered = touched(image.concepts, request.edits) | without_meaning(
+        image.concepts, image.concept_logits[0], request.edits
+    )
     units = [unit for unit in make_units(image.concepts) if unit.name not in answered]
     if not units:
         units = make_units(image.concepts)
