@@ -144,7 +144,7 @@ def test_no_reason_is_given_where_concepts_add_almost_nothing() -> None:
     total = 10.0
     little, enough = (HARDLY - 0.01) * total, (HARDLY + 0.01) * total
     told = say([reason(0, "ears: yes", 1.0, little)], total - little)
-    assert "the concepts hardly move this from the average test image, so no reason is given." in told
+    assert "the concepts hardly move this decision from the average test image, so no reason is given." in told
     assert "ears" not in told
     assert "because ears: yes" in say([reason(0, "ears: yes", 1.0, enough)], total - enough)
     # Large concepts that cancel out move nothing either.

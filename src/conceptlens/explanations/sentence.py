@@ -60,7 +60,7 @@ def sentence(account: Account, shares: dict[str, float], says: bool, reference: 
 
 def _why(account: Account, says: bool, reference: Reference) -> str:
     if account.concept_share < HARDLY:
-        return f"; the concepts hardly move this from {reference.words}, so no reason is given"
+        return f"; the concepts hardly move this decision from {reference.words}, so no reason is given"
     sign = 1 if says else -1  # why a class is not said is what speaks against it
     first, other = speaking(account.reasons, sign), speaking(account.reasons, -sign)
     if sign * account.added < 0:

@@ -22,6 +22,7 @@ class Reason:
     agrees: bool | None  # with the label; None where there is none
     contribution: float | None
     at_chance: bool = False  # its group is read no better than by guessing
+    cause: str = ""  # what adds its weight where the answer does not, as "less green than usual"
 
 
 def reasons_of(story: Story, at_chance: Collection[str] = ()) -> list[Reason]:
@@ -66,9 +67,9 @@ def _of_group(group: GroupReading, at_chance: bool) -> list[Reason]:
 
 
 def _as_told(reason: Reason, told: Told) -> Reason:
-    """A question with what the account says of it; one that is told as "more than usual" keeps its plain answer."""
+    """A question with what the account says of it."""
     if told.compared:
-        return replace(reason, contribution=told.weight)
+        return replace(reason, contribution=told.weight, cause=told.answer)
     agrees = None if reason.agrees is None else reason.label == told.answer
     return replace(reason, answer=told.answer, probability=told.probability, agrees=agrees, contribution=told.weight)
 
@@ -113,7 +114,8 @@ def reasons_table(story: Story, reasons: list[Reason], scale: tuple[float, float
 def _reading(reason: Reason) -> Html:
     """A concept as the model reads it, and whether the label agrees."""
     said = [f"{reason.question}: ", h("b", reason.answer), f" {percent(reason.probability, 0)}\u00a0"]
-    flag = h("strong", "at chance", class_="flag") if reason.at_chance else None
+    flag = [h("strong", "at chance", class_="flag")] if reason.at_chance else []
+    flag += [h("span", reason.cause, class_="meaning")] if reason.cause else []
     if reason.agrees:
         mark = [h("span", "✓", class_="agrees", aria_hidden="true"), h("span", "as labeled", class_="unseen")]
         return h("th", said, mark, " ", flag, scope="row")

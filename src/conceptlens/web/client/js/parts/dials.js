@@ -61,7 +61,7 @@ export function dials({ prediction, groups, head, edits }) {
   }
 
   function head_(group, control) {
-    const effect = h("span", { class: "num effect", title: "what the group adds to the class that is said" });
+    const effect = h("span", { class: "num effect", title: "what the group adds to the class that is said, against the second likeliest" });
     const reset = h(
       "button",
       {
