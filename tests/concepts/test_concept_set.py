@@ -111,6 +111,67 @@ def test_hierarchy_masks_what_has_no_meaning(good: ConceptSet) -> None:
     np.testing.assert_array_equal(labels, before)
 
 
+CELLS = """
+groups:
+  granularity: {values: [yes, no]}
+  colour: {under: {granularity: yes}, otherwise: nil, values: [red, blue, nil], phrase: "it is {value}"}
+  shade: {under: "colour: red", values: [dark, light], phrase: {dark: it is dark}}
+  marks: {kind: independent, under: granularity, values: [dot], phrase: {dot: a dot, not dot: no dot}}
+"""
+
+
+def test_what_holds_decides_which_groups_apply() -> None:
+    concepts = ConceptSet.from_yaml(CELLS)
+    assert concepts.group("shade").under == ("colour", "red")  # the name of a concept is as good as {group: value}
+    held = concepts.held([0.4, 0.3, 0.9, 0.1, 0.0, 0.2, 0.8, 0.5])
+    assert held.tolist() == [True, False, True, False, False, False, True, True]
+    assert concepts.applying(held).all()
+    held[2:4] = False, True  # blue
+    assert concepts.applying(held).tolist() == [True] * 5 + [False] * 2 + [True]
+    held[[0, 2, 3]] = False, True, False  # red granules that are not there have no shade either
+    assert concepts.applying(held).tolist() == [True] * 2 + [False] * 5 + [True]
+
+
+def test_otherwise_keeps_labels_and_phrases_change_nothing_that_is_learned() -> None:
+    concepts = ConceptSet.from_yaml(CELLS)
+    labels = np.array([[0, 1, 0, 0, 1, 0, 1, 1]], dtype=np.int8)
+    assert concepts.mask_hierarchy(labels).tolist() == [[0, 1, 0, 0, 1, UNKNOWN, UNKNOWN, 1]]
+    assert [(each.phrase, each.absent) for each in concepts.concepts[2:]] == [
+        ("it is red", None), ("it is blue", None), ("it is nil", None), ("it is dark", None), (None, None),
+        ("a dot", "no dot"),
+    ]  # fmt: skip
+    assert ConceptSet.from_yaml(concepts.to_yaml()) == concepts
+    plain = CELLS.replace(' phrase: "it is {value}"', "").replace(", phrase: {dark: it is dark}", "")
+    plain = plain.replace(", phrase: {dot: a dot, not dot: no dot}", "").replace(
+        "{granularity: yes}, otherwise: nil", "granularity"
+    )
+    assert ConceptSet.from_yaml(plain).fingerprint == concepts.fingerprint
+    assert ConceptSet.from_yaml(CELLS.replace("otherwise: nil, ", "")).fingerprint != concepts.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("otherwise: nil", "otherwise: nul", r"`otherwise` of 'colour'.*'nul'"),
+        (
+            "under: {granularity: yes}, otherwise",
+            "under: granularity, otherwise",
+            r"`otherwise` of 'colour' needs `under`",
+        ),
+        ("colour: red", "colour: reed", r"`under` of 'shade'.*'reed'"),
+        ("colour: red", "color: red", r"`under` of 'shade'.*'color'"),
+        ("granularity: {values", "granularity: {under: {shade: dark}, values", "leads back to itself"),
+        ("{dark: it", "{drak: it", r"`phrase` of 'shade'.*Did you mean 'dark'"),
+        ("{dark: it", "{not dark: it", r"`phrase` of 'shade'.*'not dark'"),
+        ("it is {value}", "it is so", "must contain {value}"),
+    ],
+)
+def test_conditions_and_phrases_that_mean_nothing_are_refused(old: str, new: str, words: str) -> None:
+    assert old in CELLS
+    with pytest.raises(UserError, match=words):
+        ConceptSet.from_yaml(CELLS.replace(old, new))
+
+
 def test_written_and_read_again_it_is_the_same(good: ConceptSet) -> None:
     again = ConceptSet.from_yaml(good.to_yaml())
     assert again == good

@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from conceptlens.concepts import UNKNOWN, ConceptSet, library
@@ -81,9 +82,31 @@ def test_blood_cells_fit_the_tables() -> None:
     assert concepts.parts == ["cell", "nucleus", "cytoplasm", "granules"]
     assert all(group.kind == "exclusive" for group in concepts.groups)
     assert {group.name: group.under for group in concepts.groups if group.under} == {
-        "granule type": ("granularity", None),
-        "granule colour": ("granularity", None),
+        "granule type": ("granularity", "yes"),
+        "granule colour": ("granularity", "yes"),
     }
+    labels = np.zeros((1, len(concepts)), dtype=np.int8)
+    for name, value in (("granularity", "no"), ("granule type", "nil"), ("granule colour", "nil")):
+        labels[0, concepts.index(name, value)] = 1
+    np.testing.assert_array_equal(concepts.mask_hierarchy(labels), labels)  # the tables say nil: nothing is unknown
+
+
+# What phrases and conditions must not change: runs and kept results are found by these.
+FINGERPRINTS = {"blood-cells": "822db4344a432dba", "shapes": "1d6d0b05e25d0b46"}
+
+
+@pytest.mark.parametrize("name", FINGERPRINTS)
+def test_what_models_learn_from_is_as_it_was(name: str) -> None:
+    assert ConceptSet.load(name).fingerprint == FINGERPRINTS[name]
+
+
+@pytest.mark.parametrize("name", ["blood-cells", "shapes"])
+def test_every_value_has_a_phrase(name: str) -> None:
+    concepts = ConceptSet.load(name)
+    phrases = [concept.phrase for concept in concepts.concepts]
+    assert all(phrases)
+    assert len(set(phrases)) == len(phrases)
+    assert all(concept.absent for concept in concepts.concepts if concepts.group(concept.group).kind == "independent")
 
 
 @pytest.mark.parametrize("name", ["dermoscopy", "breast-ultrasound", "fundus"])

@@ -1,5 +1,6 @@
 """All that is said about one image is said once: every command and page tells a part of the same answer."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,15 @@ def test_everything_says_the_same_of_one_image(fixture: str, request: pytest.Fix
     assert labels == [each.label for group in story.concepts for each in group.values]
 
     assert told.sentence == explanation.sentence == page.sentence
+    assert story.account is not None
+    for account in (explanation.account, page.account, story.account):
+        assert account is not None
+        assert [each.question for each in account.reasons] == [each.question for each in told.account.reasons]
+        assert [each.weight for each in account.reasons] == pytest.approx(
+            [each.weight for each in told.account.reasons], abs=1e-4
+        )
+        assert account.base == pytest.approx(told.account.base, abs=1e-4)
+    assert story.sentence == told.sentence
     assert [run.concepts.names[k] for k in told.deciding] == [each.concept for each in explanation.maps]
     assert told.deciding == page.deciding
     for ours, theirs, pages in zip(told.decompositions, explanation.decompositions, page.decompositions, strict=True):
@@ -89,6 +99,20 @@ def test_everything_says_the_same_of_one_image(fixture: str, request: pytest.Fix
         slot = drawn.slot(k)
         rows = drawn.maps.gradcam[k] if kind == "gradcam" else drawn.maps.attention[slot]  # type: ignore[index]
         np.testing.assert_allclose(case.grids[question], rows.reshape(drawn.maps.grid), atol=1e-5)
+
+
+def test_values_that_no_training_image_has_are_known_to_the_run(slots: OpenedRun) -> None:
+    labels = slots.source.examples.concepts[slots.splits["train"]]
+    assert slots.card.concept_counts == (labels == 1).sum(0).tolist()
+    rare = dataclasses.replace(slots.card, concept_counts=[0, *slots.card.concept_counts[1:]])
+    old = dataclasses.replace(slots.card, concept_counts=[])
+    subject = list(subjects(np.zeros((1, 20, 20, 3), dtype=np.uint8), slots.card))
+    [one], [other] = (Answerer(slots.pipeline, card, slots.concepts).batch(subject) for card in (rare, old))
+    assert [each.seen for each in one.concepts[:2]] == [False, True]
+    assert slots.concepts.names[0] in [each.question for each in one.account.aside]
+    assert 0 not in [each.concept for each in one.account.reasons]
+    assert all(each.seen for each in other.concepts)
+    assert all(each.why == "does not apply" for each in other.account.aside)
 
 
 def test_what_is_not_asked_for_is_not_computed(slots: OpenedRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,14 @@ from conceptlens.core.files import dump_yaml
 from conceptlens.data.dataset import Task
 from conceptlens.evaluation.classification.classification import class_metrics
 from conceptlens.evaluation.concepts.concepts import concept_metrics
+from conceptlens.explanations.document import Account, Aside, Reason
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.reports.classes import classes
 from conceptlens.reports.headline import result, warnings
 from conceptlens.reports.material import Material
 from conceptlens.reports.measures import numbers
 from conceptlens.reports.page import page
-from conceptlens.reports.reasons import reasons_of
+from conceptlens.reports.reasons import lengths, reasons_of
 from conceptlens.reports.stories import ConceptReading, GroupReading, Stories, Story
 from conceptlens.reports.thumbnails import Pictures
 
@@ -195,6 +196,44 @@ def test_a_story_adds_up_exclusive_groups_and_puts_what_matters_first(concepts: 
     whole = page(material(concepts, stories=Stories(split="test", average_of=8, stories=[story])), Pictures())
     assert "−1.00" in whole
     assert "labeled small" in whole
+
+
+def test_a_story_with_an_account_shows_its_reasons_in_its_order(concepts: ConceptSet) -> None:
+    size = GroupReading(
+        group="size", exclusive=True, values=[reading("big", 0.8, False, 0.5), reading("small", 0.2, True, 0.25)]
+    )
+    extras = GroupReading(group="extras", exclusive=False, values=[reading("spots", 0.3, None, -1.0)])
+    color = GroupReading(group="color", exclusive=True, values=[reading("red", 0.9, None, 2.0)])
+    told = {"words": "", "probability": 0.2, "compared": False}
+    account = Account(
+        of="a",
+        minus="b",
+        total=0.5,
+        base=-1.0,
+        bypass=0.0,
+        reasons=[
+            Reason(concept=4, question="extras: spots", answer="no", weight=-1.0, **told),
+            Reason(concept=1, question="size", answer="small", weight=0.5, **told),
+        ],
+        aside=[Aside(concept=2, question="color", why="does not apply", weight=2.0)],
+    )
+    story = Story(
+        image="i", kind="right", right=True, truth=["a"], predicted=["a"], explained="a", probabilities={"a": 1.0},
+        concepts=[size, extras, color], sentence="predicted a because of spots.", account=account,
+    )  # fmt: skip
+    first, second = reasons_of(story)
+    assert (first.question, first.answer, first.contribution) == ("extras: spots", "no", -1.0)
+    assert (second.question, second.answer, second.agrees, second.contribution) == ("size", "small", True, 0.5)
+    assert lengths(story, [first, second]) == [-1.0, 0.5, 2.0, -1.0]
+    whole = page(material(concepts, stories=Stories(split="test", average_of=8, stories=[story])), Pictures())
+    for words in (
+        "Predicted a because of spots.",
+        "What speaks for a rather than b",
+        "not counted: color (does not apply)",
+        "the average image itself",
+        "and with the second choice",
+    ):
+        assert words in whole
 
 
 def test_without_contributions_the_surest_concepts_come_first(concepts: ConceptSet) -> None:

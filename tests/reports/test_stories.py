@@ -40,7 +40,6 @@ def test_contributions_add_up_to_what_sets_an_image_apart(
     found = tell(predicted, pipeline, reader, concepts, split="test", thresholds=[])
     assert found.average_of == len(test)
     logits = predicted.logits.astype(np.float64)
-    relative = logits - logits.mean(1, keepdims=True)  # against the other classes
     ids, classes = [reader.source.examples.ids[index] for index in test], list(reader.source.classes)
     assert found.stories
     for story in found.stories:
@@ -49,7 +48,15 @@ def test_contributions_add_up_to_what_sets_an_image_apart(
             each.contribution for group in story.concepts for each in group.values if each.contribution is not None
         ]
         assert len(added) == len(concepts)
-        assert sum(added) == pytest.approx(relative[row, c] - relative[:, c].mean(), abs=1e-4)
+        assert story.account is not None
+        assert story.account.minus is not None
+        margins = logits[:, c] - logits[:, classes.index(story.account.minus)]  # against the second choice
+        assert sum(added) == pytest.approx(margins[row] - margins.mean(), abs=1e-4)
+        assert story.account.total == pytest.approx(margins[row], abs=1e-4)
+        assert story.account.base == pytest.approx(margins.mean(), abs=1e-4)
+        weights = [each.weight or 0 for each in (*story.account.reasons, *story.account.aside)]
+        assert sum(weights) == pytest.approx(sum(added), abs=1e-4)
+        assert story.sentence.startswith("predicted")
 
 
 def test_a_head_that_is_not_linear_has_no_weights(setup: Setup) -> None:

@@ -151,9 +151,20 @@ def test_contributions_add_up_to_the_logit(visit: Open, runs: Path) -> None:
     assert sum(values) == pytest.approx(total, abs=0.005 * (len(values) + 1))
     told = json.loads(saved(page, "Everything"))
     logits = {each["name"]: each["logit"] for each in told["classes"]}
-    assert total == pytest.approx(logits[told["about"]], abs=0.01)
+    account = told["account"]
+    margin = logits[account["of"]] - logits[account["minus"]]
+    assert total == pytest.approx(margin, abs=0.01)
     shown = float(page.locator("[data-sum]").get_attribute("data-sum"))
-    assert shown == pytest.approx(logits[told["about"]], abs=1e-3)
+    assert shown == pytest.approx(margin, abs=1e-3)
+    # The sentence's reasons are the chart's rows, in their order, with their baseline.
+    rows = page.locator(".sums button.sum").all()
+    questions = [row.locator(".label").evaluate("node => node.firstChild.textContent") for row in rows]
+    assert questions == [each["question"] for each in account["reasons"]][: len(rows)]
+    for row, each in zip(rows, account["reasons"], strict=False):
+        assert number(row.locator(".value").inner_text()) == pytest.approx(each["weight"], abs=0.006)
+    assert values[0] == pytest.approx(account["base"], abs=0.006)
+    said = [each["words"] for each in account["reasons"] if each["words"] in told["sentence"]]
+    assert [told["sentence"].index(words) for words in said] == sorted(told["sentence"].index(words) for words in said)
     # Another class, against another: the page's own arithmetic, against the server's logits.
     names = list(logits)
     page.get_by_label("Class that is explained").select_option(names[0])

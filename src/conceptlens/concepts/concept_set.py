@@ -1,7 +1,8 @@
 """The vocabulary of a model: groups of concepts a person can name, read from a YAML file written by hand.
 
 A group is *exclusive* (exactly one of its values holds, as in "nucleus shape") or *independent* (each value is a yes/no
-of its own, as in CUB's attributes). Groups may stand *under* a coarser one, which makes a coarse-to-fine hierarchy.
+of its own, as in CUB's attributes). Groups may stand *under* a coarser one, which makes a coarse-to-fine hierarchy, or
+under one of its values: "granule colour" says something of a cell with granules only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,8 @@ class Concept:
     value: str
     text: str  # what the text encoder reads
     part: str | None = None
+    phrase: str | None = None  # what a sentence says where it holds, as "the chromatin is dense"; no model reads it
+    absent: str | None = None  # what a sentence says where a yes/no concept does not hold
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Group:
     columns: tuple[str, ...]  # independent groups: a yes/no column for each value, where there is no such list
     part: str | None
     under: tuple[str, str | None] | None  # (coarser group, the value of it under which this group has a meaning)
+    otherwise: str | None = None  # the value that tables give where it has no meaning; its labels are then kept
 
 
 class _GroupFile(BaseModel):
@@ -55,6 +59,8 @@ class _GroupFile(BaseModel):
     part: str | None = None
     prompt: str = "{value}"
     under: str | dict[str, str] | None = None
+    otherwise: str | None = None
+    phrase: str | dict[str, str] | None = None
     values: dict[str, str] = Field(min_length=1)
     columns: dict[str, str] = Field(default_factory=dict)
 
@@ -82,6 +88,19 @@ class _GroupFile(BaseModel):
         if "{value}" not in prompt:
             raise ValueError("must contain {value}, the place where a value's words go")
         return prompt
+
+    @field_validator("phrase")
+    @classmethod
+    def _phrase(cls, phrase: Any) -> Any:
+        if isinstance(phrase, str) and "{value}" not in phrase:
+            raise ValueError("must contain {value}, or be a mapping from each value to its phrase")
+        return phrase
+
+    def phrases(self, value: str) -> tuple[str | None, str | None]:
+        """What a sentence says where a value holds, and where it does not."""
+        if isinstance(self.phrase, str):
+            return self.phrase.replace("{value}", value), None
+        return (None, None) if self.phrase is None else (self.phrase.get(value), self.phrase.get(f"not {value}"))
 
 
 class _ConceptFile(BaseModel):
@@ -186,6 +205,26 @@ class ConceptSet:
                 labels[self.index(group_name, value)] = 1
         return np.asarray(self.mask_hierarchy(labels[None])[0])
 
+    def held(self, probabilities: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """What probabilities (K,) say: the likeliest value of an exclusive group, else each from one half on."""
+        shares = np.asarray(probabilities)
+        held = shares >= 0.5
+        for group in self.groups:
+            if group.kind == "exclusive":
+                held[group.concepts] = False
+                held[group.concepts.start + int(shares[group.concepts].argmax())] = True
+        return held
+
+    def applying(self, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Whether each concept (K,) belongs to a group that has a meaning where `held` (K,) holds."""
+        applies = np.ones(len(self), dtype=bool)
+        for group in sorted(self.groups, key=lambda group: self.levels[group.name]):
+            if group.under is not None:
+                above, value = group.under
+                holds = value is None or held[self.index(above, value)]
+                applies[group.concepts] = holds and applies[self.group(above).concepts.start]
+        return applies
+
     def mask_hierarchy(self, labels: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
         """Make a group's labels (N, K) unknown where the coarser value it stands under is known not to hold."""
         masked = labels.copy()
@@ -195,7 +234,7 @@ class ConceptSet:
                 above, value = group.under
                 # What stands under a group without a meaning has none either, though that group is unknown by now.
                 empty = void.get(above, np.zeros(len(labels), dtype=bool))
-                if value is not None:
+                if value is not None and group.otherwise is None:
                     empty = empty | (masked[:, self.index(above, value)] == 0)
                 masked[empty, group.concepts] = UNKNOWN
                 void[group.name] = empty
@@ -256,7 +295,11 @@ class ConceptSet:
 
     @cached_property
     def fingerprint(self) -> str:
-        return fingerprint(self.to_yaml())
+        """A hash of all that a model learns from: phrases are for people, and `otherwise` leaves labels as they are."""
+        learned = dict(self.source)
+        if "groups" in learned:
+            learned["groups"] = {name: _learned(group) for name, group in learned["groups"].items()}
+        return fingerprint(dump_yaml(learned))
 
     @cached_property
     def _yaml(self) -> str:
@@ -296,7 +339,8 @@ class ConceptSet:
             start = len(concepts)
             for value, words in group.values.items():
                 text = group.prompt.replace("{value}", words)
-                concepts.append(Concept(f"{group_name}: {value}", group_name, value, text, group.part))
+                name_, said = f"{group_name}: {value}", group.phrases(value)
+                concepts.append(Concept(name_, group_name, value, text, group.part, *said))
             if group.kind == "exclusive" and len(group.values) < 2:
                 raise UserError(
                     f"{where}: the exclusive group {group_name!r} has one value; "
@@ -310,7 +354,21 @@ class ConceptSet:
                 if value not in group.values:
                     problem = unknown_name("value", value, group.values)
                     raise UserError(f"{where}: `columns` of {group_name!r}: {problem}")
-            above = group.under
+            if isinstance(group.phrase, dict):
+                absent = [f"not {value}" for value in group.values] if group.kind == "independent" else []
+                for value in group.phrase:
+                    if value not in (*group.values, *absent):
+                        problem = unknown_name("value", value, [*group.values, *absent])
+                        raise UserError(f"{where}: `phrase` of {group_name!r}: {problem}")
+            above = _condition(group.under, parsed.groups)
+            if group.otherwise is not None:
+                if group.otherwise not in group.values:
+                    problem = unknown_name("value", group.otherwise, group.values)
+                    raise UserError(f"{where}: `otherwise` of {group_name!r}: {problem}")
+                if not isinstance(above, dict):
+                    raise UserError(
+                        f"{where}: `otherwise` of {group_name!r} needs `under` with a value, as {{granularity: yes}}."
+                    )
             if isinstance(above, dict) and len(above) != 1:
                 raise UserError(
                     f"{where}: `under` of {group_name!r} must name one group and one value, as {{granularity: yes}}."
@@ -319,7 +377,10 @@ class ConceptSet:
             column = group.column or group_name.replace(" ", "_")
             columns = tuple(group.columns.get(value, value) for value in group.values)
             span = slice(start, len(concepts))
-            groups.append(Group(group_name, group.kind, span, tuple(group.values), column, columns, group.part, under))
+            values = tuple(group.values)
+            groups.append(
+                Group(group_name, group.kind, span, values, column, columns, group.part, under, group.otherwise)
+            )
         by_class = {
             class_name: {
                 group_name: (value,) if isinstance(value, str) else tuple(value) for group_name, value in table.items()
@@ -376,6 +437,25 @@ _PLAIN = {  # pydantic's kinds of error, for people who do not write Python
     "missing": "is missing",
     "too_short": "must not be empty",
 }
+
+
+def _condition(under: str | dict[str, str] | None, groups: Mapping[str, Any]) -> str | dict[str, str] | None:
+    """`under` as it is written: a group, {group: value}, or the name of a concept, "group: value"."""
+    if isinstance(under, str) and under not in groups and ": " in under:
+        group, _, value = under.partition(": ")
+        return {group: value}
+    return under
+
+
+def _learned(group: Any) -> Any:
+    """A group's source without what no model learns from."""
+    if not isinstance(group, Mapping) or not {"phrase", "otherwise"} & group.keys():
+        return group
+    kept = {key: value for key, value in group.items() if key not in ("phrase", "otherwise")}
+    if "otherwise" in group:  # labels are as under the group without a value
+        under = _condition(group["under"], {})
+        kept["under"] = next(iter(under)) if isinstance(under, dict) else under
+    return kept
 
 
 def _model_at(place: Place) -> type[BaseModel]:

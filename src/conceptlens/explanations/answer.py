@@ -20,7 +20,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import Task
 from conceptlens.explanations.argument import Argument, argue
-from conceptlens.explanations.document import AnyMap, ClassReading, ConceptReading, LogitDecomposition
+from conceptlens.explanations.document import Account, AnyMap, ClassReading, ConceptReading, LogitDecomposition
 from conceptlens.explanations.logit_decomposition import decompose_logit
 from conceptlens.explanations.maps.gradcam import Watched, watch
 from conceptlens.explanations.reference import Background, background
@@ -190,9 +190,9 @@ class Answer:
         if not vocabulary.concepts:
             return []  # the data may have labels all the same
         labels = self.subject.labels or [-1] * len(vocabulary)
-        rows = zip(
-            vocabulary.concepts, self.concept_logits.tolist(), self.concept_probabilities.tolist(), labels, strict=True
-        )
+        applies = vocabulary.applying(vocabulary.held(self.concept_probabilities)).tolist()
+        scores, read = self.concept_logits.tolist(), self.concept_probabilities.tolist()
+        rows = zip(vocabulary.concepts, scores, read, labels, applies, self.answerer.seen.tolist(), strict=True)
         return [
             ConceptReading(
                 name=concept.name,
@@ -203,8 +203,10 @@ class Answer:
                 score=score,
                 probability=share,
                 label=None if label < 0 else label == 1,
+                applies=applied,
+                seen=seen,
             )
-            for concept, score, share, label in rows
+            for concept, score, share, label, applied, seen in rows
         ]
 
     def slot(self, concept: int) -> int | None:
@@ -213,6 +215,10 @@ class Answer:
 
     @cached_property
     def _argument(self) -> Argument:
+        return self.argue(self.about, self.rival)
+
+    def argue(self, about: int, rival: int | None) -> Argument:
+        """What speaks for one class, set against another."""
         if self.head is None:
             raise UserError(f"{self.image}: there is nothing to explain: {self.error}")
         return argue(
@@ -226,14 +232,20 @@ class Answer:
             concept_probabilities=self.concept_probabilities,
             bottleneck=self.bottleneck,
             says=bool(self.predicted),
-            about=self.about,
-            rival=self.rival,
+            about=about,
+            rival=rival,
+            seen=self.answerer.seen,
         )
 
     @property
     def decompositions(self) -> list[LogitDecomposition]:
         """How the logits of the explained class and of its rival are made up; empty without a linear head."""
         return self._argument.decompositions
+
+    @property
+    def account(self) -> Account:
+        """What speaks for the explained class against its rival: what sentence and charts tell."""
+        return self._argument.account
 
     @property
     def sentence(self) -> str:
@@ -285,6 +297,12 @@ class Answerer:
         if self._reference is None:
             return Background.zero(len(self.concepts), "none was given")
         return self._reference() if callable(self._reference) else self._reference
+
+    @cached_property
+    def seen(self) -> npt.NDArray[np.bool_]:
+        """Whether any training image is labeled with each concept (K,); all, where labels or counts are unknown."""
+        counts = self.card.concept_counts
+        return np.array(counts) != 0 if len(counts) == len(self.concepts) else np.ones(len(self.concepts), dtype=bool)
 
     @cached_property
     def _slots(self) -> list[int] | None:

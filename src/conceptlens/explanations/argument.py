@@ -1,4 +1,4 @@
-"""Why a class is said of one image: what the concepts add to its logit, the sentence, and which concepts decided."""
+"""Why a class is said of one image: one account, the sentence that tells it, and which concepts decided."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.explanations.document import LogitDecomposition
+from conceptlens.explanations.document import Account, LogitDecomposition
 from conceptlens.explanations.logit_decomposition import MEAN, decompose_logit
-from conceptlens.explanations.reasons import deciding, reasons
+from conceptlens.explanations.reasons import Flags, deciding, reasons
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.sentence import sentence
 from conceptlens.methods.linear_head import LinearHead
@@ -21,6 +21,7 @@ class Argument:
     """What speaks for the explained class of one image."""
 
     decompositions: list[LogitDecomposition]  # empty where the class is no weighted sum of concepts
+    account: Account
     sentence: str
     deciding: list[int]  # concepts, weightiest first
 
@@ -39,6 +40,7 @@ def argue(
     says: bool,
     about: int,
     rival: int | None,
+    seen: Flags | None = None,
 ) -> Argument:
     """Set one image against the reference.
 
@@ -55,6 +57,7 @@ def argue(
         says: Whether any class is predicted; a multi-label model may predict none.
         about: The class in question.
         rival: The class it is set against, if any.
+        seen: (K,) whether any training image is labeled with the concept; all of them by default.
     """
     decompositions: list[LogitDecomposition] = []
     if head is not None:
@@ -64,19 +67,19 @@ def argue(
         decompositions = [
             decompose_logit(head, classes, of, minus, bottleneck, background.bottleneck, logits) for of, minus in sides
         ]
-    against_all = decompositions[2 if rival is not None else 0].values if decompositions else None
-    against_rival = decompositions[3].values if decompositions and rival is not None else None
+    margin = decompositions[-1] if decompositions else None  # what decides between the two likeliest classes
     raised = bottleneck > background.bottleneck
     than = "than usual" if background.reference.what == "average image" else "than a score of zero"
-    for_it = reasons(concepts, concept_probabilities, against_all, raised, than)
-    instead = reasons(concepts, concept_probabilities, against_rival, raised, than) if against_rival else []
-    words = sentence(
-        classes[about] if says else None,
-        (classes[about], float(probabilities[about])),
-        None if rival is None else (classes[rival], float(probabilities[rival])),
-        for_it,
-        instead,
-        weighed=bool(decompositions),
-        bypass=bypass,
+    found, aside = reasons(concepts, concept_probabilities, margin.values if margin else None, raised, than, seen)
+    account = Account(
+        of=classes[about],
+        minus=None if rival is None else classes[rival],
+        total=margin.total if margin else None,
+        base=margin.base if margin else None,
+        bypass=margin.bypass if margin else None,
+        reasons=found,
+        aside=aside,
     )
-    return Argument(decompositions, words, deciding(for_it, instead))
+    shares = dict(zip(classes, probabilities.tolist(), strict=True))
+    words = sentence(account, shares, says, background.reference, bypass)
+    return Argument(decompositions, account, words, deciding(found))

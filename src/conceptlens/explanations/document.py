@@ -4,7 +4,7 @@ import base64
 from typing import TYPE_CHECKING, Literal
 
 from PIL import Image
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from conceptlens.core.documents import Document, Part
 from conceptlens.core.errors import UserError
@@ -37,6 +37,8 @@ class ConceptReading(Part):
     score: float  # concept logit
     probability: float
     label: bool | None = None  # what a person said, where it is known
+    applies: bool = True  # False: its group stands under a value that does not hold in this image
+    seen: bool = True  # False: no training image is labeled with it
 
 
 class LogitDecomposition(Part):
@@ -59,6 +61,68 @@ class LogitDecomposition(Part):
     bypass: float
 
 
+class Reason(Part):
+    """One question about an image, an exclusive group or one yes/no concept, and how the model answers it."""
+
+    concept: int  # the one that is told, by its place
+    question: str  # the group, or the yes/no concept
+    answer: str
+    words: str  # in a sentence
+    probability: float  # of what is told
+    weight: float | None  # what the question adds to the account; None where the class is no weighted sum
+    compared: bool = False  # told as more or less than in the reference
+
+
+class Aside(Part):
+    """What the class head reads and what is no reason all the same."""
+
+    concept: int  # the only, or the likeliest one
+    question: str  # the group, or the value
+    why: Literal["does not apply", "in no training image"]
+    weight: float | None
+
+
+class Account(Part):
+    """Why a class is said, once: sentences, charts and tables are drawn from it, in its order.
+
+    total = base + Σ weights of the reasons + Σ weights of what is set aside + bypass.
+
+    Attributes:
+        of: The class.
+        minus: The class it is set against, the second likeliest; None where several classes may hold.
+        total: The logit margin between the two, or the logit; None where the class is no weighted sum of concepts.
+        base: What an image with the reference's scores would have.
+        bypass: What reaches the class besides the concepts.
+        reasons: The weightiest first; without weights, the surest first.
+        aside: Groups that do not apply, and values that no training image has.
+    """
+
+    of: str
+    minus: str | None
+    total: float | None
+    base: float | None
+    bypass: float | None
+    reasons: list[Reason]
+    aside: list[Aside] = Field(default_factory=list)
+
+    @property
+    def added(self) -> float:
+        """What the reasons add together."""
+        return sum(each.weight or 0.0 for each in self.reasons)
+
+    @property
+    def base_share(self) -> float | None:
+        """The share of the total that the reference has already; below 0 and above 1 if the concepts turn it round."""
+        return self.base / self.total if self.total and self.base is not None else None
+
+    @property
+    def concept_share(self) -> float:
+        """How much the concepts move of all that moves, 0 to 1."""
+        others = [self.base or 0.0, self.bypass or 0.0, sum(each.weight or 0.0 for each in self.aside)]
+        whole = abs(self.added) + sum(map(abs, others))
+        return abs(self.added) / whole if whole else 0.0
+
+
 class Reference(Part):
     """What contributions are compared with."""
 
@@ -66,6 +130,12 @@ class Reference(Part):
     images: int  # in the average
     split: str | None
     why: str | None = None  # why there is no average image
+
+    @property
+    def words(self) -> str:
+        """As a sentence names it."""
+        split = {"val": "validation ", None: ""}.get(self.split, f"{self.split} ")
+        return f"the average {split}image" if self.what == "average image" else "an image with all scores at zero"
 
 
 class PatchMap(Part):
@@ -139,6 +209,7 @@ class Explanation(Document):
     classes: list[ClassReading]
     concepts: list[ConceptReading]
     reference: Reference
+    account: Account | None = None  # what the sentence tells; None in files of earlier versions
     decompositions: list[LogitDecomposition]  # empty where the class is no weighted sum of concepts
     bypass: str | None  # in words
     maps: list[ConceptMaps]

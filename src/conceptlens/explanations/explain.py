@@ -119,6 +119,7 @@ def explanation_of(answer: Answer, run: str, wanted: Sequence[int] | None, how: 
         classes=answer.classes,
         concepts=answer.concepts,
         reference=answerer.background.reference,
+        account=answer.account,
         decompositions=answer.decompositions,
         bypass=answer.bypass,
         maps=shown,

@@ -21,6 +21,7 @@ from conceptlens.reports.story_cards import story_cards
 from conceptlens.reports.thumbnails import Pictures, pictures_from, pictures_of
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.predict import Predictions
+from conceptlens.runs.saved import load_card
 
 FILE = "report.html"
 
@@ -63,8 +64,17 @@ def write_report(
         predicted: Predictions of `val` and `test`; stories are of the split whose numbers are shown.
     """
     split = shown_split(read_json(run.path / "metrics.json")["splits"])
-    thresholds = read_json(run.path / "model" / "model.json")["thresholds"]
-    tell(predicted[split], pipeline, reader, concepts, split=split, thresholds=thresholds).write(run.path)
+    card = load_card(run.path / "model")
+    told = tell(
+        predicted[split],
+        pipeline,
+        reader,
+        concepts,
+        split=split,
+        thresholds=card.thresholds,
+        counts=card.concept_counts,
+    )
+    told.write(run.path)
     material = Material.read(run)
     return _write(run, material, pictures_from(reader.source, _ids(material)))
 

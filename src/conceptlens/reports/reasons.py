@@ -1,8 +1,9 @@
 """What speaks for a class in one image: the concepts that matter most, as a table with bars."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from conceptlens.explanations.document import Reason as Told
 from conceptlens.pages.charts import signed_bar
 from conceptlens.pages.markup import Html, h, names, percent
 from conceptlens.reports.stories import GroupReading, Story
@@ -21,11 +22,15 @@ class Reason:
     agrees: bool | None  # with the label; None where there is none
     contribution: float | None
     at_chance: bool = False  # its group is read no better than by guessing
+    cause: str = ""  # what adds its weight where the answer does not, as "less green than usual"
 
 
 def reasons_of(story: Story, at_chance: Collection[str] = ()) -> list[Reason]:
-    """All questions of a story, those that matter most first."""
+    """The questions of a story that are reasons, those that matter most first: in the order of its account."""
     reasons = [reason for group in story.concepts for reason in _of_group(group, group.group in at_chance)]
+    if story.account is not None:
+        known = {reason.question: reason for reason in reasons}
+        return [_as_told(known[each.question], each) for each in story.account.reasons]
     return sorted(
         reasons, key=lambda each: -(each.probability if each.contribution is None else abs(each.contribution))
     )
@@ -61,30 +66,56 @@ def _of_group(group: GroupReading, at_chance: bool) -> list[Reason]:
     ]
 
 
-def bars(reasons: list[Reason]) -> list[float]:
-    """The first reasons one by one, the others together."""
-    weights = [reason.contribution or 0.0 for reason in reasons]
-    return [*weights[:MOST_CONCEPTS], sum(weights[MOST_CONCEPTS:])]
+def _as_told(reason: Reason, told: Told) -> Reason:
+    """A question with what the account says of it."""
+    if told.compared:
+        return replace(reason, contribution=told.weight, cause=told.answer)
+    agrees = None if reason.agrees is None else reason.label == told.answer
+    return replace(reason, answer=told.answer, probability=told.probability, agrees=agrees, contribution=told.weight)
+
+
+def bars(story: Story, reasons: list[Reason]) -> list[tuple[str, float]]:
+    """What a table shows besides single reasons, in words, and how long each bar is."""
+    account, rest = story.account, [reason.contribution or 0.0 for reason in reasons[MOST_CONCEPTS:]]
+    found = [(f"{len(rest)} others", sum(rest))] if rest else []
+    if account is None or account.total is None or account.base is None:
+        return found
+    if account.aside:
+        why = ", ".join(f"{each.question} ({each.why})" for each in account.aside)
+        found.append((f"not counted: {why}", sum(each.weight or 0.0 for each in account.aside)))
+    if account.bypass:
+        found.append(("besides the concepts", account.bypass))
+    return [*found, ("the average image itself", account.base)]
+
+
+def lengths(story: Story, reasons: list[Reason]) -> list[float]:
+    """Of all bars of a table."""
+    single = [reason.contribution or 0.0 for reason in reasons[:MOST_CONCEPTS]]
+    return [*single, *(value for _, value in bars(story, reasons))]
 
 
 def reasons_table(story: Story, reasons: list[Reason], scale: tuple[float, float]) -> Html:
     """The reasons of a story; `scale` is that of all bars of the page."""
-    shown, rest = reasons[:MOST_CONCEPTS], reasons[MOST_CONCEPTS:]
-    rows = [h("tr", _reading(reason), _bar(reason.contribution, scale)) for reason in shown]
+    rows = [h("tr", _reading(reason), _bar(reason.contribution, scale)) for reason in reasons[:MOST_CONCEPTS]]
     weighed = any(reason.contribution is not None for reason in reasons)
-    if weighed and rest:
-        together = h("th", f"{len(rest)} others", scope="row")
-        rows.append(h("tr", together, _bar(bars(reasons)[-1], scale), class_="others"))
+    if weighed:
+        rows += [
+            h("tr", h("th", words, scope="row"), _bar(value, scale), class_="others")
+            for words, value in bars(story, reasons)
+        ]
     head = ["The model predicts", *(["Speaks for it"] if weighed else [])]
     columns = h("thead", h("tr", (h("th", name, scope="col") for name in head)))
-    caption = f"What speaks for {story.explained}" if weighed else "Concepts as predicted"
+    rival = story.account.minus if story.account else None
+    against = f" rather than {rival}" if rival else ""
+    caption = f"What speaks for {story.explained}{against}" if weighed else "Concepts as predicted"
     return h("table", h("caption", caption), columns, h("tbody", rows), class_="reasons")
 
 
 def _reading(reason: Reason) -> Html:
     """A concept as the model reads it, and whether the label agrees."""
     said = [f"{reason.question}: ", h("b", reason.answer), f" {percent(reason.probability, 0)}\u00a0"]
-    flag = h("strong", "at chance", class_="flag") if reason.at_chance else None
+    flag = [h("strong", "at chance", class_="flag")] if reason.at_chance else []
+    flag += [h("span", reason.cause, class_="meaning")] if reason.cause else []
     if reason.agrees:
         mark = [h("span", "✓", class_="agrees", aria_hidden="true"), h("span", "as labeled", class_="unseen")]
         return h("th", said, mark, " ", flag, scope="row")

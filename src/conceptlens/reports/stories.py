@@ -12,9 +12,9 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.splits.spread import spread
 from conceptlens.explanations.answer import Answer, Answerer, Head
-from conceptlens.explanations.document import LogitDecomposition, Reference
-from conceptlens.explanations.logit_decomposition import MEAN
+from conceptlens.explanations.document import Account, LogitDecomposition, Reference
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.subjects import Subject, class_names
 from conceptlens.methods.contract import Pipeline
@@ -45,7 +45,7 @@ class GroupReading(BaseModel):
 
 
 class Story(BaseModel):
-    """One image. `explained` is the class that the contributions speak of."""
+    """One image. `explained` is the class that the contributions speak of, against the second choice if any."""
 
     model_config = ConfigDict(allow_inf_nan=False)
     image: str
@@ -56,6 +56,8 @@ class Story(BaseModel):
     explained: str
     probabilities: dict[str, float]
     concepts: list[GroupReading]
+    sentence: str = ""
+    account: Account | None = None  # None in runs of earlier versions, whose contributions are against the mean class
 
 
 class Stories(BaseModel):
@@ -88,8 +90,19 @@ def tell(
     *,
     split: str,
     thresholds: Sequence[float],
+    counts: Sequence[int] = (),
 ) -> Stories:
-    """Choose images among the predicted ones of a split and tell what the model says of each."""
+    """Choose images among the predicted ones of a split and tell what the model says of each.
+
+    Args:
+        predictions: Of the split.
+        pipeline: Which made them.
+        reader: Of the data.
+        concepts: The vocabulary.
+        split: Its name.
+        thresholds: (C,), for a multi-label task.
+        counts: (K,) training images that are labeled with each concept (see `Card`), where they are known.
+    """
     source = reader.source
     labels = source.examples.labels[predictions.indices]
     chosen = choose(class_probabilities(predictions.logits, source.task), labels, source.task, thresholds)
@@ -97,9 +110,12 @@ def tell(
         return Stories(split=split, average_of=0, stories=[])
     scores = predictions.concept_logits if predictions.bottleneck is None else predictions.bottleneck
     bottleneck = scores.astype(np.float64)
-    average = Reference(what="average image", images=len(scores), split=split)
-    card = Card(list(source.classes), source.task, reader.size, reader.fit, {}, list(thresholds))
-    answerer = Answerer(pipeline, card, concepts, Background(average, bottleneck.mean(0), None))
+    sample = spread(np.arange(len(scores)))  # the same images as those of `explain` and the page
+    average = Reference(what="average image", images=len(sample), split=split)
+    card = Card(
+        list(source.classes), source.task, reader.size, reader.fit, {}, list(thresholds), concept_counts=list(counts)
+    )
+    answerer = Answerer(pipeline, card, concepts, Background(average, bottleneck[sample].mean(0), None))
     rows = [choice.row for choice in chosen]
     answers = answerer.from_scores(
         [_subject(source, int(predictions.indices[row]), split) for row in rows],
@@ -108,11 +124,9 @@ def tell(
         bottleneck=bottleneck[rows],
         head=Head(pipeline, torch.as_tensor(scores), None),
     )
-    # Under a softmax only differences between classes count: a concept that lifts all classes alike speaks for none.
-    minus = None if source.task == "multilabel" else MEAN
-    stories = [_story(answer, choice, minus) for answer, choice in zip(answers, chosen, strict=True)]
-    weighed = answers[0].decomposition(chosen[0].about, minus) is not None
-    return Stories(split=split, average_of=len(scores) if weighed else 0, stories=stories)
+    stories = [_story(answer, choice) for answer, choice in zip(answers, chosen, strict=True)]
+    weighed = answers[0].decomposition(chosen[0].about, None) is not None
+    return Stories(split=split, average_of=len(sample) if weighed else 0, stories=stories)
 
 
 def _subject(source: DataSource, index: int, split: str) -> Subject:
@@ -121,10 +135,11 @@ def _subject(source: DataSource, index: int, split: str) -> Subject:
     return Subject(examples.ids[index], split=split, truth=truth, labels=examples.concepts[index].tolist())
 
 
-def _story(answer: Answer, choice: Choice, minus: str | None) -> Story:
+def _story(answer: Answer, choice: Choice) -> Story:
     """The part of an answer that the page tells."""
     classes = answer.answerer.card.classes
-    decomposition = answer.decomposition(choice.about, minus)
+    argument = answer.argue(choice.about, answer.rival)
+    decomposition = argument.decompositions[-1] if argument.decompositions else None
     return Story(
         image=answer.image,
         kind=choice.kind,
@@ -134,6 +149,9 @@ def _story(answer: Answer, choice: Choice, minus: str | None) -> Story:
         explained=classes[choice.about],
         probabilities=dict(zip(classes, answer.probabilities.round(6).tolist(), strict=True)),
         concepts=_readings(answer, decomposition),
+        # The class that a story of several labels is about need not be one that is said.
+        sentence=argument.sentence if choice.about == answer.about and answer.answerer.concepts.concepts else "",
+        account=argument.account,
     )
 
 

@@ -2,7 +2,7 @@
 
 from conceptlens.pages.markup import Html, h, join, names, percent
 from conceptlens.reports.material import SPOKEN, Material, value_of
-from conceptlens.reports.reasons import Reason, bars, reasons_of, reasons_table
+from conceptlens.reports.reasons import Reason, lengths, reasons_of, reasons_table
 from conceptlens.reports.stories import Stories, Story
 from conceptlens.reports.thumbnails import CREDITS, Picture, Pictures
 
@@ -20,8 +20,8 @@ def story_cards(material: Material, pictures: Pictures) -> Html:
         return h("p", "There are no example images: this run has no stories.json, or no labeled images.")
     at_chance = value_of(material.metrics, "concept.groups_at_chance.names") or []
     told = [(story, reasons_of(story, at_chance)) for story in stories.stories]
-    lengths = [0.0, *(length for _, reasons in told for length in bars(reasons))]
-    scale = (min(lengths), max(lengths))
+    found = [0.0, *(length for each in told for length in lengths(*each))]
+    scale = (min(found), max(found))
     parts = [h("p", _introduction(material, stories))]
     if pictures.reason:
         parts.append(h("p", f"Pictures are missing: {pictures.reason.rstrip('.')}.", class_="watch"))
@@ -49,7 +49,8 @@ def _introduction(material: Material, stories: Stories) -> str:
     exclusive = any(group.kind == "exclusive" for group in material.concepts.groups)
     summed = " A group's bar adds up all its values." if exclusive else ""
     besides = ", besides what bypasses them" if material.info.get("bypass") else ""
-    others = "" if material.task == "multilabel" else " and with the other classes"
+    told = any(story.account for story in stories.stories)  # runs of earlier versions were set against all classes
+    others = "" if material.task == "multilabel" else f" and with the {'second choice' if told else 'other classes'}"
     return chosen + (
         "A bar to the right speaks for the class, one to the left against it, compared with an average image (the mean "
         f"of {stories.average_of}){others}; all bars have one scale.{summed} They are exact, as the class is a "
@@ -70,7 +71,8 @@ def _card(
     )
     top = h("div", _image(story, picture) if picture else None, about, class_="top")
     told = reasons_table(story, reasons, scale) if reasons else None
-    return h("article", top, told, h("p", story.image, class_="file"), class_="card")
+    why = h("p", f"{story.sentence[:1].upper()}{story.sentence[1:]}") if story.sentence else None
+    return h("article", top, why, told, h("p", story.image, class_="file"), class_="card")
 
 
 def _facts(story: Story, task: str) -> list[tuple[str, str]]:

@@ -32,6 +32,7 @@ class Card:
     encoder: dict[str, str]
     thresholds: list[float] = field(default_factory=list)  # per class, chosen on validation
     concept_priors: list[float] = field(default_factory=list)  # share of each concept among training labels
+    concept_counts: list[int] = field(default_factory=list)  # training images labeled with each; −1: none is labeled
     weights_hash: str = ""
     window: Window = "file"  # which values of deep gray become black and white
 

@@ -18,7 +18,7 @@ from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.sources.open import open_source
 from conceptlens.data.splits.splits import Splits, make_splits
 from conceptlens.encoders.freezing import weights_hash
-from conceptlens.evaluation.concepts.groups import concept_priors
+from conceptlens.evaluation.concepts.groups import concept_counts, concept_priors
 from conceptlens.evaluation.summary import full_summary, thresholds_from
 from conceptlens.methods.build import Blueprint, build_pipeline
 from conceptlens.methods.contract import Pipeline
@@ -225,6 +225,7 @@ def _measure(session: Session, predicted: dict[str, Predictions], report: Report
         encoder={"name": recipe.encoder.name, "hash": weights_hash(encoder), **structure},
         thresholds=thresholds,
         concept_priors=priors.tolist(),
+        concept_counts=concept_counts(source.examples.concepts[splits.train]),
         window=recipe.data.window,
     )
     save_model(run.path / "model", session.pipeline.state_dict(), card)

@@ -7,12 +7,12 @@ import pytest
 from scipy.special import expit, softmax
 from sklearn import metrics as sk
 
-from conceptlens.concepts import ConceptSet
+from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.calibration.ece import expected_calibration_error
 from conceptlens.evaluation.concepts.ceiling import label_to_class_ceiling
 from conceptlens.evaluation.concepts.concepts import concept_metrics
-from conceptlens.evaluation.concepts.groups import concept_priors, group_scores
+from conceptlens.evaluation.concepts.groups import concept_counts, concept_priors, group_scores
 
 CONCEPTS = ConceptSet.from_yaml(
     """
@@ -229,3 +229,9 @@ def test_ceiling_with_unknown_concepts_and_labels() -> None:
     assert label_to_class_ceiling(concepts, several, concepts, several)["balanced_accuracy"] == 1
     nothing = label_to_class_ceiling(concepts, labels * 0, concepts, labels)
     assert nothing == {"accuracy": None, "balanced_accuracy": None}
+
+
+def test_counts_tell_values_that_nobody_has_from_those_that_nobody_labeled() -> None:
+    labels = np.array([[1, 0, UNKNOWN], [1, UNKNOWN, UNKNOWN]], dtype=np.int8)
+    assert concept_counts(labels) == [2, 0, UNKNOWN]
+    assert concept_counts(labels[:0]) == [UNKNOWN] * 3

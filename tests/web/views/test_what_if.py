@@ -17,9 +17,10 @@ from conceptlens.data.sources.open import open_source
 from conceptlens.evaluation.interventions.ask_next import ask_next
 from conceptlens.evaluation.interventions.edits import to_truth
 from conceptlens.evaluation.interventions.flip import flips
-from conceptlens.evaluation.interventions.units import make_units
+from conceptlens.evaluation.interventions.units import make_units, without_meaning
 from conceptlens.evaluation.interventions.value_map import fit_map
 from conceptlens.evaluation.interventions.what_if import one_of
+from conceptlens.nn.heads.probabilities import concept_probabilities_of
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.opened import OpenedRun
@@ -103,7 +104,8 @@ def test_ask_and_flip_are_the_librarys(client: Any, world: World) -> None:
     maps, one = fit_map(readout, np.arange(len(readout))), one_of(readout, readout.ids[0])
     assert one is not None
     state = kept_state(world)
-    units = make_units(readout.concepts)
+    idle = without_meaning(readout.concepts, one.concept_logits[0], [])
+    units = [unit for unit in make_units(readout.concepts) if unit.name not in idle]
     wanted = ask_next(one, maps, units, [0], most=len(units))[0]
     found = post(client, "ask", {"state": state, "most": 100})
     assert [each["unit"] for each in found["ask"]] == [each.unit for each in wanted.ask]
@@ -111,8 +113,15 @@ def test_ask_and_flip_are_the_librarys(client: Any, world: World) -> None:
     answer = found["ask"][0]["answers"][0]["edit"]
     later = post(client, "ask", {"state": state, "edits": [answer], "most": 100})
     assert found["ask"][0]["unit"] not in [each["unit"] for each in later["ask"]]
-    answered = [each["answers"][0]["edit"] for each in found["ask"]]
+    answered = [each["answers"][-1]["edit"] for each in found["ask"]]
     assert post(client, "ask", {"state": state, "edits": answered})["ask"] == []
+    # Of what is not there no color is asked; of what a person sees, one is.
+    colors = [
+        "wing colour"
+        in [each["unit"] for each in post(client, "ask", {"state": state, "edits": [edit], "most": 100})["ask"]]
+        for edit in ("wing: present=no", "wing: present=yes")
+    ]
+    assert colors == [False, True]
     known = flips(one, maps).examples[0]
     flipped = post(client, "flip", {"state": state})
     assert (flipped["before"], flipped["after"]) == (known.before, known.after)
@@ -152,6 +161,44 @@ def test_a_correction_is_a_label(concepts: ConceptSet) -> None:
     three = ConceptSet.from_yaml("classes: [a, b]\ngroups: {hue: {values: [red, green, blue]}}")
     with pytest.raises(Problem, match="green, blue"):
         as_label(three, "hue: red=no")
+
+
+def test_corrections_that_change_nothing_write_nothing(own_world: World) -> None:
+    readout = OpenedRun.open(own_world.slots).readout()
+    shares = concept_probabilities_of(readout.concept_logits, readout.concepts)
+    said_all = np.stack([readout.concepts.held(row) for row in shares])
+    for group in readout.concepts.groups:  # one that the model reads rightly at times
+        said, label = (each[:, group.concepts].argmax(1) for each in (said_all, readout.truth))
+        known = (readout.truth[:, group.concepts] == 1).sum(1) == 1
+        rights, wrongs = np.flatnonzero(known & (said == label)), np.flatnonzero(known & (said != label))
+        if group.kind == "exclusive" and len(rights) and len(wrongs):
+            break
+    right, wrong = int(rights[0]), int(wrongs[0])
+    file = own_world.slots / "corrections.csv"
+
+    def body(row: int, place: int, rater: str = "Ada") -> dict[str, Any]:
+        edits = [f"{group.name}={group.values[place]}"]
+        return {"rater": rater, "image": {"split": "test", "row": row}, "edits": edits}
+
+    with client_of(own_world.root) as client:
+        same = post(client, "corrections", body(right, said[right]))
+        assert (same["added"], same["rows"], same["total"]) == (0, [], 0)
+        assert same["note"].startswith("nothing changed")
+        assert not file.exists()
+        # The label on file says something else: to side with the model is a correction of the label.
+        assert post(client, "corrections", body(wrong, said[wrong]))["added"] == 1
+        other = post(client, "corrections", body(right, said[right] - 1))
+        assert (other["added"], other["note"]) == (1, "")
+        before = file.read_bytes()
+        again = post(client, "corrections", body(right, said[right] - 1))
+        assert (again["added"], again["total"]) == (0, 2)
+        assert file.read_bytes() == before
+        assert post(client, "corrections", body(right, said[right] - 1, "Bo"))["added"] == 1  # a second opinion
+        assert post(client, "corrections", body(right, said[right]))["added"] == 1  # taken back
+        mixed = body(right, said[right])
+        mixed["edits"].append("antennae: present=" + ("no" if said_all[right, -1] else "yes"))
+        told = post(client, "corrections", mixed)
+        assert (told["added"], told["note"]) == (1, f"{group.name}: already predicted, labeled or saved so")
 
 
 @pytest.mark.slow
@@ -222,6 +269,7 @@ def test_corrections_of_other_data_are_refused(own_world: World) -> None:
 def test_many_raters_at_once_lose_nothing(own_world: World) -> None:
     concepts = ConceptSet.load(own_world.slots / "concepts.yaml")
     group = concepts.groups[0]
+    labels = OpenedRun.open(own_world.slots).readout().truth[:, group.concepts].argmax(1)
     with client_of(own_world.root) as client:
         client.get(f"{RUN}/images/test/0/prediction")
 
@@ -230,7 +278,7 @@ def test_many_raters_at_once_lose_nothing(own_world: World) -> None:
                 body = {
                     "rater": f"rater {number}",
                     "image": {"split": "test", "row": row},
-                    "edits": [f"{group.name}={group.values[0]}"],
+                    "edits": [f"{group.name}={group.values[labels[row] - 1]}"],  # not as it is labeled
                 }
                 assert client.post(f"{RUN}/corrections", json=body).status_code == 200
 

@@ -61,6 +61,17 @@ def test_another_name_of_a_yes_or_no() -> None:
     assert ruler.concepts.group("signs").columns == ("has_hair", "ruler")
 
 
+def test_another_name_where_phrases_and_conditions_speak_of_it() -> None:
+    concepts = ConceptSet.from_yaml(
+        "groups: {granules: {values: [yes, no], phrase: {yes: there are granules, no: there are none}}, "
+        "colour: {under: 'granules: yes', otherwise: nil, values: [red, nil], phrase: 'it is {value}'}}"
+    )
+    made = replace_words(concepts, [Replacement(0, "many"), Replacement(3, "none")], rename=True).concepts
+    assert made.group("colour").under == ("granules", "many")
+    assert made.group("colour").otherwise == "none"
+    assert [each.phrase for each in made.concepts] == [None, "there are none", "it is red", "it is none"]
+
+
 def test_fewer_concepts() -> None:
     made = drop(CONCEPTS, [find(CONCEPTS, "rough")]).concepts
     assert "texture: rough" not in made.names

@@ -85,7 +85,7 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
                 follow.append(name)
             elif share is not None and share >= NEARLY:
                 nearly.append(f"{name} ({share:.1%})")
-        if group.under is not None and group.under[1] is not None:
+        if group.under is not None and group.under[1] is not None and group.otherwise is None:
             # Where the coarser value does not hold there is nothing to know.
             told = told[labels[:, concepts.index(group.under[0], group.under[1])] != 0]
         missing = 1 - told.mean() if told.size else 0.0

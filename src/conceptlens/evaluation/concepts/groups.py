@@ -70,6 +70,13 @@ def concept_priors(labels: npt.NDArray[np.int8], concepts: ConceptSet) -> Floats
     return priors
 
 
+def concept_counts(labels: npt.NDArray[np.int8]) -> list[int]:
+    """Training images in which each concept holds (K,); UNKNOWN for a concept that nobody labeled."""
+    known = (labels != UNKNOWN).any(0)
+    counts: list[int] = np.where(known, (labels == 1).sum(0), UNKNOWN).tolist()
+    return counts
+
+
 def group_scores(
     logits: npt.ArrayLike, labels: npt.ArrayLike, concepts: ConceptSet, priors: npt.ArrayLike | None = None
 ) -> list[GroupScores]:

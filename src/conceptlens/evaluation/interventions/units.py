@@ -6,13 +6,14 @@ yes or no for each concept.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import unknown_name
+from conceptlens.nn.heads.probabilities import concept_probabilities_of
 
 By = Literal["groups", "concepts", "parts"]
 Flags = npt.NDArray[np.bool_]
@@ -78,3 +79,25 @@ def membership(units: list[Unit], concepts: int) -> Flags:
     for row, unit in zip(mask, units, strict=True):
         row[unit.columns] = True
     return mask
+
+
+def without_meaning(concepts: ConceptSet, concept_logits: npt.NDArray[Any], edits: Sequence[str]) -> set[str]:
+    """Names of the groups that stand under a value that does not hold in an image, so that nobody need be asked.
+
+    Args:
+        concepts: The vocabulary.
+        concept_logits: (K,) what the model reads.
+        edits: What a person told, as `granularity=no`; it counts before what the model reads.
+    """
+    held = concepts.held(concept_probabilities_of(concept_logits[None], concepts)[0])
+    groups = {group.name: group for group in concepts.groups}
+    for edit in edits:
+        name, _, word = (part.strip() for part in edit.partition("="))
+        if name in groups and word in groups[name].values:
+            if groups[name].kind == "exclusive":
+                held[groups[name].concepts] = False
+            held[concepts.index(name, word)] = True
+        elif name in concepts.names and word in ("yes", "no"):
+            held[concepts.names.index(name)] = word == "yes"
+    applies = concepts.applying(held)
+    return {group.name for group in concepts.groups if not applies[group.concepts.start]}

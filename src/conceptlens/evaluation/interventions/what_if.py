@@ -17,7 +17,7 @@ from conceptlens.core.documents import Document, Part, TableRow
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.evaluation.interventions.ask_next import NextQuestion, ask_next, spoken
 from conceptlens.evaluation.interventions.edits import class_mean, set_probability, set_value
-from conceptlens.evaluation.interventions.units import make_units
+from conceptlens.evaluation.interventions.units import make_units, without_meaning
 from conceptlens.evaluation.interventions.value_map import ValueMap, fit_map
 from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.subjects import OneImage, subjects
@@ -79,7 +79,8 @@ def what_if(readout: Readout, image: Readout, edits: Sequence[str]) -> WhatIf:
     """
     maps = fit_map(readout, np.arange(len(readout)))
     bottleneck = apply(readout, maps, image, edits)
-    units = make_units(readout.concepts)
+    idle = without_meaning(readout.concepts, image.concept_logits[0], edits)
+    units = [unit for unit in make_units(readout.concepts) if unit.name not in idle]
     return WhatIf(
         image=image.ids[0],
         edits=list(edits),

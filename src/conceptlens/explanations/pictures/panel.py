@@ -43,15 +43,17 @@ def panel(explanation: Explanation, picture: Image.Image) -> Image.Image:
 def concept_tiles(explanation: Explanation, maps: ConceptMaps, picture: Image.Image) -> list[Tile]:
     """The maps of one concept over the image."""
     reading = explanation.concept(maps.concept)
-    decomposition = explanation.decomposition(None)
+    decomposition = explanation.decomposition(explanation.account.minus if explanation.account else None)
     place = [each.name for each in explanation.concepts].index(maps.concept)
     label = "" if reading.label is None else f", labeled {'yes' if reading.label else 'no'}"
     lines = [maps.concept, f"read {percent(reading.probability)}{label}"]
-    if decomposition:
+    if not reading.applies or not reading.seen:
+        lines.append("does not apply: not counted" if not reading.applies else "in no training image: not counted")
+    elif decomposition:
         group = sum(
             value
             for each, value in zip(explanation.concepts, decomposition.values, strict=True)
-            if each.group == reading.group
+            if each.group == reading.group and each.seen
         )
         lines.append(f"adds {decomposition.values[place]:+.2f}, its group {group:+.2f}".replace("-", "−"))
     tiles: list[Tile] = []
@@ -103,7 +105,8 @@ def notes(explanation: Explanation) -> list[str]:
     if explanation.gradcam_at:
         lines[0] += f" Grad-CAM: what lifts the concept's score, taken at {explanation.gradcam_at}."
     if explanation.decompositions:
-        whole = explanation.decomposition(None)
+        minus = explanation.account.minus if explanation.account else None
+        whole, rather = explanation.decomposition(minus), f" minus that of {minus}" if minus else ""
         against = (
             f"the average of {explanation.reference.images} {explanation.reference.split} images"
             if explanation.reference.what == "average image"
@@ -111,8 +114,8 @@ def notes(explanation: Explanation) -> list[str]:
         )
         if whole:
             lines.append(
-                f"“Adds” is to the logit of {explanation.about}, {whole.total:+.2f} = {whole.base:+.2f} at {against}, "
-                f"and {sum(whole.values):+.2f} by all concepts.".replace("-", "−")
+                f"“Adds” is to the logit of {explanation.about}{rather}, {whole.total:+.2f} = {whole.base:+.2f} at "
+                f"{against}, and {sum(whole.values):+.2f} by all concepts.".replace("-", "−")
             )
     if explanation.index and not explanation.index.sample:
         lines.append("Codes have no names: there are no slots, or no sample of images, to name them by.")

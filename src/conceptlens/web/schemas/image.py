@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conceptlens.core.documents import Part
-from conceptlens.explanations.document import ClassReading, ConceptReading, LegendEntry, LogitDecomposition, Reference
+from conceptlens.explanations.document import (
+    Account,
+    ClassReading,
+    ConceptReading,
+    LegendEntry,
+    LogitDecomposition,
+    Reference,
+)
 from conceptlens.web.schemas.runs import Answer, Split
 
 Show = Literal["all", "right", "wrong", "uncertain"]
@@ -112,6 +119,7 @@ class Prediction(Answer):
     sentence: str
     classes: list[ClassReading]
     concepts: list[ConceptPart]
+    account: Account
     decompositions: list[LogitDecomposition]
     reference: Reference
     deciding: list[int]

@@ -99,6 +99,7 @@ class GroupPart(Part):
     start: int
     values: list[str]
     texts: list[str]
+    under: tuple[str, str | None] | None = None  # the coarser group, and the value under which this one has a meaning
 
 
 class RunDetail(Answer):

@@ -155,3 +155,4 @@ class Corrected(Corrections):
     """What was added to it."""
 
     added: int
+    note: str = ""  # which corrections were not saved, as they change nothing

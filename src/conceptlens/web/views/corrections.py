@@ -32,7 +32,7 @@ _writing = threading.Lock()
 
 
 def correct(loaded: LoadedRun, request: CorrectRequest) -> Corrected:
-    """Add what a person says of one image of the run."""
+    """Add what a person says of one image of the run; what stands already is not written again."""
     rater = request.rater.strip()
     if not _RATER.fullmatch(rater):
         raise bad("rater: expected a name of letters, digits, spaces, . _ - ' @ that begins with a letter or digit.")
@@ -55,8 +55,25 @@ def correct(loaded: LoadedRun, request: CorrectRequest) -> Corrected:
                 after=after,
             )
         )
-    total = _append(loaded, rows)
-    return Corrected(file=_shown(loaded), total=total, rows=rows, added=len(rows))
+    added, total = _append(loaded, rows)
+    idle = [row.concept for row in rows if row not in added]
+    note = f"{', '.join(idle)}: already predicted, labeled or saved so" if idle else ""
+    if not added:
+        note = f"nothing changed ({note})"
+    return Corrected(file=_shown(loaded), total=total, rows=added, added=len(added), note=note)
+
+
+def _changing(rows: Sequence[CorrectionRow], saved: Sequence[Correction]) -> list[CorrectionRow]:
+    """The rows that change something: neither what the model says already, nor what the same person said before."""
+    last = {(row.image, row.concept): row.after for row in saved}
+    own = {(row.rater, row.image, row.concept): row.after for row in saved}
+
+    def idle(row: CorrectionRow) -> bool:
+        confirms = row.after == row.said and row.before in ("", row.after)
+        repeats = own.get((row.rater, row.image, row.concept)) == row.after
+        return last.get((row.image, row.concept), row.after) == row.after and (confirms or repeats)
+
+    return [row for row in rows if not idle(row)]
 
 
 def listed(loaded_path: Path, shown: str) -> Corrections:
@@ -122,12 +139,15 @@ def _read(path: Path) -> list[Correction]:
         raise Problem(409, "broken", str(error)) from None
 
 
-def _append(loaded: LoadedRun, rows: Sequence[CorrectionRow]) -> int:
-    """Add rows behind what is there; returns how many there are now."""
+def _append(loaded: LoadedRun, given: Sequence[CorrectionRow]) -> tuple[list[CorrectionRow], int]:
+    """Add rows that change something behind what is there; returns them, and how many there are now."""
     loaded.entry.file(FILE)  # refuses a link that leads out
     path = loaded.entry.path / FILE
     with _writing, _lock(path):
         old = _read(path)
+        rows = _changing(given, old)
+        if not rows:
+            return [], len(old)
         if len(old) + len(rows) > MOST:
             raise Problem(413, "too-large", f"{_shown(loaded)} is full: {MOST:,} corrections. Move it elsewhere.")
         buffer = io.StringIO()
@@ -142,7 +162,7 @@ def _append(loaded: LoadedRun, rows: Sequence[CorrectionRow]) -> int:
             write_text(path, before + buffer.getvalue())
         except OSError as error:
             raise Problem(409, "missing", f"{_shown(loaded)}: cannot be written ({error.strerror}).") from None
-    return len(old) + len(rows)
+    return rows, len(old) + len(rows)
 
 
 @contextlib.contextmanager

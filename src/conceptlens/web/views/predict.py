@@ -80,6 +80,7 @@ def _predict(
             ConceptPart(**reading.model_dump(), index=k, bottleneck=float(answer.bottleneck[k]), slot=answer.slot(k))
             for k, reading in enumerate(answer.concepts)
         ],
+        account=answer.account,
         decompositions=answer.decompositions,
         reference=answerer.background.reference,
         deciding=answer.deciding,

@@ -147,6 +147,7 @@ def groups_of(concepts: ConceptSet) -> list[GroupPart]:
             start=group.concepts.start,
             values=list(group.values),
             texts=[concept.text for concept in concepts.concepts[group.concepts]],
+            under=group.under,
         )
         for group in concepts.groups
     ]

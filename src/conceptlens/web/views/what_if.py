@@ -15,7 +15,7 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.evaluation.interventions.ask_next import ask_next
 from conceptlens.evaluation.interventions.edits import class_mean
 from conceptlens.evaluation.interventions.flip import Edit, flips
-from conceptlens.evaluation.interventions.units import make_units
+from conceptlens.evaluation.interventions.units import make_units, without_meaning
 from conceptlens.evaluation.interventions.what_if import apply
 from conceptlens.explanations.answer import class_readings
 from conceptlens.explanations.document import LogitDecomposition
@@ -130,7 +130,9 @@ def ask(loaded: LoadedRun, request: AskRequest) -> Asked:
     """The questions whose answers would tell most about the class, given the answers so far."""
     image = read_state(loaded.readout, request.state)
     image = replace(image, bottleneck=edited(loaded, image, request.edits))
-    answered = touched(image.concepts, request.edits)
+    answered = touched(image.concepts, request.edits) | without_meaning(
+        image.concepts, image.concept_logits[0], request.edits
+    )
     units = [unit for unit in make_units(image.concepts) if unit.name not in answered]
     if not units:
         units = make_units(image.concepts)

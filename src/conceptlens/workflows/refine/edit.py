@@ -123,6 +123,13 @@ def _rename_mentions(raw: dict[str, Any], group: str, old: str, new: str) -> Non
         under = other.get("under")
         if isinstance(under, Mapping) and str(under.get(group)) == old:
             other["under"] = {group: new}
+        elif under == f"{group}: {old}":
+            other["under"] = f"{group}: {new}"
+    own = raw["groups"][_key(raw["groups"], group)]
+    if own.get("otherwise") == old:
+        own["otherwise"] = new
+    if isinstance(own.get("phrase"), Mapping):  # phrases of the old words say nothing of the new ones
+        own["phrase"] = {value: said for value, said in own["phrase"].items() if value not in (old, f"not {old}")}
     left_out = raw.get("left_out") or {}
     if group in left_out:
         left_out[group] = [new if str(each) == old else each for each in left_out[group]]

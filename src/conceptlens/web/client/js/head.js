@@ -147,6 +147,37 @@ export function target(groups, edit) {
   return null;
 }
 
+/**
+ * Names of the groups that have no meaning here: they stand under a value that does not hold, by what the model reads
+ * and what edits tell.
+ * @param {any[]} groups @param {any[]} concepts of a prediction @param {string[]} edits
+ */
+export function pointless(groups, concepts, edits) {
+  const held = concepts.map((each) => each.probability >= 0.5);
+  const settle = (group, chosen) => columnsOf(group).forEach((k) => (held[k] = k === chosen));
+  for (const group of groups)
+    if (group.kind === "exclusive")
+      settle(
+        group,
+        columnsOf(group).reduce((a, b) => (concepts[b].probability > concepts[a].probability ? b : a)),
+      );
+  for (const edit of edits) {
+    const { group, columns, word, whole } = target(groups, edit) ?? {};
+    if (!group) continue;
+    const chosen = whole ? group.start + group.values.indexOf(word) : columns[0];
+    if (whole && group.values.includes(word) && group.kind === "exclusive") settle(group, chosen);
+    else if (whole && group.values.includes(word)) held[chosen] = true;
+    else if (word === "yes" || word === "no") held[chosen] = word === "yes";
+  }
+  const applies = (group) => {
+    if (!group?.under) return true;
+    const [name, value] = group.under;
+    const above = groups.find((each) => each.name === name);
+    return applies(above) && (value === null || held[above.start + above.values.indexOf(value)]);
+  };
+  return new Set(groups.filter((group) => !applies(group)).map((group) => group.name));
+}
+
 /** Edits with one more, without those that it makes pointless. */
 export function withEdit(groups, edits, edit) {
   const next = target(groups, edit);

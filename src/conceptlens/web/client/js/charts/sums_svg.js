@@ -6,25 +6,18 @@ import { signed } from "../words.js";
 
 const ROW = 24;
 
-/** @param {any} sum a logit decomposition @param {any} prediction @param {string} name @param {"svg" | "png"} kind */
-export function saveSums(sum, prediction, name, kind) {
-  const svg = draw(sum, prediction);
+/** @param {{sum: any, rows: {label: string, value: number}[]}} data what the page shows @param {any} prediction @param {string} name @param {"svg" | "png"} kind */
+export function saveSums(data, prediction, name, kind) {
+  const svg = draw(data, prediction);
   const holder = h("div", { class: "hidden" }, svg);
   document.body.append(holder); // styles are read from what is in the page
   (kind === "svg" ? saveSVG : savePNG)(svg, name);
   setTimeout(() => holder.remove(), 2000);
 }
 
-function draw(sum, prediction) {
-  const order = sum.values
-    .map((value, k) => ({ label: prediction.concepts[k].name, value }))
-    .sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-  const rest = order.slice(16);
+function draw({ sum, rows: shown }, prediction) {
   const rows = [
-    { label: "average image", value: sum.base },
-    ...order.slice(0, 16),
-    ...(rest.length ? [{ label: `${rest.length} others`, value: rest.reduce((a, b) => a + b.value, 0) }] : []),
-    ...(sum.bypass ? [{ label: "bypass", value: sum.bypass }] : []),
+    ...shown,
     { label: `logit of ${sum.of}${sum.minus ? ` minus ${sum.minus}` : ""}`, value: sum.total },
   ];
   const [width, left] = [640, 260];

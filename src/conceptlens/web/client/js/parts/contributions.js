@@ -1,13 +1,17 @@
-/** Why: the logit of a class as a sum over concepts or groups. Terms that are not shown are summed up, so that it adds up. */
+/**
+ * Why: a logit margin as a sum over groups or concepts. Terms that are not shown are summed up, so that it adds up. At
+ * first it is the prediction's account, which the sentence tells too: the same classes, groups, order and baseline.
+ */
 import { decomposeLogit } from "../head.js";
 import { h, put, segment } from "../dom.js";
 import { sums } from "../charts/sums.js";
 import { percent, plural, signed } from "../words.js";
 
 const MOST = 12;
+const ALONE = "alone"; // a class by itself, in the address
 
 /**
- * @param {{prediction: any, head: any | null, by: string, all: boolean, of: string | null, minus: string, picked: number | null, onpick: (k: number) => void, onhover: (k: number | null) => void, onchange: (changes: Record<string, string>) => void}} options
+ * @param {{prediction: any, head: any | null, by: string, all: boolean, of: string | null, minus: string | null, picked: number | null, onpick: (k: number) => void, onhover: (k: number | null) => void, onchange: (changes: Record<string, string>) => void}} options
  */
 export function contributions(options) {
   const { prediction, head, onpick, onhover, onchange } = options;
@@ -15,36 +19,85 @@ export function contributions(options) {
   const linear = head?.linear;
   const box = h("div", {});
   const names = prediction.classes.map((each) => each.name);
-  of = names.includes(of) ? of : prediction.about;
+  const { account } = prediction;
+  of = names.includes(of) ? of : account.of;
+  minus = minus ?? account.minus ?? ALONE;
+  minus = minus === ALONE ? "" : minus;
   minus = linear || prediction.decompositions.some((each) => each.of === of && (each.minus ?? "") === minus) ? minus : "";
 
   const found = () =>
     prediction.decompositions.find((each) => each.of === of && (each.minus ?? "") === minus) ??
     (linear ? decomposeLogit(head, of, minus || null, prediction.state.bottleneck, prediction.state.rest) : null);
 
+  const counted = (k) => prediction.concepts[k].applies && prediction.concepts[k].seen;
+
   function terms(sum) {
-    const single = prediction.concepts.map((each, k) => ({
-      key: String(k),
-      label: each.name,
-      detail: percent(each.probability, 0),
-      value: sum.values[k],
-      concept: k,
-    }));
-    if (by !== "groups") return single;
-    const groups = new Map();
-    prediction.concepts.forEach((each, k) => groups.set(each.group, [...(groups.get(each.group) ?? []), k]));
-    return [...groups].map(([group, ks]) => {
-      const top = ks.reduce((a, b) =>
-        prediction.concepts[b].probability > prediction.concepts[a].probability ? b : a,
+    if (by !== "groups")
+      return prediction.concepts.flatMap((each, k) =>
+        counted(k)
+          ? [{ key: String(k), label: each.name, detail: percent(each.probability, 0), value: sum.values[k] }]
+          : [],
       );
-      return {
-        key: String(top),
-        label: group,
-        detail: prediction.concepts[top].value,
-        value: ks.reduce((total, k) => total + sum.values[k], 0),
-        concept: top,
-      };
-    });
+    // The account's questions; what they add is asked of the sum, which may be of other classes.
+    const whole = new Set(prediction.concepts.map((each) => each.group));
+    return account.reasons.map(({ concept, question, answer }) => ({
+      key: String(concept),
+      label: question,
+      detail: answer,
+      value: prediction.concepts.reduce(
+        (total, each, k) =>
+          total + (counted(k) && (whole.has(question) ? each.group : each.name) === question ? sum.values[k] : 0),
+        0,
+      ),
+    }));
+  }
+
+  /** What the head reads and what is no reason: groups that do not apply, values that no training image has. */
+  function aside(sum) {
+    if (!account.aside.length) return null;
+    return {
+      key: "aside",
+      label: "not counted",
+      detail: account.aside.map((each) => `${each.question} (${each.why})`).join(", "),
+      value: prediction.concepts.reduce((total, _, k) => total + (counted(k) ? 0 : sum.values[k]), 0),
+      pick: false,
+    };
+  }
+
+  /** How much of the total the baseline has already, where that is a share. */
+  function share(sum) {
+    const part = sum.base / sum.total;
+    return minus && part >= 0 && part <= 1 ? `${percent(part, 0)} of the margin` : "";
+  }
+
+  /** The rows of the chart, and all its terms in order. */
+  function chart(sum) {
+    const order = terms(sum).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+    const shown = all ? order : order.slice(0, MOST);
+    const rest = order.slice(shown.length);
+    const rows = [
+      {
+        key: "base",
+        label: prediction.reference.what === "average image" ? "average image" : "with all scores at zero",
+        detail: share(sum),
+        value: sum.base,
+        pick: false,
+      },
+      ...shown,
+      rest.length
+        ? {
+            key: "rest",
+            label: plural(rest.length, by === "groups" ? "other group" : "other concept"),
+            value: rest.reduce((total, each) => total + each.value, 0),
+            pick: false,
+          }
+        : null,
+      aside(sum),
+      prediction.bypass
+        ? { key: "bypass", label: "bypass", detail: prediction.bypass, value: sum.bypass, pick: false }
+        : null,
+    ].filter(Boolean);
+    return { order, rows };
   }
 
   function draw() {
@@ -60,29 +113,7 @@ export function contributions(options) {
       );
       return;
     }
-    const order = terms(sum).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-    const shown = all ? order : order.slice(0, MOST);
-    const rest = order.slice(shown.length);
-    const rows = [
-      {
-        key: "base",
-        label: prediction.reference.what === "average image" ? "average image" : "with all scores at zero",
-        value: sum.base,
-        pick: false,
-      },
-      ...shown,
-      rest.length
-        ? {
-            key: "rest",
-            label: plural(rest.length, by === "groups" ? "other group" : "other concept"),
-            value: rest.reduce((total, each) => total + each.value, 0),
-            pick: false,
-          }
-        : null,
-      prediction.bypass
-        ? { key: "bypass", label: "bypass", detail: prediction.bypass, value: sum.bypass, pick: false }
-        : null,
-    ].filter(Boolean);
+    const { order, rows } = chart(sum);
     const total = minus ? `logit of ${of} minus ${minus === "mean" ? "the mean" : minus}` : `logit of ${of}`;
     put(
       box,
@@ -121,7 +152,8 @@ export function contributions(options) {
     "aria-label": "Class that is explained",
     onchange: () => {
       of = classPicker.value;
-      onchange({ of: of === prediction.about ? "" : of });
+      if (of === minus) minus = rivalPicker.value = ""; // no class is set against itself
+      onchange({ of: of === account.of ? "" : of });
       draw();
     },
   });
@@ -129,7 +161,7 @@ export function contributions(options) {
     "aria-label": "Compared with",
     onchange: () => {
       minus = rivalPicker.value;
-      onchange({ minus });
+      onchange({ minus: minus === (account.minus ?? "") ? "" : minus || ALONE });
       draw();
     },
   });
@@ -159,13 +191,13 @@ export function contributions(options) {
             segment(
               "Contributions of",
               [
-                ["concepts", "Concepts"],
                 ["groups", "Groups"],
+                ["concepts", "Concepts"],
               ],
               by,
               (key) => {
                 by = key;
-                onchange({ by: key === "concepts" ? "" : key });
+                onchange({ by: key === "groups" ? "" : key });
                 draw();
               },
             ),
@@ -183,7 +215,7 @@ export function contributions(options) {
         for (const row of box.querySelectorAll("[data-key]"))
           row.classList.toggle("linked", ks?.has(Number(row.dataset.key)) ?? false);
       },
-      data: () => found(),
+      data: () => ({ sum: found(), rows: chart(found()).rows }),
     },
   );
 }

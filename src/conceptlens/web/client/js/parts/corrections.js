@@ -58,8 +58,14 @@ export function corrections({ run, image, groups, edits, recipe }) {
         image: { split, row: Number(row) },
         edits: labels,
       });
+      if (!answer.added) {
+        put(told, `${answer.note.charAt(0).toUpperCase()}${answer.note.slice(1)}. No correction was saved.`);
+        announce("nothing changed");
+        return;
+      }
       put(
         told,
+        answer.note ? h("p", {}, `Not saved: ${answer.note}.`) : null,
         h(
           "p",
           {},

@@ -1,5 +1,5 @@
 /** What can be set: a value for each group, and a slider for each concept. They follow the edits, whoever made them. */
-import { columnsOf, target } from "../head.js";
+import { columnsOf, pointless, target } from "../head.js";
 import { h, segment } from "../dom.js";
 import { percent, short, signed } from "../words.js";
 
@@ -61,7 +61,7 @@ export function dials({ prediction, groups, head, edits }) {
   }
 
   function head_(group, control) {
-    const effect = h("span", { class: "num effect", title: "what the group adds to the class that is said" });
+    const effect = h("span", { class: "num effect", title: "what the group adds to the class that is said, against the second likeliest" });
     const reset = h(
       "button",
       {
@@ -75,8 +75,11 @@ export function dials({ prediction, groups, head, edits }) {
     );
     updates.push((bottleneck, values) => {
       const sum = values ? columnsOf(group).reduce((total, k) => total + values[k], 0) : null;
-      effect.textContent = sum === null ? "" : signed(sum);
-      effect.className = `num effect ${sum === null || Math.abs(sum) < 0.005 ? "" : sum < 0 ? "minus" : "plus"}`;
+      const idle = pointless(groups, prediction.concepts, edits.list).has(group.name);
+      effect.textContent = idle ? "does not apply" : sum === null ? "" : signed(sum);
+      effect.className = idle
+        ? "num effect note"
+        : `num effect ${sum === null || Math.abs(sum) < 0.005 ? "" : sum < 0 ? "minus" : "plus"}`;
       const touched = edits.list.some((each) => target(groups, each)?.group === group);
       reset.hidden = !touched;
       box.classList.toggle("edited", touched);

@@ -11,6 +11,19 @@ export function readings(prediction, groups, { onpick, onhover }) {
   const body = h("tbody", {});
   for (const group of groups) {
     const concepts = group.values.map((_, place) => prediction.concepts[group.start + place]);
+    if (!concepts[0].applies) {
+      const label = concepts.find((each) => each.label === true);
+      body.append(
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, group.name),
+          h("td", { class: "note" }, "does not apply"),
+          h("td", { class: "note" }, label ? label.value : "–"),
+        ),
+      );
+      continue;
+    }
     if (group.kind === "exclusive") {
       const top = concepts.reduce((a, b) => (b.probability > a.probability ? b : a));
       const label = concepts.find((each) => each.label === true);

@@ -2,7 +2,7 @@
  * What to ask next and the smallest change that flips the class, of a linear head, without a server: the arithmetic of
  * `conceptlens.evaluation.interventions` (ask_next.py, flip.py) for one image.
  */
-import { answerScores, apply, columnsOf, logits, probabilities, said, stated, target } from "../head.js";
+import { answerScores, apply, columnsOf, logits, pointless, probabilities, said, stated, target } from "../head.js";
 
 const SURE = 1e-6; // probabilities come no closer to 0 and 1
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
@@ -63,10 +63,16 @@ export function nextQuestions(head, groups, { state, edits = [], most = 5 }) {
   const bottleneck = apply(head, groups, state, edits);
   const now = logits(head, bottleneck, state.rest);
   const before = entropy(head, now);
-  const shares = calibrated(head, groups, stated(groups, state.concept_logits));
+  const read = stated(groups, state.concept_logits);
+  const shares = calibrated(head, groups, read);
+  const idle = pointless(
+    groups,
+    read.map((probability) => ({ probability })),
+    edits,
+  );
   const answered = new Set(edits.map((edit) => target(groups, edit)?.group));
   const found = groups
-    .filter((group) => !answered.has(group))
+    .filter((group) => !answered.has(group) && !idle.has(group.name))
     .map((group) => {
       const asked = questions(group);
       let [gain, unsure] = [0, 0];

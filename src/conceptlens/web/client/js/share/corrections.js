@@ -33,18 +33,35 @@ function sides(groups, concepts, concept) {
   return [held.length === 1 ? held[0].value : "", top.value];
 }
 
+/** Whether a row is neither what the model says already nor what the same person said before. */
+function changes(row) {
+  const alike = rows.filter((each) => each.image === row.image && each.concept === row.concept);
+  const confirms = row.after === row.said && ["", row.after].includes(row.before);
+  const repeats = alike.findLast((each) => each.rater === row.rater)?.after === row.after;
+  return (alike.at(-1)?.after ?? row.after) !== row.after || !(confirms || repeats);
+}
+
 /** As `POST /corrections` answers. */
 export function addCorrections({ rater, edits }, prediction, groups) {
   if (!RATER.test(rater.trim()))
     throw new Error("A name of letters, digits, spaces, . _ - ' @ is expected, beginning with a letter or digit.");
   const time = new Date().toISOString().replace(/\.\d+Z$/, "Z");
-  const fresh = edits.map((edit) => {
+  const given = edits.map((edit) => {
     const [concept, after] = asLabel(groups, edit);
     const [before, said] = sides(groups, prediction.concepts, concept);
     return { time, rater: rater.trim(), image: prediction.image.id, concept, before, said, after };
   });
+  const fresh = given.filter(changes);
   rows.push(...fresh);
-  return { file: "corrections.csv", total: rows.length, rows: fresh, added: fresh.length };
+  const idle = given.filter((row) => !fresh.includes(row)).map((row) => row.concept);
+  const note = idle.length ? `${idle.join(", ")}: already predicted, labeled or saved so` : "";
+  return {
+    file: "corrections.csv",
+    total: rows.length,
+    rows: fresh,
+    added: fresh.length,
+    note: fresh.length ? note : `nothing changed (${note})`,
+  };
 }
 
 /** As `GET /corrections` answers, of what was corrected since the file was opened. */

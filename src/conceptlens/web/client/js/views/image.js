@@ -156,10 +156,10 @@ export async function imageView(host, params, { card: runCard }) {
     const reasons = contributions({
       prediction,
       head,
-      by: state.by ?? "concepts",
+      by: state.by || "groups",
       all: state.all === "1",
       of: state.of ?? null,
-      minus: state.minus ?? "",
+      minus: state.minus || null,
       picked: concept,
       onpick: pickConcept,
       onhover: hover,
@@ -206,7 +206,9 @@ export async function imageView(host, params, { card: runCard }) {
           ? null
           : card(
               "Why",
-              { note: "Blue adds to the logit of the class, striped orange subtracts from it. All bars together make the logit." },
+              {
+                note: "The same reasons as in the sentence, in the same order: what sets the class apart from the second likeliest, compared with the average image. Blue speaks for the class, striped orange against it. All bars together make the total.",
+              },
               reasons,
             ),
         prediction.concepts.length === 0

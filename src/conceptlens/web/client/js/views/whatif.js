@@ -166,6 +166,13 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
     };
   }
 
+  /** The second likeliest class, against which the image's account sets the first; none of a multi-label task. */
+  function rival() {
+    if (head.task === "multilabel") return null;
+    const others = now.classes.filter((each) => each.name !== now.said[0]);
+    return others.length ? others.reduce((a, b) => (b.probability > a.probability ? b : a)).name : null;
+  }
+
   function paint() {
     const was = new Map(before.map((each) => [each.name, each.probability]));
     put(
@@ -198,7 +205,9 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
     );
     controls.update(
       now.bottleneck,
-      head.linear && now.said[0] ? decomposeLogit(head, now.said[0], null, now.bottleneck, state.rest).values : null,
+      head.linear && now.said[0]
+        ? decomposeLogit(head, now.said[0], rival(), now.bottleneck, state.rest).values
+        : null,
     );
     put(
       chips,
@@ -306,7 +315,7 @@ function start({ body, run, image, prediction, whole, head, edits: list, folder 
       "Concepts",
       {
         tools: sliders,
-        note: "The number is what the group adds to the logit of the class above. Choose a value, or open the sliders.",
+        note: "The number is what the group adds to the logit of the class above, minus that of the second likeliest. Choose a value, or open the sliders.",
       },
       controls,
     ),
