@@ -75,7 +75,7 @@ def test_what_the_file_holds(found: dict[str, Any]) -> None:
     assert (found["split"], found["images"], found["where"]) == ("test", 23, "visible")
     assert set(found["targets"]) == {"object", "part"}
     whole = found["targets"]["object"]
-    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "center_prior", "mean_region", "perfect"}
+    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "center_prior", "central_cell", "mean_region", "perfect"}
     uniform = whole["maps"]["uniform"]
     assert uniform["lift"]["value"] == pytest.approx(1, abs=1e-5)
     assert uniform["energy"]["value"] == pytest.approx(uniform["share"]["value"], abs=1e-6)
