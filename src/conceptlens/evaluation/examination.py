@@ -71,7 +71,8 @@ class Trust(Document):
 
     def text(self) -> str:
         counts = {outcome: sum(each.outcome == outcome for each in self.verdicts.values()) for outcome in HEADINGS}
-        head = ", ".join(f"{count} {HEADINGS[outcome]}" for outcome, count in counts.items())
+        found = f"{counts['finding']} finding{'' if counts['finding'] == 1 else 's'}"
+        head = f"{found}, {counts['pass']} passed, {counts['unmeasured']} not measured"
         lines = [f"{self.run}, {self.split} images: {head}"]
         last: Outcome | None = None
         for side, verdict in self.ordered():
@@ -135,7 +136,7 @@ def trust_run(
         try:
             found = measure()
         except (UserError, OSError) as error:
-            verdicts[side] = Verdict(outcome="unmeasured", reason=str(error).strip() or type(error).__name__)
+            verdicts[side] = Verdict(outcome="unmeasured", reason=_why(error, run))
             continue
         verdicts[side] = found.verdict
         if found.verdict.outcome != "unmeasured":
@@ -145,6 +146,11 @@ def trust_run(
     trust = Trust(run=run.name, split=chosen, verdicts=verdicts, numbers=numbers)
     trust._results = results
     return trust
+
+
+def _why(error: Exception, run: "OpenedRun") -> str:
+    """The reason in words, without the places of this machine."""
+    return str(error).strip().replace(str(run.path), run.name) or type(error).__name__
 
 
 class _Judged:

@@ -74,7 +74,10 @@ def set_bounds(validation: StoredPredictions, alpha: float = ALPHA) -> Floats | 
     shares = class_probabilities(validation.logits, validation.task)
     if validation.task == "multilabel":
         bounds = np.array(
-            [threshold(1 - column[truth == 1], alpha) for column, truth in zip(shares.T, validation.labels.T, strict=True)]
+            [
+                threshold(1 - column[truth == 1], alpha)
+                for column, truth in zip(shares.T, validation.labels.T, strict=True)
+            ]
         )
         return bounds if np.isfinite(bounds).any() else None
     known = validation.labels >= 0

@@ -147,7 +147,9 @@ class Predictions(Sequence[Prediction]):
         """A header, and a row for each image: class, probabilities of classes and concepts, cautions, error."""
         concepts = () if self.concepts is None else self.concepts.concepts
         shares = [f"p({name})" for name in self.classes]
-        rows: list[list[Any]] = [["image", "class", *shares, *[concept.name for concept in concepts], *CAUTION, "error"]]
+        rows: list[list[Any]] = [
+            ["image", "class", *shares, *[concept.name for concept in concepts], *CAUTION, "error"]
+        ]
         for item in self.items:
             if item.probabilities is None or item.concepts is None:
                 rows.append([item.image, None, *[None] * (len(self.classes) + len(concepts) + 2), item.error])

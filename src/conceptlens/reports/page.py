@@ -6,6 +6,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_text
 from conceptlens.data.loading.loader import PixelReader
+from conceptlens.explanations.caution import Caution
 from conceptlens.methods.contract import Pipeline
 from conceptlens.pages.shell import render_page
 from conceptlens.reports.classes import classes
@@ -21,6 +22,7 @@ from conceptlens.reports.story_cards import story_cards
 from conceptlens.reports.thumbnails import Pictures, pictures_from, pictures_of
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.predict import Predictions
+from conceptlens.runs.saved import load_card
 
 FILE = "report.html"
 
@@ -64,7 +66,9 @@ def write_report(
     """
     split = shown_split(read_json(run.path / "metrics.json")["splits"])
     thresholds = read_json(run.path / "model" / "model.json")["thresholds"]
-    tell(predicted[split], pipeline, reader, concepts, split=split, thresholds=thresholds).write(run.path)
+    caution = Caution.read(run.path, load_card(run.path / "model"))
+    stories = tell(predicted[split], pipeline, reader, concepts, split=split, thresholds=thresholds, caution=caution)
+    stories.write(run.path)
     material = Material.read(run)
     return _write(run, material, pictures_from(reader.source, _ids(material)))
 

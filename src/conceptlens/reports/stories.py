@@ -5,14 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.loading.loader import PixelReader
-from conceptlens.explanations.answer import Answer, Answerer, Head
+from conceptlens.explanations.answer import NO_CAUTION, Answer, Answerer, Head
+from conceptlens.explanations.caution import Caution
 from conceptlens.explanations.document import LogitDecomposition, Reference
 from conceptlens.explanations.logit_decomposition import MEAN
 from conceptlens.explanations.reference import Background
@@ -56,6 +57,9 @@ class Story(BaseModel):
     explained: str
     probabilities: dict[str, float]
     concepts: list[GroupReading]
+    unlike_training: bool | None = None  # None: not known
+    prediction_set: list[str] | None = None  # classes that cannot be excluded; None: not known
+    cautions: list[str] = Field(default_factory=list)  # both in words
 
 
 class Stories(BaseModel):
@@ -88,6 +92,7 @@ def tell(
     *,
     split: str,
     thresholds: Sequence[float],
+    caution: Caution = NO_CAUTION,
 ) -> Stories:
     """Choose images among the predicted ones of a split and tell what the model says of each."""
     source = reader.source
@@ -99,7 +104,7 @@ def tell(
     bottleneck = scores.astype(np.float64)
     average = Reference(what="average image", images=len(scores), split=split)
     card = Card(list(source.classes), source.task, reader.size, reader.fit, {}, list(thresholds))
-    answerer = Answerer(pipeline, card, concepts, Background(average, bottleneck.mean(0), None))
+    answerer = Answerer(pipeline, card, concepts, Background(average, bottleneck.mean(0), None), caution)
     rows = [choice.row for choice in chosen]
     answers = answerer.from_scores(
         [_subject(source, int(predictions.indices[row]), split) for row in rows],
@@ -107,6 +112,7 @@ def tell(
         concept_logits=predictions.concept_logits[rows],
         bottleneck=bottleneck[rows],
         head=Head(pipeline, torch.as_tensor(scores), None),
+        vectors=None if predictions.vectors is None else predictions.vectors[rows],
     )
     # Under a softmax only differences between classes count: a concept that lifts all classes alike speaks for none.
     minus = None if source.task == "multilabel" else MEAN
@@ -134,6 +140,9 @@ def _story(answer: Answer, choice: Choice, minus: str | None) -> Story:
         explained=classes[choice.about],
         probabilities=dict(zip(classes, answer.probabilities.round(6).tolist(), strict=True)),
         concepts=_readings(answer, decomposition),
+        unlike_training=answer.unlike_training,
+        prediction_set=answer.prediction_set,
+        cautions=answer.cautions,
     )
 
 

@@ -1,5 +1,7 @@
 """Some images one by one: what the model says, what is true, and which concepts decided."""
 
+from conceptlens.explanations.caution import UNLIKE
+from conceptlens.explanations.pictures.panel import capital
 from conceptlens.pages.markup import Html, h, join, names, percent
 from conceptlens.reports.material import SPOKEN, Material, value_of
 from conceptlens.reports.reasons import Reason, bars, reasons_of, reasons_table
@@ -70,7 +72,8 @@ def _card(
     )
     top = h("div", _image(story, picture) if picture else None, about, class_="top")
     told = reasons_table(story, reasons, scale) if reasons else None
-    return h("article", top, told, h("p", story.image, class_="file"), class_="card")
+    cautions = [h("p", capital(words), class_="watch" if words == UNLIKE else "note") for words in story.cautions]
+    return h("article", top, cautions, told, h("p", story.image, class_="file"), class_="card")
 
 
 def _facts(story: Story, task: str) -> list[tuple[str, str]]:

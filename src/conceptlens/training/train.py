@@ -208,9 +208,7 @@ def _training_vectors(session: Session) -> Vectors | None:
     return predict(session.pipeline, session.stored or session.reader, rows, processes=session.processes).vectors
 
 
-def _measure(
-    session: Session, predicted: dict[str, Predictions], training: Vectors | None, report: Report
-) -> None:
+def _measure(session: Session, predicted: dict[str, Predictions], training: Vectors | None, report: Report) -> None:
     """What the predictions are worth; then the run's files."""
     run, processes, recipe = session.run, session.processes, session.recipe
     source, splits, concepts = session.source, session.splits, session.blueprint.concepts

@@ -84,7 +84,9 @@ def calibration(
     interval = None
     if bootstrap is not None:
         about = (np.arange(len(hit)) if images is None else images)[known][order]
-        interval = bootstrap.of({"error": _error_statistic(sure - right, starts, about, len(bootstrap.units))})["error"].interval
+        interval = bootstrap.of({"error": _error_statistic(sure - right, starts, about, len(bootstrap.units))})[
+            "error"
+        ].interval
     return Calibration(
         question=question,
         answers=len(sure),
@@ -107,7 +109,9 @@ def _error_statistic(gaps: Floats, starts: Indices, images: Indices, count: int)
 
     def error(weights: Floats) -> Floats:
         total = weights @ answers
-        return np.asarray(np.divide(np.abs(weights @ sums).sum(1), total, out=np.full(len(total), np.nan), where=total > 0))
+        return np.asarray(
+            np.divide(np.abs(weights @ sums).sum(1), total, out=np.full(len(total), np.nan), where=total > 0)
+        )
 
     return error
 

@@ -30,10 +30,12 @@ def judge_calibration(classes: Calibration, concepts: Sequence[Calibration]) -> 
     told = f"Calibration error: {'; '.join(words)}."
     if large:
         return Verdict(
-            outcome="finding", reason=f"{told} The probabilities of the {' and of the '.join(large)} are not to be taken as stated."
+            outcome="finding",
+            reason=f"{told} The probabilities of the {' and of the '.join(large)} are not to be taken as stated.",
         )
     return Verdict(
-        outcome="pass", reason=f"{told} Neither is surely above its limit ({CLASS_LIMIT} class, {CONCEPT_LIMIT} concepts)."
+        outcome="pass",
+        reason=f"{told} Neither is surely above its limit ({CLASS_LIMIT} class, {CONCEPT_LIMIT} concepts).",
     )
 
 

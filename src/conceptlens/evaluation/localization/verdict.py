@@ -40,6 +40,7 @@ def judge_map(said: Mapping[str, Any], kind: str, target: str) -> Verdict:
     told = f"{WORDS[kind]} against the {target}: {'; '.join(words)}."
     if lacking:
         return Verdict(
-            outcome="finding", reason=f"{told} It does not beat a map that never sees the image by {' and '.join(lacking)}."
+            outcome="finding",
+            reason=f"{told} It does not beat a map that never sees the image by {' and '.join(lacking)}.",
         )
     return Verdict(outcome="pass", reason=f"{told} It beats every map that never sees the image.")

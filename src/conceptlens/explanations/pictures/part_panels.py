@@ -44,9 +44,7 @@ class PartPanels:
     _rows: list[list[Tile]] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls, pipeline: Pipeline, folder: Path, opacity: float, caption: str | None = None
-    ) -> "PartPanels | None":
+    def of(cls, pipeline: Pipeline, folder: Path, opacity: float, caption: str | None = None) -> "PartPanels | None":
         """None for a method whose slots are no parts."""
         names = getattr(pipeline.model, "slot_names", None)
         return cls(pipeline, names, folder, opacity, caption) if names else None
