@@ -18,7 +18,7 @@ def verdict_block(trust: Trust | None, clean: Callable[[str], str] = str) -> Htm
     """
     if trust is None:
         told = h("p", h("strong", "Not examined yet"), ": run ", h("code", "conceptlens trust RUN"), ".")
-        return h("section", told, class_="watch verdicts", aria_label="Verdicts")
+        return h("div", told, class_="watch verdicts")
     rows = [
         h(
             "li",
@@ -30,4 +30,4 @@ def verdict_block(trust: Trust | None, clean: Callable[[str], str] = str) -> Htm
     ]
     split = {"val": "validation", "train": "training"}.get(trust.split, trust.split)
     head = h("p", h("strong", f"Examined on {split} images"))
-    return h("section", head, h("ul", rows), class_="watch verdicts", aria_label="Verdicts")
+    return h("div", head, h("ul", rows), class_="watch verdicts")

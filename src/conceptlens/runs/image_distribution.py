@@ -80,6 +80,13 @@ class ImageDistribution:
         bound = float(np.sort(found.scores(validation))[place - 1])
         return replace(found, bound=bound)
 
+    @classmethod
+    def keep(cls, training: Vectors | None, validation: Vectors | None, run: Path, weights: str) -> None:
+        """Learn, and write it into the run folder; nothing, where there is too little to learn from."""
+        found = None if training is None or validation is None else cls.fit(training, validation, weights)
+        if found is not None:
+            found.write(run)
+
     def scores(self, vectors: npt.NDArray[np.floating]) -> Floats:
         """How far images (N, D) are from the training images, (N,)."""
         scaled = (vectors.astype(np.float64) - self.mean) / self.scale

@@ -237,10 +237,8 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
     write_json(run.path / "metrics.json", {"splits": metrics})
     for name, found in predicted.items():
         save_predictions(run.path, name, found, source, thresholds)
-    if training is not None and (validation := predicted["val"].vectors) is not None:
-        images = ImageDistribution.fit(training, validation, load_card(run.path / "model").weights_hash)
-        if images is not None:
-            images.write(run.path)
+    weights = load_card(run.path / "model").weights_hash
+    ImageDistribution.keep(training, predicted["val"].vectors, run.path, weights)
     report(run, session.pipeline, session.reader, concepts, predicted)
     run.update(status="done", reason=None)
     StateFolder(run.path).clear()

@@ -84,9 +84,8 @@ def calibration(
     interval = None
     if bootstrap is not None:
         about = (np.arange(len(hit)) if images is None else images)[known][order]
-        interval = bootstrap.of({"error": _error_statistic(sure - right, starts, about, len(bootstrap.units))})[
-            "error"
-        ].interval
+        statistic = _error_statistic(sure - right, starts, about, len(bootstrap.units))
+        interval = bootstrap.of({"error": statistic})["error"].interval
     return Calibration(
         question=question,
         answers=len(sure),

@@ -29,14 +29,10 @@ def judge_calibration(classes: Calibration, concepts: Sequence[Calibration]) -> 
     large = [name for name, each, limit in judged if _surely_above(each, limit)]
     told = f"Calibration error: {'; '.join(words)}."
     if large:
-        return Verdict(
-            outcome="finding",
-            reason=f"{told} The probabilities of the {' and of the '.join(large)} are not to be taken as stated.",
-        )
-    return Verdict(
-        outcome="pass",
-        reason=f"{told} Neither is surely above its limit ({CLASS_LIMIT} class, {CONCEPT_LIMIT} concepts).",
-    )
+        which = " and of the ".join(large)
+        return Verdict(outcome="finding", reason=f"{told} Do not take the stated probabilities of the {which} as such.")
+    limits = f"{CLASS_LIMIT} of the class, {CONCEPT_LIMIT} of concepts"
+    return Verdict(outcome="pass", reason=f"{told} Nothing is surely above its limit ({limits}).")
 
 
 def _words(name: str, each: Calibration) -> str:

@@ -176,7 +176,7 @@ def localize_run(
         )
         for target in part_of
     }
-    aim = "part" if "part" in targets else "object"
+    aim: Target = "part" if "part" in targets else "object"
     predicted = targets[aim]["predicted"]
     kinds = [kind for kind in (OWN, GRADCAM) if kind in predicted["maps"]]
     verdicts = {kind: judge_map(predicted, kind, aim) for kind in kinds}
@@ -258,7 +258,7 @@ def _judge(bench: _Bench, indices: Indices) -> tuple[dict[Target, dict[str, Colu
                     f"{bench.pipeline.encoder.name}: its tokens form a grid {made.grid}, not {bench.grid} as it says."
                 )
             kept.append(batch[some])
-            said.append(read_as(made.concept_logits[some].double().cpu().numpy(), bench.concepts))
+            said.append(read_as(made.concept_logits.double().cpu().numpy()[some], bench.concepts))
             place = made.place
             for target, part_of in bench.part_of.items():
                 truth = truth_of(regions, part_of.clamp(min=0))

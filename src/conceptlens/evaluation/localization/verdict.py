@@ -39,8 +39,6 @@ def judge_map(said: Mapping[str, Any], kind: str, target: str) -> Verdict:
         lacking += [] if interval[0] > 0 else [spoken]
     told = f"{WORDS[kind]} against the {target}: {'; '.join(words)}."
     if lacking:
-        return Verdict(
-            outcome="finding",
-            reason=f"{told} It does not beat a map that never sees the image by {' and '.join(lacking)}.",
-        )
+        by = " and ".join(lacking)
+        return Verdict(outcome="finding", reason=f"{told} By {by} it does not beat a map that never sees the image.")
     return Verdict(outcome="pass", reason=f"{told} It beats every map that never sees the image.")

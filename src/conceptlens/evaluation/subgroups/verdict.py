@@ -35,20 +35,24 @@ def judge_subgroups(groups: Sequence[GroupResult], overall: float | None, skippe
     """
     rows = _tested(groups)
     if overall is None or not rows:
-        left = "; ".join(f"{name}: {why}" for name, why in skipped.items())
-        lacks = (
-            f"no subgroup has {FEW} images and as many others"
-            if groups
-            else f"no column of metadata makes subgroups{f' ({left})' if left else ''}; add columns such as age, sex or site"
-        )
+        lacks = f"no subgroup has {FEW} images and as many others" if groups else _no_columns(skipped)
         return Verdict(outcome="unmeasured", reason=f"Subgroups cannot be compared: {lacks}.")
     group, worst = rows[0]
-    told = f"Accuracy is {worst.value.text()} where {group.column} is {group.group!r}, the worst of {len(rows)} groups, and {overall:.3f} overall."
+    told = (
+        f"Accuracy is {worst.value.text()} where {group.column} is {group.group!r}, the worst of {len(rows)} groups, "
+        f"and {overall:.3f} overall."
+    )
     harmed = [each for each, row in rows if _below(row, overall)]
     if not harmed:
         return Verdict(outcome="pass", reason=f"{told} No group is significantly below.")
     named = ", ".join(f"{each.column} {each.group!r}" for each in harmed[:3])
     return Verdict(outcome="finding", reason=f"{told} Significantly below: {named}.")
+
+
+def _no_columns(skipped: Mapping[str, str]) -> str:
+    left = "; ".join(f"{name}: {why}" for name, why in skipped.items())
+    told = f" ({left})" if left else ""
+    return f"no column of metadata makes subgroups{told}; add columns such as age, sex or site to the data's table"
 
 
 def _below(row: GroupMeasure, overall: float) -> bool:

@@ -250,13 +250,9 @@ def keep_caution(run: OpenedRun, note: Callable[[str], object] = lambda text: No
         keep_predictions(run, ["val"], note)
         if ImageDistribution.read(run.path, run.card.weights_hash) is None:
             note("training images: what new images are compared with")
-            vectors = [
-                _predict_rows(run, rows).vectors for rows in (spread(run.splits["train"], MOST), run.splits["val"])
-            ]
-            if vectors[0] is not None and vectors[1] is not None:
-                images = ImageDistribution.fit(vectors[0], vectors[1], run.card.weights_hash)
-                if images is not None:
-                    images.write(run.path)
+            sides = spread(run.splits["train"], MOST), run.splits["val"]
+            training, validation = (_predict_rows(run, rows).vectors for rows in sides)
+            ImageDistribution.keep(training, validation, run.path, run.card.weights_hash)
     except (UserError, OSError) as error:
         note(f"what warns of new images cannot be made: {error}")
 
