@@ -52,7 +52,7 @@ def test_sets_in_words() -> None:
     assert set_words(["a"], 5) == "only a fits"
     assert set_words(["a", "b"], 5) == "one of: a, b"
     assert set_words(["a", "b", "c"], 5) == "undecided, one of: a, b, c"
-    assert str(set_words([], 5)).startswith("no class is likely enough")
+    assert "less sure here" in str(set_words([], 5))
     assert set_words(None, 5) is None
     assert set_words(["a"], 5, several=True) == "may hold: a"
 

@@ -98,7 +98,7 @@ def set_words(names: list[str] | None, classes: int, *, several: bool = False) -
     if several:
         return f"may hold: {', '.join(names)}" if names else "no label is likely enough to hold"
     if not names:
-        return "no class is likely enough: the model is less sure here than of 9 in 10 validation images"
+        return "the model is less sure here than of 9 in 10 validation images (empty prediction set)"
     if len(names) == 1:
         return f"only {names[0]} fits"
     told = f"one of: {', '.join(names)}"
