@@ -6,7 +6,9 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image, ImageDraw
 
 import conceptlens as cl
 from conceptlens.core.files import read_json, write_text
@@ -26,6 +28,24 @@ def test_the_demo_keeps_its_promise(tmp_path: Path) -> None:
     assert test["slots"]["empty_slots"] == []
     assert test["codebook"]["use"] > 0.9
     assert test["slots"]["assignment_entropy"] > 0.3
+    _warns_of_other_images(run)
+
+
+def _warns_of_other_images(run: cl.TrainedModel) -> None:
+    """A screenshot is no blood cell; cells that nobody has seen are."""
+    page = Image.new("RGB", (640, 480), "white")
+    draw = ImageDraw.Draw(page)
+    for line in range(20):
+        draw.text((10, 10 + 22 * line), "File  Edit  View  The quick brown fox jumps over the lazy dog", fill="black")
+    noise = np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8)
+    others = [page, noise, Image.new("RGB", (256, 256), "white"), Image.new("RGB", (256, 256), (230, 200, 205))]
+    assert all(item.unlike_training for item in run.predict(others))
+    _, rows = run.reported_images()
+    cells = run.predict([run.source.read(row) for row in rows.tolist()])
+    assert np.mean([item.unlike_training for item in cells]) <= 0.03
+    truth = [run.classes[label] for label in run.source.examples.labels[rows]]
+    covered = [name in item.prediction_set for name, item in zip(truth, cells, strict=True)]
+    assert np.mean(covered) >= 0.86  # 0.9, and the chance of a calibration with 200 images
 
 
 def test_shapes_teach_colors_and_patterns(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from conceptlens.runs.opened import OpenedRun
 if TYPE_CHECKING:
     from conceptlens.evaluation.codebook.document import Audit
     from conceptlens.evaluation.evaluate import Evaluation
+    from conceptlens.evaluation.examination import Trust
     from conceptlens.evaluation.faithfulness.faithfulness import Faithfulness
     from conceptlens.evaluation.interventions.measure import Interventions
     from conceptlens.evaluation.interventions.what_if import WhatIf
@@ -96,6 +97,17 @@ class TrainedModel(OpenedRun):
         section = {"source": str(data)} if isinstance(data, str | Path) else data
         config = None if section is None else load_recipe({"data": dict(section)}, trusted=True).data
         return _kept(evaluate_run(self, data=config, split=split), out)
+
+    def trust(self, *, out: str | Path | None = None, **settings: Any) -> "Trust":
+        """Every examination that the data allows: corrections, leakage, maps, calibration, subgroups.
+
+        Args:
+            out: File for the result; nothing is written by default.
+            settings: See `conceptlens.evaluation.examination.trust_run`: `split`, `n`, `resamples`.
+        """
+        from conceptlens.evaluation.examination import trust_run
+
+        return _kept(trust_run(self, **settings), out)
 
     def interventions(self, *, out: str | Path | None = None, **settings: Any) -> "Interventions":
         """What the class does when concepts are corrected, in several orders.

@@ -86,7 +86,8 @@ def test_csv_and_json_say_the_same(own: OwnData, own_run: Path, tmp_path: Path) 
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == [
         "image", "class", "p(benign)", "p(malignant)",
-        "border: regular", "border: irregular", "signs: hair", "signs: ruler", "error",
+        "border: regular", "border: irregular", "signs: hair", "signs: ruler",
+        "unlike_training", "prediction_set", "error",
     ]  # fmt: skip
     for row, item in zip(rows, items, strict=True):
         assert row["image"] == item.image

@@ -5,7 +5,7 @@ from conceptlens.api.data import check_concepts, check_data, draft_concepts
 from conceptlens.api.looking import explain, predict, what_if
 from conceptlens.api.sharing import export, make_report, serve, share
 from conceptlens.api.training import demo, encode, estimate, list_everything, load, resume, show_recipe, train
-from conceptlens.api.trust import audit, evaluate, faithfulness, interventions, leakage, localize, refine
+from conceptlens.api.trust import audit, evaluate, faithfulness, interventions, leakage, localize, refine, trust
 
 __all__ = [
     "analyze_study",
@@ -35,5 +35,6 @@ __all__ = [
     "share",
     "show_recipe",
     "train",
+    "trust",
     "what_if",
 ]

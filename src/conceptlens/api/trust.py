@@ -10,6 +10,7 @@ from conceptlens.core.progress import note
 if TYPE_CHECKING:
     from conceptlens.evaluation.codebook.document import Audit
     from conceptlens.evaluation.evaluate import Evaluation
+    from conceptlens.evaluation.examination import Trust
     from conceptlens.evaluation.faithfulness.faithfulness import Faithfulness
     from conceptlens.evaluation.interventions.measure import Interventions
     from conceptlens.evaluation.leakage.leakage import Leakage
@@ -30,6 +31,48 @@ def _section(data: Data, *, regions: bool = False) -> dict[str, Any] | None:
     if "source" not in section and not regions:
         raise UserError("Settings of other data were given, but no data: add --data SOURCE.")
     return section
+
+
+def trust(
+    run: "str | Path | OpenedRun",
+    *,
+    split: Split | None = None,
+    n: int = 500,
+    resamples: int = 1000,
+    out: str | Path | None = None,
+    quiet: bool = True,
+) -> "Trust":
+    """Examine a run in every way that its data allows: corrections, leakage, maps, calibration, subgroups.
+
+    Prints what was found first, then what passed, then what could not be measured and why. Writes `trust/trust.json`,
+    the results of `interventions`, `leakage` and `localize`, and the run's report again.
+
+    Args:
+        run: The run folder.
+        split: Whose images; those that the run's numbers speak of by default.
+        n: Images at most on which maps are judged, evenly spread over the split.
+        resamples: Of the intervals.
+        out: Folder for all files; places in the run folder by default.
+        quiet: Show no progress.
+    """
+    from conceptlens.evaluation.examination import trust_run
+    from conceptlens.evaluation.trust import FOLDER
+    from conceptlens.reports.page import FILE, render_report
+    from conceptlens.runs.opened import OpenedRun
+    from conceptlens.runs.results import find_result
+    from conceptlens.workflows.audit.audit import keep_caution
+
+    opened, say = OpenedRun.open(run), note(quiet)
+    folder = opened.out_folder(out, FOLDER)
+    result = trust_run(opened, split=split, n=n, resamples=resamples, note=say)
+    for name, found in result.results.items():
+        found.save(folder / f"{name}.json" if out else opened.path / find_result(name).file)
+    result.save(folder / "trust.json")
+    if out is None:
+        keep_caution(opened, say)
+        if (opened.path / FILE).exists():
+            render_report(opened.folder)
+    return result
 
 
 def evaluate(

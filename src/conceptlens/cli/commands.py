@@ -29,6 +29,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "serve": "conceptlens.api:serve",
     },
     "trust": {
+        "trust": "conceptlens.api:trust",
         "evaluate": "conceptlens.api:evaluate",
         "interventions": "conceptlens.api:interventions",
         "leakage": "conceptlens.api:leakage",

@@ -126,7 +126,7 @@ def _tree(result: Any) -> Any:
     if result is None or isinstance(result, Path):
         return {"path": str(result)} if result else None
     if hasattr(result, "to_dict"):
-        return result.to_dict()
+        return result.printed() if hasattr(result, "printed") else result.to_dict()
     if is_dataclass(result):
         return {field.name: getattr(result, field.name) for field in fields(result)}
     return {"text": _text(result)}

@@ -86,6 +86,10 @@ class Document(ResultMixin, Part):
     def to_dict(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
 
+    def printed(self) -> dict[str, Any]:
+        """What the option `--json` of a command prints: the file, unless a document has something shorter."""
+        return self.to_dict()
+
     @property
     def written_to(self) -> Path | None:
         """The file it was written to or read from."""

@@ -5,10 +5,11 @@
 nothing: the reference sample is read when a sentence or a decomposition is first looked at, maps are made on request.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import Task
 from conceptlens.explanations.argument import Argument, argue
+from conceptlens.explanations.caution import UNLIKE, Caution, set_words
 from conceptlens.explanations.document import Account, AnyMap, ClassReading, ConceptReading, LogitDecomposition
 from conceptlens.explanations.logit_decomposition import decompose_logit
 from conceptlens.explanations.maps.gradcam import Watched, watch
@@ -28,13 +30,16 @@ from conceptlens.explanations.subjects import Images, Subject, choose_subjects
 from conceptlens.methods.contract import ConceptOutput, Pipeline
 from conceptlens.methods.linear_head import LinearHead
 from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
+from conceptlens.runs.image_distribution import image_vectors
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.saved import Card
+from conceptlens.runs.verdicts import map_captions
 
 BATCH = 32
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 MapName = Literal["attention", "gradcam", "index", "assignment"]
+NO_CAUTION = Caution()
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,7 @@ class Answer:
         concept_probabilities: (K,).
         bottleneck: (K,) what the class head read.
         context: (E,) what the head reads of the image besides, of methods such as CEM.
+        unlike_training: Whether the image is unlike the training images; None where that is not known.
         maps: None where no map was asked for.
     """
 
@@ -106,6 +112,7 @@ class Answer:
     concept_probabilities: Floats
     bottleneck: Floats
     context: npt.NDArray[np.float16] | None = None
+    unlike_training: bool | None = None
     maps: AnswerMaps | None = None
 
     def __repr__(self) -> str:
@@ -175,6 +182,21 @@ class Answer:
             margin = float(shares[self.about] - (0 if self.rival is None else shares[self.rival]))
         held = shares[shares > 0]
         return Doubt(margin, float(-(held * np.log(held)).sum()))
+
+    @cached_property
+    def prediction_set(self) -> list[str] | None:
+        """The classes that cannot be excluded: 9 of 10 images like those of training have theirs among them.
+
+        Empty where no class fits; None for a run that cannot tell.
+        """
+        return self.answerer.caution.prediction_set(self._card.classes, self.probabilities)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What warns of the answer, in words: an image unlike the training images, and the prediction set."""
+        several = self._card.task == "multilabel"
+        held = set_words(self.prediction_set, len(self._card.classes), several=several)
+        return [words for words in (UNLIKE if self.unlike_training else None, held) if words]
 
     @property
     def classes(self) -> list[ClassReading]:
@@ -273,6 +295,8 @@ class Answerer:
         card: Classes, task, thresholds, image size.
         concepts: Those it was trained with.
         reference: What images are compared with, or how to get it when it is first needed.
+        caution: What warns of an answer; nothing by default.
+        captions: What to write under maps, by kind (see `runs.verdicts`).
     """
 
     def __init__(
@@ -281,15 +305,19 @@ class Answerer:
         card: Card,
         concepts: ConceptSet,
         reference: Background | Callable[[], Background] | None = None,
+        caution: Caution = NO_CAUTION,
+        captions: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.pipeline, self.card = pipeline, card
+        self.pipeline, self.card, self.caution, self.map_captions = pipeline, card, caution, dict(captions)
         self.concepts = concepts if pipeline.model.reads_concepts else ConceptSet("none", (), (), ())
         self._reference = reference
 
     @classmethod
     def of(cls, run: OpenedRun, *, keep: bool = False) -> "Answerer":
         """For an opened run; `keep` writes its reference to the run folder, for later calls."""
-        return cls(run.pipeline, run.card, run.concepts, lambda: background(run, keep=keep))
+        caution = Caution.read(run.path, run.card)
+        reference = lambda: background(run, keep=keep)  # noqa: E731 - read when it is first needed
+        return cls(run.pipeline, run.card, run.concepts, reference, caution, map_captions(run.path))
 
     @cached_property
     def background(self) -> Background:
@@ -386,6 +414,7 @@ class Answerer:
             bottleneck=output.bottleneck.detach().double().cpu().numpy(),
             context=None if output.context is None else output.context.detach().half().cpu().numpy(),
             head=Head(self.pipeline, output.bottleneck, output.logits),
+            vectors=None if output.patches is None else image_vectors(output.patches).cpu().numpy(),
         )
 
     def from_scores(
@@ -397,10 +426,12 @@ class Answerer:
         bottleneck: Floats,
         context: npt.NDArray[np.float16] | None = None,
         head: Head,
+        vectors: Singles | None = None,
     ) -> list[Answer]:
         """Answers from scores (N, …), as a run keeps them of its images; without maps."""
         probabilities = class_probabilities(logits, self.card.task)
         read = concept_probabilities_of(concept_logits, self.concepts)
+        unlike = self.caution.unlike(vectors)
         return [
             Answer(
                 subject,
@@ -412,6 +443,7 @@ class Answerer:
                 read[row],
                 bottleneck[row],
                 None if context is None else context[row],
+                None if unlike is None else unlike[row],
             )
             for row, subject in enumerate(subjects)
         ]

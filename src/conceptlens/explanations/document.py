@@ -218,6 +218,10 @@ class Explanation(Document):
     gradcam_at: str | None  # where Grad-CAM was taken
     drawing: Drawing
     picture: str | None  # file beside this one
+    unlike_training: bool | None = None  # whether the image is unlike the training images; None: not known
+    prediction_set: list[str] | None = None  # classes that cannot be excluded; None: not known
+    cautions: list[str] = Field(default_factory=list)  # both in words
+    map_captions: dict[str, str] = Field(default_factory=dict)  # by kind: why its maps are to be doubted
     _seen: Image.Image | None = PrivateAttr(default=None)
 
     @property

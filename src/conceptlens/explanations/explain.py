@@ -128,6 +128,10 @@ def explanation_of(answer: Answer, run: str, wanted: Sequence[int] | None, how: 
         gradcam_at=maps.gradcam_at if maps else None,
         drawing=how,
         picture=None,
+        unlike_training=answer.unlike_training,
+        prediction_set=answer.prediction_set,
+        cautions=answer.cautions,
+        map_captions=answerer.map_captions,
     )
     explanation.seen = answer.subject.picture
     return explanation

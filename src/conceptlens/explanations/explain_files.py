@@ -30,6 +30,7 @@ class Explained:
     sentence: str = ""
     path: Path | None = None
     error: str | None = None
+    cautions: list[str] = field(default_factory=list)
 
     def load(self) -> Explanation:
         """Everything that was found out."""
@@ -38,7 +39,7 @@ class Explained:
         return Explanation.read(self.path)
 
     def line(self) -> str:
-        return f"{self.image}: {self.error or self.sentence}"
+        return "\n    ".join([f"{self.image}: {self.error or self.sentence}", *self.cautions])
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Explanations:
     folder: Path
     sheets: list[Path] = field(default_factory=list)
     pages: list[Path] = field(default_factory=list)  # of parts, for methods whose slots are parts
+    notes: tuple[str, ...] = ()  # what cannot be said of any image, and why
 
     @property
     def failed(self) -> list[Explained]:
@@ -62,7 +64,7 @@ class Explanations:
             lines.append(f"{len(self.sheets)} sheets of one concept each beside them, {self.sheets[0].name} the first")
         if self.pages:
             lines.append(f"parts: {', '.join(page.name for page in self.pages)}, and NAME-parts.png of each image")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
 
 def explain_run(
@@ -108,8 +110,8 @@ def explain_run(
     folder = run.out_folder(out, "explain")
     subjects = choose_subjects(run, files, split=split, n=n, show=show)
     names, sheets = Names(folder), ConceptSheets(opacity)
-    parts = PartPanels.of(run.pipeline, folder, opacity)
     answerer = Answerer.of(run, keep=True)
+    parts = PartPanels.of(run.pipeline, folder, opacity, answerer.map_captions.get("attention"))
     items: list[Explained] = []
     for subject, explanation in explain_each(answerer, run.name, subjects, kinds, wanted, opacity):
         if explanation is None:
@@ -119,7 +121,7 @@ def explain_run(
         if parts and items[-1].path:
             parts.add(items[-1].path.stem, subject)
     pages = parts.write() if parts else []
-    return Explanations(items, folder, sheets.write(folder), pages)
+    return Explanations(items, folder, sheets.write(folder), pages, answerer.caution.without)
 
 
 def _write(
@@ -134,4 +136,4 @@ def _write(
     write_bytes(folder / explanation.picture, png(panel(explanation, subject.picture)))
     if sheets:
         sheets.add(explanation, path.name, subject.picture)
-    return Explained(subject.image, explanation.sentence, path)
+    return Explained(subject.image, explanation.sentence, path, cautions=explanation.cautions)

@@ -15,6 +15,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_json, write_text
 from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.caution import UNLIKE, set_words
 from conceptlens.explanations.subjects import Images, find_images, subjects
 from conceptlens.pages.markup import h
 from conceptlens.runs.folder import check_writable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 DRAWN = 16  # images in a figure
+CAUTION = ("unlike_training", "prediction_set")  # columns
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Prediction:
     probabilities: dict[str, float] | None = None  # by class
     concepts: dict[str, dict[str, float]] | None = None  # group → value → probability
     error: str | None = None
+    unlike_training: bool | None = None  # whether the image is unlike the training images; None: not known
+    prediction_set: list[str] | None = None  # classes that cannot be excluded; None: not known
 
     @classmethod
     def of(cls, answer: Answer) -> "Prediction":
@@ -51,7 +55,14 @@ class Prediction:
             for group in vocabulary.groups
         }
         predicted = answer.predicted if card.task == "multilabel" else answer.predicted[0]
-        return cls(answer.image, predicted, dict(zip(card.classes, shares, strict=True)), concepts)
+        return cls(
+            answer.image,
+            predicted,
+            dict(zip(card.classes, shares, strict=True)),
+            concepts,
+            unlike_training=answer.unlike_training,
+            prediction_set=answer.prediction_set,
+        )
 
     @property
     def names(self) -> list[str]:
@@ -66,12 +77,20 @@ class Prediction:
             f"{name} ({self.probabilities[name]:.0%})" if name in self.probabilities else name
             for name in self.names or ["no class"]
         )
+        told = set_words(self.prediction_set, len(self.probabilities), several=not isinstance(self.predicted, str))
+        lines = [f"{self.image}: {head}" + (f"; {told}" if told else "")]
+        if self.unlike_training:
+            lines.append(UNLIKE)
+        return "\n    ".join(filter(None, [*lines, self.concept_words(independent)]))
+
+    def concept_words(self, independent: Collection[str] = ()) -> str:
+        """What the model reads of the concepts, for people."""
         parts = []
-        for group, values in self.concepts.items():
+        for group, values in (self.concepts or {}).items():
             best = max(values, key=lambda name: values[name])
             held = [name for name in values if values[name] >= 0.5] if group in independent else [best]
             parts.append(f"{group}: {', '.join(f'{name} ({values[name]:.0%})' for name in held) or 'none'}")
-        return f"{self.image}: {head}" + ("\n    " + "; ".join(parts) if parts else "")
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,7 @@ class Predictions(Sequence[Prediction]):
     run: str = ""
     classes: list[str] = field(default_factory=list)
     concepts: ConceptSet | None = None
+    notes: tuple[str, ...] = ()  # what cannot be said of any image, and why
 
     def __len__(self) -> int:
         return len(self.items)
@@ -117,24 +137,28 @@ class Predictions(Sequence[Prediction]):
         lines = [item.line(self.independent) for item in self.items if not item.error]
         if self.path:
             lines.append(f"{len(self.items) - len(self.failed)} predictions written to {self.path}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """What the JSON file holds."""
         return {"run": self.run, "predictions": [item.__dict__ for item in self.items]}
 
     def rows(self) -> list[list[Any]]:
-        """A header, and a row for each image: class, probabilities of classes and concepts, error."""
+        """A header, and a row for each image: class, probabilities of classes and concepts, cautions, error."""
         concepts = () if self.concepts is None else self.concepts.concepts
         shares = [f"p({name})" for name in self.classes]
-        rows: list[list[Any]] = [["image", "class", *shares, *[concept.name for concept in concepts], "error"]]
+        rows: list[list[Any]] = [
+            ["image", "class", *shares, *[concept.name for concept in concepts], *CAUTION, "error"]
+        ]
         for item in self.items:
             if item.probabilities is None or item.concepts is None:
-                rows.append([item.image, None, *[None] * (len(self.classes) + len(concepts)), item.error])
+                rows.append([item.image, None, *[None] * (len(self.classes) + len(concepts) + 2), item.error])
                 continue
             values = [item.probabilities[name] for name in self.classes]
             values += [item.concepts[concept.group][concept.value] for concept in concepts]
-            rows.append([item.image, ";".join(item.names), *values, None])
+            unlike = None if item.unlike_training is None else "yes" if item.unlike_training else "no"
+            held = None if item.prediction_set is None else ";".join(item.prediction_set)
+            rows.append([item.image, ";".join(item.names), *values, unlike, held, None])
         return rows
 
     def to_csv(self) -> str:
@@ -184,9 +208,10 @@ class Predictions(Sequence[Prediction]):
     def _cells(self, item: Prediction) -> list[str]:
         if item.probabilities is None:
             return [item.image, "", "", item.error or ""]
-        _, _, concepts = item.line(self.independent).partition("\n    ")
+        concepts = item.concept_words(self.independent)
         shares = ", ".join(f"{item.probabilities[name]:.0%}" for name in item.names)
-        return [item.image, ", ".join(item.names) or "no class", shares, concepts]
+        unlike = f" ({UNLIKE})" if item.unlike_training else ""
+        return [item.image, (", ".join(item.names) or "no class") + unlike, shares, concepts]
 
 
 def predict(run: OpenedRun, images: Images) -> Predictions:
@@ -196,13 +221,15 @@ def predict(run: OpenedRun, images: Images) -> Predictions:
         run: The run.
         images: Files, folders, PIL images, arrays, tensors, a `Dataset`, a `DataLoader`, or a list of them.
     """
-    answers = Answerer.of(run).stream(subjects(images, run.card, pictures=False))
+    answerer = Answerer.of(run)
+    answers = answerer.stream(subjects(images, run.card, pictures=False))
     return Predictions(
         [Prediction.of(answer) for answer in answers],
         independent=frozenset(group.name for group in run.concepts.groups if group.kind == "independent"),
         run=run.name,
         classes=run.card.classes,
         concepts=run.read_concepts,
+        notes=answerer.caution.without,
     )
 
 

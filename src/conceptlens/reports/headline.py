@@ -2,6 +2,7 @@
 
 from conceptlens.pages.markup import Html, count, h, names, of_hundred, percent, quoted
 from conceptlens.reports.material import SPOKEN, Material, value_of
+from conceptlens.reports.verdicts import verdict_block
 
 
 def headline(material: Material) -> list[Html | None]:
@@ -11,6 +12,7 @@ def headline(material: Material) -> list[Html | None]:
         h("p", "conceptlens report · run ", info.get("id"), class_="small"),
         h("h1", info["method"], " on ", info["data"]["name"]),
         h("p", result(material), class_="result"),
+        verdict_block(material.trust),
         _watch(warnings(material)),
     ]
 

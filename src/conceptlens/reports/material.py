@@ -8,9 +8,11 @@ from typing import Any
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import parse_yaml, read_json
+from conceptlens.evaluation.examination import Trust
 from conceptlens.reports.prior import Prior, read_prior
 from conceptlens.reports.stories import Stories
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.verdicts import FILE as TRUST
 
 SPOKEN = {"train": "training", "val": "validation", "test": "test"}
 
@@ -43,6 +45,7 @@ class Material:
     environment: Mapping[str, Any]
     slot_names: list[str]  # what each slot serves; empty where there are no slots
     prior: Prior | None = None  # where parts are expected, for a method that has such a prior
+    trust: Trust | None = None  # what examinations found; None: it was not examined
 
     @classmethod
     def read(cls, run: RunFolder) -> "Material":
@@ -71,6 +74,7 @@ class Material:
             environment=read_json(path / "environment.json"),
             slot_names=_slot_names(run, concepts, value_of(splits[split], "slots.slots") or 0),
             prior=read_prior(path / "model" / "weights.safetensors"),
+            trust=Trust.read(path / TRUST) if (path / TRUST).exists() else None,
         )
 
     def number(self, path: str) -> float | None:

@@ -6,6 +6,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_text
 from conceptlens.data.loading.loader import PixelReader
+from conceptlens.explanations.caution import Caution
 from conceptlens.methods.contract import Pipeline
 from conceptlens.pages.shell import render_page
 from conceptlens.reports.classes import classes
@@ -73,6 +74,7 @@ def write_report(
         split=split,
         thresholds=card.thresholds,
         counts=card.concept_counts,
+        caution=Caution.read(run.path, card),
     )
     told.write(run.path)
     material = Material.read(run)

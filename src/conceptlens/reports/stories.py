@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
@@ -13,7 +13,8 @@ from conceptlens.core.files import read_json, write_json
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
-from conceptlens.explanations.answer import Answer, Answerer, Head
+from conceptlens.explanations.answer import NO_CAUTION, Answer, Answerer, Head
+from conceptlens.explanations.caution import Caution
 from conceptlens.explanations.document import Account, LogitDecomposition, Reference
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.subjects import Subject, class_names
@@ -58,6 +59,9 @@ class Story(BaseModel):
     concepts: list[GroupReading]
     sentence: str = ""
     account: Account | None = None  # None in runs of earlier versions, whose contributions are against the mean class
+    unlike_training: bool | None = None  # None: not known
+    prediction_set: list[str] | None = None  # classes that cannot be excluded; None: not known
+    cautions: list[str] = Field(default_factory=list)  # both in words
 
 
 class Stories(BaseModel):
@@ -91,6 +95,7 @@ def tell(
     split: str,
     thresholds: Sequence[float],
     counts: Sequence[int] = (),
+    caution: Caution = NO_CAUTION,
 ) -> Stories:
     """Choose images among the predicted ones of a split and tell what the model says of each.
 
@@ -115,7 +120,7 @@ def tell(
     card = Card(
         list(source.classes), source.task, reader.size, reader.fit, {}, list(thresholds), concept_counts=list(counts)
     )
-    answerer = Answerer(pipeline, card, concepts, Background(average, bottleneck[sample].mean(0), None))
+    answerer = Answerer(pipeline, card, concepts, Background(average, bottleneck[sample].mean(0), None), caution)
     rows = [choice.row for choice in chosen]
     answers = answerer.from_scores(
         [_subject(source, int(predictions.indices[row]), split) for row in rows],
@@ -123,6 +128,7 @@ def tell(
         concept_logits=predictions.concept_logits[rows],
         bottleneck=bottleneck[rows],
         head=Head(pipeline, torch.as_tensor(scores), None),
+        vectors=None if predictions.vectors is None else predictions.vectors[rows],
     )
     stories = [_story(answer, choice) for answer, choice in zip(answers, chosen, strict=True)]
     weighed = answers[0].decomposition(chosen[0].about, None) is not None
@@ -152,6 +158,9 @@ def _story(answer: Answer, choice: Choice) -> Story:
         # The class that a story of several labels is about need not be one that is said.
         sentence=argument.sentence if choice.about == answer.about and answer.answerer.concepts.concepts else "",
         account=argument.account,
+        unlike_training=answer.unlike_training,
+        prediction_set=answer.prediction_set,
+        cautions=answer.cautions,
     )
 
 

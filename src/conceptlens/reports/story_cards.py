@@ -1,5 +1,7 @@
 """Some images one by one: what the model says, what is true, and which concepts decided."""
 
+from conceptlens.explanations.caution import UNLIKE
+from conceptlens.explanations.pictures.panel import capital
 from conceptlens.pages.markup import Html, h, join, names, percent
 from conceptlens.reports.material import SPOKEN, Material, value_of
 from conceptlens.reports.reasons import Reason, lengths, reasons_of, reasons_table
@@ -71,8 +73,9 @@ def _card(
     )
     top = h("div", _image(story, picture) if picture else None, about, class_="top")
     told = reasons_table(story, reasons, scale) if reasons else None
-    why = h("p", f"{story.sentence[:1].upper()}{story.sentence[1:]}") if story.sentence else None
-    return h("article", top, why, told, h("p", story.image, class_="file"), class_="card")
+    why = h("p", capital(story.sentence)) if story.sentence else None
+    cautions = [h("p", capital(words), class_="watch" if words == UNLIKE else "note") for words in story.cautions]
+    return h("article", top, cautions, why, told, h("p", story.image, class_="file"), class_="card")
 
 
 def _facts(story: Story, task: str) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from conceptlens.data.loading.transfer import to_device
 from conceptlens.encoders.store.reader import StoredReader
 from conceptlens.methods.contract import ConceptOutput, Pipeline
 from conceptlens.nn.quantization.usage import AssignmentUse, CodebookUse
+from conceptlens.runs.image_distribution import image_vectors
 from conceptlens.stats.rank import rank_columns, rank_means
 
 Floats = npt.NDArray[np.float32]
@@ -33,6 +34,7 @@ class Predictions:
     slots: dict[str, Any] | None = None
     bottleneck: Floats | None = None  # (N, K): what the class head read; None: the concept logits
     context: npt.NDArray[np.float16] | None = None  # (N, E): what it read of the image besides, where it does
+    vectors: Floats | None = None  # (N, D): see `image_vectors`
 
 
 class _Tally:
@@ -44,6 +46,7 @@ class _Tally:
         self.concept_logits: list[Floats] = []
         self.bottleneck: list[Floats] = []
         self.context: list[npt.NDArray[np.float16]] = []
+        self.vectors: list[Floats] = []
         self.ranks: list[dict[str, npt.NDArray[Any]]] = []
         self.codes: CodebookUse | None = None
         self.slots: AssignmentUse | None = None
@@ -54,6 +57,8 @@ class _Tally:
         self.bottleneck.append(output.bottleneck.float().cpu().numpy())
         if output.context is not None:
             self.context.append(output.context.half().cpu().numpy())
+        if output.patches is not None:
+            self.vectors.append(image_vectors(output.patches).cpu().numpy())
         if output.codes is not None and codebook is not None:
             self.codes = self.codes or CodebookUse(codebook)
             self.codes.update(output.codes)
@@ -109,6 +114,7 @@ def predict(
     concept_logits = np.concatenate([rows for each in tallies for rows in each.concept_logits])[back]
     bottleneck = np.concatenate([rows for each in tallies for rows in each.bottleneck])[back]
     context = [rows for each in tallies for rows in each.context]
+    vectors = [rows for each in tallies for rows in each.vectors]
     return Predictions(
         indices=np.asarray(indices),
         logits=np.concatenate([rows for each in tallies for rows in each.logits])[back],
@@ -120,4 +126,5 @@ def predict(
         slots=first.slots.summary() if first.slots else None,
         bottleneck=None if np.array_equal(bottleneck, concept_logits) else bottleneck,
         context=np.concatenate(context)[back] if context else None,
+        vectors=np.concatenate(vectors)[back] if vectors else None,
     )

@@ -73,6 +73,14 @@ BUILT_IN = (
     Result("predictions", "predictions/test.safetensors", "Scores and labels of each test image."),
     Result("report", "report.html", "The page of the run.", "report {}"),
     Result(
+        "trust",
+        "trust/trust.json",
+        "What every examination found, and what it rests on.",
+        "trust {}",
+        "trust",
+        f"{_EVALUATION}.examination:Trust",
+    ),
+    Result(
         "interventions",
         "trust/interventions.json",
         "How the class changes when concepts are corrected.",

@@ -17,6 +17,7 @@ from conceptlens.data.checks.learnable import check_learnable
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.sources.open import open_source
 from conceptlens.data.splits.splits import Splits, make_splits
+from conceptlens.data.splits.spread import spread
 from conceptlens.encoders.freezing import weights_hash
 from conceptlens.evaluation.concepts.groups import concept_counts, concept_priors
 from conceptlens.evaluation.summary import full_summary, thresholds_from
@@ -25,9 +26,10 @@ from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe, recipe_code, recipe_tree, recipe_yaml
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.image_distribution import TRAINING, ImageDistribution, Vectors
 from conceptlens.runs.predict import Predictions, predict
 from conceptlens.runs.predictions import save_predictions
-from conceptlens.runs.saved import Card, save_model
+from conceptlens.runs.saved import Card, load_card, save_model
 from conceptlens.training.batches.stored import stored_tokens
 from conceptlens.training.epochs import with_epochs
 from conceptlens.training.loop import Session, check_stages, fit, stages_of
@@ -174,7 +176,8 @@ def _finish(session: Session, report: Report) -> RunFolder:
             with stored_tokens(session):
                 session.pipeline.load_state_dict(fit(session))
                 predicted = _predict(session)
-            _measure(session, predicted, report)
+                training = _training_vectors(session)
+            _measure(session, predicted, training, report)
         except BaseException as error:
             if processes.main:
                 reason = str(error) or type(error).__name__
@@ -202,7 +205,13 @@ def _predict(session: Session) -> dict[str, Predictions]:
     }
 
 
-def _measure(session: Session, predicted: dict[str, Predictions], report: Report) -> None:
+def _training_vectors(session: Session) -> Vectors | None:
+    """What some training images look like to the chosen encoder."""
+    rows = spread(session.splits.train, TRAINING)
+    return predict(session.pipeline, session.stored or session.reader, rows, processes=session.processes).vectors
+
+
+def _measure(session: Session, predicted: dict[str, Predictions], training: Vectors | None, report: Report) -> None:
     """What the predictions are worth; then the run's files."""
     run, processes, recipe = session.run, session.processes, session.recipe
     source, splits, concepts = session.source, session.splits, session.blueprint.concepts
@@ -236,6 +245,8 @@ def _measure(session: Session, predicted: dict[str, Predictions], report: Report
         session.progress.note(f"warning: {warning}")
     for name, found in predicted.items():
         save_predictions(run.path, name, found, source, thresholds)
+    weights = load_card(run.path / "model").weights_hash
+    ImageDistribution.keep(training, predicted["val"].vectors, run.path, weights)
     report(run, session.pipeline, session.reader, concepts, predicted)
     run.update(status="done", reason=None)
     StateFolder(run.path).clear()

@@ -7,9 +7,10 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from conceptlens.evaluation.calibration.conformal import expected_range, prediction_sets, rank, threshold, thresholds
+from conceptlens.evaluation.calibration.conformal import expected_range, prediction_sets
 from conceptlens.evaluation.calibration.selective import area_statistic, choose_confidence, risk_coverage
 from conceptlens.evaluation.ood.codebook_distance import SCORES, detect_ood, fit_distribution, p_values
+from conceptlens.stats.conformal import rank, threshold, thresholds
 
 
 def world(n: int, seed: int, classes: int = 4) -> tuple[np.ndarray, np.ndarray]:

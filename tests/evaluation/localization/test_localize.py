@@ -75,7 +75,7 @@ def test_what_the_file_holds(found: dict[str, Any]) -> None:
     assert (found["split"], found["images"], found["where"]) == ("test", 23, "visible")
     assert set(found["targets"]) == {"object", "part"}
     whole = found["targets"]["object"]
-    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "center_prior", "mean_region", "perfect"}
+    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "center_prior", "central_cell", "mean_region", "perfect"}
     uniform = whole["maps"]["uniform"]
     assert uniform["lift"]["value"] == pytest.approx(1, abs=1e-5)
     assert uniform["energy"]["value"] == pytest.approx(uniform["share"]["value"], abs=1e-6)
@@ -215,3 +215,19 @@ def test_the_documented_recipe_is_valid() -> None:
     assert {names[part] for part in found[wing]} == {"wing"}
     for name in (*MEASURES, "lift", "iou", "iou_best"):
         assert f"`{name}`" in page or name.startswith(("iou_0", "share"))
+
+
+def test_the_verdict_rests_on_the_maps_of_what_is_said(found: dict[str, Any]) -> None:
+    said = found["targets"]["part"]["predicted"]
+    blind = ("uniform", "center_prior", "central_cell", "mean_region")
+    assert set(said["maps"]) == {"own", "gradcam", *blind}
+    for measure, number in (("average_precision", "ap"), ("pointing", "pointing")):
+        best = max(said["maps"][name][measure]["value"] for name in blind)
+        assert found["numbers"][f"best_blind_{number}"] == best
+        assert found["numbers"][number] == said["maps"]["own"][measure]["value"]
+    assert found["verdict"] == found["map_verdicts"]["own"]
+    beats = all(
+        said["against"][f"own - {said['best_blind'][measure]}"][measure]["interval"][0] > 0
+        for measure in ("average_precision", "pointing")
+    )
+    assert found["verdict"]["outcome"] == ("pass" if beats else "finding")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.stats import betabinom
 
 from conceptlens.core.documents import Part
+from conceptlens.stats.conformal import rank, thresholds
 from conceptlens.stats.estimates import Bootstrap, Estimate
 
 Floats = npt.NDArray[np.float64]
@@ -46,17 +47,6 @@ class PredictionSets(Part):
     single: Estimate  # share of sets with one answer
     empty: float | None  # share of sets without any: nothing fits
     answers: list[SetsByAnswer]
-
-
-def rank(n: int, alpha: float) -> int:
-    """⌈(n + 1)(1 − α)⌉; above n there are too few images for the promise, and every answer must be in the set."""
-    return math.ceil((n + 1) * (1 - alpha) - 1e-12)
-
-
-def threshold(scores: Floats, alpha: float) -> float:
-    """The largest score that is let in; infinite with too few calibration images."""
-    place = rank(len(scores), alpha)
-    return float(np.sort(scores)[place - 1]) if place <= len(scores) else math.inf
 
 
 def expected_range(
@@ -130,11 +120,3 @@ def prediction_sets(
             for place, name in enumerate(answers)
         ],
     )
-
-
-def thresholds(probabilities: Floats, truth: Indices, answers: int, alpha: float, *, each: bool) -> Floats:
-    """Largest score that is let in, for each answer (V,): one for all, or each answer's own."""
-    scores = 1 - probabilities[np.arange(len(truth)), truth]
-    if not each:
-        return np.full(answers, threshold(scores, alpha))
-    return np.array([threshold(scores[truth == answer], alpha) for answer in range(answers)])

@@ -4,6 +4,7 @@
 - center_prior: a Gaussian in the middle of the image, where photographs show their object. Its width is that of the
   regions of other images: the most likely σ of an isotropic Gaussian in the middle, σ² = mean ‖place − middle‖² / 2
   over their area;
+- central_cell: the cell, or cells, in the very middle;
 - mean_region: the mean region of other images, cell by cell: the best guess without the image.
 """
 
@@ -46,6 +47,12 @@ def center_prior_maps(sigma: Sequence[float], grid: tuple[int, int]) -> Tensor:
     if not bool((widths > 0).all()):
         raise UserError(f"The center prior needs widths above 0, found {list(sigma)}.")
     return torch.exp(-square / (2 * widths[:, None] ** 2))
+
+
+def central_cell_map(grid: tuple[int, int]) -> Tensor:
+    """1 in the middle of the image, (L,); of an even number of cells, both in the middle."""
+    rows, columns = ((2 * torch.arange(cells) + 1 - cells).abs() <= 1 for cells in grid)
+    return (rows[:, None] & columns[None, :]).flatten().float()
 
 
 def mean_region_maps(regions: Regions) -> Floats:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
@@ -24,6 +24,7 @@ from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.images import Judged, judged_images
 from conceptlens.evaluation.localization import (
     center_prior_maps,
+    central_cell_map,
     differences,
     fit_center_prior,
     mean_region_maps,
@@ -35,8 +36,11 @@ from conceptlens.evaluation.localization.concept_parts import concept_parts
 from conceptlens.evaluation.localization.overlap import FIXED, THRESHOLDS
 from conceptlens.evaluation.localization.summary import Columns, estimate_cells
 from conceptlens.evaluation.localization.text import localization_text
+from conceptlens.evaluation.localization.verdict import AP, NOTHING, POINTING, judge_map, map_numbers
+from conceptlens.evaluation.verdict import Numbers, Verdict
 from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps
 from conceptlens.methods.contract import Pipeline
+from conceptlens.nn.heads.probabilities import concept_probabilities_of
 from conceptlens.recipes import MetricsConfig
 from conceptlens.runs.predictions import units_of
 from conceptlens.runs.saved import Card
@@ -45,11 +49,12 @@ if TYPE_CHECKING:
     from conceptlens.runs.opened import OpenedRun
 
 Indices = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 Where = Literal["visible", "present"]
 Target = Literal["object", "part"]
 FIT, CHOOSE = 1000, 256  # images at most by which center priors are fitted, and a threshold of IoU is chosen
 BATCH = 32
-IMAGE_FREE = ("uniform", "center_prior", "mean_region")
+IMAGE_FREE = ("uniform", "center_prior", "central_cell", "mean_region")
 PERFECT, PRIOR = "perfect", "prior"
 
 
@@ -72,6 +77,9 @@ class Localization(Document):
     iou_threshold_from: str
     targets: dict[str, dict[str, Any]]  # object and part: numbers of every map
     concept_part: dict[str, str | None]
+    verdict: Verdict = Verdict(outcome="unmeasured", reason="It was measured by an earlier version. Measure it again.")
+    map_verdicts: dict[str, Verdict] = Field(default_factory=dict)  # of each kind of map; the first is the run's
+    numbers: Numbers = Field(default_factory=lambda: dict(NOTHING))
     _file: str = PrivateAttr(default="localization.json")
 
     @property
@@ -80,7 +88,7 @@ class Localization(Document):
         return self._file
 
     def text(self) -> str:
-        return localization_text(self.to_dict())
+        return "\n".join([localization_text(self.to_dict()), "", self.verdict.text()])
 
     def table(self) -> list[TableRow]:
         """Every measure of every map."""
@@ -154,7 +162,7 @@ def localize_run(
     if expected is not None:
         fixed = {target: {**maps, PRIOR: expected.float().to(device)} for target, maps in fixed.items()}
     bench = _Bench(pipeline, card, judged, concepts, grid, part_of, fixed, where)  # type: ignore[arg-type]
-    found, kept, place = _judge(bench, judged.indices)
+    found, said, kept, place = _judge(bench, judged.indices)
     if not len(kept):
         raise UserError(
             f"{judged.source.name}: no image of {judged.split!r} has a known region. Choose another --split."
@@ -164,10 +172,14 @@ def localize_run(
     units = units_of(judged.source, kept)
     targets = {
         target: _summary(
-            found[target], chosen[target], _parts_of(target, parts, names), units, judged.metrics, concepts
+            found[target], chosen[target], said, _parts_of(target, parts, names), units, judged.metrics, concepts
         )
         for target in part_of
     }
+    aim: Target = "part" if "part" in targets else "object"
+    predicted = targets[aim]["predicted"]
+    kinds = [kind for kind in (OWN, GRADCAM) if kind in predicted["maps"]]
+    verdicts = {kind: judge_map(predicted, kind, aim) for kind in kinds}
     localization = Localization(
         run=run.name,
         method=run.info["method"],
@@ -183,6 +195,7 @@ def localize_run(
             GRADCAM: f"Grad-CAM on tokens, {place}",
             "uniform": "the same everywhere",
             "center_prior": "a Gaussian in the middle of the image",
+            "central_cell": "the cell in the middle of the image",
             "mean_region": "the mean region of other images",
             **({} if expected is None else {PRIOR: "where the method expects the part before it sees the image"}),
             PERFECT: "the region itself, cell by cell",
@@ -193,6 +206,9 @@ def localize_run(
         concept_part={
             name: names[part] if part >= 0 else None for name, part in zip(concepts.names, parts, strict=True)
         },
+        verdict=verdicts[kinds[0]],
+        map_verdicts=verdicts,
+        numbers=map_numbers(predicted, kinds[0]),
     )
     localization._file = judged.file("localization")
     return localization
@@ -216,14 +232,17 @@ def _fixed(
     return {
         "uniform": torch.ones(len(part_of), grid[0] * grid[1], device=mean_region.device),
         "center_prior": center_prior_maps(sigma, grid).to(mean_region.device),
+        "central_cell": central_cell_map(grid).to(mean_region.device).expand(len(part_of), -1),
         "mean_region": mean_region[part_of],
     }
 
 
-def _judge(bench: _Bench, indices: Indices) -> tuple[dict[Target, dict[str, Columns]], Indices, str]:
-    """Measures of every map of the images that have regions, these images, and where Grad-CAM looked."""
+def _judge(bench: _Bench, indices: Indices) -> tuple[dict[Target, dict[str, Columns]], Flags, Indices, str]:
+    """Measures of every map of the images that have regions, what is read of them, which they are, and where Grad-CAM
+    looked."""
     columns: dict[Target, dict[str, dict[str, list[npt.NDArray[Any]]]]] = {target: {} for target in bench.part_of}
     kept: list[Indices] = []
+    said: list[Flags] = []
     place = ""
     card, device = bench.card, next(bench.pipeline.parameters()).device
     with PixelReader(bench.judged.source, card.image_size, card.fit, cache_mb=0) as reader:
@@ -239,6 +258,7 @@ def _judge(bench: _Bench, indices: Indices) -> tuple[dict[Target, dict[str, Colu
                     f"{bench.pipeline.encoder.name}: its tokens form a grid {made.grid}, not {bench.grid} as it says."
                 )
             kept.append(batch[some])
+            said.append(read_as(made.concept_logits.double().cpu().numpy()[some], bench.concepts))
             place = made.place
             for target, part_of in bench.part_of.items():
                 truth = truth_of(regions, part_of.clamp(min=0))
@@ -255,7 +275,20 @@ def _judge(bench: _Bench, indices: Indices) -> tuple[dict[Target, dict[str, Colu
         }
         for target, maps in columns.items()
     }
-    return joined, np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64), place
+    if not kept:
+        return joined, np.zeros((0, len(bench.concepts)), dtype=bool), indices[:0], place
+    return joined, np.concatenate(said), np.concatenate(kept), place
+
+
+def read_as(concept_logits: npt.NDArray[np.float64], concepts: ConceptSet) -> Flags:
+    """What is read of images, (N, K): the likeliest value of an exclusive group, every other concept that is likely."""
+    shares = concept_probabilities_of(concept_logits, concepts)
+    said = shares >= 0.5
+    for group in concepts.groups:
+        if group.kind == "exclusive":
+            own = shares[:, group.concepts]
+            said[:, group.concepts] = np.arange(own.shape[1]) == own.argmax(1)[:, None]
+    return said
 
 
 def _asked(bench: _Bench, batch: Indices, device: torch.device) -> Tensor:
@@ -274,6 +307,7 @@ def _parts_of(target: Target, parts: Indices, names: Sequence[str]) -> dict[str,
 def _summary(
     found: Mapping[str, Columns],
     chosen: Mapping[str, Columns],
+    said: Flags,
     parts: Mapping[str, list[int]],
     units: Sequence[str],
     config: MetricsConfig,
@@ -296,6 +330,7 @@ def _summary(
         "against": {
             f"{name} - {other}": differences(short[name], short[other], every, units, config) for name, other in pairs
         },
+        "predicted": _of_what_is_said(short, said, every, image_free, units, config),
         "iou_threshold": thresholds,
         "parts": {
             part: {
@@ -315,6 +350,37 @@ def _summary(
             for position in every
         },
     }
+
+
+def _of_what_is_said(
+    found: Mapping[str, Columns],
+    said: Flags,
+    concepts: Sequence[int],
+    image_free: Sequence[str],
+    units: Sequence[str],
+    config: MetricsConfig,
+) -> dict[str, Any]:
+    """The maps of what the model says, beside the blind map that is best by each measure: what the verdict rests on."""
+    judged = [name for name in (OWN, GRADCAM) if name in found]
+    own = {
+        name: {measure: np.where(said, found[name][measure], np.nan) for measure in (AP, POINTING)}
+        for name in (*judged, *image_free)
+    }
+    maps = {name: summarize(columns, concepts, units, config) for name, columns in own.items()}
+    best = {
+        measure: max(image_free, key=lambda name: _or_nothing(maps[name][measure]["value"]))
+        for measure in (AP, POINTING)
+    }
+    against = {
+        f"{name} - {blind}": differences(own[name], own[blind], concepts, units, config)
+        for name in judged
+        for blind in dict.fromkeys(best.values())
+    }
+    return {"maps": maps, "best_blind": best, "against": against}
+
+
+def _or_nothing(value: Any) -> float:
+    return -1.0 if value is None else float(value)
 
 
 def _short(columns: Columns, threshold: float) -> Columns:

@@ -10,6 +10,7 @@ from conceptlens.evaluation.localization.distance import centroid_distance
 from conceptlens.evaluation.localization.energy import as_mass, energy, is_empty
 from conceptlens.evaluation.localization.overlap import THRESHOLDS, overlap
 from conceptlens.evaluation.localization.pointing import around, peak, pointing
+from conceptlens.evaluation.localization.precision import average_precision
 
 MEASURES = {
     "energy": "share of the map's mass that lies in the region",
@@ -18,6 +19,7 @@ MEASURES = {
     "pointing_cells": "the peak is in the region's cells or next to them (3 × 3 cells around a point)",
     "pointing_patch": "the peak's center is within one patch of the region or point",
     "pointing_tenth": "the peak's center is within a tenth of the object's longer side of the region or point",
+    "average_precision": "of the map's cells, by how far the region covers them",
     "distance_patches": "from the map's centroid to the region's center or point, in patches",
     "distance_object": "the same in longer sides of the object's box",
     "empty": "the map is zero everywhere; it is then judged as a uniform one",
@@ -73,6 +75,7 @@ def measure(maps: Tensor, truth: Truth) -> dict[str, Tensor]:
         "pointing_tenth": torch.where(
             truth.gap_object.isnan().any(-1), torch.nan, pointing(top, truth.gap_object <= TENTH)
         ),
+        "average_precision": average_precision(mass, truth.cover),
         "distance_patches": patches,
         "distance_object": objects,
         "empty": is_empty(maps).to(mass.dtype).expand(mass.shape[:2]),

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from conceptlens.core.documents import Part
 from conceptlens.core.errors import UserError
-from conceptlens.evaluation.calibration.conformal import rank, threshold
 from conceptlens.nn.quantization.clusters import kmeans, sample_rows, squared_distances
+from conceptlens.stats.conformal import rank, threshold
 from conceptlens.stats.estimates import Bootstrap, Estimate
 
 Floats = npt.NDArray[np.float64]

@@ -11,11 +11,14 @@ from conceptlens.core.errors import UserError
 from conceptlens.evaluation.calibration.conformal import ALPHA, Floats, Indices, PredictionSets, prediction_sets
 from conceptlens.evaluation.calibration.reliability import Calibration, calibration, concept_calibration
 from conceptlens.evaluation.calibration.selective import RiskCoverage, risk_coverage
+from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration
 from conceptlens.evaluation.concepts.groups import group_scores
 from conceptlens.evaluation.ood.codebook_distance import OutOfDistribution
 from conceptlens.evaluation.subgroups.metadata import make_columns
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY, CONCEPTS, MEASURES, outcomes
 from conceptlens.evaluation.subgroups.subgroups import LEVEL, GroupMeasure, GroupResult, judge_groups
+from conceptlens.evaluation.subgroups.verdict import judge_subgroups, subgroup_numbers
+from conceptlens.evaluation.verdict import Numbers, Verdict
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.stats.estimates import Bootstrap
@@ -43,6 +46,28 @@ class Failures(Document):
     ood: OutOfDistribution | None
     notes: list[str]
     findings: list[str]
+
+    @property
+    def calibration_verdict(self) -> Verdict:
+        return judge_calibration(self.calibration, self.concept_calibration)
+
+    @property
+    def calibration_numbers(self) -> Numbers:
+        return calibration_numbers(self.calibration, self.concept_calibration)
+
+    @property
+    def subgroup_verdict(self) -> Verdict:
+        return judge_subgroups(self.groups, self._overall, self.skipped)
+
+    @property
+    def subgroup_numbers(self) -> Numbers:
+        return subgroup_numbers(self.groups, self._overall)
+
+    @property
+    def _overall(self) -> float | None:
+        """Accuracy of all images."""
+        error = None if self.selective is None else self.selective.error.value
+        return None if error is None else 1 - error
 
     def text(self) -> str:
         lines = [f"{self.run}: {self.images} {self.split} images", *(f"- {line}" for line in self.findings)]
@@ -100,7 +125,8 @@ def measure_failures(
     seen, before = outcomes(judged, concepts), outcomes(validation, concepts)
     columns, skipped = make_columns(metadata, by)
     note("subgroups")
-    groups, comparisons = judge_groups(seen, columns, Bootstrap(seen.units, resamples), permutations=permutations)
+    bootstrap = Bootstrap(seen.units, resamples)
+    groups, comparisons = judge_groups(seen, columns, bootstrap, permutations=permutations)
     note("prediction sets")
     sets = all_sets(judged, validation, concepts, alpha=alpha, resamples=resamples)
     selective = risk_coverage(
@@ -125,8 +151,8 @@ def measure_failures(
         comparisons=comparisons,
         level=LEVEL,
         groups=groups,
-        calibration=calibration("class", seen.confidence, seen.hit),
-        concept_calibration=concept_calibration(judged, concepts),
+        calibration=calibration("class", seen.confidence, seen.hit, bootstrap=bootstrap),
+        concept_calibration=concept_calibration(judged, concepts, bootstrap),
         sets=sets,
         selective=selective,
         ood=ood,

@@ -18,6 +18,7 @@ class BatchMaps:
     grid: tuple[int, int]
     maps: dict[str, Tensor]  # `own`, where the method has attention over patches, and `gradcam`
     place: str  # the tokens at which Grad-CAM looks
+    concept_logits: Tensor  # (B, K)
 
 
 def concept_maps(pipeline: Pipeline, images: Tensor) -> BatchMaps:
@@ -32,4 +33,5 @@ def concept_maps(pipeline: Pipeline, images: Tensor) -> BatchMaps:
     attention = watched.output.attention
     if attention is not None:
         maps[OWN] = attention.detach().float()[:, pipeline.model.concept_slot.to(images.device)]
-    return BatchMaps(watched.grid, {kind: maps[kind] for kind in (OWN, GRADCAM) if kind in maps}, watched.place)
+    ordered = {kind: maps[kind] for kind in (OWN, GRADCAM) if kind in maps}
+    return BatchMaps(watched.grid, ordered, watched.place, watched.output.concept_logits.detach())

@@ -35,11 +35,13 @@ class ConceptSheets:
     """Gathers tiles while images pass; memory is bounded by the number of concepts, not of images."""
 
     opacity: float
+    _captions: dict[str, str] = field(default_factory=dict)  # by kind of map
     _found: dict[tuple[str, MapKind], list[_Entry]] = field(default_factory=dict)
     _left_out: dict[tuple[str, MapKind], int] = field(default_factory=dict)
 
     def add(self, told: Explanation, file: str, picture: Image.Image) -> None:
         small = picture.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+        self._captions = told.map_captions
         for maps in told.maps:
             for kind in ("attention", "gradcam"):
                 self._add(told, file, small, maps, kind)
@@ -92,7 +94,8 @@ class ConceptSheets:
                 "range."
             )
             more = f" {left} more images are not shown." if left else ""
-            page = sheet(concept, [], [each.tile for each in ranked], [note + more], columns=8, bar=True)
+            doubt = [capital(self._captions[kind])] if kind in self._captions else []
+            page = sheet(concept, doubt, [each.tile for each in ranked], [note + more], columns=8, bar=True)
             write_bytes(path, png(page))
             written.append(path)
         return written

@@ -32,7 +32,7 @@ def panel(explanation: Explanation, picture: Image.Image) -> Image.Image:
     keys = legend(explanation.index) if explanation.index else []
     return sheet(
         f"{explanation.image}: {said}",
-        [capital(explanation.sentence)],
+        [capital(line) for line in (*explanation.cautions, explanation.sentence)],
         tiles,
         notes(explanation),
         keys=keys,
@@ -60,7 +60,8 @@ def concept_tiles(explanation: Explanation, maps: ConceptMaps, picture: Image.Im
     for kind, patches in (("attention", maps.attention), ("gradcam", maps.gradcam)):
         if patches:
             drawn = overlay(picture, patches, explanation.drawing.opacity)
-            tiles.append(Tile(drawn, [*lines, f"{NAMES[kind]}, {largest(patches)}"]))
+            doubt = explanation.map_captions.get(kind)
+            tiles.append(Tile(drawn, [*lines, f"{NAMES[kind]}, {largest(patches)}", *([doubt] if doubt else [])]))
     return tiles
 
 

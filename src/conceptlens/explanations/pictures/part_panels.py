@@ -40,13 +40,14 @@ class PartPanels:
     names: Sequence[str]
     folder: Path
     opacity: float
+    caption: str | None = None  # why the maps are to be doubted
     _rows: list[list[Tile]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, pipeline: Pipeline, folder: Path, opacity: float) -> "PartPanels | None":
+    def of(cls, pipeline: Pipeline, folder: Path, opacity: float, caption: str | None = None) -> "PartPanels | None":
         """None for a method whose slots are no parts."""
         names = getattr(pipeline.model, "slot_names", None)
-        return cls(pipeline, names, folder, opacity) if names else None
+        return cls(pipeline, names, folder, opacity, caption) if names else None
 
     def add(self, name: str, subject: Subject) -> None:
         """Write `NAME-parts.json` and `NAME-parts.png`."""
@@ -66,12 +67,16 @@ class PartPanels:
             Tile(overlay(subject.picture, each, self.opacity), [key, _largest(each)]) for key, each in maps.items()
         ]
         note = "Attention of each part's slot; foreground: the gate. Colours run from 0 to each map's largest value."
-        page = sheet(f"{subject.image}: parts", [], tiles, [note], columns=5, bar=True)
+        page = sheet(f"{subject.image}: parts", self._doubt, tiles, [note], columns=5, bar=True)
         write_bytes(self.folder / f"{name}-parts.png", png(page))
         if len(self._rows) < MOST:
             small = subject.picture.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
             row = [Tile(overlay(small, each, self.opacity), [key]) for key, each in maps.items()]
             self._rows.append([Tile(small, [subject.image]), *row])
+
+    @property
+    def _doubt(self) -> list[str]:
+        return [self.caption[:1].upper() + self.caption[1:]] if self.caption else []
 
     @torch.inference_mode()
     def look(self, subject: Subject) -> PartMaps:
@@ -94,7 +99,7 @@ class PartPanels:
         if self._rows:
             tiles = [tile for row in self._rows for tile in row]
             note = "A row an image: the image, the attention of each part's slot, the gate."
-            page = sheet("Parts", [], tiles, [note], columns=len(self._rows[0]), bar=True)
+            page = sheet("Parts", self._doubt, tiles, [note], columns=len(self._rows[0]), bar=True)
             written.append(self.folder / "parts.png")
             write_bytes(written[0], png(page))
         found = prior_places(self.pipeline)

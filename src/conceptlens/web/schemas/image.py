@@ -93,6 +93,7 @@ class Maps(Part):
     gradcam: ByteMaps | None
     gradcam_at: str | None
     without: dict[str, str]
+    captions: dict[str, str] = Field(default_factory=dict)  # by kind: why its maps are to be doubted
 
 
 class IndexPart(Part):
@@ -126,6 +127,9 @@ class Prediction(Answer):
     bypass: str | None
     state: State
     truth_edits: list[str]
+    unlike_training: bool | None = None  # None: not known
+    prediction_set: list[str] | None = None  # classes that cannot be excluded; None: not known
+    cautions: list[str] = Field(default_factory=list)  # both in words
     maps: Maps
     index: IndexPart | None
     took_ms: float

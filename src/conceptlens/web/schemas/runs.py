@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from conceptlens.core.documents import Part
 from conceptlens.runs.results import Kind
+from conceptlens.runs.verdicts import Badge
 from conceptlens.web.server.problems import Code
 
 Status = Literal["running", "done", "failed", "broken"]
@@ -82,6 +83,7 @@ class RunCard(Part):
     epoch: int | None = None
     changed: str | None = None
     has: list[str] = Field(default_factory=list)
+    trust: Badge | None = None  # the worst that was found; None: no trained model
 
 
 class Runs(Answer):

@@ -14,6 +14,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import SPLITS, DataSource
 from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.interventions.value_map import ValueMap, fit_map
+from conceptlens.explanations.caution import Caution
 from conceptlens.explanations.document import Reference
 from conceptlens.explanations.reference import Background, background, kept_background
 from conceptlens.runs.folder import RunFolder
@@ -53,7 +54,9 @@ class LoadedRun:
         self.looking = self.named = False
         self.mapping = threading.Lock()  # one look at a sample of images at a time
         self.atlas: Atlas | None = None
-        self._making = {name: threading.Lock() for name in ("source", "background", "readout", "values", *SPLITS)}
+        self._making = {
+            name: threading.Lock() for name in ("source", "background", "caution", "readout", "values", *SPLITS)
+        }
         self._made: dict[str, object] = {}
 
     def _once(self, name: str, make: Callable[[], Made]) -> Made:
@@ -110,6 +113,11 @@ class LoadedRun:
             return Background(average, readout.bottleneck[rows].mean(0), None)
 
         return self._once("background", make)
+
+    @property
+    def caution(self) -> Caution:
+        """What warns of an answer."""
+        return self._once("caution", lambda: Caution.read(self.entry.path, self.card))
 
     @property
     def lacks_names(self) -> bool:

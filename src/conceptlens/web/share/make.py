@@ -9,8 +9,12 @@ from pathlib import Path
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_text
 from conceptlens.core.version import __version__
+from conceptlens.evaluation.examination import Trust
+from conceptlens.pages.markup import Html
 from conceptlens.reports.thumbnails import CREDITS
+from conceptlens.reports.verdicts import verdict_block
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.verdicts import FILE as TRUST
 from conceptlens.web.server.problems import Problem
 from conceptlens.web.share.clean import without_paths
 from conceptlens.web.share.fit import fit
@@ -88,4 +92,10 @@ def _note(inside: Inside, found: Gathered) -> Note:
         views=found.views,
         credit=CREDITS.get(str(card["data"])),
         notes=[without_paths(each) for each in found.notes],
+        verdicts=_verdicts(inside) if card["kind"] == "bottleneck" else None,
     )
+
+
+def _verdicts(inside: Inside) -> Html:
+    path = inside.entry.file(TRUST)
+    return verdict_block(Trust.read(path) if path else None, without_paths)

@@ -22,9 +22,10 @@ class Note:
     pixels: int | None = None  # the side of a picture, at most
     credit: str | None = None
     notes: list[str] = field(default_factory=list)
+    verdicts: Html | None = None  # the block at the top; of a trained model
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "verdicts"}
 
     @property
     def line(self) -> str:

@@ -84,6 +84,7 @@ def _body(index: str, note: Note) -> str:
     if not found:
         raise ValueError("index.html has no body")
     body = _FOOTER.sub(lambda _: footer(note), found[1])
+    body = body.replace("</header>", f"</header>{note.verdicts or ''}", 1)
     body = _NOSCRIPT.sub(lambda _: f'<noscript><p class="share-alone">{escape(NO_SCRIPT)}</p></noscript>', body)
     return _BRAND.sub(r'\1 href="#/" aria-label="conceptlens: the first view"', body)
 

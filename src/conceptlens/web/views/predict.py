@@ -18,6 +18,7 @@ from conceptlens.explanations.answer import Answer, Answerer, AnswerMaps, MapNam
 from conceptlens.explanations.maps.patch_maps import index_map
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.subjects import Subject, class_names
+from conceptlens.runs.verdicts import map_captions
 from conceptlens.web.schemas.image import ByteMaps, ConceptPart, IndexPart, Maps, Prediction, SeenImage, State
 from conceptlens.web.schemas.runs import Split
 from conceptlens.web.server.loaded import LoadedRun
@@ -58,7 +59,8 @@ def _predict(
     loaded: LoadedRun, subject: Subject, seen: SeenImage, picture: str, gradcam: str, began: float
 ) -> Prediction:
     """The part of an answer that the page tells."""
-    answerer = Answerer(loaded.pipeline, loaded.card, loaded.vocabulary, loaded.background)
+    captions = map_captions(loaded.entry.path)
+    answerer = Answerer(loaded.pipeline, loaded.card, loaded.vocabulary, loaded.background, loaded.caution, captions)
     columns = wanted_columns(gradcam, len(loaded.concepts))
     # A method without concepts is asked all the same: the answer says why there is no Grad-CAM.
     kinds = MAPS if columns != [] or not loaded.concepts.concepts else tuple(k for k in MAPS if k != "gradcam")
@@ -87,7 +89,10 @@ def _predict(
         bypass=answer.bypass,
         state=_state(loaded, answer),
         truth_edits=truth_edits(loaded.concepts, subject.labels or []),
-        maps=_maps(answer.maps),
+        unlike_training=answer.unlike_training,
+        prediction_set=answer.prediction_set,
+        cautions=answer.cautions,
+        maps=_maps(answer.maps, captions),
         index=_index(answer.maps, answerer.background),
         took_ms=round(1000 * (time.perf_counter() - began), 2),
     )
@@ -177,7 +182,7 @@ def byte_maps(of: Sequence[int], maps: npt.NDArray[Any]) -> ByteMaps:
     )
 
 
-def _maps(maps: AnswerMaps) -> Maps:
+def _maps(maps: AnswerMaps, captions: dict[str, str]) -> Maps:
     attention, assignment, gradcam = maps.attention, maps.assignment, maps.gradcam
     return Maps(
         grid=maps.grid,
@@ -186,6 +191,7 @@ def _maps(maps: AnswerMaps) -> Maps:
         gradcam=byte_maps(list(gradcam), np.stack(list(gradcam.values()))) if gradcam else None,
         gradcam_at=maps.gradcam_at if gradcam else None,
         without={str(kind): why for kind, why in maps.without.items()},
+        captions=captions,
     )
 
 

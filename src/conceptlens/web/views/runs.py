@@ -16,6 +16,7 @@ from conceptlens.reports.material import shown_split, value_of
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.results import Kind, results
 from conceptlens.runs.saved import load_card
+from conceptlens.runs.verdicts import badge
 from conceptlens.web.schemas.runs import GroupPart, History, RankCurve, RunCard, RunDetail, Split
 from conceptlens.web.server.folders import RunEntry, RunFolders
 from conceptlens.web.server.kinds import WORDS, about, command_for, files, kind_of
@@ -216,6 +217,7 @@ def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
         seed=info.get("seed"),
         changed=_changed(entry, kind),
         has=[name for name, file in files(kind).items() if entry.file(file)],
+        trust=badge(entry.path) if kind == "bottleneck" and info["status"] == "done" else None,
         **_training(entry, kind),
     )
 

@@ -32,6 +32,8 @@ from conceptlens.evaluation.subgroups.failures import measure_failures
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY
 from conceptlens.explanations.pictures.sheet import png
 from conceptlens.methods.contract import Pipeline
+from conceptlens.runs.image_distribution import TRAINING as MOST
+from conceptlens.runs.image_distribution import ImageDistribution
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predict import Predictions, predict
 from conceptlens.runs.predictions import ARRAYS, StoredPredictions, save_predictions, to_stored
@@ -242,12 +244,29 @@ def keep_predictions(run: OpenedRun, splits: Sequence[str], note: Callable[[str]
             save_predictions(run.path, split, _predict(run, split, note), run.source, run.card.thresholds)
 
 
+def keep_caution(run: OpenedRun, note: Callable[[str], object] = lambda text: None) -> None:
+    """Write what warns of answers into a run folder of an older version, as far as its data is there."""
+    try:
+        keep_predictions(run, ["val"], note)
+        if ImageDistribution.read(run.path, run.card.weights_hash) is None:
+            note("training images: what new images are compared with")
+            sides = spread(run.splits["train"], MOST), run.splits["val"]
+            training, validation = (_predict_rows(run, rows).vectors for rows in sides)
+            ImageDistribution.keep(training, validation, run.path, run.card.weights_hash)
+    except (UserError, OSError) as error:
+        note(f"what warns of new images cannot be made: {error}")
+
+
 def _predict(run: OpenedRun, split: str, note: Callable[[str], object]) -> Predictions:
     note(f"predicting {split} images, of which this run keeps no predictions")
+    return _predict_rows(run, run.splits[split])
+
+
+def _predict_rows(run: OpenedRun, rows: Indices) -> Predictions:
     card, encoder = run.card, run.pipeline.encoder
     cut, encoder.cut = encoder.cut, None
     with PixelReader(run.source, card.image_size, card.fit, cache_mb=0) as reader:
-        predictions = predict(run.pipeline, reader, run.splits[split], processes=Processes(run.device))
+        predictions = predict(run.pipeline, reader, rows, processes=Processes(run.device))
     encoder.cut = cut
     return predictions
 

@@ -101,7 +101,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
           : "The image as the model sees it.";
     else {
       const sharing = kind === "attention" ? prediction.concepts.filter((other) => other.slot === each.slot).length : 1;
-      line.textContent = `“${each.text}”${each.part ? `, of the ${each.part}` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${values && !Math.max(...values) ? " Nothing here lifts this score." : ""}`;
+      line.textContent = `“${each.text}”${each.part ? `, of the ${each.part}` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${values && !Math.max(...values) ? " Nothing here lifts this score." : ""}${prediction.maps.captions?.[kind] ? ` ${prediction.maps.captions[kind].replace("map", "Map")}.` : ""}`;
     }
     pick.value = String(k);
   }

@@ -12,6 +12,9 @@ const STATUS = {
   broken: ["cannot be read", "bad"],
 };
 
+/** What `conceptlens trust` found: one badge. */
+const TRUST = { pass: ["✓ examined", "good"], finding: ["! findings", "bad"], unexamined: ["not examined", ""] };
+
 /** Where a folder's views are, by name. */
 function links(card, views) {
   return h(
@@ -94,6 +97,7 @@ export function runCard(card, views, picked, toggle) {
           ),
     ),
     card.reason ? h("p", { class: "tag warn" }, card.reason) : null,
+    card.trust ? h("span", { class: `tag ${TRUST[card.trust][1]}` }, TRUST[card.trust][0]) : null,
     card.method
       ? h(
           "p",

@@ -177,7 +177,7 @@ export async function imageView(host, params, { card: runCard }) {
         h(
           "div",
           { class: "two" },
-          h("p", { class: "sentence" }, capital(prediction.sentence)),
+          h("div", {}, cautions(prediction), h("p", { class: "sentence" }, capital(prediction.sentence))),
           shares(prediction.classes.map((each) => ({ ...each, said: prediction.predicted.includes(each.name) }))),
         ),
       ),
@@ -240,6 +240,11 @@ export async function imageView(host, params, { card: runCard }) {
 }
 
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** One badge for an image: unlike the training images, or the classes that cannot be excluded. */
+function cautions({ cautions: told, unlike_training: unlike }) {
+  return told?.length ? h("p", { class: `tag ${unlike ? "warn" : ""}`, title: told.slice(1).join(". ") }, capital(told[0])) : null;
+}
 
 function verdict(prediction) {
   const said = prediction.predicted.join(", ") || "none";

@@ -7,6 +7,7 @@ import { failure, loading, missing, viewHead } from "../parts/frame.js";
 import { audit } from "../parts/trust/audit.js";
 import { calibration } from "../parts/trust/calibration.js";
 import { corrections } from "../parts/trust/corrections.js";
+import { examined } from "../parts/trust/examined.js";
 import { faithfulness } from "../parts/trust/faithfulness.js";
 import { leakage } from "../parts/trust/leakage.js";
 import { localization } from "../parts/trust/localization.js";
@@ -87,7 +88,7 @@ const SECTIONS = [
   },
 ];
 const NAMES = ["summary", ...SECTIONS.map((each) => each.name)];
-const DOCUMENTS = [...new Set(SECTIONS.flatMap((each) => each.parts.map((part) => part.document)))];
+const DOCUMENTS = [...new Set(["trust"].concat(SECTIONS.flatMap((each) => each.parts.map((part) => part.document))))];
 const STATE = { order: "", question: "", measure: "", by: "", sets: "", target: "" }; // what a section keeps in the address
 
 /** @param {HTMLElement} host @param {Record<string, string>} params */
@@ -135,7 +136,7 @@ export async function trustView(host, params) {
     const chosen = SECTIONS.find((each) => each.name === section);
     put(
       body,
-      chosen ? chosen.parts.map((part) => drawn(chosen, part)) : [summary(parts(), open), others(found.others)],
+      chosen ? chosen.parts.map((part) => drawn(chosen, part)) : [examined(found.documents.trust, found.commands.trust), summary(parts(), open), others(found.others)],
     );
     const figures = [...body.querySelectorAll("svg[data-figure]")];
     const used = chosen ? chosen.parts.map((part) => part.document) : DOCUMENTS;

@@ -1,0 +1,45 @@
+"""Are stated probabilities true? A finding if a calibration error is surely large.
+
+An error counts if its whole interval lies above the limit, and if a calibrated model with the same confidences would
+hardly show one as large: with few images the error of any model is large by chance.
+"""
+
+from collections.abc import Sequence
+
+from conceptlens.evaluation.calibration.reliability import ALL, Calibration
+from conceptlens.evaluation.verdict import Numbers, Verdict
+
+CLASS_LIMIT, CONCEPT_LIMIT = 0.05, 0.1
+LEVEL = 0.05
+
+
+def calibration_numbers(classes: Calibration, concepts: Sequence[Calibration]) -> Numbers:
+    """The errors of classes and of all concepts together."""
+    together = next((each for each in concepts if each.question == ALL), None)
+    return {"class_ece": classes.error, "concept_ece": together.error if together else None}
+
+
+def judge_calibration(classes: Calibration, concepts: Sequence[Calibration]) -> Verdict:
+    """The verdict on both."""
+    together = next((each for each in concepts if each.question == ALL), None)
+    if classes.error is None or classes.interval is None:
+        return Verdict(outcome="unmeasured", reason="Too few images have a known class to compare probabilities with.")
+    judged = [("class", classes, CLASS_LIMIT), *([("concepts", together, CONCEPT_LIMIT)] if together else [])]
+    words = [_words(name, each) for name, each, _ in judged]
+    large = [name for name, each, limit in judged if _surely_above(each, limit)]
+    told = f"Calibration error: {'; '.join(words)}."
+    if large:
+        which = " and of the ".join(large)
+        return Verdict(outcome="finding", reason=f"{told} Do not take the stated probabilities of the {which} as such.")
+    limits = f"{CLASS_LIMIT} of the class, {CONCEPT_LIMIT} of concepts"
+    return Verdict(outcome="pass", reason=f"{told} Nothing is surely above its limit ({limits}).")
+
+
+def _words(name: str, each: Calibration) -> str:
+    spread = f" ({each.interval[0]:.3f} to {each.interval[1]:.3f})" if each.interval else ""
+    return f"{name} {each.error:.3f}{spread}"
+
+
+def _surely_above(each: Calibration, limit: float) -> bool:
+    by_chance = each.p is not None and each.p > LEVEL
+    return each.interval is not None and each.interval[0] > limit and not by_chance

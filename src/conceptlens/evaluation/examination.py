@@ -1,0 +1,180 @@
+"""All examinations of a run in one: corrections, leakage, maps, calibration, subgroups. `trust/trust.json` of a run.
+
+What cannot be measured says why and stops no other. The verdicts on corrections, leakage and maps are those of the
+commands that measure them alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from pydantic import PrivateAttr
+
+from conceptlens.core.documents import Document, TableRow
+from conceptlens.core.errors import UserError
+from conceptlens.evaluation.calibration.reliability import calibration, concept_calibration
+from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration
+from conceptlens.evaluation.localization.localize import localize_run
+from conceptlens.evaluation.subgroups.metadata import make_columns
+from conceptlens.evaluation.subgroups.outcomes import outcomes
+from conceptlens.evaluation.subgroups.subgroups import judge_groups
+from conceptlens.evaluation.subgroups.verdict import judge_subgroups, subgroup_numbers
+from conceptlens.evaluation.trust import intervene_run, leakage_run
+from conceptlens.evaluation.verdict import Numbers, Outcome, Verdict
+from conceptlens.stats.estimates import Bootstrap
+
+if TYPE_CHECKING:
+    from conceptlens.runs.opened import OpenedRun
+
+Side = Literal["corrections", "leakage", "maps", "calibration", "subgroups"]
+NUMBERS: dict[Side, tuple[str, ...]] = {
+    "corrections": ("untouched", "sham", "truth", "wrong", "ceiling", "area"),
+    "leakage": ("raw", "excess", "above_ceiling"),
+    "maps": ("ap", "best_blind_ap", "pointing", "best_blind_pointing"),
+    "calibration": ("class_ece", "concept_ece"),
+    "subgroups": ("worst", "overall"),
+}
+HEADINGS: dict[Outcome, str] = {"finding": "findings", "pass": "passed", "unmeasured": "not measured"}
+MARKS: dict[Outcome, str] = {"finding": "!", "pass": "+", "unmeasured": "?"}
+IMAGES = 500  # on which maps are judged, at most
+
+
+class Trust(Document):
+    """The file."""
+
+    remedy = "Measure it again with `conceptlens trust RUN`."
+
+    run: str
+    split: str
+    verdicts: dict[Side, Verdict]
+    numbers: dict[Side, Numbers]  # fractions; None where unmeasured
+    _results: dict[str, Document] = PrivateAttr(default_factory=dict)
+
+    @property
+    def results(self) -> dict[str, Document]:
+        """What the verdicts rest on, by the names of `runs.results`; not in the file."""
+        return self._results
+
+    @property
+    def has_findings(self) -> bool:
+        return any(verdict.outcome == "finding" for verdict in self.verdicts.values())
+
+    def ordered(self) -> Iterator[tuple[Side, Verdict]]:
+        """Findings first, then what passed, then what could not be measured."""
+        for outcome in HEADINGS:
+            yield from ((side, each) for side, each in self.verdicts.items() if each.outcome == outcome)
+
+    def number_words(self, side: Side) -> str:
+        """The numbers of one side that were measured."""
+        found = self.numbers[side]
+        return ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in found.items() if value is not None)
+
+    def text(self) -> str:
+        counts = {outcome: sum(each.outcome == outcome for each in self.verdicts.values()) for outcome in HEADINGS}
+        found = f"{counts['finding']} finding{'' if counts['finding'] == 1 else 's'}"
+        head = f"{found}, {counts['pass']} passed, {counts['unmeasured']} not measured"
+        lines = [f"{self.run}, {self.split} images: {head}"]
+        last: Outcome | None = None
+        for side, verdict in self.ordered():
+            if verdict.outcome != last:
+                lines += ["", HEADINGS[verdict.outcome]]
+                last = verdict.outcome
+            lines.append(f"{MARKS[verdict.outcome]} {side}: {verdict.reason}")
+            if words := self.number_words(side):
+                lines.append(f"    {words}")
+        return "\n".join(lines)
+
+    def printed(self) -> dict[str, Any]:
+        """What `--json` prints: the outcomes and their numbers."""
+        return {
+            "verdicts": {side: verdict.outcome for side, verdict in self.verdicts.items()},
+            "numbers": {side: dict(numbers) for side, numbers in self.numbers.items()},
+        }
+
+    def table(self) -> list[TableRow]:
+        """A row for each number."""
+        return [
+            {"side": side, "outcome": self.verdicts[side].outcome, "number": name, "value": value}
+            for side, numbers in self.numbers.items()
+            for name, value in numbers.items()
+        ]
+
+
+def trust_run(
+    run: "OpenedRun",
+    *,
+    split: str | None = None,
+    n: int = IMAGES,
+    resamples: int = 1000,
+    note: Callable[[str], object] = lambda text: None,
+) -> Trust:
+    """Examine a run in every way that its data allows; nothing is written.
+
+    Args:
+        run: The run.
+        split: Whose images; those that the run's numbers speak of by default.
+        n: Images at most on which maps are judged, evenly spread over the split.
+        resamples: Of the intervals.
+        note: Says something to the person who waits.
+    """
+    chosen = split or run.reported_split
+    # What a measure returns has a verdict and numbers.
+    measures: dict[Side, tuple[str, Callable[[], Any]]] = {
+        "corrections": ("interventions", lambda: intervene_run(run, split=chosen, resamples=resamples)),
+        "leakage": ("leakage", lambda: leakage_run(run, split=chosen, resamples=resamples)),
+        "maps": ("localization", lambda: localize_run(run, split=chosen, n=n)),
+        "calibration": ("", lambda: _Judged(*_calibration(run, chosen, resamples))),
+        "subgroups": ("", lambda: _Judged(*_subgroups(run, chosen, resamples))),
+    }
+    verdicts: dict[Side, Verdict] = {}
+    numbers: dict[Side, Numbers] = {}
+    results: dict[str, Document] = {}
+    for side in get_args(Side):
+        note(side)
+        name, measure = measures[side]
+        numbers[side] = dict.fromkeys(NUMBERS[side])
+        try:
+            found = measure()
+        except (UserError, OSError) as error:
+            verdicts[side] = Verdict(outcome="unmeasured", reason=_why(error, run))
+            continue
+        verdicts[side] = found.verdict
+        if found.verdict.outcome != "unmeasured":
+            numbers[side] |= {key: found.numbers.get(key) for key in NUMBERS[side]}
+        if isinstance(found, Document):
+            results[name] = found
+    trust = Trust(run=run.name, split=chosen, verdicts=verdicts, numbers=numbers)
+    trust._results = results
+    return trust
+
+
+def _why(error: Exception, run: "OpenedRun") -> str:
+    """The reason in words, without the places of this machine."""
+    return str(error).strip().replace(str(run.path), run.name) or type(error).__name__
+
+
+class _Judged:
+    """A verdict without a document of its own."""
+
+    def __init__(self, verdict: Verdict, numbers: Numbers) -> None:
+        self.verdict, self.numbers = verdict, numbers
+
+
+def _calibration(run: "OpenedRun", split: str, resamples: int) -> tuple[Verdict, Numbers]:
+    stored = run.predictions(split)
+    seen, bootstrap = outcomes(stored, run.concepts), Bootstrap(stored.units, resamples)
+    classes = calibration("class", seen.confidence, seen.hit, bootstrap=bootstrap)
+    concepts = concept_calibration(stored, run.concepts, bootstrap)
+    return judge_calibration(classes, concepts), calibration_numbers(classes, concepts)
+
+
+def _subgroups(run: "OpenedRun", split: str, resamples: int) -> tuple[Verdict, Numbers]:
+    stored = run.predictions(split)
+    place = {name: index for index, name in enumerate(run.source.examples.ids)}
+    rows = [place[name] for name in stored.ids]
+    metadata = {name: [words[row] for row in rows] for name, words in run.source.examples.metadata.items()}
+    columns, skipped = make_columns(metadata)
+    seen = outcomes(stored, run.concepts)
+    groups, _ = judge_groups(seen, columns, Bootstrap(stored.units, resamples))
+    overall = None if np.isnan(seen.hit).all() else float(np.nanmean(seen.hit))
+    return judge_subgroups(groups, overall, skipped), subgroup_numbers(groups, overall)

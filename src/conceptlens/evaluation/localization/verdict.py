@@ -1,0 +1,44 @@
+"""Do maps beat those that never see the image? The verdict on each kind of map, and on a run's maps.
+
+Judged is the map of what the model says: of each group the value that it reads, of each independent concept that it
+reads as present. No label chooses the map. A kind of map passes if both its average precision and its pointing are
+above those of the best blind map, beyond the paired interval of the difference.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from conceptlens.evaluation.verdict import Numbers, Verdict
+
+AP, POINTING = "average_precision", "pointing"
+WORDS = {"own": "The method's own map", "gradcam": "Grad-CAM"}
+NOTHING: Numbers = {"ap": None, "best_blind_ap": None, "pointing": None, "best_blind_pointing": None}
+
+
+def map_numbers(said: Mapping[str, Any], kind: str) -> Numbers:
+    """Of one kind of map beside the best blind ones; `said` is the part `predicted` of a target."""
+    ours, blind = said["maps"][kind], said["best_blind"]
+    return {
+        "ap": ours[AP]["value"],
+        "best_blind_ap": said["maps"][blind[AP]][AP]["value"],
+        "pointing": ours[POINTING]["value"],
+        "best_blind_pointing": said["maps"][blind[POINTING]][POINTING]["value"],
+    }
+
+
+def judge_map(said: Mapping[str, Any], kind: str, target: str) -> Verdict:
+    """The verdict on one kind of map."""
+    words, lacking = [], []
+    for measure, spoken in ((AP, "average precision"), (POINTING, "pointing")):
+        blind = said["best_blind"][measure]
+        ours, theirs = (said["maps"][name][measure]["value"] for name in (kind, blind))
+        interval = said["against"][f"{kind} - {blind}"][measure]["interval"]
+        if ours is None or theirs is None or interval is None:
+            return Verdict(outcome="unmeasured", reason=f"Too few images have a known {target} to compare maps on.")
+        words.append(f"{spoken} {ours:.3f}, of the best blind map {theirs:.3f} ({blind.replace('_', ' ')})")
+        lacking += [] if interval[0] > 0 else [spoken]
+    told = f"{WORDS[kind]} against the {target}: {'; '.join(words)}."
+    if lacking:
+        by = " and ".join(lacking)
+        return Verdict(outcome="finding", reason=f"{told} By {by} it does not beat a map that never sees the image.")
+    return Verdict(outcome="pass", reason=f"{told} It beats every map that never sees the image.")

@@ -1,0 +1,41 @@
+"""What the examinations of a run said, for whoever draws it: one badge for the run, one caption for its maps.
+
+Read from the run folder as plain JSON, because pictures and pages lie below the measures that write it.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
+
+Badge = Literal["pass", "finding", "unexamined"]
+FILE = "trust/trust.json"
+MAPS = "localization.json"
+NOT_BETTER, NOT_CHECKED = "map not shown to beat a blind guess", "map not checked"
+KINDS = {"attention": "own", "gradcam": "gradcam"}  # a drawn map, and what `localize` calls it
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = read_json(path)
+    except (UserError, OSError):
+        return {}  # not there, or damaged: nothing was examined
+    return found if isinstance(found, dict) else {}
+
+
+def badge(run: Path) -> Badge:
+    """The worst that `conceptlens trust` found; `unexamined` where nothing was measured."""
+    verdicts = _read(run / FILE).get("verdicts")
+    outcomes = {each.get("outcome") for each in verdicts.values()} if isinstance(verdicts, dict) else set()
+    return "finding" if "finding" in outcomes else "pass" if "pass" in outcomes else "unexamined"
+
+
+def map_captions(run: Path) -> dict[str, str]:
+    """What to write under every drawn map, by its kind; a kind that was shown to beat blind guesses is not in it."""
+    found = _read(run / MAPS).get("map_verdicts")
+    judged = found if isinstance(found, dict) else {}
+    outcomes = {kind: (judged.get(name) or {}).get("outcome") for kind, name in KINDS.items()}
+    words = {"finding": NOT_BETTER, "pass": None}
+    captions = {kind: words.get(str(outcome), NOT_CHECKED) for kind, outcome in outcomes.items()}
+    return {kind: caption for kind, caption in captions.items() if caption}

@@ -1,0 +1,25 @@
+/** The verdicts of `conceptlens trust`, findings first; or the command, where nobody has asked it. */
+import { h } from "../../dom.js";
+import { card, command } from "../frame.js";
+import { verdictTag } from "./words.js";
+
+const LOOK = { finding: ["bad", "finding"], pass: ["good", "passed"], unmeasured: ["plain", "not measured"] };
+
+export function examined(document, how) {
+  if (!document?.verdicts) return how ? card("Not examined yet", {}, command(how)) : null;
+  const order = Object.keys(LOOK);
+  const rows = Object.entries(document.verdicts).sort(
+    ([, a], [, b]) => order.indexOf(a.outcome) - order.indexOf(b.outcome),
+  );
+  return card(
+    "Verdicts",
+    {},
+    h(
+      "ul",
+      { class: "verdicts" },
+      rows.map(([side, { outcome, reason }]) =>
+        h("li", {}, verdictTag(...LOOK[outcome]), h("b", {}, ` ${side}: `), reason),
+      ),
+    ),
+  );
+}
