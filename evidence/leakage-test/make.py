@@ -9,19 +9,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from worlds import CLEAN, GRADED, LEAKS, World
 
 from conceptlens.evaluation.leakage import probe
-from conceptlens.evaluation.leakage.excess import LIMIT, find_excess, gains
+from conceptlens.evaluation.leakage.excess import LIMIT, Excess, find_excess, information_over, largest
 from conceptlens.evaluation.leakage.leakage import judge_leakage
-from conceptlens.evaluation.leakage.reference import read_reference
+from conceptlens.evaluation.leakage.reference import STRENGTHS, read_reference
 from conceptlens.evaluation.leakage.signs import Signs, beyond_own
 from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.folds import assign_folds
 
 FILE = Path(__file__).parent / "draws.json"
-DRAWS = {"clean": 80, "leak": 50}
-FEW, PERMUTATIONS = 20, 79  # draws of the raw test and of the reader of one strength
+DRAWS = {"clean": 400, "leak": 300}  # over all worlds of a kind, as many of each
+FEW, PERMUTATIONS = 10, 79  # draws of the raw test, of the use and of a reader of one strength
 FIXED = (0.01,)  # a reader of one strength, whatever the run's
 
 
@@ -33,23 +34,37 @@ def measure(world: World, seed: int) -> dict[str, Any]:
     """One draw: value, low and high of each measure, and the verdict."""
     readout, images = world.draw(seed)
     fold, bootstrap = assign_folds(readout.units), Bootstrap(readout.units, 200)
-    run, reader = gains(readout, fold), read_reference(readout, images)
-    excess = find_excess(run, reader, fold, bootstrap)
     labels = probe.hits(readout, probe.label_features(readout.truth), fold)
-    above = bootstrap.means({"": readout.hits(readout.logits(readout.bottleneck)) - labels})[""]
-    row: dict[str, Any] = {
-        "excess": numbers(excess.counts),
-        "all questions": numbers(excess.information),
-        "largest three": numbers(excess.largest),
-        "use": numbers(excess.use),
-        "above the ceiling": numbers(above),
-        "verdict": judge_leakage(excess, above).outcome,
-    }
-    if world in (GRADED, LEAKS[0]) and seed < FEW:
-        fixed = find_excess(run, read_reference(readout, images, strengths=FIXED), fold, bootstrap)
-        row["reader of one strength"] = numbers(fixed.counts)
-        own = beyond_own(readout, fold, bootstrap, permutations=PERMUTATIONS, note=lambda text: None)
-        row["raw test"] = Signs(own=own).leaks
+    above = readout.hits(readout.logits(readout.bottleneck)) - labels
+    row: dict[str, Any] = {}
+    for name, strengths in {"": STRENGTHS, "one strength": FIXED}.items():
+        few = world in (GRADED, LEAKS[0]) and seed < FEW
+        if name and not few:
+            continue
+        reference = read_reference(readout, images, strengths=strengths)
+        over = information_over(readout, reference, fold)
+        found = bootstrap.means(
+            {"information": np.nanmean(over, axis=1), "largest": largest(over, fold), "above": above}
+        )
+        nothing = Estimate(value=None)
+        excess = Excess(
+            encoder="initial", information=found["information"], largest=found["largest"], use=nothing, questions=[],
+            run_auc=None, reader_auc=None, accuracy=nothing,
+        )  # fmt: skip
+        if name:
+            row["reader of one strength"] = numbers(excess.counts)
+            continue
+        row |= {
+            "excess": numbers(excess.counts),
+            "all questions": numbers(excess.information),
+            "largest three": numbers(excess.largest),
+            "above the ceiling": numbers(found["above"]),
+            "verdict": judge_leakage(excess, found["above"]).outcome,
+        }
+        if few:
+            row["use"] = numbers(find_excess(readout, reference, images, fold, bootstrap).use)
+            own = beyond_own(readout, fold, bootstrap, permutations=PERMUTATIONS, note=lambda text: None)
+            row["raw test"] = Signs(own=own).leaks
     return row
 
 
@@ -75,12 +90,15 @@ def share(flags: list[bool]) -> str:
 
 def main() -> None:
     if "--table" not in sys.argv:
-        plan = [*((world, DRAWS["clean"]) for world in CLEAN), *((world, DRAWS["leak"]) for world in LEAKS)]
-        rows = {}
-        for world, count in plan:
-            rows[world.name] = [measure(world, seed) for seed in range(count)]
-            print(table({world.name: rows[world.name]}).splitlines()[-1], flush=True)
-        FILE.write_text(json.dumps(rows, separators=(",", ":")) + "\n", "utf-8")
+        plan = [
+            (world, DRAWS[kind] // len(some)) for kind, some in (("clean", CLEAN), ("leak", LEAKS)) for world in some
+        ]
+        rows: dict[str, list[dict[str, Any]]] = {world.name: [] for world, _ in plan}
+        for seed in range(max(count for _, count in plan)):
+            for world, count in plan:
+                if seed < count:
+                    rows[world.name].append(measure(world, seed))
+            FILE.write_text(json.dumps(rows, separators=(",", ":")) + "\n", "utf-8")
     print(table(json.loads(FILE.read_text("utf-8"))))
 
 

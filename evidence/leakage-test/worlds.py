@@ -22,7 +22,7 @@ from conceptlens.nn.heads.probabilities import concept_probabilities_of
 from conceptlens.runs.readout import Floats, Readout
 
 warnings.filterwarnings("ignore")  # solvers at their last step
-TAUGHT, JUDGED, WIDTH, CLASSES = 800, 600, 20, 4
+TAUGHT, JUDGED, WIDTH, CLASSES = 800, 500, 20, 4
 CONCEPTS = ConceptSet.from_yaml(
     """
 classes: [a, b, c, d]
@@ -129,12 +129,10 @@ CLEAN = (
     UNEVEN,
     SPACE,
     World("graded, concepts complete", complete=True),
-    World("graded, vectors show the class", visible=3.0),
     World("graded, reader is a network", network=True),
 )
 LEAKS = (
     *(replace(world, name=f"{world.name}, leak 0.4", leak=0.4) for world in (GRADED, UNEVEN, SPACE)),
     World("graded, concepts complete, leak 0.4", complete=True, leak=0.4),
-    World("graded, leak 0.2", leak=0.2),
     World("graded, leak 0.4 in one concept of seven", leak=0.4, leaking=1),
 )

@@ -10,16 +10,13 @@ Two measures, both beyond a concept's own label, of the run less of the reader, 
   shown beside, and decides nothing.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from conceptlens.core.documents import Part
-from conceptlens.evaluation.interventions.units import questions
 from conceptlens.evaluation.leakage.information import beyond_label
 from conceptlens.evaluation.leakage.permuted import own_label
 from conceptlens.evaluation.leakage.probe import mean_known
-from conceptlens.evaluation.leakage.reference import Reference
+from conceptlens.evaluation.leakage.reference import Reference, TaughtImages, all_questions, sequential
 from conceptlens.evaluation.leakage.signs import head_use
 from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
@@ -61,53 +58,39 @@ class Excess(Part):
         return self.counts.high is not None and self.counts.high < LIMIT
 
 
-@dataclass(frozen=True)
-class Gains:
-    """What one readout's scores carry beyond own labels, for each image."""
-
-    information: Floats  # (N, questions): nats; NaN where unknown
-    use: Floats  # (N,)
-
-
-def gains(readout: Readout, fold: Indices, *, seed: int = 0) -> Gains:
-    """Of a run or of a reader."""
-    nats = beyond_label(readout.bottleneck, readout.truth, own_label(readout), readout.targets, fold)
-    asked = [each for group in questions(readout.concepts) for each in group]
-    columns = [mean_known(list(nats[:, list(question.columns)].T)) for question in asked]
-    return Gains(np.stack(columns, axis=1), head_use(readout, draws=DRAWS, seed=seed)(readout.bottleneck))
-
-
-def find_excess(run: Gains, reference: Reference, fold: Indices, bootstrap: Bootstrap, *, seed: int = 0) -> Excess:
-    """Over one reader; a question that its training labels could not teach is left out."""
-    read = reference.readout
-    reader = gains(read, fold, seed=seed)
-    asked = [each for group in questions(read.concepts) for each in group]
-    taught = np.flatnonzero([bool(reference.taught[question.columns[0]]) for question in asked])
-    over = (run.information - reader.information)[:, taught]
+def find_excess(
+    readout: Readout, reference: Reference, images: TaughtImages, fold: Indices, bootstrap: Bootstrap, *, seed: int = 0
+) -> Excess:
+    """Of a run over one reader; a question that its training labels could not teach is left out."""
+    over = information_over(readout, reference, fold)
+    reader = sequential(reference, images, seed=seed)
+    used, reader_used = (head_use(each, draws=DRAWS, seed=seed)(each.bottleneck) for each in (readout, reader))
     found = bootstrap.means(
         {
             "information": mean_known(list(over.T)),
             "largest": largest(over, fold),
-            "use": run.use - reader.use,
-            "accuracy": read.hits(read.logits(read.bottleneck)),
+            "use": used - reader_used,
+            "accuracy": reader.hits(reader.logits(reader.bottleneck)),
         }
     )
-    names = [
-        read.concepts.groups[_group_of(read, asked[place].columns[0])].name
-        if len(asked[place].columns) > 1
-        else read.concepts.names[asked[place].columns[0]]
-        for place in taught[_order(over)][:LARGEST]
-    ]
     return Excess(
         encoder=reference.encoder,
-        information=found["information"],
-        largest=found["largest"],
-        use=found["use"],
-        questions=names,
+        questions=[_name(readout, reference.taught[place]) for place in _order(over)[:LARGEST]],
         run_auc=reference.run_auc,
         reader_auc=reference.auc,
-        accuracy=found["accuracy"],
+        **found,
     )
+
+
+def information_over(readout: Readout, reference: Reference, fold: Indices) -> Floats:
+    """(N, questions that were taught): nats of a run's scores beyond own labels, less those of the reader's."""
+    run, reader = (
+        beyond_label(each.bottleneck, each.truth, own_label(each), each.targets, fold)
+        for each in (readout, reference.readout)
+    )
+    asked = all_questions(readout.concepts)
+    columns = [mean_known(list((run - reader)[:, list(asked[place].columns)].T)) for place in reference.taught]
+    return np.stack(columns, axis=1) if columns else np.full((len(readout), 1), np.nan)
 
 
 def largest(over: Floats, fold: Indices, count: int = LARGEST) -> Floats:
@@ -124,9 +107,8 @@ def _order(over: Floats) -> Indices:
     return np.argsort(-means, kind="stable")
 
 
-def _group_of(readout: Readout, concept: int) -> int:
-    return next(
-        place
-        for place, group in enumerate(readout.concepts.groups)
-        if group.concepts.start <= concept < group.concepts.stop
-    )
+def _name(readout: Readout, question: int) -> str:
+    """An exclusive group, or one concept of another group."""
+    columns = all_questions(readout.concepts)[question].columns
+    concept = readout.concepts.concepts[columns[0]]
+    return concept.group if len(columns) > 1 else readout.concepts.names[columns[0]]

@@ -22,7 +22,7 @@ from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.interventions.value_map import ValueMap, cross_map
 from conceptlens.evaluation.leakage import controls, probe
 from conceptlens.evaluation.leakage.effective_concepts import Effective, effective
-from conceptlens.evaluation.leakage.excess import LIMIT, Excess, find_excess, gains
+from conceptlens.evaluation.leakage.excess import LIMIT, Excess, find_excess
 from conceptlens.evaluation.leakage.information import ConceptInformation, concept_information
 from conceptlens.evaluation.leakage.permuted import ALPHA, FEWEST, PERMUTATIONS, Chance
 from conceptlens.evaluation.leakage.published_scores import PublishedScores, published_scores
@@ -97,7 +97,7 @@ class Leakage(Document):
                 *(f"{whose}: {scores.text()}" for whose, scores in self.published.items()),
                 "",
                 *(finding.text() for finding in self.findings),
-                self.summary,
+                *([self.summary] if self.verdict.outcome == "unmeasured" else []),
             ]
         )
 
@@ -205,12 +205,13 @@ def measure_leakage(
             why = "" if taught else FOLLOW_IN_TRAINING
         except UserError as error:
             taught, why = [], f"The reference reader needs the run's images. {error}"
-        own = gains(readout, fold, seed=seed)
         for images in taught:
-            reader = read_reference(readout, images, seed=seed, note=note)
-            over.append(find_excess(own, reader, fold, bootstrap, seed=seed))
+            reader = read_reference(readout, images, note=note)
+            note(f"excess over the reader ({images.encoder} encoder)")
+            over.append(find_excess(readout, reader, images, fold, bootstrap, seed=seed))
             published[f"reader ({images.encoder} encoder)"] = published_scores(reader.readout)
     largest = max(over, key=lambda each: _value(each.counts), default=None)
+    verdict = judge_leakage(largest, found["model - labels"], why)
     return Leakage(
         run=run,
         split=split,
@@ -220,11 +221,11 @@ def measure_leakage(
         leaks=leaks,
         false_alarm_rate=ALPHA if leaks is not None else None,
         permutations=permutations if leaks is not None else 0,
-        summary=_summary(follows, signs, readout, findings, per_concept),
+        summary=_summary(verdict, follows, signs, readout, findings, per_concept),
         findings=findings,
         concepts=per_concept,
         effective=found_effective,
-        verdict=judge_leakage(largest, found["model - labels"], why),
+        verdict=verdict,
         numbers={
             "raw": information["beyond_label"].value,
             "excess": None if largest is None else largest.counts.value,
@@ -433,10 +434,24 @@ def labels_follow_from_class(readout: Readout) -> bool:
 
 
 def _summary(
-    follows: bool, signs: Signs, readout: Readout, findings: list[Finding], concepts: list[ConceptInformation]
+    verdict: Verdict,
+    follows: bool,
+    signs: Signs,
+    readout: Readout,
+    findings: list[Finding],
+    concepts: list[ConceptInformation],
 ) -> str:
+    """The verdict where there is one; otherwise what the permutation test says of the labels, and why there is none."""
     words = []
-    if follows:
+    if verdict.outcome != "unmeasured":
+        words.append(verdict.reason)
+        if signs.leaks is not None:
+            words.append(
+                "The permutation test is significant, which a graded score without a leak is too."
+                if signs.leaks
+                else "The permutation test is not significant."
+            )
+    elif follows:
         words.append("The concept labels follow from the class here, so leakage cannot be tested.")
     elif signs.leaks:
         bad = [MEANING[each.name] for each in findings if each.verdict == "bad"]
@@ -451,6 +466,8 @@ def _summary(
             )
     elif signs.leaks is not None:
         words.append("No significant leakage was found.")
+    if verdict.outcome == "unmeasured" and not follows:
+        words.append(verdict.reason)
     if signs.leaks is not None and signs.everything is None:
         words.append(
             "Images with equal labels hardly ever have different classes, so leakage beyond all labels cannot occur."

@@ -48,13 +48,18 @@ class TaughtImages:
 
 @dataclass(frozen=True)
 class Reference:
-    """What the reader says of the judged images, with its own class head."""
+    """The reader, and what it says of the judged images."""
 
     encoder: str
-    readout: Readout
-    taught: npt.NDArray[np.bool_]  # (K,): concepts that the training labels could teach
+    readout: Readout  # the run's images as the reader sees them; no class head yet
+    strengths: dict[int, float]  # question → regularization, of those that the training labels could teach
     auc: float | None  # of concepts, mean
     run_auc: float | None  # the run's, of the same
+
+    @property
+    def taught(self) -> list[int]:
+        """Questions that the training labels could teach."""
+        return list(self.strengths)
 
 
 def read_reference(
@@ -62,61 +67,69 @@ def read_reference(
     images: TaughtImages,
     *,
     strengths: Sequence[float] = STRENGTHS,
-    seed: int = 0,
     note: Callable[[str], object] = lambda text: None,
 ) -> Reference:
-    """Fit the reader and its class head on training images and read the images of a run's readout."""
-    mean, spread = images.vectors.mean(0), images.vectors.std(0)
-    unit = np.where(spread > 0, spread, 1)
-    learn, ask = (images.vectors - mean) / unit, (images.judged - mean) / unit
-    fold = assign_folds([str(place) for place in range(len(learn))], FOLDS, seed=seed)
-    said, told = np.zeros((len(ask), len(readout.concepts))), np.zeros((len(learn), len(readout.concepts)))
-    taught = np.zeros(len(readout.concepts), dtype=bool)
-    own = readout.concept_probabilities
-    asked = [each for group in questions(readout.concepts) for each in group]
+    """Fit the reader on training images, and read the images of a run's readout."""
+    learn, ask = _standardized(images)
+    said = np.zeros((len(ask), len(readout.concepts)))
+    own, asked, chosen = readout.concept_probabilities, all_questions(readout.concepts), {}
     for number, question in enumerate(asked):
         if number % 5 == 0:
             note(f"reference reader ({images.encoder} encoder): concept question {number + 1} of {len(asked)}")
-        columns = list(question.columns)
-        answer = _answers(images.concepts, question)
+        columns, answer = list(question.columns), _answers(images.concepts, question)
         if _rare(answer):
             continue
-        taught[columns] = True
         truth = readout.truth[:, columns]
-        goal = mean_auc(own[:, columns], truth)
-        best: tuple[float, float, Floats] | None = None  # quality, strength, scores
+        goal, best = mean_auc(own[:, columns], truth), -1.0
         for strength in strengths:  # the strongest first
             scores = _read(learn, answer, ask, strength, question)
             quality = mean_auc(_shares(scores), truth) or 0.0
-            if best is None or quality > best[0]:
-                best = (quality, strength, scores)
+            if quality > best:
+                best, chosen[number], said[:, columns] = quality, strength, scores
             if goal is not None and quality >= goal:
                 break
-        assert best is not None
-        said[:, columns] = best[2]
-        for others, left in sides(fold):
-            told[np.ix_(left, columns)] = _read(learn[others], answer[others], learn[left], best[1], question)
-    note(f"reference reader ({images.encoder} encoder): its class head")
-    head = _head(_in_space(told, readout.space, readout.concepts), images.labels, len(readout.classes))
-    read = replace(
+    read = replace(readout, bottleneck=_in_space(said, readout.space, readout.concepts), concept_logits=said)
+    kept = [column for number in chosen for column in asked[number].columns]
+    return Reference(
+        images.encoder,
+        read,
+        chosen,
+        mean_auc(read.concept_probabilities[:, kept], readout.truth[:, kept]),
+        mean_auc(own[:, kept], readout.truth[:, kept]),
+    )
+
+
+def sequential(reference: Reference, images: TaughtImages, *, seed: int = 0) -> Readout:
+    """The reader with a class head of its own, fitted on what it says of training images it did not learn from."""
+    readout, (learn, _) = reference.readout, _standardized(images)
+    asked, said = all_questions(readout.concepts), np.zeros((len(learn), len(readout.concepts)))
+    for others, left in sides(assign_folds([str(place) for place in range(len(learn))], FOLDS, seed=seed)):
+        for number, strength in reference.strengths.items():
+            question, answer = asked[number], _answers(images.concepts, asked[number])[others]
+            said[np.ix_(left, question.columns)] = _read(learn[others], answer, learn[left], strength, question)
+    head = _head(_in_space(said, readout.space, readout.concepts), images.labels, len(readout.classes))
+    return replace(
         readout,
         thresholds=(0.5,) * len(readout.classes),
         bypass=None,
-        bottleneck=_in_space(said, readout.space, readout.concepts),
-        concept_logits=said,
         rest=np.zeros_like(readout.rest),
         decide=head.logits,
         head=head,
         context=None,
         decide_within=None,
     )
-    return Reference(
-        images.encoder,
-        read,
-        taught,
-        mean_auc(read.concept_probabilities[:, taught], readout.truth[:, taught]),
-        mean_auc(own[:, taught], readout.truth[:, taught]),
-    )
+
+
+def all_questions(concepts: ConceptSet) -> list[Question]:
+    """Of all groups, in their order."""
+    return [question for group in questions(concepts) for question in group]
+
+
+def _standardized(images: TaughtImages) -> tuple[Floats, Floats]:
+    """Vectors of training and of judged images, in deviations of the training images."""
+    mean, spread = images.vectors.mean(0), images.vectors.std(0)
+    unit = np.where(spread > 0, spread, 1)
+    return (images.vectors - mean) / unit, (images.judged - mean) / unit
 
 
 def mean_auc(scores: Floats, truth: Labels) -> float | None:
