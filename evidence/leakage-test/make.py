@@ -21,7 +21,7 @@ from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.folds import assign_folds
 
 FILE = Path(__file__).parent / "draws.json"
-DRAWS = {"clean": 400, "leak": 300}  # over all worlds of a kind, as many of each
+DRAWS = {"clean": 400, "leak": 150}  # over all worlds of a kind, as many of each
 FEW, PERMUTATIONS = 10, 79  # draws of the raw test, of the use and of a reader of one strength
 FIXED = (0.01,)  # a reader of one strength, whatever the run's
 

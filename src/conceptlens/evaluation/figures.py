@@ -73,7 +73,7 @@ def leakage_figure(result: "Leakage") -> "Figure":
             low, high = each.chance.permuted.interval
             right.barh(place, high - low, left=low, color="#888888", height=0.9, alpha=0.5)
     right.axvline(0, color="black", linewidth=0.8)
-    right.set_xlabel("nats about the class in a score beyond its own label (gray: permuted scores)")
+    right.set_xlabel("nats about the class beyond the own label (gray: permuted)")
     return figure
 
 

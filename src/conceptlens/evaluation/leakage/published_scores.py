@@ -17,8 +17,9 @@ import numpy.typing as npt
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.documents import Part
 from conceptlens.evaluation.leakage.information import bins
-from conceptlens.runs.readout import Indices, Readout
+from conceptlens.runs.readout import Readout
 
+Integers = npt.NDArray[np.integer]
 CUTS = 4  # bins of a score; pairs of concepts need sixteen cells
 
 
@@ -52,7 +53,7 @@ def published_scores(readout: Readout) -> PublishedScores:
 
 
 def _above(
-    cells: Indices, labels: npt.NDArray[np.int8], other_cells: Indices, other_labels: Indices, *, both: bool = False
+    cells: Integers, labels: Integers, other_cells: Integers, other_labels: Integers, *, both: bool = False
 ) -> float | None:
     """What scores say of each other, or of the class, more than labels do; of images whose labels are known."""
     known = (labels != UNKNOWN) & (other_labels >= 0)
@@ -66,14 +67,14 @@ def _above(
     return max(0.0, shares[0] - shares[1])
 
 
-def entropy(values: npt.NDArray[np.integer]) -> float:
+def entropy(values: Integers) -> float:
     """In nats, with the correction for few images."""
     counts = np.unique(values, return_counts=True)[1]
     shares = counts / counts.sum()
     return float(-(shares * np.log(shares)).sum() + (len(counts) - 1) / (2 * len(values)))
 
 
-def mutual_information(one: npt.NDArray[np.integer], two: npt.NDArray[np.integer]) -> float:
+def mutual_information(one: Integers, two: Integers) -> float:
     """In nats: I(one; two) = H(one) + H(two) − H(one, two), not below 0."""
     base = int(two.max(initial=0)) + 1
     return max(0.0, entropy(one) + entropy(two) - entropy(one.astype(np.int64) * base + two))
