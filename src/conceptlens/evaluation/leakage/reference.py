@@ -106,7 +106,8 @@ def sequential(reference: Reference, images: TaughtImages, *, seed: int = 0) -> 
     for others, left in sides(assign_folds([str(place) for place in range(len(learn))], FOLDS, seed=seed)):
         for number, strength in reference.strengths.items():
             question, answer = asked[number], _answers(images.concepts, asked[number])[others]
-            said[np.ix_(left, np.array(question.columns))] = _read(learn[others], answer, learn[left], strength, question)
+            cells = np.ix_(left, np.array(question.columns))
+            said[cells] = _read(learn[others], answer, learn[left], strength, question)
     head = _head(_in_space(said, readout.space, readout.concepts), images.labels, len(readout.classes))
     return replace(
         readout,
