@@ -130,6 +130,7 @@ def test_the_largest_are_chosen_on_other_images() -> None:
     assert largest(over, fold, count=2).tolist() == [0.0, 2.5, 0.5, 0.5]
 
 
+@pytest.mark.slow
 def test_an_honest_graded_reader_has_no_excess_and_a_leak_has() -> None:
     honest, leaking = measured(*graded()), measured(*graded(leak=0.8))
     assert honest.excess[0].within
@@ -189,6 +190,7 @@ def test_the_verdict(over: Excess | None, above: tuple[float, float, float], out
     assert says in verdict.reason
 
 
+@pytest.mark.slow
 def test_without_a_reader_there_is_no_verdict_and_the_raw_numbers_stay() -> None:
     made, images = few(*graded())
     table = np.array([[1, 0, 0, 1, 0, 1, 0], [0, 1, 0, 0, 1, 1, 1], [0, 0, 1, 1, 0, 0, 0]], np.int8)
