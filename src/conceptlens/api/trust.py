@@ -160,16 +160,19 @@ def leakage(
     *,
     split: Split = "test",
     permutations: int = 99,
+    reference: bool = True,
     resamples: int = 1000,
     out: str | Path | None = None,
     quiet: bool = True,
 ) -> "Leakage":
-    """Measure whether a run's concept scores carry more of the class than the concepts' labels do.
+    """Measure whether a run's concept scores carry more of the class than an honest reader's, beyond their labels.
 
     Args:
-        run: The run folder; only the scores that it keeps are read, no image.
+        run: The run folder.
         split: Whose predictions; training keeps those of `test`.
-        permutations: Of the scores among images with equal labels; 0 for numbers without a verdict.
+        permutations: Of the scores among images with equal labels; 0 for numbers without that test.
+        reference: Read the run's images and compare with a reader that never saw the class; without it only the scores
+            that the run keeps are read, and there is no verdict.
         resamples: Of the intervals.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
@@ -180,7 +183,9 @@ def leakage(
     opened = OpenedRun.open(run)
     opened.readout(split)  # a run that cannot be measured gets no folder
     folder = opened.out_folder(out, FOLDER)
-    result = leakage_run(opened, split=split, permutations=permutations, resamples=resamples, note=note(quiet))
+    result = leakage_run(
+        opened, split=split, permutations=permutations, resamples=resamples, reference=reference, note=note(quiet)
+    )
     return result.save(folder / "leakage.json")
 
 

@@ -84,14 +84,16 @@ def leakage_figure(result: "Leakage") -> "Figure":
         each for each in result.findings if each.name.strip().startswith(("accuracy", "class from", "of a bottleneck"))
     ]
     named = [each for each in named if ", less" not in each.name][::-1]
-    _bars(left, [each.name.strip() for each in named], [each.estimate for each in named])
+    readers = {name: each for name, each in result.without.items() if name.startswith("a reader")}
+    names = [*readers, *(each.name.strip() for each in named)]
+    _bars(left, names, [*readers.values(), *(each.estimate for each in named)])
     ceiling = result.finding("class from true labels (ceiling)").estimate.value
     if ceiling is not None:
         left.axvline(ceiling, color="black", linestyle="--", linewidth=1)
     left.axvline(result.chance, color="#888888", linestyle=":", linewidth=1)
     left.set_xlim(0, 1.02)
     left.set_xlabel("accuracy (dashed: label → class ceiling, dotted: chance)")
-    left.set_title(f"{result.run or 'leakage'}: {result.images} images", fontsize=10)
+    left.set_title(f"{result.run or 'leakage'}: {result.images} images; verdict: {result.verdict.outcome}", fontsize=10)
     worst = sorted(result.concepts, key=lambda each: each.beyond_label.value or 0)[-SHOWN:]
     _bars(right, [each.concept for each in worst], [each.beyond_label for each in worst], COLORS[1])
     for place, each in enumerate(worst):
@@ -99,7 +101,7 @@ def leakage_figure(result: "Leakage") -> "Figure":
             low, high = each.chance.permuted.interval
             right.barh(place, high - low, left=low, color="#888888", height=0.9, alpha=0.5)
     right.axvline(0, color="black", linewidth=0.8)
-    right.set_xlabel("nats about the class in a score beyond its own label (gray: permuted scores)")
+    right.set_xlabel("nats about the class beyond the own label (gray: permuted)")
     return figure
 
 

@@ -10,6 +10,7 @@ from conceptlens.evaluation.interventions.counterfactual import THRESHOLD
 from conceptlens.evaluation.interventions.measure import Interventions, measure_interventions
 from conceptlens.evaluation.interventions.order import POLICIES
 from conceptlens.evaluation.interventions.what_if import WhatIf, one_of, read_image, what_if
+from conceptlens.evaluation.leakage.image_vectors import image_vectors
 from conceptlens.evaluation.leakage.leakage import Leakage, measure_leakage
 from conceptlens.evaluation.leakage.permuted import PERMUTATIONS
 from conceptlens.explanations.subjects import OneImage
@@ -68,12 +69,20 @@ def leakage_run(
     split: str = "test",
     resamples: int = 1000,
     permutations: int = PERMUTATIONS,
+    reference: bool = True,
     note: Note = lambda text: None,
 ) -> Leakage:
-    """Whether a run's concept scores carry more class information than the concept labels."""
+    """Whether a run's scores carry more of the class than a reader that never saw it; without one, no verdict."""
     readout = run.readout(split)
-    bootstrap = Bootstrap(readout.units, resamples)
-    return measure_leakage(readout, bootstrap, run=run.name, split=split, permutations=permutations, note=note)
+    return measure_leakage(
+        readout,
+        Bootstrap(readout.units, resamples),
+        run=run.name,
+        split=split,
+        permutations=permutations,
+        references=(lambda: image_vectors(run, split, note)) if reference else None,
+        note=note,
+    )
 
 
 def what_if_run(run: "OpenedRun", image: OneImage, edits: Sequence[str] = (), *, split: str = "test") -> WhatIf:

@@ -1,29 +1,36 @@
 """Leakage: do the concept scores carry class information beyond the concept labels? `trust/leakage.json` of a run.
 
-A bottleneck leaks if its scores predict the class better than the true concepts do, if the score of one concept
-separates classes among images with the same label, or if the class head gains from that. Every probe is judged on
-images it has not seen. Every verdict is a conditional permutation test: scores permuted among images with equal labels
-carry their labels and nothing else, so a bottleneck without leakage is reported as leaking about one time in twenty.
+Three numbers. *Raw*: what a score says of the class beyond its own label. A conditional permutation test says whether
+that could be chance; an honest score fails it too, if it is graded (it says *how* large a cell is) or errs more often
+in some classes. *Excess*: how much of it is more than a reader says that learned from concept labels alone
+(`reference`, `excess`). *Above the ceiling*: class accuracy less that of true concepts → class. The verdict rests on
+the last two. Every probe is judged on images it has not seen.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import Field
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError
+from conceptlens.data.labels import class_table
 from conceptlens.evaluation.class_table import labels_follow_from_class
 from conceptlens.evaluation.findings import Finding, judge
 from conceptlens.evaluation.interventions.units import make_units
-from conceptlens.evaluation.interventions.value_map import cross_map
+from conceptlens.evaluation.interventions.value_map import cross_map, ways
 from conceptlens.evaluation.leakage import controls, probe
 from conceptlens.evaluation.leakage.effective_concepts import Effective, effective
+from conceptlens.evaluation.leakage.excess import LIMIT, Excess, find_excess
 from conceptlens.evaluation.leakage.information import ConceptInformation, concept_information
 from conceptlens.evaluation.leakage.permuted import ALPHA, FEWEST, PERMUTATIONS, Chance
+from conceptlens.evaluation.leakage.published_scores import PublishedScores, published_scores
+from conceptlens.evaluation.leakage.reference import TaughtImages, read_reference
 from conceptlens.evaluation.leakage.signs import Signs, find_signs
-from conceptlens.runs.readout import Floats, Readout
+from conceptlens.evaluation.verdict import Numbers, Verdict
+from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.bootstrap import Statistic
 from conceptlens.stats.estimates import Bootstrap, Estimate, mean_of_column
 from conceptlens.stats.folds import FOLDS, assign_folds
@@ -35,6 +42,14 @@ ACCURACY = "class from soft scores, less from labels"
 NATS = "class in the scores beyond all labels (nats)"
 OWN = "  of a score beyond its own label"
 USED = "gained by the head from the class in scores beyond labels"
+REMEDY = "Measure it again with `conceptlens leakage RUN`."
+FOLLOW = "Every image of a class has the same concept labels, so leakage beyond labels cannot be told from the class."
+FOLLOW_IN_TRAINING = (
+    "Every training image of a class has the same concept labels, so no reader of concepts can be made that does not "
+    "learn the class."
+)
+NO_READER = "There is no reference reader to compare with: leave out --no-reference."
+NOT_MEASURED: Numbers = {"raw": None, "excess": None, "above_ceiling": None}
 MEANING = {  # of a significant finding
     ACCURACY: "the scores predict the class better than the true concepts do",
     NATS: "the scores carry class information that no label carries",
@@ -46,7 +61,7 @@ MEANING = {  # of a significant finding
 class Leakage(Document):
     """The file."""
 
-    remedy = "Measure it again with `conceptlens leakage RUN`."
+    remedy = REMEDY
 
     run: str
     split: str
@@ -62,13 +77,30 @@ class Leakage(Document):
     findings: list[Finding]
     concepts: list[ConceptInformation]
     effective: Effective
+    verdict: Verdict = Verdict(outcome="unmeasured", reason="Measured before there was a reference reader. " + REMEDY)
+    numbers: Numbers = Field(default_factory=NOT_MEASURED.copy)
+    excess: list[Excess] = Field(default_factory=list)  # over the reader of each encoder
+    above_ceiling: Estimate | None = None
+    without: dict[str, Estimate] = Field(default_factory=dict)  # accuracies, with and without class information
+    published: dict[str, PublishedScores] = Field(default_factory=dict)  # CTL and ICL of the run and of each reader
 
     def finding(self, name: str) -> Finding:
         return next(each for each in self.findings if each.name == name)
 
     def text(self) -> str:
-        lines = [f"{self.run}: {self.images} {self.split} images", *(finding.text() for finding in self.findings)]
-        return "\n".join([*lines, self.summary])
+        return "\n".join(
+            [
+                f"{self.run}: {self.images} {self.split} images",
+                self.verdict.text(),
+                *(each.text() for each in self.excess),
+                *([f"above the ceiling: {self.above_ceiling.text()}"] if self.above_ceiling else []),
+                *_block("what the bottleneck's accuracy would be without it", self.without),
+                *(f"{whose}: {scores.text()}" for whose, scores in self.published.items()),
+                "",
+                *(finding.text() for finding in self.findings),
+                *([self.summary] if self.verdict.outcome == "unmeasured" else []),
+            ]
+        )
 
     def table(self) -> list[TableRow]:
         """The findings."""
@@ -93,9 +125,22 @@ def measure_leakage(
     folds: int = FOLDS,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
+    references: Callable[[], Sequence[TaughtImages]] | None = None,
     note: Callable[[str], object] = lambda text: None,
 ) -> Leakage:
-    """Everything about leakage and use of one run's scores; with 0 permutations there are no verdicts."""
+    """Everything about leakage and use of one run's scores; with 0 permutations there is no test.
+
+    Args:
+        readout: The run's scores.
+        bootstrap: For intervals.
+        run: Its name.
+        split: Whose scores.
+        folds: Of the probes.
+        permutations: Of the raw test.
+        seed: Of folds and permutations.
+        references: Vectors of training images and of these, for the reference reader; called if one can be judged by.
+        note: Progress.
+    """
     if permutations and permutations < FEWEST:
         raise UserError(
             f"--permutations: expected 0 or at least {FEWEST}, found {permutations}: fewer cannot reach significance."
@@ -150,6 +195,26 @@ def measure_leakage(
         found |= bootstrap.means({"used": signs.own.used})
     findings = _findings(found, information, ratios, found_effective, signs, readout)
     leaks = signs.leaks
+    found |= bootstrap.means({"hardened": readout.hits(readout.logits(hardened(readout, fold)))})
+    note("published leakage scores")
+    published = {"run": published_scores(readout)}
+    over: list[Excess] = []
+    why = FOLLOW if follows else NO_READER if references is None else ""
+    if not why and references is not None:
+        try:
+            taught = [
+                each for each in references() if not class_table.labels_follow_from_class(each.concepts, each.labels)
+            ]
+            why = "" if taught else FOLLOW_IN_TRAINING
+        except UserError as error:
+            taught, why = [], f"The reference reader needs the run's images. {error}"
+        for images in taught:
+            reader = read_reference(readout, images, note=note)
+            note(f"excess over the reader ({images.encoder} encoder)")
+            over.append(find_excess(readout, reader, images, fold, bootstrap, seed=seed))
+            published[f"reader ({images.encoder} encoder)"] = published_scores(reader.readout)
+    largest = max(over, key=lambda each: _value(each.counts), default=None)
+    verdict = judge_leakage(largest, found["model - labels"], why)
     return Leakage(
         run=run,
         split=split,
@@ -159,11 +224,71 @@ def measure_leakage(
         leaks=leaks,
         false_alarm_rate=ALPHA if leaks is not None else None,
         permutations=permutations if leaks is not None else 0,
-        summary=_summary(follows, signs, readout, findings, per_concept),
+        summary=_summary(verdict, follows, signs, readout, findings, per_concept),
         findings=findings,
         concepts=per_concept,
         effective=found_effective,
+        verdict=verdict,
+        numbers={
+            "raw": information["beyond_label"].value,
+            "excess": None if largest is None else largest.counts.value,
+            "above_ceiling": found["model - labels"].value,
+        },
+        excess=over,
+        above_ceiling=found["model - labels"],
+        without={
+            "the model as it is": found["model"],
+            "its head on hard answers": found["hardened"],
+            "true labels → class (ceiling)": found["labels"],
+            **{f"a reader without the class ({each.encoder} encoder)": each.accuracy for each in over},
+        },
+        published=published,
     )
+
+
+def judge_leakage(excess: Excess | None, above: Estimate, why: str = "") -> Verdict:
+    """The verdict.
+
+    Args:
+        excess: Over the reference reader, the larger one of two.
+        above: Class accuracy less the ceiling.
+        why: Why there is no reference reader.
+    """
+    if excess is None or excess.counts.interval is None:
+        return Verdict(outcome="unmeasured", reason=why or "There are too few labeled images for a reference reader.")
+    found = []
+    size = f"{excess.counts.text()} nats"
+    if excess.within:
+        reader = f"The scores carry no more of the class than those of a reader that never saw it: an excess of {size}"
+    elif _value(excess.counts) >= LIMIT:
+        found.append(
+            f"The scores carry more of the class than those of a reader that never saw it, by {size} where at most "
+            f"{LIMIT} is allowed, most of all {', '.join(excess.questions)}"
+        )
+    else:
+        found.append(
+            f"A leak cannot be excluded: the excess over a reader that never saw the class is {size}, and only below "
+            f"{LIMIT} does it pass. More images make the interval smaller"
+        )
+    if above.low is not None and above.low > 0:
+        found.append(f"The class accuracy is above what the true concepts allow, by {above.text()}")
+    if found:
+        return Verdict(outcome="finding", reason=". ".join(found) + ".")
+    return Verdict(outcome="pass", reason=f"{reader}; the class accuracy is not above what the true concepts allow.")
+
+
+def hardened(readout: Readout, fold: Indices) -> Floats:
+    """The bottleneck (N, K) with each of the run's own answers written so that nothing but the answer is left."""
+    way = "one-hot" if "one-hot" in ways(readout) else "mean"
+    return cross_map(readout, fold, way).write(readout, readout.read_labels, harden=True)
+
+
+def _value(estimate: Estimate) -> float:
+    return -np.inf if estimate.value is None else estimate.value
+
+
+def _block(title: str, rows: dict[str, Estimate]) -> list[str]:
+    return [f"{title}:", *(f"  {name:58}{each.text()}" for name, each in rows.items())] if rows else []
 
 
 def _findings(
@@ -297,10 +422,24 @@ def _chance(readout: Readout) -> float:
 
 
 def _summary(
-    follows: bool, signs: Signs, readout: Readout, findings: list[Finding], concepts: list[ConceptInformation]
+    verdict: Verdict,
+    follows: bool,
+    signs: Signs,
+    readout: Readout,
+    findings: list[Finding],
+    concepts: list[ConceptInformation],
 ) -> str:
+    """The verdict where there is one; otherwise what the permutation test says of the labels, and why there is none."""
     words = []
-    if follows:
+    if verdict.outcome != "unmeasured":
+        words.append(verdict.reason)
+        if signs.leaks is not None:
+            words.append(
+                "The permutation test is significant, which a graded score without a leak is too."
+                if signs.leaks
+                else "The permutation test is not significant."
+            )
+    elif follows:
         words.append("The concept labels follow from the class here, so leakage cannot be tested.")
     elif signs.leaks:
         bad = [MEANING[each.name] for each in findings if each.verdict == "bad"]
@@ -315,6 +454,8 @@ def _summary(
             )
     elif signs.leaks is not None:
         words.append("No significant leakage was found.")
+    if verdict.outcome == "unmeasured" and not follows:
+        words.append(verdict.reason)
     if signs.leaks is not None and signs.everything is None:
         words.append(
             "Images with equal labels hardly ever have different classes, so leakage beyond all labels cannot occur."

@@ -128,6 +128,24 @@ def beyond_all(
     return BeyondAll(*chances(own, means, np.array(rows).T, bootstrap))
 
 
+def head_use(readout: Readout, *, draws: int = DRAWS, seed: int = 0) -> Callable[[Floats], Floats]:
+    """What the class head gains (N,) from the class in scores (N, K) beyond labels, as a function of the scores."""
+    alone = replace(readout, rest=np.zeros_like(readout.rest))  # a bypass is no concept's doing
+    within_label = ConditionalPermutation(readout)
+    within_class = ConditionalPermutation(readout, class_strata(readout))
+
+    def used(scores: Floats) -> Floats:
+        draw = np.random.default_rng([seed, 23])
+        gains = [
+            alone.hits(alone.decide(within_class.draw(scores, draw)))
+            - alone.hits(alone.decide(within_label.draw(scores, draw)))
+            for _ in range(draws)
+        ]
+        return np.asarray(np.mean(gains, axis=0))
+
+    return used
+
+
 def beyond_own(
     readout: Readout,
     fold: Indices,
@@ -138,22 +156,9 @@ def beyond_own(
     note: Note,
 ) -> BeyondOwn:
     """What single scores carry of the class beyond their own label, beside permutations by question."""
-    alone = replace(readout, rest=np.zeros_like(readout.rest))  # a bypass is no concept's doing
-    given, within_label, within_class = (
-        own_label(readout),
-        ConditionalPermutation(readout),
-        ConditionalPermutation(readout, class_strata(readout)),
-    )
+    given, within_label = own_label(readout), ConditionalPermutation(readout)
     generator = np.random.default_rng([seed, 19])
-
-    def used(scores: Floats) -> Floats:
-        draw = np.random.default_rng([seed, 23])
-        gains = [
-            alone.hits(alone.decide(within_class.draw(scores, draw)))
-            - alone.hits(alone.decide(within_label.draw(scores, draw)))
-            for _ in range(DRAWS)
-        ]
-        return np.asarray(np.mean(gains, axis=0))
+    used = head_use(readout, seed=seed)
 
     def beyond(scores: Floats) -> Floats:
         return beyond_label(scores, readout.truth, given, readout.targets, fold)

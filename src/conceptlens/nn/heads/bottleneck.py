@@ -25,7 +25,7 @@ from conceptlens.nn.heads.probabilities import concept_probabilities
 
 Reads = Literal["probability", "log-probability", "logit"]  # what a class head may read
 RandInt = float | Literal["uniform"]
-EPSILON = 0.01
+EPSILON = 0.003
 FOLLOW = 0.01  # share of a new image in the running mean of a label's logits
 ONE_IMAGE = 1.0  # a prior of T = 1, worth about an image: labels that are separated completely have no best T
 SHARPEST = 20.0

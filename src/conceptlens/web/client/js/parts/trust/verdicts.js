@@ -19,6 +19,8 @@ export function ofInterventions(found) {
 
 /** @returns {Verdict} */
 export function ofLeakage(found) {
+  const outcome = { pass: "good", finding: "bad", unmeasured: "plain" }[found.verdict?.outcome];
+  if (outcome) return { verdict: outcome, says: found.summary };
   const verdict = found.leaks === true ? "bad" : found.leaks === false ? "good" : "plain";
   if (found.summary) return { verdict, says: found.summary };
   return { verdict, says: found.permutations === 0 ? "Measured without a test." : "These labels do not allow a test." };
