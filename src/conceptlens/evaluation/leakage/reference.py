@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -24,6 +25,7 @@ from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.evaluation.classification.auc import auc
 from conceptlens.evaluation.interventions.units import Question, questions
 from conceptlens.methods.linear_head import LinearHead
+from conceptlens.nn.heads.bottleneck import log_probability
 from conceptlens.nn.heads.probabilities import concept_probabilities_of
 from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.folds import assign_folds, sides
@@ -31,7 +33,7 @@ from conceptlens.stats.folds import assign_folds, sides
 STRENGTHS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # of the L2 penalty on standardized vectors, per image
 FOLDS = 3  # of training images, for scores of images that the reader did not learn from
 FEWEST = 5  # training images that an answer needs
-TINY, NEVER = 1e-6, 1e3  # the smallest probability; the logit of what the training images never show
+NEVER = 1e3  # the logit of what the training images never show
 Labels = npt.NDArray[np.int8]
 
 
@@ -186,7 +188,9 @@ def _in_space(logits: Floats, space: str, concepts: ConceptSet) -> Floats:
     if space not in ("probability", "log-probability"):
         return logits
     shares = concept_probabilities_of(logits, concepts)
-    return shares if space == "probability" else np.log(np.maximum(shares, TINY))
+    if space == "log-probability":
+        return log_probability(torch.from_numpy(shares), torch.as_tensor(concepts.exclusive)).numpy()
+    return shares
 
 
 def _head(scores: Floats, labels: Indices, classes: int) -> LinearHead:

@@ -1,0 +1,269 @@
+"""Trains and examines: which bottleneck takes corrections best, and what every method is worth with it.
+
+    python evidence/corrections/run.py choose WORK --blood FOLDER    settings, compared on validation images
+    python evidence/corrections/run.py test WORK --blood FOLDER      every method, as published and as ours, once
+
+FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl and WORK/test.jsonl; what is there already is
+not made again. Trainings read stored tokens of the frozen built-in encoder, several at a time (`--jobs`).
+"""
+
+import argparse
+import csv
+import json
+import multiprocessing
+import random
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from conceptlens.core.files import dump_yaml
+
+Tree = dict[str, Any]
+GROUPS = [
+    "cell size",
+    "cell shape",
+    "nucleus shape",
+    "nuclear cytoplasmic ratio",
+    "chromatin density",
+    "cytoplasm vacuole",
+    "cytoplasm texture",
+    "cytoplasm colour",
+    "granularity",
+    "granule colour",
+    "granule type",
+]
+FEW, SEVEN = 90, 7
+BLUR = (20, 10)
+COUNTS = (1, 3, 6)
+KEYS = ("data", "method", "setting", "seed", "split")
+
+
+def bottleneck(space: str, randint: float | str = 0.0, class_gradient: float = 1.0, calibrate: bool = True) -> Tree:
+    return {"space": space, "randint": randint, "class_gradient": class_gradient, "calibrate": calibrate}
+
+
+SETTINGS: dict[str, Tree] = {
+    "logits, joint": bottleneck("logit", calibrate=False),
+    "logits, joint, uniform": bottleneck("logit", "uniform", calibrate=False),
+    "probabilities, joint": bottleneck("probability"),
+    "probabilities, joint, 0.25": bottleneck("probability", 0.25),
+    "probabilities, independent": bottleneck("probability", 1.0, 0.0),
+    "probabilities, sequential": bottleneck("probability", 0.0, 0.0),
+    "probabilities, a tenth, uniform": bottleneck("probability", "uniform", 0.1),
+    "log-probabilities, sequential": bottleneck("log-probability", 0.0, 0.0),
+    "log-probabilities, sequential, 0.25": bottleneck("log-probability", 0.25, 0.0),
+    "log-probabilities, sequential, uniform": bottleneck("log-probability", "uniform", 0.0),
+    "log-probabilities, a tenth, uniform": bottleneck("log-probability", "uniform", 0.1),
+    "log-probabilities, joint, uniform": bottleneck("log-probability", "uniform", 1.0),
+}
+FROZEN: Tree = {"encoder": {"name": "builtin/vit", "train": "none"}, "regularizer": "none"}
+QUICK: Tree = {"rank_every": 0, "learning_rate": 1e-3, "batch_size": 64, "loss": {"concept_weight": 3.0}}
+
+
+def write_table(blood: Path, out: Path, *, few: int = 0, seed: int = 0) -> Path:
+    """WBCAtt as one table; with `few`, that many training and validation images, drawn at random."""
+    rows = []
+    for split in ("train", "val", "test"):
+        with (blood / f"pbc_attr_v1_{split}.csv").open(newline="") as file:
+            part = list(csv.DictReader(file))
+        if few and split != "test":
+            part = random.Random(seed).sample(part, few)
+        for row in part:
+            labels = {group: row[group.replace(" ", "_")] for group in GROUPS}
+            image = str((blood / row["label"].lower() / row["img_name"]).resolve())
+            rows.append({"image": image, "class": row["label"], "split": split, **labels})
+    with out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return out
+
+
+def seven_groups(seed: int) -> Tree:
+    """The concept set with seven groups, drawn at random."""
+    from conceptlens.concepts import ConceptSet
+
+    tree: Tree = dict(ConceptSet.load("blood-cells").source)
+    kept = set(random.Random(seed).sample(GROUPS, SEVEN))
+    groups = {name: dict(group) for name, group in tree["groups"].items() if name in kept}
+    for group in groups.values():  # a group whose coarser one is gone stands alone
+        if group.get("under") and not kept & set(group["under"]):
+            group.pop("under"), group.pop("otherwise", None)
+    return {"schema": tree.get("schema", 1), "name": "seven", "classes": tree["classes"], "groups": groups}
+
+
+def data_of(name: str, work: Path, blood: Path, seed: int) -> Tree:
+    """The recipe's data section of a data set."""
+    if name == "shapes":
+        return {"data": {"source": "shapes", "shapes": {"n": 3000, "size": 96}}, "encoder": {"image_size": 96}}
+    if name == "shapes, few":
+        shapes = {"n": 3000, "size": 96, "seed": seed}
+        return {"data": {"source": "shapes", "shapes": shapes, "limit": FEW}, "encoder": {"image_size": 96}}
+    few = FEW if name == "blood cells, few" else 0
+    table = work / f"{name.replace(', ', '-').replace(' ', '-')}-{seed if few else 0}.csv"
+    if not table.exists():
+        write_table(blood, table, few=few, seed=seed)
+    data: Tree = {"source": str(table), "concepts": "blood-cells"}
+    if few:
+        concepts = table.with_suffix(".yaml")
+        concepts.write_text(dump_yaml(seven_groups(seed)))
+        data["concepts"] = str(concepts)
+    return {"data": data}
+
+
+def examine(path: Path, split: str, *, leakage: bool) -> Tree:
+    """What a finished run says of its own corrections, leakage and accuracy."""
+    from conceptlens.core.files import read_json
+    from conceptlens.evaluation.trust import intervene_run, leakage_run
+    from conceptlens.runs.opened import OpenedRun
+
+    run = OpenedRun.open(path)
+    concept = read_json(path / "metrics.json")["splits"][split]["concept"]
+    found = intervene_run(run, split=split, orders=("chance",), blur=BLUR, resamples=500)
+    row: Tree = {"concept_auc": concept["auc"], "verdict": found.verdict.model_dump(), **found.numbers}
+    curves = {0: found.curve("chance"), **{each.pixels: each.curve for each in found.blurred}}
+    row["curves"] = {str(pixels): [point.value for point in curve.points] for pixels, curve in curves.items()}
+    row["sham_curve"] = [point.value for point in curves[0].sham]
+    row["ways"] = [each.model_dump() for each in found.ways]
+    most = len(row["curves"]["0"]) - 1
+    told = [row["curves"][str(pixels)][count] for pixels in curves for count in COUNTS if count <= most]
+    row["area"] = sum(told) / len(told)
+    if leakage:
+        measured = leakage_run(run, split=split, permutations=0, resamples=500)
+        row |= {"leakage": measured.verdict.model_dump() if measured.verdict else None, "leak": measured.numbers}
+    return row
+
+
+def work_on(job: Tree) -> Tree:
+    """Train one model and examine it."""
+    import torch
+
+    import conceptlens as cl
+    from conceptlens.recipes.parse import merge
+
+    torch.set_num_threads(2)
+    started = time.monotonic()
+    out = Path(job["out"])
+    if not (out / "model" / "model.json").exists():
+        recipe = merge(job["recipe"], {"out": str(out), "seed": job["seed"]})
+        cl.train(recipe, overwrite=True, quiet=True)
+    trained = time.monotonic() - started
+    row = examine(out, job["split"], leakage=job["leakage"])
+    names = ("data", "method", "setting", "seed", "split")
+    return {
+        **{name: job[name] for name in names},
+        **row,
+        "seconds": [round(trained), round(time.monotonic() - started)],
+    }
+
+
+def job_of(name: str, method: str, setting: str, seed: int, recipe: Tree, work: Path, split: str) -> Tree:
+    folder = "-".join((name, method, setting, str(seed))).replace(", ", "-").replace(" ", "-")
+    keys = {"data": name, "method": method, "setting": setting, "seed": seed, "split": split}
+    return {**keys, "recipe": recipe, "out": str(work / split / folder)}
+
+
+def choices(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
+    """Every setting, of three methods that read their concepts in different ways, on four data sets; no test image."""
+    from conceptlens.recipes.parse import merge
+
+    for name in ("blood cells", "blood cells, few", "shapes", "shapes, few"):
+        for seed in range(seeds):
+            for method in ("cbm", "ivq-cbm", "explicd"):
+                for setting, options in SETTINGS.items():
+                    base = merge(data_of(name, work, blood, seed), FROZEN)
+                    own = {"method": {"name": method, **options}, "training": QUICK, "metrics": {"test": False}}
+                    store = {"encoder": {"store": str(work / "tokens")}}
+                    yield {
+                        **job_of(name, method, setting, seed, merge(merge(base, own), store), work, "val"),
+                        "leakage": True,
+                    }
+
+
+METHODS: dict[str, list[str]] = {  # as ours: what others published of it, where that differs
+    "cbm": ["cbm-released"],
+    "cbm-sequential": [],
+    "cbm-independent": [],
+    "coop-cbm": ["coop-cbm-released"],
+    "cem": [],
+    "explicd": ["explicd-released"],
+    "ivq-cbm": ["ivq-cbm-released", "ivq-cbm-as-printed"],
+    "magnet-cbm": [],
+    "mvp-cbm": ["mvp-cbm-released"],
+    "dot-cbm": [],
+    "pf-cbm": [],
+    "pf-cbm-sequential": [],
+    "pcbm": [],
+    "pcbm-h": [],
+    "pcbm-text": [],
+    "lf-cbm": [],
+    "labo": ["labo-released"],
+    "clear": [],
+}
+
+
+def tests(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
+    """Every preset as it comes, behind the frozen encoder; and the joint model of logits of each that trains."""
+    from conceptlens.recipes.parse import merge
+
+    for seed in range(seeds):
+        for method, others in METHODS.items():
+            for preset in (method, *others):
+                base = merge(data_of("blood cells", work, blood, 0), FROZEN)
+                own = {"method": preset, "training": {"rank_every": 0}, "encoder": {"store": str(work / "tokens")}}
+                yield {**job_of("blood cells", preset, "preset", seed, merge(base, own), work, "test"), "leakage": True}
+
+
+def key(row: Tree) -> tuple[Any, ...]:
+    return tuple(row[name] for name in KEYS)
+
+
+def run(jobs: list[Tree], rows: Path, count: int, seconds: float) -> None:
+    """All jobs that have no row yet, several at a time; the first alone, since it fills the token store."""
+    done = {key(json.loads(line)) for line in rows.read_text().splitlines()} if rows.exists() else set()
+    left = [job for job in jobs if key(job) not in done]
+    until = time.monotonic() + seconds
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context) as pool, rows.open("a") as file:
+
+        def keep(job: Tree, row: Tree) -> None:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            area, leak = row["area"], (row.get("leak") or {}).get("excess")
+            print(*key(job), row["seconds"], f"{row['untouched']} area {area:.3f} leak {leak}", flush=True)
+
+        stores = {str(job["recipe"]["data"]): job for job in reversed(left)}
+        for job in stores.values():
+            keep(job, pool.submit(work_on, job).result())
+        waiting = {pool.submit(work_on, job): job for job in left if job not in stores.values()}
+        try:
+            for future in as_completed(waiting, timeout=max(until - time.monotonic(), 1)):
+                try:
+                    keep(waiting[future], future.result())
+                except Exception:
+                    print(*key(waiting[future]), "failed", flush=True)
+                    traceback.print_exc()
+        except TimeoutError:
+            print("time is up; call again to go on", flush=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("choose", "test"))
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--blood", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--only", default="", help="data sets, methods or settings that contain this")
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    made = list((choices if options.what == "choose" else tests)(options.work, options.blood, options.seeds))
+    made = [job for job in made if options.only in " / ".join(map(str, key(job)))]
+    run(made, options.work / f"{options.what}.jsonl", options.jobs, options.seconds)
