@@ -48,13 +48,11 @@ def bottleneck(space: str, randint: float | str = 0.0, class_gradient: float = 1
 SETTINGS: dict[str, Tree] = {
     "logits, joint": bottleneck("logit", calibrate=False),
     "logits, joint, uniform": bottleneck("logit", "uniform", calibrate=False),
-    "probabilities, joint": bottleneck("probability"),
     "probabilities, joint, 0.25": bottleneck("probability", 0.25),
     "probabilities, independent": bottleneck("probability", 1.0, 0.0),
     "probabilities, sequential": bottleneck("probability", 0.0, 0.0),
     "probabilities, a tenth, uniform": bottleneck("probability", "uniform", 0.1),
     "log-probabilities, sequential": bottleneck("log-probability", 0.0, 0.0),
-    "log-probabilities, sequential, 0.25": bottleneck("log-probability", 0.25, 0.0),
     "log-probabilities, sequential, uniform": bottleneck("log-probability", "uniform", 0.0),
     "log-probabilities, a tenth, uniform": bottleneck("log-probability", "uniform", 0.1),
     "log-probabilities, joint, uniform": bottleneck("log-probability", "uniform", 1.0),
@@ -106,12 +104,11 @@ def data_of(name: str, work: Path, blood: Path, seed: int) -> Tree:
     table = work / f"{name.replace(', ', '-').replace(' ', '-')}-{seed if few else 0}.csv"
     if not table.exists():
         write_table(blood, table, few=few, seed=seed)
-    data: Tree = {"source": str(table), "concepts": "blood-cells"}
-    if few:
-        concepts = table.with_suffix(".yaml")
-        concepts.write_text(dump_yaml(seven_groups(seed)))
-        data["concepts"] = str(concepts)
-    return {"data": data}
+    if not few:
+        return {"data": str(table), "concepts": "blood-cells"}
+    concepts = table.with_suffix(".yaml")
+    concepts.write_text(dump_yaml(seven_groups(seed)))
+    return {"data": str(table), "concepts": str(concepts)}
 
 
 def examine(path: Path, split: str, *, leakage: bool) -> Tree:
@@ -119,6 +116,7 @@ def examine(path: Path, split: str, *, leakage: bool) -> Tree:
     from conceptlens.core.files import read_json
     from conceptlens.evaluation.trust import intervene_run, leakage_run
     from conceptlens.runs.opened import OpenedRun
+    from conceptlens.training.without_class import trained_without_class
 
     run = OpenedRun.open(path)
     concept = read_json(path / "metrics.json")["splits"][split]["concept"]
@@ -132,7 +130,7 @@ def examine(path: Path, split: str, *, leakage: bool) -> Tree:
     told = [row["curves"][str(pixels)][count] for pixels in curves for count in COUNTS if count <= most]
     row["area"] = sum(told) / len(told)
     if leakage:
-        measured = leakage_run(run, split=split, permutations=0, resamples=500)
+        measured = leakage_run(run, split=split, permutations=0, resamples=500, retrain=trained_without_class)
         row |= {"leakage": measured.verdict.model_dump() if measured.verdict else None, "leak": measured.numbers}
     return row
 
@@ -176,7 +174,8 @@ def choices(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
                 for setting, options in SETTINGS.items():
                     base = merge(data_of(name, work, blood, seed), FROZEN)
                     own = {"method": {"name": method, **options}, "training": QUICK, "metrics": {"test": False}}
-                    store = {"encoder": {"store": str(work / "tokens")}}
+                    folder = f"tokens-{name}-{seed if 'few' in name else 0}".replace(", ", "-").replace(" ", "-")
+                    store = {"encoder": {"store": str(work / folder)}}
                     yield {
                         **job_of(name, method, setting, seed, merge(merge(base, own), store), work, "val"),
                         "leakage": True,
@@ -213,7 +212,11 @@ def tests(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
         for method, others in METHODS.items():
             for preset in (method, *others):
                 base = merge(data_of("blood cells", work, blood, 0), FROZEN)
-                own = {"method": preset, "training": {"rank_every": 0}, "encoder": {"store": str(work / "tokens")}}
+                own = {
+                    "method": preset,
+                    "training": {"rank_every": 0},
+                    "encoder": {"store": str(work / "tokens-blood-cells-0")},
+                }
                 yield {**job_of("blood cells", preset, "preset", seed, merge(base, own), work, "test"), "leakage": True}
 
 

@@ -15,7 +15,7 @@ from worlds import CLEAN, GRADED, LEAKS, World
 from conceptlens.evaluation.leakage import probe
 from conceptlens.evaluation.leakage.excess import LIMIT, Excess, find_excess, information_over, largest
 from conceptlens.evaluation.leakage.leakage import judge_leakage
-from conceptlens.evaluation.leakage.reference import STRENGTHS, read_reference
+from conceptlens.evaluation.leakage.reference import STRENGTHS, linear_reader, read_reference
 from conceptlens.evaluation.leakage.signs import Signs, beyond_own
 from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.folds import assign_folds
@@ -48,7 +48,7 @@ def measure(world: World, seed: int) -> dict[str, Any]:
         )
         nothing = Estimate(value=None)
         excess = Excess(
-            encoder="initial", information=found["information"], largest=found["largest"], use=nothing, questions=[],
+            reader="linear", information=found["information"], largest=found["largest"], use=nothing, questions=[],
             run_auc=None, reader_auc=None, accuracy=nothing,
         )  # fmt: skip
         if name:
@@ -62,7 +62,9 @@ def measure(world: World, seed: int) -> dict[str, Any]:
             "verdict": judge_leakage(excess, found["above"]).outcome,
         }
         if few:
-            row["use"] = numbers(find_excess(readout, reference, images, fold, bootstrap).use)
+            row["use"] = numbers(
+                find_excess(readout, linear_reader(readout, images, lambda text: None), fold, bootstrap).use
+            )
             own = beyond_own(readout, fold, bootstrap, permutations=PERMUTATIONS, note=lambda text: None)
             row["raw test"] = Signs(own=own).leaks
     return row

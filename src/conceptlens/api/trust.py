@@ -60,11 +60,12 @@ def trust(
     from conceptlens.reports.page import FILE, render_report
     from conceptlens.runs.opened import OpenedRun
     from conceptlens.runs.results import find_result
+    from conceptlens.training.without_class import trained_without_class
     from conceptlens.workflows.audit.audit import keep_caution
 
     opened, say = OpenedRun.open(run), note(quiet)
     folder = opened.out_folder(out, FOLDER)
-    result = trust_run(opened, split=split, n=n, resamples=resamples, note=say)
+    result = trust_run(opened, split=split, n=n, resamples=resamples, retrain=trained_without_class, note=say)
     for name, found in result.results.items():
         found.save(folder / f"{name}.json" if out else opened.path / find_result(name).file)
     result.save(folder / "trust.json")
@@ -171,20 +172,27 @@ def leakage(
         run: The run folder.
         split: Whose predictions; training keeps those of `test`.
         permutations: Of the scores among images with equal labels; 0 for numbers without that test.
-        reference: Read the run's images and compare with a reader that never saw the class; without it only the scores
-            that the run keeps are read, and there is no verdict.
+        reference: Compare with a reader that never saw the class, trained for it; without, only the scores that
+            the run keeps are read, and there is no verdict.
         resamples: Of the intervals.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
     """
     from conceptlens.evaluation.trust import FOLDER, leakage_run
     from conceptlens.runs.opened import OpenedRun
+    from conceptlens.training.without_class import trained_without_class
 
     opened = OpenedRun.open(run)
     opened.readout(split)  # a run that cannot be measured gets no folder
     folder = opened.out_folder(out, FOLDER)
     result = leakage_run(
-        opened, split=split, permutations=permutations, resamples=resamples, reference=reference, note=note(quiet)
+        opened,
+        split=split,
+        permutations=permutations,
+        resamples=resamples,
+        reference=reference,
+        retrain=trained_without_class,
+        note=note(quiet),
     )
     return result.save(folder / "leakage.json")
 

@@ -19,7 +19,7 @@ from conceptlens.evaluation.subgroups.metadata import make_columns
 from conceptlens.evaluation.subgroups.outcomes import outcomes
 from conceptlens.evaluation.subgroups.subgroups import judge_groups
 from conceptlens.evaluation.subgroups.verdict import judge_subgroups, subgroup_numbers
-from conceptlens.evaluation.trust import intervene_run, leakage_run
+from conceptlens.evaluation.trust import Retrain, intervene_run, leakage_run
 from conceptlens.evaluation.verdict import Numbers, Outcome, Verdict
 from conceptlens.stats.estimates import Bootstrap
 
@@ -106,6 +106,7 @@ def trust_run(
     split: str | None = None,
     n: int = IMAGES,
     resamples: int = 1000,
+    retrain: Retrain | None = None,
     note: Callable[[str], object] = lambda text: None,
 ) -> Trust:
     """Examine a run in every way that its data allows; nothing is written.
@@ -115,13 +116,14 @@ def trust_run(
         split: Whose images; those that the run's numbers speak of by default.
         n: Images at most on which maps are judged, evenly spread over the split.
         resamples: Of the intervals.
+        retrain: Trains the run's method without the class, which leakage is then measured against.
         note: Says something to the person who waits.
     """
     chosen = split or run.reported_split
     # What a measure returns has a verdict and numbers.
     measures: dict[Side, tuple[str, Callable[[], Any]]] = {
         "corrections": ("interventions", lambda: intervene_run(run, split=chosen, resamples=resamples)),
-        "leakage": ("leakage", lambda: leakage_run(run, split=chosen, resamples=resamples)),
+        "leakage": ("leakage", lambda: leakage_run(run, split=chosen, resamples=resamples, retrain=retrain, note=note)),
         "maps": ("localization", lambda: localize_run(run, split=chosen, n=n)),
         "calibration": ("", lambda: _Judged(*_calibration(run, chosen, resamples))),
         "subgroups": ("", lambda: _Judged(*_subgroups(run, chosen, resamples))),

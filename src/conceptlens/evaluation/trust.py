@@ -1,6 +1,7 @@
 """What a run's concepts are worth: measured from the predictions that it keeps. Nothing is written."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ from conceptlens.evaluation.interventions.what_if import WhatIf, one_of, read_im
 from conceptlens.evaluation.leakage.image_vectors import image_vectors
 from conceptlens.evaluation.leakage.leakage import Leakage, measure_leakage
 from conceptlens.evaluation.leakage.permuted import PERMUTATIONS
+from conceptlens.evaluation.leakage.reference import ClassFree, TaughtImages
 from conceptlens.explanations.subjects import OneImage
+from conceptlens.methods.class_terms import never_saw_class
 from conceptlens.stats.estimates import Bootstrap
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 FOLDER = "trust"
 Note = Callable[[str], object]
+Retrain = Callable[["OpenedRun", Note], AbstractContextManager["OpenedRun | None"]]
 
 
 def intervene_run(
@@ -70,17 +74,39 @@ def leakage_run(
     resamples: int = 1000,
     permutations: int = PERMUTATIONS,
     reference: bool = True,
+    retrain: Retrain | None = None,
     note: Note = lambda text: None,
 ) -> Leakage:
-    """Whether a run's scores carry more of the class than a reader that never saw it; without one, no verdict."""
+    """Whether a run's scores carry more of the class than a reader that never saw it; without one, no verdict.
+
+    Args:
+        run: The run.
+        split: Whose scores.
+        resamples: Of the intervals.
+        permutations: Of the raw test.
+        reference: Compare with such a reader.
+        retrain: Trains the run's method without the class; otherwise the reader is linear.
+        note: Says something to the person who waits.
+    """
     readout = run.readout(split)
+
+    def readers() -> Sequence[ClassFree | TaughtImages]:
+        if never_saw_class(run.recipe.method):
+            return [ClassFree.of_run("this run itself, whose concepts never saw the class", readout, readout)]
+        if retrain is not None:
+            with retrain(run, note) as other:
+                if other is not None:
+                    found = other.readout(split)
+                    return [ClassFree.of_run("the same method trained without the class", readout, found)]
+        return image_vectors(run, split, note)
+
     return measure_leakage(
         readout,
         Bootstrap(readout.units, resamples),
         run=run.name,
         split=split,
         permutations=permutations,
-        references=(lambda: image_vectors(run, split, note)) if reference else None,
+        references=readers if reference else None,
         note=note,
     )
 

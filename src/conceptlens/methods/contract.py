@@ -58,6 +58,7 @@ class ConceptModel(nn.Module, ABC):
     has_attention: bool = False
     fits_images: ClassVar[bool] = True  # whether a stage of the kind `fit` has something to learn from images
     fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
+    concepts_see_class: ClassVar[bool] = True  # False: concepts are learned from their own labels alone
     randint_on_class_tables: ClassVar[bool] = False  # whether RandInt stays on where labels follow from the class
     bottleneck: Bottleneck  # of methods whose head reads concept logits through one
     head: Any  # a module, bottleneck (B, K) → class logits (B, C), of methods that decide by one

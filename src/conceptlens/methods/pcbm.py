@@ -47,6 +47,7 @@ class PCBM(PostHoc):
 
     supervision: Supervision = "image-labels"
     uses_text = False
+    concepts_see_class = False
 
     def __init__(
         self,

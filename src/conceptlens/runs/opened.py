@@ -4,6 +4,7 @@ A measure takes an `OpenedRun` and has no prologue of its own: whether the run i
 device they are on and whether its data is still the same is answered here, each when it is first asked for.
 """
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +25,7 @@ from conceptlens.recipes import DataConfig, Recipe
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folder import RunFolder, check_writable
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
-from conceptlens.runs.readout import Readout, read_out
+from conceptlens.runs.readout import Readout, TrainingLabels, read_out
 from conceptlens.runs.saved import Card, load_pipeline
 
 KIND = "bottleneck"  # what `run.json` of a trained model says
@@ -42,7 +43,7 @@ class OpenedRun:
     def __init__(self, folder: RunFolder, *, device: str | torch.device | None = None, data: Any = None) -> None:
         self.folder = folder
         self.device = torch.device(device) if device is not None else best_device()
-        self._data = data
+        self.memory = data  # images and labels that the recipe does not name
         self._predictions: dict[str, StoredPredictions] = {}
         self._readouts: dict[str, Readout] = {}
 
@@ -132,7 +133,7 @@ class OpenedRun:
     @cached_property
     def source(self) -> DataSource:
         """The run's own data, checked to be what it was trained on."""
-        return self.unchanged(open_source(self.recipe.data, self.concepts, data=self._data)[0])
+        return self.unchanged(open_source(self.recipe.data, self.concepts, data=self.memory)[0])
 
     def open_data(self, config: DataConfig) -> DataSource:
         """Other data, with labels of the run's concepts."""
@@ -180,10 +181,19 @@ class OpenedRun:
         if split not in self._readouts:
             stored = self.predictions(split)
             try:
-                self._readouts[split] = read_out(self.pipeline.model, stored, self.concepts)
+                found = read_out(self.pipeline.model, stored, self.concepts)
+                self._readouts[split] = replace(found, training=self._training_labels)
             except UserError as error:
                 raise UserError(f"{self.path}: {error}") from None
         return self._readouts[split]
+
+    def _training_labels(self) -> TrainingLabels | None:
+        """Labels of the training images; None if the run's data is not there, or not what it was."""
+        try:
+            examples, train = self.source.examples, self.splits["train"]
+        except (UserError, OSError):
+            return None
+        return TrainingLabels(examples.concepts[train], examples.labels[train])
 
     def out_folder(self, out: str | Path | None, default: str) -> Path:
         """A folder for results, made and checked to be writable before the work begins."""

@@ -33,6 +33,23 @@ TOLERANCE = 0.05  # of the logits' spread; predictions in half precision stay we
 
 
 @dataclass(frozen=True)
+class TrainingLabels:
+    """What a run's training images are labeled as."""
+
+    concepts: npt.NDArray[np.int8]  # (T, K)
+    labels: Indices  # (T,), or (T, C) for a multi-label task
+
+    @property
+    def targets(self) -> list[Indices]:
+        return split_targets(self.labels)
+
+
+def split_targets(labels: Indices) -> list[Indices]:
+    """Questions about the class with one answer each, (N,): one, or one for each label of a multi-label task."""
+    return [labels] if labels.ndim == 1 else list(labels.T)
+
+
+@dataclass(frozen=True)
 class Readout:
     """N images as the class head sees them, and what is true of them."""
 
@@ -54,6 +71,7 @@ class Readout:
     context: npt.NDArray[np.float16] | None = None  # (N, E): through which the head reads the concepts of an image
     decide_within: Callable[[Floats, npt.NDArray[np.float16]], Floats] | None = None  # (n, K), (n, E) → (n, C)
     answers: Floats | None = None  # (2, K, K): what the model learned to read where a person answers, see ConceptModel
+    training: Callable[[], TrainingLabels | None] | None = None  # of the run, where its data is there
 
     def __len__(self) -> int:
         return len(self.bottleneck)
@@ -98,8 +116,8 @@ class Readout:
 
     @property
     def targets(self) -> list[Indices]:
-        """Questions about the class with one answer each, (N,): one, or one for each label of a multi-label task."""
-        return [self.labels] if self.labels.ndim == 1 else list(self.labels.T)
+        """Questions about the class with one answer each, (N,)."""
+        return split_targets(self.labels)
 
 
 def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSet) -> Readout:

@@ -183,7 +183,7 @@ def measure_interventions(
     curves: list[Curve] = []
     if labeled:
         label_head = probe.label_head(readout, fold)
-        ceiling = label_head(readout.truth)
+        ceiling = probe.ceiling_hits(readout, fold)
         columns |= {"ceiling": ceiling, "headroom": ceiling - start}
         columns["reference"] = label_head(wrong_labels(readout, seed=seed))
         possible = (way, *(each for each in ways(readout) if each != way))

@@ -16,7 +16,7 @@ from conceptlens.core.documents import Part
 from conceptlens.evaluation.leakage.information import beyond_label
 from conceptlens.evaluation.leakage.permuted import own_label
 from conceptlens.evaluation.leakage.probe import mean_known
-from conceptlens.evaluation.leakage.reference import Reference, TaughtImages, all_questions, sequential
+from conceptlens.evaluation.leakage.reference import ClassFree, Reference, all_questions
 from conceptlens.evaluation.leakage.signs import head_use
 from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
@@ -30,7 +30,7 @@ DRAWS = 20  # of permutations behind the use
 class Excess(Part):
     """Over one reference reader."""
 
-    encoder: str  # whose vectors it reads: `initial` or `final`
+    reader: str  # in words
     information: Estimate  # nats, mean over all questions
     largest: Estimate  # nats, mean over the questions with the largest excess
     use: Estimate  # accuracy
@@ -42,7 +42,7 @@ class Excess(Part):
     def text(self) -> str:
         read = "" if self.run_auc is None else f"; concept AUC {self.run_auc:.3f}, of the reader {self.reader_auc:.3f}"
         return (
-            f"excess over a reader without the class ({self.encoder} encoder): {self.information.text()} nats, "
+            f"excess over {self.reader}: {self.information.text()} nats, "
             f"{self.largest.text()} in {', '.join(self.questions)}{read}; "
             f"gained by the head: {self.use.text()} of accuracy"
         )
@@ -58,31 +58,28 @@ class Excess(Part):
         return self.counts.high is not None and self.counts.high < LIMIT
 
 
-def find_excess(
-    readout: Readout, reference: Reference, images: TaughtImages, fold: Indices, bootstrap: Bootstrap, *, seed: int = 0
-) -> Excess:
+def find_excess(readout: Readout, reader: ClassFree, fold: Indices, bootstrap: Bootstrap, *, seed: int = 0) -> Excess:
     """Of a run over one reader; a question that its training labels could not teach is left out."""
-    over = information_over(readout, reference, fold)
-    reader = sequential(reference, images, seed=seed)
-    used, reader_used = (head_use(each, draws=DRAWS, seed=seed)(each.bottleneck) for each in (readout, reader))
+    over, other = information_over(readout, reader, fold), reader.readout
+    used, reader_used = (head_use(each, draws=DRAWS, seed=seed)(each.bottleneck) for each in (readout, other))
     found = bootstrap.means(
         {
             "information": mean_known(list(over.T)),
             "largest": largest(over, fold),
             "use": used - reader_used,
-            "accuracy": reader.hits(reader.logits(reader.bottleneck)),
+            "accuracy": other.hits(other.logits(other.bottleneck)),
         }
     )
     return Excess(
-        encoder=reference.encoder,
-        questions=[_name(readout, reference.taught[place]) for place in _order(over)[:LARGEST]],
-        run_auc=reference.run_auc,
-        reader_auc=reference.auc,
+        reader=reader.name,
+        questions=[_name(readout, reader.taught[place]) for place in _order(over)[:LARGEST]],
+        run_auc=reader.run_auc,
+        reader_auc=reader.auc,
         **found,
     )
 
 
-def information_over(readout: Readout, reference: Reference, fold: Indices) -> Floats:
+def information_over(readout: Readout, reference: Reference | ClassFree, fold: Indices) -> Floats:
     """(N, questions that were taught): nats of a run's scores beyond own labels, less those of the reader's."""
     run, reader = (
         beyond_label(each.bottleneck, each.truth, own_label(each), each.targets, fold)

@@ -27,7 +27,7 @@ from conceptlens.evaluation.leakage.excess import LIMIT, Excess, find_excess
 from conceptlens.evaluation.leakage.information import ConceptInformation, concept_information
 from conceptlens.evaluation.leakage.permuted import ALPHA, FEWEST, PERMUTATIONS, Chance
 from conceptlens.evaluation.leakage.published_scores import PublishedScores, published_scores
-from conceptlens.evaluation.leakage.reference import TaughtImages, read_reference
+from conceptlens.evaluation.leakage.reference import ClassFree, TaughtImages, linear_reader
 from conceptlens.evaluation.leakage.signs import Signs, find_signs
 from conceptlens.evaluation.verdict import Numbers, Verdict
 from conceptlens.runs.readout import Floats, Indices, Readout
@@ -125,7 +125,7 @@ def measure_leakage(
     folds: int = FOLDS,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
-    references: Callable[[], Sequence[TaughtImages]] | None = None,
+    references: Callable[[], Sequence[ClassFree | TaughtImages]] | None = None,
     note: Callable[[str], object] = lambda text: None,
 ) -> Leakage:
     """Everything about leakage and use of one run's scores; with 0 permutations there is no test.
@@ -138,7 +138,8 @@ def measure_leakage(
         folds: Of the probes.
         permutations: Of the raw test.
         seed: Of folds and permutations.
-        references: Vectors of training images and of these, for the reference reader; called if one can be judged by.
+        references: Readers that never saw the class, or vectors of training images and of these, for a linear one;
+            called if one can be judged by.
         note: Progress.
     """
     if permutations and permutations < FEWEST:
@@ -155,6 +156,7 @@ def measure_leakage(
     columns: dict[str, Floats] = {
         "model": full,
         "labels": probe.hits(readout, labels, fold),
+        "ceiling": probe.ceiling_hits(readout, fold),
         "hard": probe.hits(readout, probe.hard_scores(readout), fold),
         "soft": probe.hits(readout, scores, fold),
         "alone": readout.hits(readout.decide(scores)),
@@ -165,7 +167,7 @@ def measure_leakage(
         **controls.corruption_hits(readout, maps, units, seed=seed),
     }
     columns |= {
-        "model - labels": columns["model"] - columns["labels"],
+        "model - ceiling": columns["model"] - columns["ceiling"],
         "soft - labels": columns["soft"] - columns["labels"],
         "soft - hard": columns["soft"] - columns["hard"],
         "read between": full - columns["within"],
@@ -202,19 +204,17 @@ def measure_leakage(
     why = FOLLOW if follows else NO_READER if references is None else ""
     if not why and references is not None:
         try:
-            taught = [
-                each for each in references() if not class_table.labels_follow_from_class(each.concepts, each.labels)
-            ]
+            taught = [each for each in references() if not _follows_in_training(each)]
             why = "" if taught else FOLLOW_IN_TRAINING
         except UserError as error:
             taught, why = [], f"The reference reader needs the run's images. {error}"
-        for images in taught:
-            reader = read_reference(readout, images, note=note)
-            note(f"excess over the reader ({images.encoder} encoder)")
-            over.append(find_excess(readout, reader, images, fold, bootstrap, seed=seed))
-            published[f"reader ({images.encoder} encoder)"] = published_scores(reader.readout)
+        for reference in taught:
+            reader = linear_reader(readout, reference, note) if isinstance(reference, TaughtImages) else reference
+            note(f"excess over {reader.name}")
+            over.append(find_excess(readout, reader, fold, bootstrap, seed=seed))
+            published[reader.name] = published_scores(reader.readout)
     largest = max(over, key=lambda each: _value(each.counts), default=None)
-    verdict = judge_leakage(largest, found["model - labels"], why)
+    verdict = judge_leakage(largest, found["model - ceiling"], why)
     return Leakage(
         run=run,
         split=split,
@@ -232,15 +232,15 @@ def measure_leakage(
         numbers={
             "raw": information["beyond_label"].value,
             "excess": None if largest is None else largest.counts.value,
-            "above_ceiling": found["model - labels"].value,
+            "above_ceiling": found["model - ceiling"].value,
         },
         excess=over,
-        above_ceiling=found["model - labels"],
+        above_ceiling=found["model - ceiling"],
         without={
             "the model as it is": found["model"],
             "its head on hard answers": found["hardened"],
-            "true labels → class (ceiling)": found["labels"],
-            **{f"a reader without the class ({each.encoder} encoder)": each.accuracy for each in over},
+            "true labels → class (ceiling)": found["ceiling"],
+            **{each.reader: each.accuracy for each in over},
         },
         published=published,
     )
@@ -277,6 +277,13 @@ def judge_leakage(excess: Excess | None, above: Estimate, why: str = "") -> Verd
     return Verdict(outcome="pass", reason=f"{reader}; the class accuracy is not above what the true concepts allow.")
 
 
+def _follows_in_training(reference: ClassFree | TaughtImages) -> bool:
+    """Whether what a reader would learn from says nothing but the class."""
+    if isinstance(reference, ClassFree):
+        return False
+    return class_table.labels_follow_from_class(reference.concepts, reference.labels)
+
+
 def hardened(readout: Readout, fold: Indices) -> Floats:
     """The bottleneck (N, K) with each of the run's own answers written so that nothing but the answer is left."""
     way = "one-hot" if "one-hot" in ways(readout) else "mean"
@@ -310,7 +317,7 @@ def _findings(
     everything, own = signs.everything, signs.own
     return [
         *put("accuracy of the model", found["model"], "As high as the concepts allow; the next line is that ceiling."),
-        *put("class from true labels (ceiling)", found["labels"], "Near 1: the concepts determine the classes."),
+        *put("class from true labels (ceiling)", found["ceiling"], "Near 1: the concepts determine the classes."),
         *put(
             "class from hard scores",
             found["hard"],

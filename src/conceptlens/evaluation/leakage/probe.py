@@ -87,6 +87,26 @@ def label_head(readout: Readout, fold: Indices) -> Callable[[npt.NDArray[np.int8
     return told
 
 
+def ceiling_hits(readout: Readout, fold: Indices) -> Floats:
+    """(N,): whether the class follows from an image's true concepts, by the better one of two probes.
+
+    One learns from the other images of the split, which may be few; one from the run's training images, whose labels
+    are there if the run's data is.
+    """
+    crossed = hits(readout, label_features(readout.truth), fold)
+    training = None if readout.training is None else readout.training()
+    if training is None:
+        return crossed
+    features = label_features(np.concatenate([training.concepts, readout.truth]))
+    side = np.repeat([1, 0], [len(training.concepts), len(readout)])
+    taught = []
+    for learned, target in zip(training.targets, readout.targets, strict=True):
+        said = cross_fit(features, np.concatenate([learned, target]), side)[side == 0].argmax(1)
+        taught.append(np.where(target == UNKNOWN, np.nan, said == target))
+    found = mean_known(taught)
+    return found if np.nanmean(found) > np.nanmean(crossed) else crossed
+
+
 def log_probability(readout: Readout, features: Floats, fold: Indices) -> Floats:
     """(N,): what a probe gives the true class, in nats, the mean over labels of a multi-label task."""
     found = []

@@ -1,11 +1,17 @@
 """The reference reader: how much of the class do scores carry that were learned from concept labels alone?
 
 An honest score is graded: among cells that are labeled `large` it says *how* large, and so something of the class. It
-errs where a class is hard. So a run is compared with a reader of equal capacity that never saw the class: for each
-question a logistic regression from the image's vector (class token, mean patch) to the concept's label, learned on the
-run's training images. The more such a reader is regularized, the more it relies on what concepts have in common, the
-class above all. So the reader of a question is the most regularized one that still reads this question as well as the
-run does (area under the ROC curve), or the best one if none does.
+errs where a class is hard. So a run is compared with a reader of equal capacity that never saw the class:
+
+- the run itself, where by its recipe nothing of the class reaches its concepts: its excess is 0 by construction;
+- the same method trained again without the class in its concepts, where it can be (`training.without_class`);
+- otherwise a linear reader: for each question a logistic regression from the image's vector (class token, mean patch)
+  to the concept's label, learned on the run's training images.
+
+A linear reader is not the equal of every other: one that was trained by few steps of gradient descent, say, relies more
+on what varies most in its vectors, the class above all, as does one that is strongly regularized. So the reader of a
+question is the most regularized one that still reads this question as well as the run does (area under the ROC curve),
+or the best one if none does.
 
 A class head is fitted on what the reader says of training images it did not learn from: a sequential model.
 """
@@ -62,6 +68,31 @@ class Reference:
     def taught(self) -> list[int]:
         """Questions that the training labels could teach."""
         return list(self.strengths)
+
+
+@dataclass(frozen=True)
+class ClassFree:
+    """A reader that never saw the class, with a class head of its own."""
+
+    name: str  # in words
+    readout: Readout  # the judged images as it reads them
+    taught: list[int]  # questions that it reads
+    auc: float | None  # of concepts, mean
+    run_auc: float | None  # the run's, of the same
+
+    @classmethod
+    def of_run(cls, name: str, readout: Readout, reader: Readout) -> "ClassFree":
+        """A model whose concepts never saw the class, beside the run that is judged."""
+        asked = range(len(all_questions(readout.concepts)))
+        auc, own = (mean_auc(each.concept_probabilities, each.truth) for each in (reader, readout))
+        return cls(name, reader, list(asked), auc, own)
+
+
+def linear_reader(readout: Readout, images: TaughtImages, note: Callable[[str], object]) -> ClassFree:
+    """The reader of this module, for methods that cannot be trained without the class."""
+    found = read_reference(readout, images, note=note)
+    name = f"a linear reader of the {images.encoder} encoder's vectors"
+    return ClassFree(name, sequential(found, images), found.taught, found.auc, found.run_auc)
 
 
 def read_reference(
