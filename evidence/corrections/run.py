@@ -58,7 +58,7 @@ SETTINGS: dict[str, Tree] = {
     "log-probabilities, joint, uniform": bottleneck("log-probability", "uniform", 1.0),
 }
 FROZEN: Tree = {"encoder": {"name": "builtin/vit", "train": "none"}, "regularizer": "none"}
-QUICK: Tree = {"rank_every": 0, "learning_rate": 1e-3, "batch_size": 64, "loss": {"concept_weight": 3.0}}
+QUICK: Tree = {"rank_every": 0, "compile": False, "learning_rate": 1e-3, "batch_size": 64, "loss": {"concept_weight": 3.0}}
 
 
 def write_table(blood: Path, out: Path, *, few: int = 0, seed: int = 0) -> Path:
