@@ -26,6 +26,7 @@ def test_a_recipe_of_version_1() -> None:
             "space": "logit",
             "class_gradient": 1.0,
             "randint": 0.0,
+            "head_rate": 1.0,
             "calibrate": False,
         },
         "regularizer": {"name": "ivq", "per": "group"},

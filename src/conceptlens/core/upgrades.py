@@ -143,6 +143,7 @@ def _from_2(tree: Any) -> Any:
             "space": "logit" if (own if reads == "auto" else reads) == "logits" else "probability",
             "class_gradient": 1.0 if kind == "joint" else 0.0,
             "randint": 1.0 if kind == "independent" else 0.0,
+            "head_rate": 1.0,
         }
     if name == "cem" or "space" in method:
         method["calibrate"] = False

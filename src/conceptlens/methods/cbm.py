@@ -32,6 +32,7 @@ class CBM(ConceptModel):
         randint: RandInt = 0.0,
         class_gradient: float = 1.0,
         calibrate: bool = False,
+        head_rate: float = 1.0,
         pool: Pool = "cls",
         hidden: int = 0,
     ) -> None:
@@ -44,6 +45,7 @@ class CBM(ConceptModel):
                 `uniform` draws a chance for each image.
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
+            head_rate: The class head's learning rate as a multiple of the training's.
             pool: The class token, or the mean of the patches.
             hidden: Width of a hidden layer of the class head; 0: linear, as the paper's for birds.
         """
@@ -59,6 +61,7 @@ class CBM(ConceptModel):
             if hidden
             else nn.Linear(count, setup.classes)
         )
+        self.set_head_rate(head_rate)
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         return self.through_bottleneck(self.concepts(global_token(tokens, self.pool)))

@@ -101,6 +101,13 @@ class ConceptModel(nn.Module, ABC):
         """The same for images whose `context` (B, E) stays as it is, whatever is done to their concepts."""
         return self.decide(bottleneck)
 
+    def set_head_rate(self, rate: float) -> None:
+        """Let the class head learn faster than the rest: where the concepts do not wait for it, it may."""
+        if rate <= 0:
+            raise UserError(f"method.head_rate: expected a number above 0, found {rate}.")
+        for parameter in self.head.parameters():
+            parameter.rate = rate  # read by the optimizer
+
     def through_bottleneck(self, scores: Tensor, **rest: Any) -> ConceptOutput:
         """The output of a method whose head reads its concept logits (B, K) through `bottleneck`."""
         read = self.bottleneck(scores)

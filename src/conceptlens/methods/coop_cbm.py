@@ -33,6 +33,7 @@ class CoopCBM(ConceptModel):
         randint: RandInt = 0.0,
         class_gradient: float = 1.0,
         calibrate: bool = False,
+        head_rate: float = 1.0,
         pool: Pool = "cls",
         hidden: int = 0,
         auxiliary_weight: float = 1.0,
@@ -50,6 +51,7 @@ class CoopCBM(ConceptModel):
                 `uniform` draws a chance for each image.
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
+            head_rate: The class head's learning rate as a multiple of the training's.
             pool: The class token, or the mean of the patches.
             hidden: Width of a learned layer (with ReLU) whose output are the features; 0: the token itself, as the
                 paper. Behind a frozen encoder the orthogonal loss has nothing to move without it.
@@ -78,6 +80,7 @@ class CoopCBM(ConceptModel):
         self.features = nn.Sequential(nn.Linear(setup.width, hidden), nn.ReLU()) if hidden else nn.Identity()
         self.concepts = nn.Linear(width, count)
         self.head = nn.Linear(count, setup.classes)
+        self.set_head_rate(head_rate)
         self.auxiliary = nn.Linear(width, setup.classes) if auxiliary_weight else None
 
     def forward(self, tokens: Tokens) -> ConceptOutput:

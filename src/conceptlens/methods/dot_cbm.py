@@ -54,6 +54,7 @@ class DOTCBM(ConceptModel):
         randint: RandInt = 0.0,
         class_gradient: float = 1.0,
         calibrate: bool = False,
+        head_rate: float = 1.0,
     ) -> None:
         """DOT-CBM.
 
@@ -79,6 +80,7 @@ class DOTCBM(ConceptModel):
                 `uniform` draws a chance for each image.
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
+            head_rate: The class head's learning rate as a multiple of the training's.
         """
         super().__init__()
         width = setup.text.shape[1] if adapter_width is None else adapter_width
@@ -110,6 +112,7 @@ class DOTCBM(ConceptModel):
         self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)), requires_grad=learn_logit_scale)
         self.bias = nn.Parameter(torch.zeros(count), requires_grad=logit_bias)
         self.head = nn.Linear(count, setup.classes)
+        self.set_head_rate(head_rate)
 
     def patch_masses(self, tokens: Tokens) -> Tensor:
         """a: what each patch is worth, (B, L); a prior, so no gradient goes through it."""

@@ -39,6 +39,7 @@ class Explicd(ConceptModel):
         randint: RandInt = 0.0,
         class_gradient: float = 1.0,
         calibrate: bool = False,
+        head_rate: float = 1.0,
         heads: int | None = None,
         token_norm: Literal["layer", "none"] = "none",
         query_rate: float = 1.0,
@@ -55,6 +56,7 @@ class Explicd(ConceptModel):
                 `uniform` draws a chance for each image.
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
+            head_rate: The class head's learning rate as a multiple of the training's.
             heads: Heads of the cross-attention; 12, or the most up to 12 that divide the width, if not given.
             token_norm: Normalize tokens (without affine) before attention, or take them as they are.
             query_rate: The queries' learning rate as a multiple of the training's.
@@ -78,6 +80,7 @@ class Explicd(ConceptModel):
         self.project = text_projection(project, setup.width, setup.text.shape[1])
         self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)), requires_grad=learn_logit_scale)
         self.head = nn.Linear(len(setup.concepts), setup.classes)
+        self.set_head_rate(head_rate)
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         slots, attention = self.attend(tokens.patches)

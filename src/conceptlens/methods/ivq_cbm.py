@@ -74,6 +74,7 @@ class IVQCBM(ConceptModel):
         randint: RandInt = 0.0,
         class_gradient: float = 1.0,
         calibrate: bool = False,
+        head_rate: float = 1.0,
     ) -> None:
         """IVQ-CBM.
 
@@ -108,6 +109,7 @@ class IVQCBM(ConceptModel):
                 `uniform` draws a chance for each image.
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
+            head_rate: The class head's learning rate as a multiple of the training's.
         """
         super().__init__()
         for option, fine, words, found in (
@@ -163,6 +165,7 @@ class IVQCBM(ConceptModel):
         self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)), requires_grad=learn_logit_scale)
         self.bias = nn.Parameter(torch.zeros(len(groups)), requires_grad=logit_bias)
         self.head = nn.Linear(len(groups), setup.classes)
+        self.set_head_rate(head_rate)
 
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
         if self.aggregate == "magnet":

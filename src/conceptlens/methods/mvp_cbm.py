@@ -54,6 +54,7 @@ class MVPCBM(ConceptModel):
         randint: RandInt = 0.0,
         class_gradient: float = 1.0,
         calibrate: bool = False,
+        head_rate: float = 1.0,
     ) -> None:
         """MVP-CBM.
 
@@ -78,6 +79,7 @@ class MVPCBM(ConceptModel):
                 `uniform` draws a chance for each image.
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
+            head_rate: The class head's learning rate as a multiple of the training's.
         """
         super().__init__()
         positive = {"preference_temperature": preference_temperature, "logit_scale": logit_scale}
@@ -110,6 +112,7 @@ class MVPCBM(ConceptModel):
         if not learn_bridge:
             self.requires_grad_(False)
         self.head = nn.Linear(len(setup.concepts), setup.classes)
+        self.set_head_rate(head_rate)
 
     def preferences(self, tokens: Tokens) -> Tensor:
         """p: how a layer shares its attention among the groups, (B, layers, groups)."""

@@ -63,6 +63,7 @@ class PFCBM(ConceptModel):
         randint: RandInt = 0.0,
         class_gradient: float = 1.0,
         calibrate: bool = False,
+        head_rate: float = 1.0,
     ) -> None:
         """PF-CBM.
 
@@ -93,6 +94,7 @@ class PFCBM(ConceptModel):
                 `uniform` draws a chance for each image.
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
+            head_rate: The class head's learning rate as a multiple of the training's.
         """
         super().__init__()
         _check(keypoint_fraction, sigma, inner, hidden, foreground_weight, alignment_weight, entropy_weight)
@@ -115,6 +117,7 @@ class PFCBM(ConceptModel):
         self.score = RoutedScores(slot, inner)
         self.temperature = ConceptTemperature(len(setup.concepts))
         self.head = nn.Linear(len(setup.concepts), setup.classes)
+        self.set_head_rate(head_rate)
         for parameter in (*self.grounding.parameters(), *self.score.parameters()):
             parameter.rate = grounding_rate  # type: ignore[attr-defined]  # read by the optimizer
         for parameter in gaussians.parameters() if gaussians else ():
