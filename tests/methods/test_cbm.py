@@ -132,3 +132,11 @@ def test_a_training_step_teaches_the_independent_head() -> None:
         read = torch.where(targets.concepts < 0, said, targets.concepts.float())
         expected = F.cross_entropy(pipeline.model.decide(read), targets.labels)
     torch.testing.assert_close(terms["class"], expected)
+
+
+def test_the_head_may_learn_faster(setup: Setup) -> None:
+    model = CBM(setup, head_rate=5.0)
+    assert {getattr(value, "rate", 1.0) for value in model.head.parameters()} == {5.0}
+    assert {getattr(value, "rate", 1.0) for value in model.concepts.parameters()} == {1.0}
+    with pytest.raises(UserError, match=r"method\.head_rate"):
+        CBM(setup, head_rate=0.0)
