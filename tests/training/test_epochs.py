@@ -53,6 +53,8 @@ def test_stages_are_as_long_as_the_training_or_as_they_say() -> None:
     assert with_epochs(made, 90).training.patience is None
     made.training.epochs = "auto"
     assert [stage.epochs for stage in stages_of(with_epochs(made, 90))] == [750, 750, 2]
+    made.training.stages = [StageConfig("fit", kind="fit"), StageConfig("c", 2)]  # none is of the auto length
+    assert [getattr(with_epochs(made, 90).training, key) for key in KEYS[1:]] == [None, None, 5]
 
 
 def test_presets_leave_the_epochs_open_unless_they_were_published() -> None:
