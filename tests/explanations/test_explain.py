@@ -14,8 +14,8 @@ from conceptlens import api
 from conceptlens.cli import main
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.core.upgrades import SCHEMA
 from conceptlens.core.files import read_json, write_json
+from conceptlens.core.upgrades import SCHEMA
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.explanations.document import Explanation
 from conceptlens.explanations.explain import choose_concepts

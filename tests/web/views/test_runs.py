@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.upgrades import SCHEMA
 from conceptlens.core.files import read_json
+from conceptlens.core.upgrades import SCHEMA
 from conceptlens.runs.folder import RunFolder
 from conceptlens.web.server.folders import RunFolders
 from conceptlens.web.views.runs import RunIndex

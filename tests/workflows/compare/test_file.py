@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.upgrades import SCHEMA
 from conceptlens.core.files import dump_yaml, write_text
+from conceptlens.core.upgrades import SCHEMA
 from conceptlens.workflows.compare.file import read_comparison, slug
 from conceptlens.workflows.compare.jobs import Comparison
 from conceptlens.workflows.compare.layers import lay, nested

@@ -17,8 +17,8 @@ import conceptlens
 from conceptlens import api
 from conceptlens.cli import main
 from conceptlens.core.errors import UserError
-from conceptlens.core.upgrades import SCHEMA
 from conceptlens.core.files import file_hash, read_json, write_json
+from conceptlens.core.upgrades import SCHEMA
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.explanations.answer import Answerer
 from conceptlens.runs.saved import load_pipeline
