@@ -77,9 +77,19 @@ def tensors(path: Path) -> Record:
     }
 
 
+# What the class head of each preset read in version 0.1, trained jointly
+FIRST_BOTTLENECK = dict.fromkeys(("cbm", "coop-cbm", "dot-cbm", "ivq-cbm", "magnet-cbm", "mvp-cbm"), "logit") | {
+    "explicd": "probability",
+    "pf-cbm": "probability",
+}
+
+
 def train(folder: Path, method: str) -> Path:
     recipe = tiny(folder, encoder=ENCODER, training__epochs=2)
     recipe["method"] = {"name": method}
+    if method in FIRST_BOTTLENECK:
+        old = {"class_gradient": 1.0, "randint": 0.0, "calibrate": False}
+        recipe["method"] |= {"space": FIRST_BOTTLENECK[method], **old}
     if method == "cbm":
         recipe["regularizer"] = {"name": "none"}
     if method == "ivq-cbm":  # as its defaults were in version 0.1
@@ -159,6 +169,7 @@ def codebook_entry(folder: Path) -> Record:
 
 def compare_entry(folder: Path) -> Record:
     old = {"training.learning_rate": 1e-4, "training.loss.concept_weight": 1.0}  # ivq-cbm's in version 0.1
+    old |= {"method.space": "logit", "method.class_gradient": 1.0, "method.randint": 0.0, "method.calibrate": False}
     rows = {"one": {"name": "ivq", "weight": 1.0}, "two": {"name": "l2"}}
     recipes = {name: {"set": {**old, "regularizer": kind}, "random_text": False} for name, kind in rows.items()}
     api.compare(comparison_file(folder, recipes=recipes), out=folder / "compare", quiet=True)

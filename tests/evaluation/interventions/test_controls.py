@@ -38,7 +38,9 @@ def estimate(value: float, half: float = 0.01) -> Estimate:
     return Estimate(value=value, interval=(value - half, value + half))
 
 
-def written(against_sham: float = 0.0, below: float = 0.0, cost: float = 0.5, way: str = "shift") -> Written:
+def written(
+    against_sham: float = 0.0, below: float = 0.0, cost: float = 0.5, above: float = -0.1, way: str = "shift"
+) -> Written:
     return Written.model_validate(
         {
             "way": way,
@@ -48,6 +50,7 @@ def written(against_sham: float = 0.0, below: float = 0.0, cost: float = 0.5, wa
             "truth_less_sham": estimate(against_sham),
             "ceiling_less_truth": estimate(below),
             "untouched_less_wrong": estimate(cost),
+            "wrong_above_half": estimate(above),
         }
     )
 
@@ -63,6 +66,8 @@ def written(against_sham: float = 0.0, below: float = 0.0, cost: float = 0.5, wa
         (written(cost=0.011), None),
         (written(cost=0.01), "wrong answers do not lower its accuracy (89.0%)"),
         (written(cost=-0.1), "wrong answers do not lower its accuracy"),
+        (written(cost=0.1, above=0.3), "still right in 80.0%: it hardly follows what it is told"),
+        (written(cost=0.1, above=0.009), None),  # its interval reaches 0
     ],
 )
 def test_each_rule_of_the_verdict(told: Written, says: str | None) -> None:

@@ -26,6 +26,7 @@ class Written(Part):
     truth_less_sham: Estimate
     ceiling_less_truth: Estimate
     untouched_less_wrong: Estimate
+    wrong_above_half: Estimate | None = None  # above the middle of untouched and of a head of labels told the same
 
     @property
     def findings(self) -> list[str]:
@@ -45,11 +46,22 @@ class Written(Part):
         surely = lost.value if lost.low is None else lost.low
         if surely is None or surely <= 0:
             found.append(f"wrong answers do not lower its accuracy ({percent(self.wrong)})")
+        elif self.wrong_above_half is not None and (self.wrong_above_half.low or 0) > 0:
+            found.append(
+                f"told only wrong answers it is still right in {percent(self.wrong)}: it hardly follows what it is told"
+            )
         return found
 
 
 def write_every_way(
-    readout: Readout, possible: tuple[Way, ...], fold: Indices, ceiling: Floats, bootstrap: Bootstrap, *, seed: int = 0
+    readout: Readout,
+    possible: tuple[Way, ...],
+    fold: Indices,
+    ceiling: Floats,
+    labels_wrong: Floats,
+    bootstrap: Bootstrap,
+    *,
+    seed: int = 0,
 ) -> list[Written]:
     """All units told, in these ways.
 
@@ -58,6 +70,7 @@ def write_every_way(
         possible: The ways.
         fold: (N,) the fold of each image: means and percentiles come from other folds.
         ceiling: (N,) hits of a head that reads the true labels alone.
+        labels_wrong: (N,) hits of such a head that is told only wrong labels.
         bootstrap: How intervals are made.
         seed: Of wrong answers.
     """
@@ -72,6 +85,7 @@ def write_every_way(
             "truth_less_sham": columns["truth"] - columns["sham"],
             "ceiling_less_truth": ceiling - columns["truth"],
             "untouched_less_wrong": untouched - columns["wrong"],
+            "wrong_above_half": columns["wrong"] - (untouched + labels_wrong) / 2,
         }
         if way == "one-hot" and independent:
             columns["hardened"] = readout.hits(readout.logits(maps.write(readout, told["sham"], harden=True)))

@@ -187,7 +187,7 @@ def measure_interventions(
         columns |= {"ceiling": ceiling, "headroom": ceiling - start}
         columns["reference"] = label_head(wrong_labels(readout, seed=seed))
         possible = (way, *(each for each in ways(readout) if each != way))
-        written = write_every_way(readout, possible, fold, ceiling, bootstrap, seed=seed)
+        written = write_every_way(readout, possible, fold, ceiling, columns["reference"], bootstrap, seed=seed)
         for policy in orders:
             note(f"corrections by {policy}")
             followed = follow_policy(readout, maps, units, policy, label_head=label_head, seed=seed)

@@ -1,0 +1,121 @@
+"""Writes the tables of README.md from choose.jsonl.gz and test.jsonl.gz, and the figure.
+
+python evidence/corrections/page.py [ROWS.jsonl …]    with files: takes their rows into the folder first
+"""
+
+import gzip
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+HERE = Path(__file__).parent
+Row = dict[str, Any]
+KEYS = ("data", "method", "setting", "seed", "split")
+
+
+def read(name: str) -> list[Row]:
+    file = HERE / f"{name}.jsonl.gz"
+    return [json.loads(line) for line in gzip.open(file, "rt")] if file.exists() else []
+
+
+def keep(name: str, rows: list[Row]) -> None:
+    """Rows by their keys, the newest of each, rounded to what an interval can tell."""
+    found = {tuple(row[key] for key in KEYS): row for row in [*read(name), *rows]}
+    lines = [
+        json.dumps(rounded(row), ensure_ascii=False) for _, row in sorted(found.items(), key=lambda pair: str(pair[0]))
+    ]
+    (HERE / f"{name}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 5)
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list) else value
+
+
+def percent(values: list[float | None]) -> str:
+    known = [100 * value for value in values if value is not None]
+    return f"{np.mean(known):.1f}" if known else "–"
+
+
+def told(rows: list[Row], pixels: int) -> str:
+    """Accuracy with 0, 1, 3 and 6 groups told."""
+    curves = [row["curves"][str(pixels)] for row in rows]
+    counts = [count for count in (0, 1, 3, 6) if count < len(curves[0])]
+    return " / ".join(f"{100 * np.mean([curve[count] for curve in curves]):.0f}" for count in counts)
+
+
+def table(rows: list[Row], by: tuple[str, ...]) -> str:
+    head = [*by, "seeds", "class", "concept AUC", "sham", "truth", "all wrong", "ceiling", "area"]
+    head += [
+        "blurred to 10 px, groups told 0 / 1 / 3 / 6",
+        "leak beyond a class-free reader (nats)",
+        "corrections",
+        "leakage",
+    ]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(str(row[key]) for key in by)].append(row)
+    for names, some in groups.items():
+        leak = [(row["leak"] or {}).get("excess") for row in some]
+        numbers = [
+            percent([row[key] for row in some])
+            for key in ("untouched", "concept_auc", "sham", "truth", "wrong", "ceiling", "area")
+        ]
+        excess = "–" if None in leak else f"{np.mean(leak):.3f}"
+        outcomes = [" / ".join(sorted({row[key]["outcome"] for row in some})) for key in ("verdict", "leakage")]
+        lines.append(f"| {' | '.join([*names, str(len(some)), *numbers, told(some, 10), excess, *outcomes])} |")
+    return "\n".join(lines)
+
+
+def figure(rows: list[Row]) -> None:
+    """Clean and blurred images: accuracy against told groups, as published and as ours."""
+    shown = {
+        "cbm-released": "cbm-released (joint, logits)",
+        "cbm": "cbm",
+        "ivq-cbm": "ivq-cbm",
+        "magnet-cbm": "magnet-cbm",
+        "dot-cbm": "dot-cbm",
+    }
+    axes = plt.figure(figsize=(10, 3.4), layout="constrained").subplots(1, 3, sharey=True)
+    for axis, pixels, title in zip(
+        axes, (0, 20, 10), ("clean", "blurred to 20 pixels", "blurred to 10 pixels"), strict=True
+    ):
+        for name, label in shown.items():
+            some = [row["curves"][str(pixels)] for row in rows if row["method"] == name]
+            if some:
+                style = "--" if name == "cbm-released" else "-"
+                axis.plot(100 * np.mean(some, axis=0), style, marker=".", label=label)
+        axis.axhline(100 * np.mean([row["ceiling"] for row in rows]), color="gray", lw=0.8)
+        axis.set(title=title, xlabel="groups told")
+    axes[0].set_ylabel("accuracy, %")
+    axes[0].legend(fontsize=8, loc="lower left")
+    axes[0].figure.savefig(HERE / "curves.webp", dpi=110, pil_kwargs={"quality": 80})
+
+
+if __name__ == "__main__":
+    for file in map(Path, sys.argv[1:]):
+        keep(file.stem, [json.loads(line) for line in file.read_text().splitlines()])
+    choose, test = read("choose"), read("test")
+    order = {name: place for place, name in enumerate(("blood cells", "blood cells, few", "shapes", "shapes, few"))}
+    choose.sort(key=lambda row: (order[row["data"]], row["method"]))
+    tables = {"choose": table(choose, ("data", "method", "setting")), "test": table(test, ("method",))}
+    page = (HERE / "README.md").read_text()
+    for name, text in tables.items():
+        page = re.sub(
+            rf"(<!-- table {name} -->\n).*?(<!-- end -->)",
+            lambda match, text=text: f"{match[1]}{text}\n{match[2]}",
+            page,
+            flags=re.S,
+        )
+    (HERE / "README.md").write_text(page)
+    figure(test)
