@@ -391,7 +391,8 @@ def _parse(parser: ArgumentParser, tree: Tree) -> Namespace:
 
     def parse() -> Namespace:
         parsed = parser.parse_object(tree, namespace=_defaults(parser).clone(), defaults=False)
-        return parser.instantiate(parsed)
+        values: Namespace = parser.instantiate(parsed)
+        return values
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(parse).result()
