@@ -28,8 +28,8 @@ def concept_probabilities(logits: Tensor, groups: Sequence[Group]) -> Tensor:
 
 
 def _spans(groups: Sequence[Group]) -> list[tuple[int, int, bool]]:
-    """From, to, and whether exclusive. Independent neighbors are one span: a kernel of its own for each would cost a GPU
-    more than the work in it. (A plain loop: torch.export cannot follow `groupby`.)"""
+    """From, to, and whether exclusive. Independent neighbors are one span: a kernel of its own for each would cost a
+    GPU more than the work in it. (A plain loop: torch.export cannot follow `groupby`.)"""
     spans: list[tuple[int, int, bool]] = []
     for group in groups:
         start, stop, exclusive = group.concepts.start, group.concepts.stop, group.kind == "exclusive"
