@@ -168,7 +168,10 @@ def codebook_entry(folder: Path) -> Record:
 
 
 def compare_entry(folder: Path) -> Record:
-    old: dict[str, object] = {"training.learning_rate": 1e-4, "training.loss.concept_weight": 1.0}  # ivq-cbm's in version 0.1
+    old: dict[str, object] = {
+        "training.learning_rate": 1e-4,
+        "training.loss.concept_weight": 1.0,
+    }  # ivq-cbm's in version 0.1
     old |= {"method.space": "logit", "method.class_gradient": 1.0, "method.randint": 0.0, "method.calibrate": False}
     rows = {"one": {"name": "ivq", "weight": 1.0}, "two": {"name": "l2"}}
     recipes = {name: {"set": {**old, "regularizer": kind}, "random_text": False} for name, kind in rows.items()}
