@@ -168,8 +168,9 @@ def codebook_entry(folder: Path) -> Record:
 
 
 def compare_entry(folder: Path) -> Record:
-    old = {"training.learning_rate": 1e-4, "training.loss.concept_weight": 1.0}  # ivq-cbm's in version 0.1
-    old |= {
+    old: dict[str, Any] = {  # ivq-cbm's in version 0.1
+        "training.learning_rate": 1e-4,
+        "training.loss.concept_weight": 1.0,
         "method.space": "logit",
         "method.class_gradient": 1.0,
         "method.randint": 0.0,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from conceptlens.cli import main
+from conceptlens.core.upgrades import SCHEMA
 from tests.conftest import Refuse
 from tests.own_data import CONCEPTS, OwnData
 
@@ -70,7 +71,7 @@ def test_a_run_beside_is_suggested(refuse: Refuse, own_run: Path) -> None:
         (b"data: shapes\ndata: shapes", "'data' is given twice"),
         (b"data: shapes\n? [1, 2]\n: 3", "a key must be a word"),
         (b"a: 1\n---\nb: 2", "not valid YAML"),
-        (b"schema: 3\ndata: shapes", "schemas up to 2"),
+        (f"schema: {SCHEMA + 1}\ndata: shapes".encode(), f"schemas up to {SCHEMA}"),
         (b"data: shapes\n5: x", "'5'"),
         (b"data: 5", "data: expected a mapping"),
         (b"data:", "`data.source` is missing"),

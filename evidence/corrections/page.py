@@ -5,7 +5,6 @@ python evidence/corrections/page.py [ROWS.jsonl …]    with files: takes their 
 
 import gzip
 import json
-import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -71,7 +70,7 @@ def table(rows: list[Row], by: tuple[str, ...]) -> str:
             percent([row[key] for row in some])
             for key in ("untouched", "concept_auc", "sham", "truth", "wrong", "ceiling", "area")
         ]
-        excess = "–" if None in leak else f"{np.mean(leak):.3f}"
+        excess = "–" if None in leak else f"{np.mean(np.array(leak, dtype=float)):.3f}"
         outcomes = [" / ".join(sorted({row[key]["outcome"] for row in some})) for key in ("verdict", "leakage")]
         lines.append(f"| {' | '.join([*names, str(len(some)), *numbers, told(some, 10), excess, *outcomes])} |")
     return "\n".join(lines)
@@ -111,11 +110,7 @@ if __name__ == "__main__":
     tables = {"choose": table(choose, ("data", "method", "setting")), "test": table(test, ("method",))}
     page = (HERE / "README.md").read_text()
     for name, text in tables.items():
-        page = re.sub(
-            rf"(<!-- table {name} -->\n).*?(<!-- end -->)",
-            lambda match, text=text: f"{match[1]}{text}\n{match[2]}",
-            page,
-            flags=re.S,
-        )
+        before, _, rest = page.partition(f"<!-- table {name} -->\n")
+        page = f"{before}<!-- table {name} -->\n{text}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
     (HERE / "README.md").write_text(page)
     figure(test)

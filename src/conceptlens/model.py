@@ -106,8 +106,9 @@ class TrainedModel(OpenedRun):
             settings: See `conceptlens.evaluation.examination.trust_run`: `split`, `n`, `resamples`.
         """
         from conceptlens.evaluation.examination import trust_run
+        from conceptlens.training.without_class import trained_without_class
 
-        return _kept(trust_run(self, **settings), out)
+        return _kept(trust_run(self, **{"retrain": trained_without_class, **settings}), out)
 
     def interventions(self, *, out: str | Path | None = None, **settings: Any) -> "Interventions":
         """What the class does when concepts are corrected, in several orders.
@@ -128,8 +129,10 @@ class TrainedModel(OpenedRun):
             settings: See `conceptlens.evaluation.trust.leakage_run`.
         """
         from conceptlens.evaluation.trust import leakage_run
+        from conceptlens.training.without_class import trained_without_class
 
-        return _kept(leakage_run(self, **{"split": self.reported_split, **settings}), out)
+        own = {"split": self.reported_split, "retrain": trained_without_class}
+        return _kept(leakage_run(self, **{**own, **settings}), out)
 
     def localize(self, *, out: str | Path | None = None, **settings: Any) -> "Localization":
         """Whether maps point at the object, and at the part that each concept speaks of.

@@ -75,10 +75,8 @@ def test_everything_says_the_same_of_one_image(fixture: str, request: pytest.Fix
     assert story.account is not None
     for account in (explanation.account, page.account, story.account):
         assert account is not None
-        assert [each.question for each in account.reasons] == [each.question for each in told.account.reasons]
-        assert [each.weight for each in account.reasons] == pytest.approx(
-            [each.weight for each in told.account.reasons], abs=1e-4
-        )
+        weights = {each.question: each.weight for each in told.account.reasons}  # two may weigh the same but for noise
+        assert {each.question: each.weight for each in account.reasons} == pytest.approx(weights, abs=1e-4)
         assert account.base == pytest.approx(told.account.base, abs=1e-4)
     assert story.sentence == told.sentence
     assert [run.concepts.names[k] for k in told.deciding] == [each.concept for each in explanation.maps]

@@ -15,6 +15,7 @@ from conceptlens.cli import main
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
+from conceptlens.core.upgrades import SCHEMA
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.explanations.document import Explanation
 from conceptlens.explanations.explain import choose_concepts
@@ -49,7 +50,7 @@ def test_the_file_says_what_the_model_said(slots_run: Path, files: list[Path], t
     slot_of = load_pipeline(slots_run)[0].model.concept_slot
     for item, file, prediction in zip(found.items, files, predicted, strict=True):
         assert item.path is not None
-        assert read_json(item.path)["schema"] == 2
+        assert read_json(item.path)["schema"] == SCHEMA
         told, output = item.load(), by_hand(slots_run, file)
         assert told.predicted == [prediction.predicted]
         assert {each.name: each.probability for each in told.classes} == pytest.approx(

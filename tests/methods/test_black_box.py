@@ -92,7 +92,7 @@ def test_prediction_and_explanation_without_concepts(run: Path, own: OwnData, tm
     found = cl.predict(run, images, out=tmp_path / "said.csv")
     assert all(item.concepts == {} for item in found.items)
     rows = list(csv.reader((tmp_path / "said.csv").open()))
-    assert len(rows[0]) == 2 + 4 + 1  # image, class, four shares, error
+    assert len(rows[0]) == 2 + 4 + 2 + 1  # image, class, four shares, two cautions, error
     assert len(rows) == 3
     with pytest.raises(UserError, match="reads no concepts"):
         explain(run, images)

@@ -53,6 +53,8 @@ def test_stages_are_as_long_as_the_training_or_as_they_say() -> None:
     assert with_epochs(made, 90).training.patience is None
     made.training.epochs = "auto"
     assert [stage.epochs for stage in stages_of(with_epochs(made, 90))] == [750, 750, 2]
+    made.training.stages = [StageConfig("fit", kind="fit"), StageConfig("c", 2)]  # none is of the auto length
+    assert [getattr(with_epochs(made, 90).training, key) for key in KEYS[1:]] == [None, None, 5]
 
 
 def test_presets_leave_the_epochs_open_unless_they_were_published() -> None:
@@ -87,6 +89,7 @@ def test_the_run_keeps_numbers_and_resumes_to_the_same_result(
 
 def test_a_training_without_gain_stops_early_and_says_so(tmp_path: Path, short: None) -> None:
     settings = {"training__epochs": "auto", "training__learning_rate": 1e-9, "training__batch_size": 62}
+    settings |= {"method": {"name": "ivq-cbm", "calibrate": False}}  # temperatures would gain something
     run = cl.train(tiny(tmp_path / "run", **settings), quiet=True)
     assert (run.recipe.training.epochs, run.recipe.training.patience) == (12, 4)
     assert run.read_history()[-1]["epoch"] == 5  # the first of equals is the best, four more without a gain

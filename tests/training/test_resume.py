@@ -140,3 +140,22 @@ def test_killed_while_measuring_after_early_stopping_stages_or_sparse_validation
     run_and_kill(("conceptlens.training.train", "save_model", 1), "train", str(recipe), "--quiet")
     cl.resume(second, quiet=True)
     same(first, second)
+
+
+@pytest.mark.slow
+def test_temperatures_are_fitted_at_each_validation_and_resumed(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        "method": {"name": "cbm", "space": "probability", "calibrate": True},
+        "regularizer": {"name": "none"},
+    }
+    first = cl.train(tiny(tmp_path / "first", **changes), quiet=True)
+    fitted = [line for line in first.read_history() if line.get("kind") == "temperature"]
+    assert [line["epoch"] for line in fitted] == [1, 2, 3]
+    found = [line["mean_temperature"] for line in fitted]
+    assert len({1.0, *found}) == 4  # each epoch has its own
+    assert min(found) > 0
+    # Killed in the third epoch: the state of the second holds the temperatures.
+    second = killed(tmp_path, ("conceptlens.training.optimization.step", "augment", 8), **changes)
+    assert read_json(next((second / "state").glob("*/position.json")))["total_epochs"] > 0
+    cl.resume(second, quiet=True)
+    same(first.path, second)

@@ -1,20 +1,22 @@
 """A class head that is linear in the bottleneck, b: logit_c = bias_c + Σ_k w_ck b_k."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from conceptlens.methods.contract import ConceptModel
+if TYPE_CHECKING:
+    from conceptlens.methods.contract import ConceptModel
 
 Floats = npt.NDArray[np.float64]
 TOLERANCE = 1e-3  # of float32 sums, relative to the logits; more than that is no rounding
 
 
 @torch.inference_mode()
-def head_weight(model: ConceptModel, bottleneck: Tensor) -> Floats | None:
+def head_weight(model: "ConceptModel", bottleneck: Tensor) -> Floats | None:
     """The weight (C, K) with which a linear head reads the bottleneck (n, K); None if the head is another."""
     head = getattr(model, "head", None)
     if not isinstance(head, nn.Linear) or head.in_features != bottleneck.shape[1]:
@@ -36,7 +38,7 @@ class LinearHead:
     bypass: bool  # something besides the concepts may reach the class
 
     @classmethod
-    def of(cls, model: ConceptModel, bottleneck: Tensor, logits: Tensor | None) -> "LinearHead | None":
+    def of(cls, model: "ConceptModel", bottleneck: Tensor, logits: Tensor | None) -> "LinearHead | None":
         """The head of a model that was seen to read (n, K) and say (n, C); None if it is not such a sum.
 
         Without logits, as of scores kept in half precision, only the head itself is looked at.

@@ -5,6 +5,7 @@ A recipe is laid over the preset of its method (`presets/NAME.yaml`): a method's
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -381,6 +382,22 @@ def _short(name: str) -> str:
     return parse_code(name).name if _code_word("data", name) else Path(name).stem
 
 
+def _parse(parser: ArgumentParser, tree: Tree) -> Namespace:
+    """The values of a recipe, each of its type.
+
+    In a thread of its own: jsonargparse tries the types of `auto | int` in turn, and the errors of those that do not
+    fit hold on to all frames above, until garbage is collected. A model in one of them would outlive its last user.
+    """
+
+    def parse() -> Namespace:
+        parsed = parser.parse_object(tree, namespace=_defaults(parser).clone(), defaults=False)
+        values: Namespace = parser.instantiate(parsed)
+        return values
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(parse).result()
+
+
 def load_recipe(
     recipe: str | Path | Mapping[str, Any] | None = None,
     overrides: Sequence[str] | Mapping[str, Any] = (),
@@ -420,8 +437,7 @@ def load_recipe(
         if key in ("classes", "rename") or f"data.{key}" in LITERAL - {"data.source"}:
             tree["data"][key] = _as_words(value)
     try:
-        parsed = parser.parse_object(merge(preset, tree), namespace=_defaults(parser).clone(), defaults=False)
-        values = parser.instantiate(parsed)
+        values = _parse(parser, merge(preset, tree))
     except UserError:
         raise
     except Exception as error:  # jsonargparse raises ArgumentError, TypeError and ValueError for wrong values

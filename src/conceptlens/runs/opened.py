@@ -181,11 +181,11 @@ class OpenedRun:
         if split not in self._readouts:
             stored = self.predictions(split)
             try:
-                found = read_out(self.pipeline.model, stored, self.concepts)
-                self._readouts[split] = replace(found, training=self._training_labels)
+                self._readouts[split] = read_out(self.pipeline.model, stored, self.concepts)
             except UserError as error:
                 raise UserError(f"{self.path}: {error}") from None
-        return self._readouts[split]
+        # Added here: a readout that the run keeps must not keep the run, whose folder may live only as long as it.
+        return replace(self._readouts[split], training=self._training_labels)
 
     def _training_labels(self) -> TrainingLabels | None:
         """Labels of the training images; None if the run's data is not there, or not what it was."""

@@ -10,6 +10,7 @@ embeddings, between which a concept chooses) gets that back with whatever is put
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +20,14 @@ from torch import Tensor
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import Task
-from conceptlens.methods.contract import ConceptModel, Space
 from conceptlens.methods.linear_head import LinearHead
 from conceptlens.nn.heads.bottleneck import log_probability
 from conceptlens.nn.heads.probabilities import class_probabilities, concept_labels_of, concept_probabilities_of
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.stats.finite import finite
+
+if TYPE_CHECKING:
+    from conceptlens.methods.contract import ConceptModel, Space
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -59,7 +62,7 @@ class Readout:
     thresholds: tuple[float, ...]
     ids: tuple[str, ...]
     units: tuple[str, ...]  # what is drawn together when images are drawn again
-    space: Space
+    space: "Space"
     bypass: str | None  # in words
     bottleneck: Floats  # (N, K)
     concept_logits: Floats  # (N, K)
@@ -120,7 +123,7 @@ class Readout:
         return split_targets(self.labels)
 
 
-def read_out(model: ConceptModel, stored: StoredPredictions, concepts: ConceptSet) -> Readout:
+def read_out(model: "ConceptModel", stored: StoredPredictions, concepts: ConceptSet) -> Readout:
     """What a model's head read when these predictions were made.
 
     Raises:

@@ -30,9 +30,12 @@ def with_epochs(recipe: Recipe, images: int) -> Recipe:
     """
     training = recipe.training
     epochs = auto_epochs(images, training.batch_size)
+    settled = training.stages and all(stage.kind == "fit" or isinstance(stage.epochs, int) for stage in training.stages)
     stages = [replace(stage, epochs=epochs) if stage.epochs == "auto" else stage for stage in training.stages]
     training = replace(training, stages=stages)
-    if training.epochs == "auto":
+    if training.epochs == "auto" and settled:
+        training = replace(training, epochs=epochs)  # no stage is that long
+    elif training.epochs == "auto":
         every = training.validate_every or max(epochs // VALIDATIONS, 1)
         given = training.patience
         training = replace(

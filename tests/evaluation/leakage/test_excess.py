@@ -1,5 +1,6 @@
 """The reference reader never sees the class; an honest graded reader passes beside it, a planted leak does not."""
 
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from conceptlens.core.files import read_json
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.loading.transfer import to_device
 from conceptlens.encoders.freezing import weights_hash
+from conceptlens.evaluation import trust
 from conceptlens.evaluation.leakage import image_vectors
 from conceptlens.evaluation.leakage.excess import Excess, information_over, largest
 from conceptlens.evaluation.leakage.leakage import Leakage, judge_leakage, measure_leakage
@@ -145,7 +147,7 @@ def test_an_honest_graded_reader_has_no_excess_and_a_leak_has() -> None:
     assert leaking.text().splitlines()[1] == leaking.verdict.text()
     assert next(iter(leaking.without)) == "the model as it is"
     assert len(leaking.without) == 4
-    assert set(leaking.published) == {"run", "reader (initial encoder)"}
+    assert set(leaking.published) == {"run", "a linear reader of the initial encoder's vectors"}
     assert honest.to_dict() == Leakage.model_validate(honest.to_dict()).to_dict()
 
 
@@ -161,7 +163,7 @@ def test_recalibration_of_the_scores_changes_nothing() -> None:
 def excess(value: float, low: float, high: float, largest: tuple[float, float, float] = (0.0, -0.01, 0.01)) -> Excess:
     nothing = Estimate(value=0.0)
     return Excess(
-        encoder="initial",
+        reader="a linear reader",
         information=Estimate(value=value, interval=(low, high)),
         largest=Estimate(value=largest[0], interval=largest[1:]),
         use=nothing,
@@ -176,6 +178,7 @@ def excess(value: float, low: float, high: float, largest: tuple[float, float, f
     ("over", "above", "outcome", "says"),
     [
         (excess(0.0, -0.01, 0.029), (0.0, -0.01, 0.01), "pass", "no more of the class"),
+        (excess(0.0, -0.01, 0.029), (0.0, -0.01, 0.01), "pass", "never saw it (a linear reader)"),
         (excess(0.0, -0.01, 0.031), (0.0, -0.01, 0.01), "finding", "cannot be excluded"),
         (excess(0.05, 0.02, 0.08), (0.0, -0.01, 0.01), "finding", "most of all shape"),
         (excess(0.0, -0.01, 0.02, (0.1, 0.031, 0.2)), (0.0, -0.01, 0.01), "finding", "0.100"),
@@ -265,10 +268,24 @@ def test_a_run_is_read_with_its_encoder_as_it_began_and_as_it_ended(
     assert len(learned["final"].judged) == len(run.splits["test"])
 
 
-def test_the_command_compares_with_a_reader_unless_it_is_told_not_to(own_run: Path, tmp_path: Path) -> None:
+def test_methods_that_cannot_do_without_the_class_are_compared_with_a_linear_reader(
+    own_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust, "never_saw_class", lambda method: False)
+    retrain = lambda run, note: nullcontext(None)  # noqa: E731
+    found = trust.leakage_run(OpenedRun.open(own_run), permutations=0, resamples=20, retrain=retrain)
+    names = [each.reader for each in found.excess]
+    assert names == ["a linear reader of the final encoder's vectors"]  # this encoder began at random
+
+
+def test_the_command_compares_with_a_reader_unless_it_is_told_not_to(
+    own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust, "never_saw_class", lambda method: True)
     found = api.leakage(own_run, permutations=0, resamples=20, out=tmp_path)
     assert read_json(tmp_path / "leakage.json")["verdict"] == found.verdict.model_dump()
-    assert [each.encoder for each in found.excess] == ["final"]  # this encoder began at random
+    assert [each.reader for each in found.excess] == ["this run itself, whose concepts never saw the class"]
+    assert found.numbers["excess"] == 0
     blind = api.leakage(own_run, permutations=0, resamples=20, reference=False, out=tmp_path / "blind")
     assert blind.verdict.outcome == "unmeasured"
     assert blind.excess == []

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.nn.heads.bottleneck import EPSILON, FOLLOW, Bottleneck, sharpness
+from conceptlens.nn.heads.bottleneck import EPSILON, FOLLOW, SHARPEST, Bottleneck, sharpness
 
 CONCEPTS = ConceptSet.from_yaml(
     "groups:\n  size: {values: [small, medium, large]}\n  marks: {kind: independent, values: [spots, rim]}\n"
@@ -131,6 +131,23 @@ def test_fitting_twice_changes_nothing_more_and_unknown_labels_do_not_count() ->
     before = made.sharpness.clone()
     made.fit_temperature(made.calibrated(logits), labels)
     torch.testing.assert_close(made.sharpness, before, rtol=0.02, atol=1e-3)
+
+
+def test_a_group_that_says_the_opposite_for_a_while_comes_back() -> None:
+    made = make(space="probability", calibrate=True)
+    chance = torch.Generator().manual_seed(2)
+    logits, kind = torch.randn(500, 5, generator=chance), torch.randint(3, (500,), generator=chance)
+    labels = torch.cat([torch.nn.functional.one_hot(kind, 3), torch.randint(2, (500, 2), generator=chance)], 1)
+    right = 3 * torch.randn(500, 5, generator=chance) + 4 * labels
+    for _ in range(3):  # epochs of a training
+        made.fit_temperature(made.calibrated(logits - 4 * labels), labels)
+    assert made.sharpness.tolist() == pytest.approx([1 / SHARPEST] * 2)
+    for _ in range(2):
+        made.fit_temperature(made.calibrated(right), labels)
+    fresh = make(space="probability", calibrate=True)
+    for _ in range(2):
+        fresh.fit_temperature(fresh.calibrated(right), labels)
+    torch.testing.assert_close(made.sharpness, fresh.sharpness, rtol=0.02, atol=1e-3)
 
 
 def test_without_calibration_a_probability_stays_as_it_is() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
+from conceptlens.core.upgrades import SCHEMA
 from conceptlens.runs.folder import RunFolder
 from conceptlens.web.server.folders import RunFolders
 from conceptlens.web.views.runs import RunIndex
@@ -154,7 +155,7 @@ def test_documents(own_world: World) -> None:
     (own_world.slots / "trust" / "leakage.json").write_text('{"schema": 1, "leaks": null}', "utf-8")
     with client_of(own_world.root) as client:
         address = "/api/v1/runs/slots/documents"
-        assert client.get(f"{address}/leakage").json() == {"schema": 2, "leaks": None}  # upgraded
+        assert client.get(f"{address}/leakage").json() == {"schema": SCHEMA, "leaks": None}  # upgraded
         assert client.get(f"{address}/metrics").json() == read_json(own_world.slots / "metrics.json")
         error = client.get(f"{address}/localization")
         assert error.status_code == 409

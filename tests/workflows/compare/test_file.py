@@ -8,6 +8,7 @@ import pytest
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import dump_yaml, write_text
+from conceptlens.core.upgrades import SCHEMA
 from conceptlens.workflows.compare.file import read_comparison, slug
 from conceptlens.workflows.compare.jobs import Comparison
 from conceptlens.workflows.compare.layers import lay, nested
@@ -39,7 +40,7 @@ def test_short_forms_are_spelt_out(tmp_path: Path) -> None:
         ({"seeds": []}, "seeds"),
         ({"statistics": {"alpha": 2}}, "statistics → alpha"),
         ({"folds": {"k": 1}}, "folds → k"),
-        ({"schema": 3}, "reads schemas up to 2"),
+        ({"schema": SCHEMA + 1}, f"reads schemas up to {SCHEMA}"),
         ({"recipes": {"a": {"recipe": "shapes/ivq-cmb"}}}, "Did you mean 'shapes/ivq-cbm'"),
         ({"recipes": {"a": {"set": {"method": "ivq-cmb"}}}}, "Did you mean 'ivq-cbm'"),
         ({"recipes": {"a": {"set": {"training.epoch": 3}}}}, "Did you mean 'epochs'"),

@@ -18,6 +18,7 @@ from conceptlens import api
 from conceptlens.cli import main
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import file_hash, read_json, write_json
+from conceptlens.core.upgrades import SCHEMA
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.explanations.answer import Answerer
 from conceptlens.runs.saved import load_pipeline
@@ -94,7 +95,7 @@ def test_the_file_says_what_predict_says(exported: Exported, own: OwnData, own_r
 
 def test_the_card(exported: Exported, own_run: Path) -> None:
     card = read_json(exported.path.with_name("lesions.pt2.json"))
-    assert card["schema"] == 2
+    assert card["schema"] == SCHEMA
     assert (card["kind"], card["file"], card["format"]) == ("conceptlens export", "lesions.pt2", "torch")
     assert card["hash"] == file_hash(exported.path)
     assert (card["run"], card["weights"]) == (own_run.name, file_hash(own_run / "model" / "weights.safetensors"))

@@ -16,7 +16,7 @@ percentiles. Probabilities that decide what to ask next are calibrated in the sa
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +26,12 @@ from scipy.special import expit, logit
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.evaluation.interventions.units import questions
-from conceptlens.methods.contract import Space
 from conceptlens.nn.heads.bottleneck import log_probability
 from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.folds import sides
+
+if TYPE_CHECKING:
+    from conceptlens.methods.contract import Space
 
 Labels = npt.NDArray[np.int8]
 Way = Literal["one-hot", "learned", "shift", "quantile", "mean"]
@@ -68,7 +70,7 @@ class ValueMap:
     """What some images teach, F = 1; or one for each of F folds, learned from the other ones."""
 
     way: Way
-    space: Space
+    space: "Space"
     yes: Floats  # (F, K): what is written where a single concept is told to hold
     no: Floats
     values: Floats  # (F, K, W): what is written over an exclusive group, its first W columns, when told concept k

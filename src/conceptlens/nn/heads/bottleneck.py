@@ -156,7 +156,8 @@ class Bottleneck(nn.Module):
                 part, target = part[kept].unsqueeze(1), said[kept].double().unsqueeze(1)
             if len(part):
                 found[place] = sharpness(part, target)
-        self.sharpness.mul_(found.to(self.sharpness))
+        # A group that says nothing yet would get an endless T: nothing could be learned through it, or bring it back.
+        self.sharpness.mul_(found.to(self.sharpness)).clamp_(1 / SHARPEST, SHARPEST)
         return {"mean_temperature": float((1 / self.sharpness).mean())}
 
 

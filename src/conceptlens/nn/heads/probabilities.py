@@ -2,7 +2,6 @@
 exclusive concept group one value holds, in an independent group each value may."""
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -19,21 +18,25 @@ Floats = npt.NDArray[np.float64]
 
 def concept_probabilities(logits: Tensor, groups: Sequence[Group]) -> Tensor:
     """(B, K) → (B, K): softmax within an exclusive group, sigmoid otherwise."""
-    shares = []
-    for _, numbered in groupby(enumerate(groups), _run):
-        run = [group for _, group in numbered]
-        part = logits[:, run[0].concepts.start : run[-1].concepts.stop]
-        shares.append(part.softmax(-1) if run[0].kind == "exclusive" else part.sigmoid())
+    shares = [
+        logits[:, start:stop].softmax(-1) if exclusive else logits[:, start:stop].sigmoid()
+        for start, stop, exclusive in _spans(groups)
+    ]
     if not shares:
         return logits
     return shares[0] if len(shares) == 1 else torch.cat(shares, -1)
 
 
-def _run(numbered: tuple[int, Group]) -> int:
-    """Neighbors of one number are worked on together: independent groups, for each of which a kernel of its own would
-    cost a GPU more than the work in it."""
-    number, group = numbered
-    return number if group.kind == "exclusive" else -1
+def _spans(groups: Sequence[Group]) -> list[tuple[int, int, bool]]:
+    """From, to, and whether exclusive. Independent neighbors are one span: a kernel of its own for each would cost a
+    GPU more than the work in it. (A plain loop: torch.export cannot follow `groupby`.)"""
+    spans: list[tuple[int, int, bool]] = []
+    for group in groups:
+        start, stop, exclusive = group.concepts.start, group.concepts.stop, group.kind == "exclusive"
+        if spans and not exclusive and not spans[-1][2]:
+            start = spans.pop()[0]
+        spans.append((start, stop, exclusive))
+    return spans
 
 
 def concept_probabilities_of(logits: npt.ArrayLike, concepts: ConceptSet) -> Floats:
