@@ -90,11 +90,11 @@ def figure(rows: list[Row]) -> None:
         axes, (0, 20, 10), ("clean", "blurred to 20 pixels", "blurred to 10 pixels"), strict=True
     ):
         for name, label in shown.items():
-            some = [row["curves"][str(pixels)] for row in rows if row["method"] == name]
+            some = [row["curves"][str(pixels)] for row in rows if row["method"].split(",")[0] == name]
             if some:
                 style = "--" if name == "cbm-released" else "-"
                 axis.plot(100 * np.mean(some, axis=0), style, marker=".", label=label)
-        axis.axhline(100 * np.mean([row["ceiling"] for row in rows]), color="gray", lw=0.8)
+        axis.axhline(100 * np.mean([row["ceiling"] for row in rows]), color="gray", lw=0.8, label="labels → class")
         axis.set(title=title, xlabel="groups told")
     axes[0].set_ylabel("accuracy, %")
     axes[0].legend(fontsize=8, loc="lower left")
