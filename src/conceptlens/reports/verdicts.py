@@ -30,4 +30,4 @@ def verdict_block(trust: Trust | None, clean: Callable[[str], str] = str) -> Htm
     ]
     split = {"val": "validation", "train": "training"}.get(trust.split, trust.split)
     head = h("p", h("strong", f"Examined on {split} images"))
-    return h("div", head, h("ul", rows), class_="watch verdicts")
+    return h("div", head, h("ul", rows), class_="watch verdicts" if trust.has_findings else "watch calm verdicts")
