@@ -19,6 +19,7 @@ from conceptlens.evaluation.interventions.value_map import fit_map
 from conceptlens.evaluation.interventions.what_if import apply, one_of
 from conceptlens.evaluation.leakage.leakage import Leakage
 from conceptlens.methods.contract import ConceptModel, ConceptOutput, Pipeline
+from conceptlens.nn.heads.bottleneck import log_probability
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
 from conceptlens.runs.readout import read_out
@@ -99,7 +100,11 @@ def test_runs_that_keep_no_bottleneck_follow_their_space(own_run: Path) -> None:
     found = OpenedRun.open(own_run).readout()
     kept = load_predictions(own_run)
     np.testing.assert_allclose(found.logits(found.bottleneck), kept.logits, atol=1e-3)
-    np.testing.assert_array_equal(found.bottleneck, kept.concept_logits)
+    exclusive = torch.as_tensor(found.concepts.exclusive)
+    wanted = log_probability(torch.from_numpy(found.concept_probabilities), exclusive).numpy()
+    np.testing.assert_allclose(found.bottleneck, wanted, atol=1e-4)
+    rebuilt = read_out(OpenedRun.open(own_run).pipeline.model, replace(kept, bottleneck=None), found.concepts)
+    np.testing.assert_allclose(rebuilt.bottleneck, wanted, atol=1e-4)
     assert found.head is not None
 
 

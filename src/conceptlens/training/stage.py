@@ -53,7 +53,7 @@ class Stage(ABC):
         labels = torch.from_numpy(session.source.examples.concepts[predictions.indices])
         notes = session.pipeline.model.calibrate(torch.from_numpy(predictions.concept_logits), labels)
         if notes:  # what was just measured and kept had the temperatures of the validation before
-            self.record("val", kind="temperature", **notes)
+            self.record("train", kind="temperature", **notes)
 
     def predict_validation(self) -> Predictions:
         session = self.session

@@ -14,7 +14,7 @@ from conceptlens.evaluation.interventions.value_map import ValueMap, choose_way,
 from conceptlens.evaluation.interventions.what_if import apply
 from conceptlens.methods.contract import Space
 from conceptlens.methods.linear_head import LinearHead
-from conceptlens.nn.heads.bottleneck import Bottleneck
+from conceptlens.nn.heads.bottleneck import EPSILON, Bottleneck
 from conceptlens.nn.heads.probabilities import concept_probabilities_of
 from conceptlens.runs.readout import Readout
 
@@ -164,6 +164,7 @@ def test_edits_in_words_are_written_in_the_same_way() -> None:
 def test_a_probability_in_the_space_of_logarithms() -> None:
     made = small("log-probability")
     edited = set_probability(made, map_of(made), made.bottleneck, 0, 0.3)
-    np.testing.assert_allclose(np.exp(edited[:, :2]), [[0.3, 0.7]] * 3)
+    np.testing.assert_allclose(np.exp(edited[:, :2]) - EPSILON, [[0.3, 0.7]] * 3)
     assert np.isfinite(set_probability(made, map_of(made), made.bottleneck, 0, 0.0)).all()
-    np.testing.assert_allclose(set_probability(made, map_of(made), made.bottleneck, 2, 0.25)[:, 2], np.log(0.25))
+    odds = np.log((0.25 + EPSILON) / (0.75 + EPSILON))
+    np.testing.assert_allclose(set_probability(made, map_of(made), made.bottleneck, 2, 0.25)[:, 2], odds)

@@ -93,8 +93,8 @@ def test_the_head_says_the_same_without_a_server(client: Any, told: dict[str, An
     np.testing.assert_allclose([each["logit"] for each in found["after"]["classes"]], logits, atol=1e-4)
     concepts = ConceptSet.load(world.slots / "concepts.yaml")
     k, p = 1, 0.3
-    at = np.clip((np.log(p / (1 - p)) - head["offset"][k]) / head["slope"][k], head["low"][k], head["high"][k])
-    wanted = at if head["slope"][k] > 0 else (head["low"][k] + head["high"][k]) / 2
+    assert head["space"] == "log-probability"
+    wanted = np.log(p + head["epsilon"])  # of a value of an exclusive group
     one = post(client, "intervene", {"state": told["state"], "edits": [f"{concepts.names[k]}={p}"]})
     assert one["bottleneck"][k] == pytest.approx(wanted)
 

@@ -7,11 +7,13 @@ the IVQ-CBM paper's Appendix J.2.
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.interventions.units import questions
-from conceptlens.evaluation.interventions.value_map import SURE, Labels, ValueMap
+from conceptlens.evaluation.interventions.value_map import Labels, ValueMap
+from conceptlens.nn.heads.bottleneck import EPSILON, log_probability
 from conceptlens.runs.readout import Floats, Readout
 
 Columns = Sequence[int]
@@ -29,15 +31,22 @@ def set_probability(readout: Readout, maps: ValueMap, bottleneck: Floats, column
     exclusive group share the rest in the proportions they had."""
     if not 0 <= probability <= 1:
         raise UserError(f"A probability lies between 0 and 1, found {probability:g}.")
-    edited = set_value(bottleneck, [column], maps.score_at(probability)[:, [column]])
-    group = readout.concepts.groups[readout.concepts.group_of[column]]
-    if readout.space in ("probability", "log-probability") and group.kind == "exclusive":
-        logarithm = readout.space == "log-probability"
-        rivals = [each for each in range(group.concepts.start, group.concepts.stop) if each != column]
-        shares = (np.exp(bottleneck[:, rivals]) if logarithm else bottleneck[:, rivals]) + 1e-12
-        rest = (1 - probability) * shares / shares.sum(1, keepdims=True)
-        edited[:, rivals] = np.log(np.maximum(rest, SURE)) if logarithm else rest
-    return edited
+    if readout.space not in ("probability", "log-probability"):
+        return set_value(bottleneck, [column], maps.score_at(probability)[:, [column]])
+    group, logarithm = readout.concepts.groups[readout.concepts.group_of[column]], readout.space == "log-probability"
+    columns, shares = [column], np.full((len(bottleneck), 1), probability)
+    if group.kind == "exclusive":
+        columns = list(range(group.concepts.start, group.concepts.stop))
+        own = bottleneck[:, columns]
+        shares = np.maximum(np.exp(own) - EPSILON, 0) if logarithm else own.copy()
+        shares += 1e-12
+        chosen = np.array(columns) == column
+        shares[:, ~chosen] *= (1 - probability) / shares[:, ~chosen].sum(1, keepdims=True)
+        shares[:, chosen] = probability
+    if logarithm:
+        exclusive = torch.full((len(columns),), group.kind == "exclusive")
+        shares = log_probability(torch.from_numpy(shares), exclusive).numpy()
+    return set_value(bottleneck, columns, shares)
 
 
 def class_mean(readout: Readout, classes: Sequence[int]) -> Floats:

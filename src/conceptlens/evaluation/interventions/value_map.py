@@ -141,8 +141,6 @@ class ValueMap:
         yes = self.of_images(self.yes)
         if self.space == "probability":
             return np.full_like(yes, probability)
-        if self.space == "log-probability":
-            return np.full_like(yes, np.log(max(probability, SURE)))
         slope, offset, low, high = (self.of_images(each) for each in (self.slope, self.offset, self.low, self.high))
         with np.errstate(divide="ignore"):
             at = (logit(probability) - offset) / np.where(slope == 0, 1, slope)

@@ -25,6 +25,7 @@ class Head(Answer):
     weight: list[list[float]] | None
     bias: list[float] | None
     reference: list[float]
+    epsilon: float  # that a head of log-probabilities adds to each
     way: str  # how an answer is written, see `conceptlens interventions --to`
     values: list[list[float]]  # (K, W): over an exclusive group, its first W columns, when told concept k
     yes: list[float]  # of a single concept

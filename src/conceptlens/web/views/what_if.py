@@ -20,6 +20,7 @@ from conceptlens.evaluation.interventions.what_if import apply
 from conceptlens.explanations.answer import class_readings
 from conceptlens.explanations.document import LogitDecomposition
 from conceptlens.explanations.logit_decomposition import decompose_logit
+from conceptlens.nn.heads.bottleneck import EPSILON
 from conceptlens.runs.readout import Floats, Readout
 from conceptlens.web.schemas.image import State
 from conceptlens.web.schemas.what_if import (
@@ -219,6 +220,7 @@ def head_of(loaded: LoadedRun) -> Head:
         weight=readout.head.weight.tolist() if readout.head else None,
         bias=readout.head.bias.tolist() if readout.head else None,
         reference=loaded.background.bottleneck.tolist(),
+        epsilon=EPSILON,
         way=values.way,
         values=values.values[0].tolist(),
         yes=values.yes[0].tolist(),

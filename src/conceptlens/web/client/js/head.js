@@ -1,7 +1,6 @@
 /** The class head in the page: what-if without waiting. The same arithmetic as the library's; the server confirms it. */
 
 const SURE = 1e-12;
-const LEAST = 1e-6; // the smallest probability whose logarithm is written
 
 /** @param {any} head as `GET /head` has it @param {number[]} bottleneck (K) @param {number[]} rest (C) @returns {number[]} logits (C) */
 export function logits(head, bottleneck, rest) {
@@ -122,14 +121,17 @@ function setProbability(head, group, scores, k, p) {
     scores[k] = head.slope[k] > 0 ? Math.min(Math.max(at, head.low[k]), head.high[k]) : middle;
     return;
   }
-  const write = (share) => (logarithm ? Math.log(Math.max(share, LEAST)) : share);
+  const exclusive = group.kind === "exclusive";
+  const odds = (share) => Math.log(share + head.epsilon) - (exclusive ? 0 : Math.log(1 - share + head.epsilon));
+  const write = (share) => (logarithm ? odds(share) : share);
   scores[k] = write(p);
-  if (group.kind !== "exclusive") return;
+  if (!exclusive) return;
   const rivals = columnsOf(group).filter((each) => each !== k);
-  const shares = rivals.map((each) => (logarithm ? Math.exp(scores[each]) : scores[each]));
+  const read = (score) => (logarithm ? Math.max(Math.exp(score) - head.epsilon, 0) : score);
+  const shares = rivals.map((each) => read(scores[each]) + SURE);
   const sum = shares.reduce((total, each) => total + each, 0);
   rivals.forEach((each, place) => {
-    scores[each] = write(sum > SURE ? (shares[place] / sum) * (1 - p) : (1 - p) / rivals.length);
+    scores[each] = write((shares[place] / sum) * (1 - p));
   });
 }
 
