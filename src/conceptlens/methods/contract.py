@@ -42,6 +42,7 @@ class ConceptOutput:
     auxiliary_weight: float = 1.0  # of that loss, relative to the class loss
     gate: Tensor | None = None  # (B, L): logits of each patch belonging to the object, where a method has a gate
     centroids: Tensor | None = None  # (B, S, 2): row and column of each slot's center of attention, in patches
+    chance: Tensor | None = None  # (B, n): numbers from 0 to 1 for RandInt, the same however a batch is split
     context: Tensor | None = None  # (B, E): what `decide_within` reads of the image besides: part of a declared bypass
 
 
@@ -122,7 +123,7 @@ class ConceptModel(nn.Module, ABC):
         """What the losses see while training, given concept labels (B, K) of 0, 1, UNKNOWN: RandInt, if asked for."""
         bottleneck = getattr(self, "bottleneck", None)
         if self.training and bottleneck is not None and bottleneck.randint:
-            told = bottleneck.rehearse(bottleneck.pass_on(output.bottleneck), labels)
+            told = bottleneck.rehearse(bottleneck.pass_on(output.bottleneck), labels, output.chance)
             context = output.context
             output.logits = self.decide(told) if context is None else self.decide_within(told, context)
         return output

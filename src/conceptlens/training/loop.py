@@ -42,6 +42,7 @@ from conceptlens.training.stage import Stage, clone
 from conceptlens.training.start import meet_encoder, rest_randint
 
 Indices = npt.NDArray[np.int64]
+RANDINT = 26  # keeps its draws apart from those of the augmentation
 
 
 def stages_of(recipe: Recipe) -> list[StageConfig]:
@@ -239,7 +240,7 @@ class TrainStage(Stage):
         indices = send(torch.from_numpy(np.stack(batches)), processes.device) if batches else ()
         for step, batch in enumerate(indices, position.step):
             set_rate(self.optimizer, self.rate(step))
-            whole, counts = self.targets.targets(batch), self.targets.counts(batch)
+            whole, counts = replace(self.targets.targets(batch), chance=self.chance(step)), self.targets.counts(batch)
             views = self.draw(step)
             for part in own:
                 with processes.hold(self.step, last=part is own[-1]):
@@ -271,6 +272,15 @@ class TrainStage(Stage):
         key = (session.recipe.seed, epoch, step)
         drawn = draw_views(self.training.augment, second, self.order.batch_size, key)
         return tuple(view.to(session.processes.device) for view in drawn)
+
+    def chance(self, step: int) -> Tensor | None:
+        """What RandInt draws for the images of a batch: the same for any number of processes and pieces."""
+        bottleneck = getattr(self.session.pipeline.model, "bottleneck", None)
+        if bottleneck is None or not bottleneck.randint:
+            return None
+        key = (self.session.recipe.seed, self.position.total_epochs, step, RANDINT)
+        drawn = np.random.default_rng(key).random((self.order.batch_size, bottleneck.draws), dtype=np.float32)
+        return send(torch.from_numpy(drawn), self.session.processes.device)
 
     def rate(self, step: int) -> float:
         """The learning rate at a step of the running epoch, relative to the peak."""

@@ -116,14 +116,27 @@ class Bottleneck(nn.Module):
         has = told @ same > 0  # (B, K): some value of the group is told
         return torch.where(self.exclusive & has, told @ (self.answers[1] * same), alone)
 
-    def rehearse(self, read: Tensor, labels: Tensor) -> Tensor:
-        """RandInt: what was read (B, K) with some groups of each image set to their labels, where known."""
+    @property
+    def draws(self) -> int:
+        """Numbers that RandInt needs of an image: of each group, of each concept alone, and one for its chance."""
+        return len(self.groups) + len(self.draw_of) + 1
+
+    def rehearse(self, read: Tensor, labels: Tensor, chance: Tensor | None = None) -> Tensor:
+        """RandInt: what was read (B, K) with some groups of each image set to their labels, where known.
+
+        Args:
+            read: What the head would read.
+            labels: (B, K) of 0, 1, UNKNOWN.
+            chance: (B, draws) of numbers from 0 to 1, the same however a batch is split; drawn here if not given.
+        """
         if self.follows:
             self.follow(read, labels)
-        rows = 1 if self.draw_together else len(read)
-        draws = torch.rand(rows, len(self.groups) + read.shape[1], device=read.device)[:, self.draw_of]
-        chance = torch.rand(rows, 1, device=read.device) if self.randint == "uniform" else self.randint
-        return torch.where(draws < chance, self.write(labels, read), read)
+        if chance is None:
+            chance = torch.rand(len(read), self.draws, device=read.device)
+        if self.draw_together:
+            chance = chance[:1]
+        told = chance[:, self.draw_of] < (chance[:, -1:] if self.randint == "uniform" else self.randint)
+        return torch.where(told, self.write(labels, read), read)
 
     @torch.no_grad()
     def follow(self, read: Tensor, labels: Tensor) -> None:

@@ -29,6 +29,7 @@ class Targets:
     concepts: Tensor  # (B, K) of 0, 1, UNKNOWN
     weights: Tensor  # (B, K): certainty of each concept label, 0 where it is unknown
     places: PlaceTargets | None = None  # where things are, for a method that learns from that
+    chance: Tensor | None = None  # (B, n): what RandInt draws for these images
 
     @classmethod
     def of(cls, examples: Examples, indices: npt.NDArray[np.int64]) -> "Targets":
@@ -40,7 +41,8 @@ class Targets:
 
     def __getitem__(self, part: slice) -> "Targets":
         places = None if self.places is None else self.places[part]
-        return Targets(self.labels[part], self.concepts[part], self.weights[part], places)
+        chance = None if self.chance is None else self.chance[part]
+        return Targets(self.labels[part], self.concepts[part], self.weights[part], places, chance)
 
     def to(self, device: torch.device) -> "Targets":
         move = {"device": device, "non_blocking": True}

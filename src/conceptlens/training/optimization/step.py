@@ -57,7 +57,9 @@ class Step(nn.Module):
         images = [augment(inputs, view) for view in views] or [inputs]
         with self.autocast():
             model = self.pipeline.model
-            output = model.teach_classes(model.teach(self.pipeline(*images), targets.concepts), targets.labels)
+            output = self.pipeline(*images)
+            output.chance = targets.chance
+            output = model.teach_classes(model.teach(output, targets.concepts), targets.labels)
             if targets.places is not None:
                 output = model.teach_places(output, targets.places)
         terms = self.loss(output, targets, counts)
