@@ -32,6 +32,10 @@ class ConceptOutput:
     bottleneck: Tensor  # (B, K): exactly what `decide` reads
     slots: Tensor | None = None  # (B, S, D)
     attention: Tensor | None = None  # (B, S, L): a slot's weights over the patches, where it has any
+    # (B, K, L): what each patch adds to a concept's logit, signed and centered over the values of an exclusive group.
+    # Its sum over patches, `unplaced` and the concept's bias is the centered logit. Where it exists, it is the map.
+    evidence: Tensor | None = None
+    unplaced: Tensor | None = None  # (B, K): the part of that logit that has no place, such as the class token's
     assignment: Tensor | None = None  # (B, L, S): how each patch is shared among the slots, where patches choose
     layer_weights: Tensor | None = None  # (B, K, layers): a concept's weights over the layers, where it has any
     losses: dict[str, Tensor] = field(default_factory=dict)  # label-free terms, (B,) each: one value per image

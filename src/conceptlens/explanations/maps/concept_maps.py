@@ -6,23 +6,23 @@ import torch
 from torch import Tensor
 
 from conceptlens.explanations.maps.gradcam import watch
-from conceptlens.methods.contract import Pipeline
+from conceptlens.methods.contract import ConceptModel, ConceptOutput, Pipeline
 
 OWN, GRADCAM = "own", "gradcam"
 
 
 @dataclass(frozen=True)
 class BatchMaps:
-    """Maps (B, K, L) by kind, numbers ≥ 0 over the cells of a grid."""
+    """Maps (B, K, L) by kind over the cells of a grid: ≥ 0, or signed where the method's own map is its evidence."""
 
     grid: tuple[int, int]
-    maps: dict[str, Tensor]  # `own`, where the method has attention over patches, and `gradcam`
+    maps: dict[str, Tensor]  # `own`, where the method has evidence or attention over patches, and `gradcam`
     place: str  # the tokens at which Grad-CAM looks
     concept_logits: Tensor  # (B, K)
 
 
 def concept_maps(pipeline: Pipeline, images: Tensor) -> BatchMaps:
-    """The attention of each concept's slot, and Grad-CAM, of images (B, 3, H, W).
+    """The method's own map of each concept, and Grad-CAM, of images (B, 3, H, W).
 
     The pipeline is in evaluation mode and at rest, as for `watch`. Grad-CAM takes a backward pass for each concept.
     """
@@ -30,8 +30,17 @@ def concept_maps(pipeline: Pipeline, images: Tensor) -> BatchMaps:
     count = watched.output.concept_logits.shape[1]
     every = torch.arange(count, device=images.device).expand(len(images), -1)
     maps = {GRADCAM: watched.maps(every)}
-    attention = watched.output.attention
-    if attention is not None:
-        maps[OWN] = attention.detach().float()[:, pipeline.model.concept_slot.to(images.device)]
+    own = own_maps(watched.output, pipeline.model)
+    if own is not None:
+        maps[OWN] = own
     ordered = {kind: maps[kind] for kind in (OWN, GRADCAM) if kind in maps}
     return BatchMaps(watched.grid, ordered, watched.place, watched.output.concept_logits.detach())
+
+
+def own_maps(output: ConceptOutput, model: ConceptModel) -> Tensor | None:
+    """A method's own maps (B, K, L): its evidence, or the attention of each concept's slot; None without either."""
+    if output.evidence is not None:
+        return output.evidence.detach().float()
+    if output.attention is None:
+        return None
+    return output.attention.detach().float()[:, model.concept_slot.to(output.attention.device)]
