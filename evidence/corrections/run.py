@@ -4,11 +4,13 @@
     python evidence/corrections/run.py test WORK --blood FOLDER      every method, as published and as ours, once
 
 FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl and WORK/test.jsonl; what is there already is
-not made again. Trainings read stored tokens of the frozen built-in encoder, several at a time (`--jobs`).
+not made again. Trainings read stored tokens of the frozen built-in encoder, several at a time (`--jobs`); with one job
+at a time, blurred images are encoded once for all runs, since all have the same encoder.
 """
 
 import argparse
 import csv
+import hashlib
 import json
 import multiprocessing
 import random
@@ -117,6 +119,22 @@ def data_of(name: str, work: Path, blood: Path, seed: int) -> Tree:
     return {"data": str(table), "concepts": str(concepts)}
 
 
+ENCODED: dict[str, Any] = {}  # what the frozen encoder said of a batch, by the batch's hash
+
+
+def encode_once(encoder: Any) -> None:
+    """Let a frozen encoder look up batches that the same encoder has read for another run."""
+    forward, of = encoder.forward, f"{encoder.name} {encoder.layers} {encoder.final_norm}"
+
+    def lookup(images: Any) -> Any:
+        key = of + hashlib.blake2b(images.cpu().numpy().tobytes()).hexdigest()
+        if key not in ENCODED:
+            ENCODED[key] = forward(images)
+        return ENCODED[key]
+
+    encoder.forward = lookup
+
+
 def examine(path: Path, split: str, *, leakage: bool) -> Tree:
     """What a finished run says of its own corrections, leakage and accuracy."""
     from conceptlens.core.files import read_json
@@ -125,6 +143,7 @@ def examine(path: Path, split: str, *, leakage: bool) -> Tree:
     from conceptlens.training.without_class import trained_without_class
 
     run = OpenedRun.open(path)
+    encode_once(run.pipeline.encoder)
     concept = read_json(path / "metrics.json")["splits"][split]["concept"]
     found = intervene_run(run, split=split, orders=("chance",), blur=BLUR, resamples=500)
     row: Tree = {"concept_auc": concept["auc"], "verdict": found.verdict.model_dump(), **found.numbers}
@@ -148,7 +167,7 @@ def work_on(job: Tree) -> Tree:
     import conceptlens as cl
     from conceptlens.recipes.parse import merge
 
-    torch.set_num_threads(2)
+    torch.set_num_threads(job["threads"])
     started = time.monotonic()
     out = Path(job["out"])
     if not (out / "model" / "model.json").exists():
@@ -191,6 +210,7 @@ def choices(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
 # Those that read other tokens than the store's (mvp-cbm, two released ones) are not among them.
 PRESETS = [
     "cbm",
+    "evidence-cbm",
     "cbm-released",
     "ivq-cbm",
     "ivq-cbm-as-printed",
@@ -229,7 +249,7 @@ def tests(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
         for name, method in chosen.items():
             base = merge(data_of("blood cells", work, blood, 0), FROZEN)
             own: Tree = {"method": method, "training": {"rank_every": 0, "compile": False}}
-            own["encoder"] = {"store": str(work / "tokens-blood-cells-0")}
+            own["encoder"] = {"store": str(work / f"tokens-blood-cells{'-layers' if name == 'evidence-cbm' else ''}-0")}
             yield {**job_of("blood cells", name, "preset", seed, merge(base, own), work, "test"), "leakage": True}
 
 
@@ -242,6 +262,17 @@ def run(jobs: list[Tree], rows: Path, count: int, seconds: float) -> None:
     done = {key(json.loads(line)) for line in rows.read_text().splitlines()} if rows.exists() else set()
     left = [job for job in jobs if key(job) not in done]
     until = time.monotonic() + seconds
+    if count == 1:
+        with rows.open("a") as file:
+            for job in left:
+                if time.monotonic() > until:
+                    print("time is up; call again to go on", flush=True)
+                    return
+                row = work_on(job)
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                print(*key(job), row["seconds"], f"{row['untouched']} area {row['area']:.3f}", flush=True)
+        return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, mp_context=context) as pool, rows.open("a") as file:
 
@@ -276,10 +307,13 @@ if __name__ == "__main__":
     parser.add_argument("--blood", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=6)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--only", default="", help="data sets, methods or settings that contain this")
+    parser.add_argument("--only", default="", help="data sets, methods or settings that contain this; several by |")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     made = list((choices if options.what == "choose" else tests)(options.work, options.blood, options.seeds))
-    made = [job for job in made if options.only in " / ".join(map(str, key(job)))]
+    made = [job for job in made if any(word in " / ".join(map(str, key(job))) for word in options.only.split("|"))]
+    for job in made:
+        job["threads"] = options.threads
     run(made, options.work / f"{options.what}.jsonl", options.jobs, options.seconds)

@@ -144,11 +144,18 @@ def check_shapes(method: Method) -> None:
     assert model.has_attention is (output.attention is not None), "has_attention says whether there is attention"
     assert model.supervision in get_args(Supervision), f"supervision is one of {get_args(Supervision)}"
     if output.attention is not None:
-        assert output.slots is not None, "attention is that of slots"
-        assert output.attention.shape == (IMAGES, output.slots.shape[1], 16), "attention: (B, S, L)"
+        slots = output.attention.shape[1]
+        assert output.slots is not None or output.evidence is not None, "attention is that of slots, or of evidence"
+        assert output.slots is None or output.slots.shape[1] == slots, "slots: (B, S, D)"
+        assert output.attention.shape == (IMAGES, slots, 16), "attention: (B, S, L)"
         assert model.concept_slot.shape == (count,), "concept_slot: (K,)"
-        assert int(model.concept_slot.max()) < output.slots.shape[1], "concept_slot names slots"
+        assert int(model.concept_slot.max()) < slots, "concept_slot names slots"
         assert bool((output.attention >= 0).all()), "attention is not negative"
+    if output.evidence is not None:
+        assert output.unplaced is not None, "what has no place comes with the evidence"
+        assert output.evidence.shape == (IMAGES, count, 16), "evidence: (B, K, L)"
+        total = output.evidence.sum(-1) + output.unplaced
+        torch.testing.assert_close(total, output.concept_logits, rtol=1e-5, atol=1e-5, msg="evidence does not add up")
 
 
 def check_precision(method: Method) -> None:

@@ -44,6 +44,11 @@ class Encoder(nn.Module, ABC):
     cut: Cut | None = None  # where stored tokens enter, if they may come in place of images
     layers: tuple[int, ...] = ()  # blocks whose tokens are handed on besides the last, from 0
 
+    @property
+    def layer_widths(self) -> tuple[int, ...]:
+        """D of each of the layers handed on."""
+        return (self.width,) * len(self.layers)
+
     def __init__(self) -> None:
         super().__init__()
         self._scales: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}  # see `normalize`

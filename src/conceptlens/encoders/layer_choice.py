@@ -12,18 +12,23 @@ from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
 
-Layers = Literal["all"] | Sequence[int]
+Layers = Literal["all", "several"] | Sequence[int]
 
 
 def choose_layers(layers: Layers | None, count: int, encoder: str) -> tuple[int, ...]:
-    """Indices from 0 (or from the end if negative) as indices from 0, in the order given; `all`: every block's."""
+    """Indices from 0 (or from the end if negative) as indices from 0, in the order given.
+
+    `all`: every block's; `several`: half way, at two thirds of the depth, and the last.
+    """
     if layers == "all":
         return tuple(range(count))
+    if layers == "several":
+        return tuple(sorted({max(round(count * share), 1) - 1 for share in (1 / 2, 2 / 3, 1)}))
     chosen = []
     for layer in layers or ():
         if isinstance(layer, bool) or not isinstance(layer, int) or not -count <= layer < count:
             raise UserError(
-                f"encoder.layers: expected `all`, or whole numbers from {-count} to {count - 1}, got {layer!r}: "
+                f"encoder.layers: expected `all`, `several`, or whole numbers from {-count} to {count - 1}, got {layer!r}: "
                 f"{encoder} has {count} blocks."
             )
         chosen.append(layer % count)

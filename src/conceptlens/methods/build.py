@@ -58,6 +58,7 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
         encoder.width,
         len(blueprint.classes),
         blueprint.classes,
+        encoder.layer_widths,
         embed,
     )
     # The method draws its weights first: one seed starts it alike under every regularizer.

@@ -32,10 +32,10 @@ class ConceptOutput:
     bottleneck: Tensor  # (B, K): exactly what `decide` reads
     slots: Tensor | None = None  # (B, S, D)
     attention: Tensor | None = None  # (B, S, L): a slot's weights over the patches, where it has any
-    # (B, K, L): what each patch adds to a concept's logit, signed and centered over the values of an exclusive group.
-    # Its sum over patches, `unplaced` and the concept's bias is the centered logit. Where it exists, it is the map.
+    # (B, K, L): what each patch adds to a concept's logit, signed and centered over the values of an exclusive group:
+    # Σ_l evidence + unplaced = concept logit. Where it exists, it is the map.
     evidence: Tensor | None = None
-    unplaced: Tensor | None = None  # (B, K): the part of that logit that has no place, such as the class token's
+    unplaced: Tensor | None = None  # (B, K): the part of that logit that has no place: the bias, and a class token's
     assignment: Tensor | None = None  # (B, L, S): how each patch is shared among the slots, where patches choose
     layer_weights: Tensor | None = None  # (B, K, layers): a concept's weights over the layers, where it has any
     losses: dict[str, Tensor] = field(default_factory=dict)  # label-free terms, (B,) each: one value per image
@@ -57,6 +57,7 @@ class ConceptModel(nn.Module, ABC):
     uses_text: bool = True  # whether it reads the texts of the concepts
     uses_image_vector: bool = False  # whether it reads `Tokens.aux[IMAGE_VECTOR]`
     needs_layers: ClassVar[bool] = False  # whether it reads `Tokens.layers` and `layer_cls`; its preset asks for them
+    reads_layers: bool = False  # whether it reads `Tokens.layers` in place of `Tokens.patches`
     reads_concepts: ClassVar[bool] = True  # without, concept scores have no columns, and nothing is measured of them
     space: Space = "logit"  # the space of the bottleneck
     bypass: str | None = None  # what reaches the class besides the concepts, in words; None: nothing does

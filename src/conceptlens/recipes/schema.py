@@ -176,7 +176,7 @@ class EncoderConfig:
         pretrained: Start from published weights (downloaded by name) or, if false, from scratch.
         image_size: Side in pixels the images are resized to; the encoder's own if not given.
         layers: Blocks whose tokens are handed on besides the last, counted from 0 (or from the end if negative); `all`:
-            every one of the last one's shape.
+            every one of the last one's shape; `several`: half way, at two thirds of the depth, and the last.
         final_norm: Take patch tokens after the encoder's final norm, or, if false, before it.
         train: `all`, `none` (frozen), or a number: the last n blocks.
         learning_rate: The encoder's own rate; the training's if not given.
@@ -192,7 +192,7 @@ class EncoderConfig:
     weights: str | None = None
     pretrained: bool = True
     image_size: int | None = None
-    layers: Literal["all"] | list[int] | None = None
+    layers: Literal["all", "several"] | list[int] | None = None
     final_norm: bool = False
     train: Literal["all", "none"] | int = "all"
     learning_rate: float | None = None

@@ -37,8 +37,9 @@ class TimmTokens(Encoder):
         if not hasattr(self.model, "forward_intermediates"):
             raise UserError(f"encoder.layers: {self.name} does not hand on its layers. Leave encoder.layers empty.")
         shapes = [(info["num_chs"], info["reduction"]) for info in self.model.feature_info]
-        if layers == "all":
-            return tuple(layer for layer, shape in enumerate(shapes) if shape == shapes[-1])
+        same = [layer for layer, shape in enumerate(shapes) if shape == shapes[-1]]
+        if layers in ("all", "several"):
+            return tuple(same[place] for place in choose_layers(layers, len(same), self.name))
         chosen = choose_layers(layers, len(shapes), self.name)
         for layer in chosen:
             if shapes[layer] != shapes[-1]:

@@ -19,7 +19,9 @@ from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptOutput, Pipeline
 
-Place = Literal["patches that leave the encoder", "patches that enter its last block"]
+Place = Literal[
+    "patches that leave the encoder", "patches that enter its last block", "patches of the layers that it reads"
+]
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ def watch(pipeline: Pipeline, images: Tensor) -> Watched:
     The pipeline must be in evaluation mode and its parameters at rest (`requires_grad_(False)`): gradients are wanted
     of tokens only.
     """
+    if pipeline.model.reads_layers:
+        return _watch_layers(pipeline, images)
     blocks = pipeline.encoder.blocks()
     with torch.enable_grad(), _entrance(blocks[-1]) as seen:
         tokens: Tokens = pipeline.encoder(images)
@@ -91,6 +95,17 @@ def watch(pipeline: Pipeline, images: Tensor) -> Watched:
             f"{tuple(entering.shape)}, are not those of its grid {tokens.grid}. Leave gradcam out of --maps."
         )
     return Watched(output, tokens.grid, "patches that enter its last block", entering)
+
+
+def _watch_layers(pipeline: Pipeline, images: Tensor) -> Watched:
+    """The same for a model that reads several layers: looked at side by side, where they leave the encoder."""
+    with torch.no_grad():
+        tokens: Tokens = pipeline.encoder(images)
+    with torch.enable_grad():
+        joined = torch.cat(tokens.layers, -1).detach().requires_grad_()
+        layers = joined.split([layer.shape[-1] for layer in tokens.layers], -1)
+        output = pipeline.read(Tokens(tokens.patches, tokens.grid, tokens.cls, layers, tokens.aux, tokens.layer_cls))
+    return Watched(output, tokens.grid, "patches of the layers that it reads", joined)
 
 
 def _reads_patches(pipeline: Pipeline, output: ConceptOutput, tokens: Tokens) -> bool:

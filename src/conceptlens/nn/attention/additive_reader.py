@@ -1,0 +1,111 @@
+"""The additive reader: a concept's logit is a sum over patches, and what a patch adds is its evidence.
+
+Of patch l with the tokens z_l^(1) … z_l^(n) of the layers read, side by side and each normalized:
+
+    x_l  = [norm(z_l^(1)) … norm(z_l^(n))]
+    a_ls = softmax_l(⟨q_s, x_l⟩ / τ)                attention of slot s: one a group, one a concept, or one for all
+    e_lk = ⟨w̄_k, x_l⟩                               w̄_k = w_k less the mean of its exclusive group's values
+    E_lk = a_l,s(k) · e_lk                           the evidence; logit_k = Σ_l E_lk + b̄_k
+
+A vector that all values of an exclusive group share changes every map and no probability: it is taken out. At fixed
+attention, taking patch l away takes exactly E_lk away (Javed et al., Additive MIL, NeurIPS 2022, for classes).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError
+
+AttentionPer = Literal["group", "concept", "shared"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What patches say of K concepts in B images."""
+
+    logits: Tensor  # (B, K): the sum of the evidence and the bias
+    attention: Tensor  # (B, S, L)
+    evidence: Tensor | None  # (B, K, L), signed; not made while training, where the sum alone is cheaper
+
+
+class AdditiveReader(nn.Module):
+    """Patches (B, L, D) of one or several layers → concept logits (B, K) and the evidence behind them.
+
+    Args:
+        concepts: The K concepts.
+        widths: D of each layer read.
+        attention: What has an attention of its own: each group, each concept, or nothing, all sharing one.
+        temperature: τ.
+        dropout: Share of the patches that are hidden from the reader while it trains.
+    """
+
+    def __init__(
+        self,
+        concepts: ConceptSet,
+        widths: Sequence[int],
+        *,
+        attention: AttentionPer = "group",
+        temperature: float = 1.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if temperature <= 0:
+            raise UserError(f"method.temperature: expected a number above 0, found {temperature}.")
+        if not 0 <= dropout < 1:
+            raise UserError(f"method.patch_dropout: expected a share from 0 to below 1, found {dropout}.")
+        self.temperature, self.dropout = temperature, dropout
+        group_of, count = torch.as_tensor(concepts.group_of), len(concepts)
+        slots = {"group": group_of, "concept": torch.arange(count), "shared": torch.zeros_like(group_of)}[attention]
+        self.register_buffer("concept_slot", slots, persistent=False)
+        self.concept_slot: Tensor  # (K,)
+        self.center = GroupCenter(concepts)
+        width = sum(widths)
+        self.queries = nn.Parameter(torch.zeros(int(slots.max()) + 1 if count else 0, width))  # all patches alike
+        self.weights = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(count, width), a=5**0.5))
+        self.bias = nn.Parameter(torch.zeros(count))
+
+    def forward(self, layers: Sequence[Tensor]) -> Evidence:
+        x = torch.cat([F.layer_norm(layer, layer.shape[-1:]) for layer in layers], -1)
+        asked = x @ (self.queries / self.temperature).to(x.dtype).T  # (B, L, S)
+        if self.training and self.dropout:
+            hidden = torch.rand(asked.shape[:2], device=asked.device) < self.dropout
+            hidden &= ~hidden.all(1, keepdim=True)  # an image of which nothing is left is read whole
+            asked = asked.masked_fill(hidden.unsqueeze(-1), -torch.inf)
+        attention = asked.float().softmax(1).transpose(1, 2)  # (B, S, L)
+        weights = self.center(self.weights).float()
+        if self.training:  # Σ_l a_ls ⟨w̄_k, x_l⟩ = ⟨w̄_k, Σ_l a_ls x_l⟩
+            gathered = (attention.to(x.dtype) @ x).float()  # (B, S, D)
+            return Evidence((gathered[:, self.concept_slot] * weights).sum(-1) + self.centered_bias(), attention, None)
+        values = (x @ weights.to(x.dtype).T).float()  # e, (B, L, K)
+        evidence = attention[:, self.concept_slot] * values.transpose(1, 2)
+        return Evidence(evidence.sum(-1) + self.centered_bias(), attention, evidence)
+
+    def centered_bias(self) -> Tensor:
+        """b̄, (K,)."""
+        centered: Tensor = self.center(self.bias[:, None])[:, 0]
+        return centered
+
+
+class GroupCenter(nn.Module):
+    """Rows (K, D) less the mean of the rows of their exclusive group; rows of independent groups stay."""
+
+    def __init__(self, concepts: ConceptSet) -> None:
+        super().__init__()
+        exclusive = torch.as_tensor(concepts.exclusive, dtype=torch.bool)
+        group_of = torch.as_tensor(concepts.group_of)
+        sizes = torch.bincount(group_of, minlength=len(concepts.groups)).clamp(min=1)
+        self.register_buffer("group_of", group_of, persistent=False)
+        self.register_buffer("share", (exclusive / sizes[group_of])[:, None].float(), persistent=False)
+        self.group_of: Tensor
+        self.share: Tensor  # (K, 1): of a row in its group's mean
+        self.groups = len(concepts.groups)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        means = rows.new_zeros(self.groups, rows.shape[1]).index_add(0, self.group_of, rows * self.share)
+        return rows - means[self.group_of]

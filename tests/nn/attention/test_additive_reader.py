@@ -1,0 +1,103 @@
+"""The additive reader against numbers worked out by hand, and a naive loop in double precision."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.nn.attention.additive_reader import AdditiveReader, GroupCenter
+
+CONCEPTS = ConceptSet.from_yaml(
+    "{groups: {color: {values: [red, green, blue]}, sign: {kind: independent, values: [dot, bar]}}}"
+)
+
+
+def random_reader(attention: str = "group", **options: float) -> tuple[AdditiveReader, list[Tensor]]:
+    torch.manual_seed(0)
+    reader = AdditiveReader(CONCEPTS, (4, 6), attention=attention, **options).eval()  # type: ignore[arg-type]
+    for parameter in reader.parameters():
+        torch.nn.init.normal_(parameter)
+    return reader, [torch.randn(2, 5, 4), torch.randn(2, 5, 6)]
+
+
+def naive(reader: AdditiveReader, layers: list[Tensor]) -> Tensor:
+    """Evidence (B, K, L), patch by patch."""
+    weights, slots = reader.weights.detach().double(), reader.concept_slot.tolist()
+    evidence = torch.zeros(len(layers[0]), 5, 5, dtype=torch.float64)
+    for image in range(len(layers[0])):
+        rows = []
+        for patch in range(5):
+            pieces = [layer[image, patch].double() for layer in layers]
+            rows.append(torch.cat([(x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt() for x in pieces]))
+        for k in range(5):
+            query = reader.queries[slots[k]].detach().double()
+            asked = [math.exp(float(query @ x) / reader.temperature) for x in rows]
+            weight = weights[k] - weights[:3].mean(0) if k < 3 else weights[k]
+            for patch, x in enumerate(rows):
+                evidence[image, k, patch] = asked[patch] / sum(asked) * float(weight @ x)
+    return evidence
+
+
+@pytest.mark.parametrize("attention", ["group", "concept", "shared"])
+def test_evidence_is_attention_times_what_a_patch_says(attention: str) -> None:
+    reader, layers = random_reader(attention, temperature=0.7)
+    read = reader(layers)
+    assert read.evidence is not None
+    torch.testing.assert_close(read.evidence.double(), naive(reader, layers), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(read.attention.sum(-1), torch.ones(2, reader.queries.shape[0]))
+
+
+def test_evidence_and_bias_add_up_to_the_logits_that_training_sees() -> None:
+    reader, layers = random_reader()
+    read, trained = reader(layers), reader.train()(layers)
+    torch.testing.assert_close(read.evidence.sum(-1) + reader.centered_bias(), read.logits)
+    torch.testing.assert_close(trained.logits, read.logits, rtol=1e-5, atol=1e-5)
+    assert trained.evidence is None
+
+
+def test_a_patch_that_is_taken_away_at_fixed_attention_takes_its_evidence_with_it() -> None:
+    """Leave one token out: with the attention of the whole image, logits change by exactly that token's evidence."""
+    reader, layers = random_reader()
+    read = reader(layers)
+    x = torch.cat([torch.nn.functional.layer_norm(layer, layer.shape[-1:]) for layer in layers], -1)
+    for patch in range(5):
+        rest = [place for place in range(5) if place != patch]
+        gathered = read.attention[:, reader.concept_slot][:, :, rest] @ x[:, rest]
+        without = (gathered * reader.center(reader.weights)).sum(-1) + reader.centered_bias()
+        torch.testing.assert_close(read.logits - without, read.evidence[:, :, patch], rtol=1e-4, atol=1e-5)
+
+
+def test_values_of_an_exclusive_group_are_centered_and_others_are_not() -> None:
+    center = GroupCenter(CONCEPTS)
+    rows = torch.tensor([[3.0], [6.0], [0.0], [5.0], [7.0]])
+    assert center(rows)[:, 0].tolist() == [0.0, 3.0, -3.0, 5.0, 7.0]
+    reader, layers = random_reader()
+    common = torch.randn(1, 10)
+    before = reader(layers).evidence
+    with torch.no_grad():
+        reader.weights[:3] += common  # changes no probability, and no map
+    torch.testing.assert_close(reader(layers).evidence, before, rtol=1e-4, atol=1e-5)
+
+
+def test_patches_count_the_same_at_the_start() -> None:
+    reader = AdditiveReader(CONCEPTS, (4,))
+    assert bool((reader([torch.randn(2, 5, 4)]).attention == 0.2).all())
+
+
+def test_hidden_patches_are_not_read_and_an_image_is_never_hidden_whole() -> None:
+    torch.manual_seed(0)
+    reader = AdditiveReader(CONCEPTS, (4,), dropout=0.5).train()
+    attention = reader([torch.randn(200, 4, 4)]).attention  # of 200 images, 12 or so would be hidden whole
+    assert bool(attention.isfinite().all())
+    hidden = float((attention == 0).float().mean())
+    assert 0.38 < hidden < 0.5  # 1/2 less the 1/16 that is read whole
+    torch.testing.assert_close(attention.sum(-1), torch.ones(200, 2))
+
+
+@pytest.mark.parametrize("options", [{"temperature": 0.0}, {"dropout": 1.0}])
+def test_senseless_options_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(UserError, match="method"):
+        AdditiveReader(CONCEPTS, (4,), **options)
