@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
 
@@ -40,6 +41,13 @@ def run_blocks(
         if number in layers:
             left[number] = x
     return x, left
+
+
+def on_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Maps (B, D, h, w) as patches (B, L, D) of a grid at least as fine: a cell's vector stands in all it covers."""
+    if tuple(maps.shape[-2:]) != grid:
+        maps = F.interpolate(maps, grid, mode="nearest")
+    return maps.flatten(2).transpose(1, 2)
 
 
 def pack(entering: Tensor, left: dict[int, Tensor], first: int) -> Tensor:
