@@ -6,10 +6,10 @@ from pathlib import Path
 from safetensors.torch import save
 
 from conceptlens.core.files import write_bytes, write_json
-from conceptlens.encoders.builtin.vit import BuiltinViT
+from conceptlens.encoders.contract import Encoder
 
 
-def export(encoder: BuiltinViT, path: Path) -> None:
+def export(encoder: Encoder, path: Path) -> None:
     """Write `path` and, beside it, its JSON with size, number of parameters and SHA-256."""
     weights = {name: value.detach().half().cpu().contiguous() for name, value in encoder.state_dict().items()}
     data = save(weights)

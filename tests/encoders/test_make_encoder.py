@@ -38,7 +38,7 @@ def test_text_by_name() -> None:
 
 
 def test_listing() -> None:
-    assert list_encoders("builtin/*") == ["builtin/vit", "builtin/vit-mini"]
+    assert list_encoders("builtin/*") == ["builtin/vit", "builtin/efficientnet-lite0", "builtin/vit-mini"]
     assert "timm/test_vit" in list_encoders("timm/test_*")
 
 

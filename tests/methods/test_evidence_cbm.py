@@ -67,20 +67,22 @@ def test_layers_are_read_side_by_side(setup: Setup) -> None:
     given = tokens()
     given.layers = (torch.randn(3, 9, 8), torch.randn(3, 9, 4))
     before = model(given)
-    given.patches = torch.randn(3, 9, 8)  # not read
-    torch.testing.assert_close(model(given).concept_logits, before.concept_logits)
-    given.layers = (given.layers[0], torch.randn(3, 9, 4))
-    assert not torch.allclose(model(given).concept_logits, before.concept_logits)
+    for place in range(2):
+        layers = list(given.layers)
+        layers[place] = torch.randn_like(layers[place])
+        other = model(Tokens(given.patches, given.grid, given.cls, tuple(layers)))
+        assert not torch.allclose(other.concept_logits, before.concept_logits)
+    other = model(Tokens(torch.randn(3, 9, 8), given.grid, given.cls, given.layers))
+    assert not torch.allclose(other.concept_logits, before.concept_logits)
 
 
 def test_the_preset_reads_several_layers_and_its_maps_are_signed_evidence() -> None:
     assert load_recipe({"data": "shapes", "method": "evidence-cbm"}).encoder.layers == "several"
     pipeline = build("evidence-cbm").eval().requires_grad_(False)
-    assert pipeline.model.reads_layers
     made = concept_maps(pipeline, images().float() / 255)
     output = pipeline(images())
     assert set(made.maps) == {OWN, GRADCAM}
-    assert made.place == "patches of the layers that it reads"
+    assert made.place == "patches that leave the encoder"
     torch.testing.assert_close(made.maps[OWN], own_maps(output, pipeline.model))
     assert bool((made.maps[OWN] < 0).any())
 

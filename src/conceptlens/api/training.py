@@ -182,7 +182,7 @@ def list_everything() -> TextResult:
     """List recipes, methods, concept sets, data and encoders that come with the package or its plug-ins."""
     from conceptlens.concepts import library
     from conceptlens.core.registry import ENCODERS, list_data_sources, list_methods, list_regularizers
-    from conceptlens.encoders import BUILTIN, MINI, list_text_encoders
+    from conceptlens.encoders import BUILTIN, LITE0, MINI, list_text_encoders
     from conceptlens.recipes.parse import recipe_names
 
     sections: dict[str, Sequence[str]] = {
@@ -191,7 +191,7 @@ def list_everything() -> TextResult:
         "regularizers": list_regularizers(),
         "concept sets": library(),
         "data": list_data_sources(),
-        "encoders": [BUILTIN, MINI, *ENCODERS.names(), "timm/NAME", "open_clip/NAME"],
+        "encoders": [BUILTIN, LITE0, MINI, *ENCODERS.names(), "timm/NAME", "open_clip/NAME"],
         "text encoders": [*list_text_encoders(), "open_clip/NAME"],
     }
     return TextResult("\n".join(f"{title + ':':15}{', '.join(names)}" for title, names in sections.items()))

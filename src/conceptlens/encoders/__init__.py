@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BUILTIN, TIMM, OPEN_CLIP = "builtin/vit", "timm/", "open_clip/"
 TEXT, HASHED_TEXT, RANDOM_TEXT = "builtin/text", "builtin/hashed-text", "builtin/random-text"
-MINI = "builtin/vit-mini"
+MINI, LITE0 = "builtin/vit-mini", "builtin/efficientnet-lite0"
 AUTO = "auto"  # as a text encoder: the image encoder's own, else the package's
 SETTINGS = ("image_size", "layers", "final_norm", "pretrained", "weights")  # keys of the recipe's `encoder` itself
 
@@ -28,7 +28,7 @@ def list_encoders(pattern: str = "*") -> list[str]:
     from conceptlens.encoders.open_clip.files import open_clip_names
     from conceptlens.encoders.timm.encoder import timm_names
 
-    names = [BUILTIN, MINI, *ENCODERS.names(), *(TIMM + short for short in timm_names())]
+    names = [BUILTIN, LITE0, MINI, *ENCODERS.names(), *(TIMM + short for short in timm_names())]
     if not pattern.startswith((TIMM, BUILTIN[:8])):  # importing open_clip takes seconds
         names += open_clip_names()
     return [name for name in names if fnmatch(name, pattern)]
@@ -48,6 +48,14 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
         settings["image_size"] = config.image_size
     if config.weights is not None:
         settings["weights"] = config.weights
+    if config.name == LITE0:
+        from conceptlens.encoders.builtin.efficientnet_lite0 import EfficientNetLite0
+
+        if config.options:
+            raise UserError(
+                f"encoder.options: {LITE0} has no option {next(iter(config.options))!r}; leave encoder.options empty."
+            )
+        return EfficientNetLite0(**settings)
     if config.name in (BUILTIN, MINI):
         from conceptlens.encoders.builtin.vit import MINI as SMALL
         from conceptlens.encoders.builtin.vit import BuiltinViT

@@ -13,14 +13,19 @@ from conceptlens.core.errors import UserError
 
 @dataclass
 class Tokens:
-    """What an encoder says of B images."""
+    """What an encoder says of B images.
+
+    All patches lie on one grid, so that layers can be read side by side: where a network's layers have grids of their
+    own, it is the finest of those handed on, and a coarser layer's vector stands in each of the cells it covers. Widths
+    may differ from layer to layer.
+    """
 
     patches: Tensor  # (B, L, D), row by row over the grid
     grid: tuple[int, int]  # (h, w), L = h · w
     cls: Tensor | None = None  # (B, D): the class token, or the mean of the patches for a network without one
-    layers: tuple[Tensor, ...] = ()  # patches of the layers asked for, (B, L, D) each
+    layers: tuple[Tensor, ...] = ()  # patches of the layers asked for, (B, L, `Encoder.layer_widths`) each
     aux: dict[str, Tensor] = field(default_factory=dict)  # named companions, such as a second encoder's vector
-    layer_cls: tuple[Tensor, ...] = ()  # class tokens of those layers, (B, D) each, or the means of their patches
+    layer_cls: tuple[Tensor, ...] = ()  # class tokens of those layers, as wide, or the means of their patches
 
 
 @dataclass(frozen=True)
@@ -44,14 +49,14 @@ class Encoder(nn.Module, ABC):
     cut: Cut | None = None  # where stored tokens enter, if they may come in place of images
     layers: tuple[int, ...] = ()  # blocks whose tokens are handed on besides the last, from 0
 
-    @property
-    def layer_widths(self) -> tuple[int, ...]:
-        """D of each of the layers handed on."""
-        return (self.width,) * len(self.layers)
-
     def __init__(self) -> None:
         super().__init__()
         self._scales: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}  # see `normalize`
+
+    @property
+    def layer_widths(self) -> tuple[int, ...]:
+        """Width of each of `layers`, in their order."""
+        return (self.width,) * len(self.layers)
 
     @abstractmethod
     def tokens(self, images: Tensor) -> Tokens:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
 
@@ -18,12 +19,12 @@ Layers = Literal["all", "several"] | Sequence[int]
 def choose_layers(layers: Layers | None, count: int, encoder: str) -> tuple[int, ...]:
     """Indices from 0 (or from the end if negative) as indices from 0, in the order given.
 
-    `all`: every block's; `several`: half way, at two thirds of the depth, and the last.
+    `all`: every block's; `several`: half way and at two thirds of the depth, for methods that read the last besides.
     """
     if layers == "all":
         return tuple(range(count))
     if layers == "several":
-        return tuple(sorted({max(round(count * share), 1) - 1 for share in (1 / 2, 2 / 3, 1)}))
+        return tuple(sorted({max(round(count * share), 1) - 1 for share in (1 / 2, 2 / 3)} - {count - 1}))
     chosen = []
     for layer in layers or ():
         if isinstance(layer, bool) or not isinstance(layer, int) or not -count <= layer < count:
@@ -33,6 +34,11 @@ def choose_layers(layers: Layers | None, count: int, encoder: str) -> tuple[int,
             )
         chosen.append(layer % count)
     return tuple(chosen)
+
+
+def last_of_stride(strides: Sequence[int], stride: int = 16) -> tuple[int, ...]:
+    """`several` for a network of stages: the last of that stride but the last of all; none where there is none."""
+    return tuple([layer for layer, its in enumerate(strides[:-1]) if its == stride][-1:])
 
 
 def run_blocks(
@@ -45,6 +51,13 @@ def run_blocks(
         if number in layers:
             left[number] = x
     return x, left
+
+
+def on_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Maps (B, D, h, w) as patches (B, L, D) of a grid at least as fine: a cell's vector stands in all it covers."""
+    if tuple(maps.shape[-2:]) != grid:
+        maps = F.interpolate(maps, grid, mode="nearest")
+    return maps.flatten(2).transpose(1, 2)
 
 
 def pack(entering: Tensor, left: dict[int, Tensor], first: int) -> Tensor:

@@ -1,6 +1,7 @@
 """Weights from a .safetensors file, loaded whole or refused. A pickle can run code when it is opened: none ever is."""
 
 import gzip
+import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import stored
+from conceptlens.core.files import read_bytes, read_json, stored
 
 PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar"}
 CONVERT = (
@@ -77,3 +78,14 @@ def load_weights(
     if problems:
         raise UserError(f"{source} does not fit: {'; '.join(problems)}. {hint}")
     module.load_state_dict(given, strict=False)
+
+
+def check_package_weights(path: Path) -> None:
+    """The package's weights must be those its JSON names: a damaged or swapped file is refused."""
+    expected = str(read_json(path.with_suffix(".json")).get("sha256"))
+    digest = hashlib.sha256(read_bytes(path)).hexdigest()
+    if digest != expected:
+        raise UserError(
+            f"{path}: expected sha256 {expected}, found {digest}: the file is damaged. "
+            "Install conceptlens again, or set `encoder.pretrained: false`."
+        )

@@ -506,7 +506,7 @@ def _add_gradcam(watched: Watched, answers: Sequence[Answer], concepts: Sequence
     if width:
         # An image that fewer concepts decided is filled up with any; what is too much is not looked at.
         filled = [(own + [0] * width)[:width] for own in columns]
-        numbers = watched.maps(torch.tensor(filled, device=watched.tokens.device)).float().cpu().numpy()
+        numbers = watched.maps(torch.tensor(filled, device=watched.output.concept_logits.device)).float().cpu().numpy()
     for row, (answer, own) in enumerate(zip(answers, columns, strict=True)):
         assert answer.maps is not None
         answer.maps.gradcam_at = watched.place

@@ -57,7 +57,6 @@ class ConceptModel(nn.Module, ABC):
     uses_text: bool = True  # whether it reads the texts of the concepts
     uses_image_vector: bool = False  # whether it reads `Tokens.aux[IMAGE_VECTOR]`
     needs_layers: ClassVar[bool] = False  # whether it reads `Tokens.layers` and `layer_cls`; its preset asks for them
-    reads_layers: bool = False  # whether it reads `Tokens.layers` in place of `Tokens.patches`
     reads_concepts: ClassVar[bool] = True  # without, concept scores have no columns, and nothing is measured of them
     space: Space = "logit"  # the space of the bottleneck
     bypass: str | None = None  # what reaches the class besides the concepts, in words; None: nothing does

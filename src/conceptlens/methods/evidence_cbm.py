@@ -8,8 +8,8 @@ Ours. The reader is `nn.attention.additive_reader`; the bottleneck is that of ev
 What is exact: the sum over tokens, at the attention that the image has. What is not: tokens have seen other patches,
 so that pixels behind a patch may matter less or more than its evidence says. `faithfulness` measures that.
 
-It may read middle blocks of the encoder. A regularizer such as IVQ acts on the last tokens, which it then bypasses in
-part or whole: nothing of this method says anything about IVQ.
+It reads the encoder's last patches and the further layers that are handed on. A regularizer such as IVQ acts on the last tokens, which the further
+layers bypass: nothing of this method says anything about IVQ.
 """
 
 import torch
@@ -72,8 +72,7 @@ class EvidenceCBM(ConceptModel):
         count = len(setup.concepts)
         self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
         self.entropy_weight = entropy_weight
-        self.reads_layers = bool(setup.layer_widths)
-        widths = setup.layer_widths or (setup.width,)
+        widths = (*setup.layer_widths, setup.width)
         self.reader = AdditiveReader(
             setup.concepts, widths, attention=attention, temperature=temperature, dropout=patch_dropout
         )
@@ -85,7 +84,7 @@ class EvidenceCBM(ConceptModel):
         self.bypass = RESIDUAL if residual else None
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        read = self.reader(tokens.layers if self.reads_layers else (tokens.patches,))
+        read = self.reader((*tokens.layers, tokens.patches))
         scores, unplaced = read.logits, self.reader.centered_bias().expand(len(read.logits), -1)
         summary = tokens.patches.mean(1) if tokens.cls is None else tokens.cls
         if self.unplaced is not None:

@@ -122,6 +122,11 @@ class MVPCBM(ConceptModel):
 
     def layer_scores(self, tokens: Tokens) -> Tensor:
         """s: every concept's score in every layer, (B, layers, K)."""
+        if {layer.shape[-1] for layer in tokens.layers} != {self.prefer.in_features}:
+            raise UserError(
+                "encoder.layers: mvp-cbm compares layers that are as wide as the encoder's patches. Name such layers, "
+                "or use a ViT, whose blocks all are."
+            )
         pooled = torch.stack([_pool(self._normalize(layer), len(self.groups)) for layer in tokens.layers], 1)
         visual = self._compare(self.project(pooled).to(self.text.dtype))  # (B, layers, groups, D_text)
         similarity = (visual[:, :, self.group_of] * self._compare(self.text)).sum(-1)

@@ -170,13 +170,15 @@ class EncoderConfig:
     """What turns images into tokens and texts into vectors.
 
     Args:
-        name: `builtin/vit`, `timm/NAME` for any timm model, or `open_clip/NAME/TAG` for a CLIP's image tower, the name
-            of a registered encoder, or own code as `file.py:function`.
+        name: `builtin/vit`, `builtin/efficientnet-lite0` for photographs, `timm/NAME` for any timm model, or
+            `open_clip/NAME/TAG` for a CLIP's image tower, the name of a registered encoder, or own code as
+            `file.py:function`.
         weights: A local .safetensors file to load instead of the published weights.
         pretrained: Start from published weights (downloaded by name) or, if false, from scratch.
         image_size: Side in pixels the images are resized to; the encoder's own if not given.
         layers: Blocks whose tokens are handed on besides the last, counted from 0 (or from the end if negative); `all`:
-            every one of the last one's shape; `several`: half way, at two thirds of the depth, and the last.
+            every one of the last one's shape, for `builtin/efficientnet-lite0` those of strides 16 and 32; `several`:
+            half way and at two thirds of the depth, of a network of stages the last of stride 16.
         final_norm: Take patch tokens after the encoder's final norm, or, if false, before it.
         train: `all`, `none` (frozen), or a number: the last n blocks.
         learning_rate: The encoder's own rate; the training's if not given.

@@ -7,7 +7,6 @@ Register tokens (Darcet et al., Vision Transformers Need Registers, 2024) take u
 patches of the background, where it would spoil the concepts' maps.
 """
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_bytes, read_json, stored
+from conceptlens.core.files import stored
 from conceptlens.encoders.builtin.conv_stem import STRIDE, ConvStem
 from conceptlens.encoders.builtin.transformer_block import Block
 from conceptlens.encoders.contract import Cut, Encoder, Tokens
 from conceptlens.encoders.layer_choice import Layers, choose_layers, pack, run_blocks, unpack
-from conceptlens.encoders.weights_file import load_weights, read_weights
+from conceptlens.encoders.weights_file import check_package_weights, load_weights, read_weights
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "vit.safetensors"
 TEXT_WIDTH = 384  # of `builtin/text`, with whose vectors the class token is aligned
@@ -192,14 +191,3 @@ class BuiltinViT(Encoder):
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def check_package_weights(path: Path) -> None:
-    """The package's weights must be those its JSON names: a damaged or swapped file is refused."""
-    expected = str(read_json(path.with_suffix(".json")).get("sha256"))
-    digest = hashlib.sha256(read_bytes(path)).hexdigest()
-    if digest != expected:
-        raise UserError(
-            f"{path}: expected sha256 {expected}, found {digest}: the file is damaged. "
-            "Install conceptlens again, or set `encoder.pretrained: false`."
-        )

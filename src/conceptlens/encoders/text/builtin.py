@@ -13,7 +13,7 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, stored
-from conceptlens.encoders.builtin.vit import check_package_weights
+from conceptlens.encoders.weights_file import check_package_weights
 from conceptlens.encoders.text.check import check_texts
 from conceptlens.encoders.text.int8_rows import unpack
 from conceptlens.encoders.text.tower import TextTower

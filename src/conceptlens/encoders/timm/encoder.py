@@ -87,8 +87,7 @@ class TimmEncoder(TimmTokens):
     Args:
         name: A name of timm's, with or without the tag of its weights and the prefix `timm/`.
         image_size: Side in pixels; the model's own if not given.
-        layers: Blocks whose patches are handed on besides the last; they must share the last one's shape. `all`: of
-            every one that does.
+        layers: Blocks whose patches are handed on besides the last; `all`: of every one of the last one's shape.
         final_norm: Take patches after the model's final norm, where it has one, or before it.
         pretrained: Start from published weights.
         weights: A local .safetensors file to start from instead.

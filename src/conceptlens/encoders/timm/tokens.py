@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Cut, Encoder, Tokens
-from conceptlens.encoders.layer_choice import Layers, choose_layers, pack, run_blocks, unpack
+from conceptlens.encoders.layer_choice import Layers, choose_layers, last_of_stride, on_grid, pack, run_blocks, unpack
 from conceptlens.encoders.timm.structure import split_model
 
 
@@ -29,7 +29,13 @@ class TimmTokens(Encoder):
         self._is_plain_vit = type(self.model) is VisionTransformer
         self.layers = self._check_layers(layers)
         self._grids: dict[tuple[int, int], tuple[int, int]] = {}
-        self.width = self._probe(self.image_size, self.image_size).patches.shape[-1]
+        probe = self._probe(self.image_size, self.image_size)
+        self.width = probe.patches.shape[-1]
+        self._layer_widths = tuple(layer.shape[-1] for layer in probe.layers)
+
+    @property
+    def layer_widths(self) -> tuple[int, ...]:
+        return self._layer_widths
 
     def _check_layers(self, layers: Layers | None) -> tuple[int, ...]:
         if not layers:
@@ -37,26 +43,19 @@ class TimmTokens(Encoder):
         if not hasattr(self.model, "forward_intermediates"):
             raise UserError(f"encoder.layers: {self.name} does not hand on its layers. Leave encoder.layers empty.")
         shapes = [(info["num_chs"], info["reduction"]) for info in self.model.feature_info]
-        same = [layer for layer, shape in enumerate(shapes) if shape == shapes[-1]]
-        if layers in ("all", "several"):
-            return tuple(same[place] for place in choose_layers(layers, len(same), self.name))
-        chosen = choose_layers(layers, len(shapes), self.name)
-        for layer in chosen:
-            if shapes[layer] != shapes[-1]:
-                raise UserError(
-                    f"encoder.layers: layer {layer} of {self.name} has {shapes[layer][0]} channels, one for every "
-                    f"{shapes[layer][1]} pixels, the last {shapes[-1][0]} for every {shapes[-1][1]}. Only layers of "
-                    "the last one's shape can be handed on; all blocks of a plain ViT can."
-                )
-        return chosen
+        if layers == "all":
+            return tuple(layer for layer, shape in enumerate(shapes) if shape == shapes[-1])
+        if layers == "several" and len(set(shapes)) > 1:
+            return last_of_stride([stride for _, stride in shapes])
+        return choose_layers(layers, len(shapes), self.name)
 
     def tokens(self, images: Tensor) -> Tokens:
         images = images.to(next(self.model.parameters()).dtype)
         if not len(images):  # windows and batch norms cannot divide nothing
             grid = self.grid(images.shape[-2], images.shape[-1])
             empty = images.new_zeros(0, grid[0] * grid[1], self.width)
-            cls = empty.mean(1)
-            return Tokens(empty, grid, cls, (empty,) * len(self.layers), layer_cls=(cls,) * len(self.layers))
+            layers = tuple(images.new_zeros(0, empty.shape[1], width) for width in self.layer_widths)
+            return Tokens(empty, grid, empty.mean(1), layers, layer_cls=tuple(layer.mean(1) for layer in layers))
         if self._is_plain_vit:  # its patches are a list already: as a map they would be copied there and back
             x, left = run_blocks(self._enter(images), self.model.blocks, self.layers)
             return self._leave(x, left, self.model.patch_embed.dynamic_feat_size(tuple(images.shape[-2:])))
@@ -69,14 +68,14 @@ class TimmTokens(Encoder):
             images, indices=indices, norm=self.final_norm, output_fmt="NCHW", **prefix
         )
         maps = dict(zip(indices, (layer[0] if prefix else layer for layer in found), strict=True))
-        patches = {layer: _flat(each) for layer, each in maps.items()}
+        grid = max((int(each.shape[-2]), int(each.shape[-1])) for each in maps.values())  # the finest
+        patches = {layer: on_grid(each, grid) for layer, each in maps.items()}
         starts = {layer: each[1][:, 0] for layer, each in zip(indices, found, strict=True)} if prefix else {}
         layers = tuple(patches[layer] for layer in self.layers)
         layer_cls = tuple(starts[layer] if prefix else patches[layer].mean(1) for layer in self.layers)
         if not isinstance(final, Tensor) or (final.ndim != 3 and getattr(self.model, "norm", None) is None):
-            read = self._from_map(final)
+            read = self._from_map(final, grid)
             return Tokens(read.patches, read.grid, read.cls, layers, layer_cls=layer_cls)
-        grid = (int(maps[last].shape[-2]), int(maps[last].shape[-1]))
         has_class_token = final.ndim == 3 and getattr(self.model, "cls_token", None) is not None
         cls = final[:, 0] if has_class_token else patches[last].mean(1)
         return Tokens(patches[last], grid, cls, layers, layer_cls=layer_cls)
@@ -121,16 +120,17 @@ class TimmTokens(Encoder):
         x, behind = run_blocks(x, self.model.blocks[first:], self.layers, first)
         return self._leave(x, {**before, **behind}, cut.grid)
 
-    def _from_map(self, final: Any) -> Tokens:
-        """Tokens from the last feature map of a network without a final norm."""
+    def _from_map(self, final: Any, grid: tuple[int, int] | None = None) -> Tokens:
+        """Tokens from the last feature map of a network without a final norm, on its own grid or a finer one."""
         if not isinstance(final, Tensor) or final.ndim != 4:
             raise UserError(
                 f"{self.name} gives no map of features that could serve as patches. Choose another encoder."
             )
         if getattr(self.model, "output_fmt", "NCHW") == "NHWC":
             final = final.permute(0, 3, 1, 2)
-        patches = _flat(final)
-        return Tokens(patches, (final.shape[-2], final.shape[-1]), patches.mean(1))
+        grid = grid or (int(final.shape[-2]), int(final.shape[-1]))
+        patches = on_grid(final, grid)
+        return Tokens(patches, grid, patches.mean(1))
 
     @torch.no_grad()
     def _probe(self, height: int, width: int) -> Tokens:
@@ -159,8 +159,3 @@ class TimmTokens(Encoder):
         if (height, width) not in self._grids:
             self._grids[height, width] = self._probe(height, width).grid
         return self._grids[height, width]
-
-
-def _flat(maps: Tensor) -> Tensor:
-    """(B, D, h, w) → (B, h · w, D)."""
-    return maps.flatten(2).transpose(1, 2)
