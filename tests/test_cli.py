@@ -293,7 +293,7 @@ def test_demo_shows_a_demo_that_is_there(cli: Cli, tmp_path: Path, monkeypatch: 
     """Trains once, shows it the second time, trains again with --overwrite; here with a recipe that takes a moment."""
     ready = tmp_path / "quick.yaml"
     write_text(ready, recipe_yaml(load_recipe(tiny(tmp_path / "unused", training__epochs=1))))
-    monkeypatch.setattr("conceptlens.api.training.DEMO", str(ready))
+    monkeypatch.setattr("conceptlens.api.training.DEMO", (str(ready), str(ready)))
     first = cli("demo", "--out", tmp_path / "demo", "--quiet")
     stamp = (tmp_path / "demo" / "run.json").stat().st_mtime_ns
     second = cli("demo", "--out", tmp_path / "demo")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Overrides = Sequence[str] | Mapping[str, Any]
 RecipeLike = str | Path | Mapping[str, Any]
-DEMO = "blood-cells/ivq-cbm"
+DEMO = ("blood-cells/ivq-cbm", "blood-cells/evidence-cbm")
 
 
 def load(run: "str | Path | OpenedRun", *, device: str | None = None, data: Any = None) -> "TrainedModel":
@@ -154,29 +154,44 @@ def encode(recipe: RecipeLike, overrides: Overrides = (), *, quiet: bool = False
 
 
 def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool = False) -> "TrainedModel":
-    """Train an IVQ-CBM on the built-in blood cells and show the result.
+    """Train two models on the built-in blood cells and show the results: an IVQ-CBM, and evidence-cbm beside it.
 
     Args:
-        out: The run folder. A finished demo is shown, a stopped one is continued.
+        out: The run folder of the IVQ-CBM; that of evidence-cbm is named after it. What is finished is shown, what was
+            stopped is continued.
         overwrite: Train again even if the demo is there.
         quiet: Show no progress.
     """
-    from conceptlens.recipes.parse import load_recipe, recipe_yaml
-    from conceptlens.runs.folder import RunFolder
+    import shutil
 
     folder = Path(out)
-    if not overwrite and (folder / "run.json").exists():
-        wanted = recipe_yaml(load_recipe(DEMO, {"out": str(out)}))
-        same = (folder / "recipe.yaml").exists() and (folder / "recipe.yaml").read_text("utf-8") == wanted
-        if same:
-            done = RunFolder.open(folder).info["status"] == "done"
-            words = "this demo was trained before; --overwrite trains it again" if done else "continuing the demo"
-            note(quiet)(words)
-            model: TrainedModel = resume(folder, quiet=quiet)
-            return model
-    note(quiet)("training an IVQ-CBM on the built-in blood cells: about four minutes on two cores")
-    return train(DEMO, {"out": str(out)}, overwrite=(folder / "run.json").exists(), quiet=quiet)
+    tokens = folder.with_name(f".{folder.name}-tokens")  # both read what the frozen blocks say of the images
+    models = []
+    for recipe, place in zip(DEMO, (folder, folder.with_name(f"{folder.name}-evidence")), strict=True):
+        settings = {"out": str(place), "encoder": {"layers": "several", "store": str(tokens.absolute())}}
+        models.append(_demo_model(recipe, settings, place, overwrite=overwrite, quiet=quiet))
+    shutil.rmtree(tokens, ignore_errors=True)
+    note(quiet)(f"side by side: conceptlens serve {' '.join(str(model.path) for model in models)}")
+    return models[0]
 
+
+def _demo_model(recipe: str, settings: Mapping[str, Any], out: Path, *, overwrite: bool, quiet: bool) -> "TrainedModel":
+    """One of the demo's models, as far as it is not there."""
+    from conceptlens.recipes.parse import load_recipe, recipe_yaml
+    from conceptlens.runs.folder import RunFolder
+    from conceptlens.training.paths import with_absolute_paths
+
+    there = (out / "run.json").exists()
+    if there and not overwrite:
+        wanted = recipe_yaml(with_absolute_paths(load_recipe(recipe, settings)))
+        if (out / "recipe.yaml").exists() and (out / "recipe.yaml").read_text("utf-8") == wanted:
+            done = RunFolder.open(out).info["status"] == "done"
+            words = "was trained before; --overwrite trains it again" if done else "is continued"
+            note(quiet)(f"{recipe} {words}")
+            model: TrainedModel = resume(out, quiet=quiet)
+            return model
+    note(quiet)(f"training {recipe}: about two minutes on two cores")
+    return train(recipe, settings, overwrite=there, quiet=quiet)
 
 def list_everything() -> TextResult:
     """List recipes, methods, concept sets, data and encoders that come with the package or its plug-ins."""
