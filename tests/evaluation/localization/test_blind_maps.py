@@ -32,7 +32,7 @@ def test_darkness_and_color_by_hand() -> None:
 
 
 def test_either_way_round_is_chosen_for_each_part() -> None:
-    """The first part is where it is dark and where tokens are small, the second where it is bright and they are large."""
+    """The first part is dark and has small tokens, the second is bright and has large ones."""
     images = torch.full((2, 3, 4, 4), 0.5)
     images[:, :, :2, :2] = 0.0
     images[:, :, 2:, 2:] = 1.0
