@@ -38,6 +38,7 @@ class ShapesConfig:
         invisible: Number of concepts that leave no trace in the image.
         shortcut: Share of training and validation images whose corner mark gives the class away; 0 draws no mark.
         clutter: Number of distractor blobs in the background.
+        anywhere: Draw each part by itself, anywhere in the image and at varied scale: position tells nothing.
     """
 
     n: int = 1200
@@ -50,6 +51,7 @@ class ShapesConfig:
     invisible: int = 0
     shortcut: float = 0.0
     clutter: int = 0
+    anywhere: bool = False
 
 
 @dataclass

@@ -28,7 +28,7 @@ COLOR_OF = {
 
 
 @cache
-def drawn(**settings: float) -> Shapes:
+def drawn(**settings: float | bool) -> Shapes:
     return Shapes(ShapesConfig(**{"n": 400, "noise": 0.0, **settings}))  # type: ignore[arg-type]
 
 
@@ -321,6 +321,34 @@ def test_clutter_stays_behind_the_creature() -> None:
         changed = (pixels(plain, index) != pixels(cluttered, index)).any(axis=-1)
         assert 0.01 < changed.mean() < 0.25  # the blobs and nothing else of the ground
         assert not changed[inner(inner(masks["object"]))].any()
+
+
+def test_parts_anywhere_tell_nothing_by_their_position() -> None:
+    source = drawn(anywhere=True)
+    assert (source.examples.labels == drawn().examples.labels).all()  # labels stay as they are
+    tail, head, boxes = [], [], []
+    covered = np.zeros((96, 96))
+    for index in range(60):
+        found = source.annotation(index)
+        for part in ("body", "head", "tail", "legs"):
+            assert found.masks[part].sum() > 20  # it can be seen
+        tail.append(found.keypoints["tail"])
+        head.append(found.keypoints["head"])
+        boxes.append(found.boxes["head"][2] - found.boxes["head"][0])
+        covered += found.masks["head"]
+    sides = np.subtract(head, tail)
+    assert (
+        np.abs(np.corrcoef(np.array(head).T, np.array(tail).T)[:2, 2:]).max() < 0.35
+    )  # one part does not place the other
+    assert sides.std(0).min() > 20  # nor at a fixed offset
+    assert max(boxes) > 1.8 * min(boxes)  # at varied scale
+    assert covered.max() / 60 < 0.25  # no pixel shows it in a quarter of the images
+    attached = sum(drawn().annotation(index).masks["head"] for index in range(60))
+    assert attached.max() > covered.max()
+    # Colors under the masks are still the named ones.
+    name = look(source, 3)["head colour"][0]
+    inside = pixels(source, 3)[inner(source.annotation(3).masks["head"])]
+    assert np.median(inside, axis=0) == pytest.approx(np.array(PALETTE[name]), abs=40)
 
 
 def test_noise_has_the_strength_asked_for() -> None:

@@ -19,19 +19,32 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import parse_yaml, read_json
 from conceptlens.data.images.read import resize_square
+from conceptlens.data.regions.regions import read_regions
 from conceptlens.data.sources.shapes import Shapes
 from conceptlens.data.splits.splits import Splits
 from conceptlens.evaluation.localization import MEASURES
 from conceptlens.evaluation.localization.concept_parts import concept_parts
+from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.explanations.maps.concept_maps import BatchMaps, concept_maps
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes.parse import load_recipe
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.saved import load_pipeline
 from tests import ROOT
 from tests.own_data import OwnData, make_own_data
 from tests.training.tiny import tiny
 
 Refuse = Callable[..., str]
+BLIND = (
+    "uniform",
+    "center_prior",
+    "central_cell",
+    "mean_region",
+    "mean_cell",
+    "darkness",
+    "color_distance",
+    "token_pca",
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +88,7 @@ def test_what_the_file_holds(found: dict[str, Any]) -> None:
     assert (found["split"], found["images"], found["where"]) == ("test", 23, "visible")
     assert set(found["targets"]) == {"object", "part"}
     whole = found["targets"]["object"]
-    assert set(whole["maps"]) == {"own", "gradcam", "uniform", "center_prior", "central_cell", "mean_region", "perfect"}
+    assert set(whole["maps"]) == {"own", "gradcam", *BLIND, "perfect"}
     uniform = whole["maps"]["uniform"]
     assert uniform["lift"]["value"] == pytest.approx(1, abs=1e-5)
     assert uniform["energy"]["value"] == pytest.approx(uniform["share"]["value"], abs=1e-6)
@@ -107,7 +120,7 @@ def test_a_map_that_points_at_its_part_is_found_to(run: Path, tmp_path: Path, mo
         cells = torch.from_numpy(np.stack(heads)).float().view(-1, 4, 8, 4, 8).mean((2, 4)).flatten(1)
         return replace(real, maps={**real.maps, "own": cells[:, None].expand(-1, len(concepts), -1)})
 
-    monkeypatch.setattr("conceptlens.evaluation.localization.localize.concept_maps", planted)
+    monkeypatch.setattr("conceptlens.evaluation.localization.judging.concept_maps", planted)
     result = api.localize(run, out=tmp_path / "planted.json").to_dict()
     parts = result["targets"]["part"]["parts"]
     head, tail = parts["head"]["maps"], parts["tail"]["maps"]
@@ -219,11 +232,10 @@ def test_the_documented_recipe_is_valid() -> None:
 
 def test_the_verdict_rests_on_the_maps_of_what_is_said(found: dict[str, Any]) -> None:
     said = found["targets"]["part"]["predicted"]
-    blind = ("uniform", "center_prior", "central_cell", "mean_region")
-    assert set(said["maps"]) == {"own", "gradcam", *blind}
+    assert set(said["maps"]) == {"own", "gradcam", *BLIND, "perfect"}
     for measure, number in (("average_precision", "ap"), ("pointing", "pointing")):
-        best = max(said["maps"][name][measure]["value"] for name in blind)
-        assert found["numbers"][f"best_blind_{number}"] == best
+        best = said["best_blind"][measure]
+        assert found["numbers"][f"best_blind_{number}"] == said["maps"][best][measure]["value"]
         assert found["numbers"][number] == said["maps"]["own"][measure]["value"]
     assert found["verdict"] == found["map_verdicts"]["own"]
     beats = all(
@@ -231,3 +243,60 @@ def test_the_verdict_rests_on_the_maps_of_what_is_said(found: dict[str, Any]) ->
         for measure in ("average_precision", "pointing")
     )
     assert found["verdict"]["outcome"] == ("pass" if beats else "finding")
+
+
+def test_the_best_blind_map_is_chosen_on_images_that_are_not_judged(run: Path, found: dict[str, Any]) -> None:
+    assert found["best_blind_from"] == "15 images of val"
+    on_val = localize_run(OpenedRun.open(run), split="val").to_dict()["targets"]["part"]["predicted"]
+    for measure, best in found["targets"]["part"]["predicted"]["best_blind"].items():
+        assert on_val["maps"][best][measure]["value"] == max(on_val["maps"][name][measure]["value"] for name in BLIND)
+
+
+def test_every_concept_beside_the_best_blind_map_of_its_part(found: dict[str, Any]) -> None:
+    said = found["targets"]["part"]["predicted"]
+    one = said["by_concept"]["head colour: red"]
+    assert one["best_blind"] == said["best_blind_of_part"]["head"]
+    assert set(one["best_blind"]) == {"average_precision", "pointing", "energy"}
+    assert 0 < one["images"] < 23
+    low, high = one["own"]["average_precision - best_blind"]["interval"]
+    assert low <= one["own"]["average_precision - best_blind"]["value"] <= high
+    assert set(found["unmoving"]) == {"own", "gradcam"}
+    alike = found["targets"]["part"]["by_concept"]["head colour: red"]["own"]["other_image"]
+    assert ("head colour: red" in found["unmoving"]["own"]) == (alike >= 0.9)
+
+
+def test_a_perfect_map_has_skill_one_and_the_best_blind_one_none(
+    run: Path, found: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, card, concepts = load_pipeline(run)
+    opened = OpenedRun.open(run)
+    source = Shapes(load_recipe(run / "recipe.yaml").data.shapes, concepts)
+    regions = read_regions(source, np.arange(len(source)), size=card.image_size, fit=card.fit, grid=(4, 4))
+    part_of = concept_parts(concepts, regions.parts, {})
+    by_pixels = {
+        resize_square(source.read(index), card.image_size, card.fit).tobytes(): index for index in range(len(source))
+    }
+    middle = torch.zeros(len(concepts), 16)
+    middle[:, [5, 6, 9, 10]] = 1
+
+    def planted(pipeline: Pipeline, images: torch.Tensor) -> BatchMaps:
+        rows = [by_pixels[image.numpy().tobytes()] for image in images]
+        perfect = torch.from_numpy(regions.cover[rows][:, part_of])
+        real = concept_maps(pipeline, images)
+        return replace(real, maps={"own": perfect, "gradcam": middle.expand(len(images), -1, -1)})
+
+    monkeypatch.setattr("conceptlens.evaluation.localization.judging.concept_maps", planted)
+    monkeypatch.setattr("conceptlens.evaluation.localization.comparing.IMAGE_FREE", ("uniform", "central_cell"))
+    monkeypatch.setattr("conceptlens.evaluation.localization.comparing.MODEL_FREE", ())
+    result = localize_run(opened)
+    said = result.targets["part"]["predicted"]
+    assert said["best_blind"]["energy"] == "central_cell"
+    assert said["skill"]["own"]["value"] == pytest.approx(1)
+    assert said["skill"]["own"]["interval"] == pytest.approx([1, 1])
+    assert said["skill"]["gradcam"]["value"] == pytest.approx(0, abs=1e-6)
+    assert said["skill"]["gradcam"]["interval"] == pytest.approx([0, 0], abs=1e-6)
+    assert result.verdict.outcome == "pass"
+    assert result.targets["part"]["predicted"]["maps"]["own"]["part_specificity"]["value"] > 0.3
+    assert result.unmoving["own"] == []
+    assert set(result.unmoving["gradcam"]) == set(concepts.names)  # the middle is the same in every image
+    assert f"{len(concepts)} concepts hardly move" in result.map_verdicts["gradcam"].reason

@@ -1,5 +1,7 @@
 """Average precision of a map's cells, by hand, by a plain loop, and as scikit-learn has it; the map of the middle."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from sklearn.metrics import average_precision_score
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.evaluation.localization import central_cell_map
-from conceptlens.evaluation.localization.localize import read_as
+from conceptlens.evaluation.localization.judging import read_as
 from conceptlens.evaluation.localization.precision import average_precision
 from conceptlens.evaluation.localization.verdict import judge_map, map_numbers
 
@@ -42,7 +44,7 @@ def test_what_is_read(concepts: ConceptSet) -> None:
     assert said.astype(int).tolist() == [[0, 1, 1, 0, 1], [1, 0, 0, 1, 0]]
 
 
-def told(ours: float, low: float) -> dict[str, object]:
+def told(ours: float, low: float) -> dict[str, Any]:
     """A part `predicted`, as `localize` makes it."""
     blind = {"average_precision": {"value": 0.3}, "pointing": {"value": 0.5}}
     return {
@@ -58,7 +60,14 @@ def test_a_map_must_beat_the_blind_ones_beyond_the_interval() -> None:
     assert judge_map(told(0.5, 0.1), "own", "part").outcome == "pass"
     finding = judge_map(told(0.31, -0.01), "own", "part")
     assert finding.outcome == "finding"
-    assert "By average precision it does not beat" in finding.reason
+    assert "By average precision it does not beat a map that never sees the image." in finding.reason
+    seeing = told(0.31, -0.01)
+    seeing["maps"]["darkness"] = seeing["maps"].pop("center_prior")
+    seeing["best_blind"] = {"average_precision": "darkness", "pointing": "darkness"}
+    seeing["against"] = {"own - darkness": seeing["against"]["own - center_prior"]}
+    reason = judge_map(seeing, "own", "part", unmoving=3).reason
+    assert "it does not beat a map that knows none of the concepts." in reason
+    assert "The maps of 3 concepts hardly move" in reason
     assert map_numbers(told(0.5, 0.1), "own") == {
         "ap": 0.5, "best_blind_ap": 0.3, "pointing": 0.9, "best_blind_pointing": 0.5,
     }  # fmt: skip

@@ -23,6 +23,8 @@ PALETTE: dict[str, Color] = {
 FINE = 3  # odd, so that the center of a pixel is the center of a fine pixel
 UNIT = 0.36  # of the image's side, at scale 1
 MARGIN = 0.02  # of the image's side, left free at its edge
+SCALES = (0.6, 1.1)  # of a part that stands by itself, relative to the creature's own scale
+TRIES = 12
 
 _RIM, _PATTERN = 0.55, 0.4  # brightness of a part's rim and of the body's pattern, relative to the part's own color
 _INK: Color = (45, 42, 56)
@@ -212,3 +214,40 @@ def place(made: list[Stroke], pose: Pose, size: int) -> list[list[float]]:
     flat = points.ravel().tolist()
     ends = np.cumsum([2 * len(stroke.outline) for stroke in made]).tolist()
     return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def scatter(made: list[Stroke], pose: Pose, size: int, chance: np.random.Generator) -> list[list[float]]:
+    """The same with each part by itself, anywhere in the image and at a scale of its own.
+
+    The largest part is placed first. Of `TRIES` places of a part, the one is taken whose box overlaps least with those
+    of the parts before: most parts stand alone.
+    """
+    found: dict[int, list[float]] = {}
+    taken: list[Points] = []
+    for part in ("body", "legs", "tail", "wing", "antennae", "head"):  # the drawn order of strokes stays
+        rows = [row for row, stroke in enumerate(made) if stroke.part == part]
+        if not rows:
+            continue
+        strokes_of = [made[row] for row in rows]
+        scale = pose.scale * chance.uniform(*SCALES)
+        best, least = None, np.inf
+        for _ in range(TRIES):
+            x, y = chance.random(2).tolist()
+            outlines = place(strokes_of, pose._replace(x=x, y=y, scale=scale), size)
+            corners = np.concatenate(outlines).reshape(-1, 2)
+            box = np.array([corners.min(0), corners.max(0)])
+            overlap = sum(_overlap(box, other) for other in taken)
+            if overlap < least:
+                best, least, best_box = outlines, overlap, box
+            if not overlap:
+                break
+        assert best is not None
+        taken.append(best_box)
+        found |= dict(zip(rows, best, strict=True))
+    return [found[row] for row in range(len(made))]
+
+
+def _overlap(one: Points, other: Points) -> float:
+    """The common area of two boxes, each [[x0, y0], [x1, y1]]."""
+    sides = np.minimum(one[1], other[1]) - np.maximum(one[0], other[0])
+    return float(np.prod(np.maximum(sides, 0)))

@@ -17,7 +17,7 @@ from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import dump_yaml
 from conceptlens.data.dataset import SPLITS, Annotation, DataSource, Examples, Task
-from conceptlens.data.sources.creature import FINE, PALETTE, PARTS, Color, Pose, place, strokes
+from conceptlens.data.sources.creature import FINE, PALETTE, PARTS, Color, Pose, place, scatter, strokes
 from conceptlens.data.sources.species import RULE, ceiling, classify
 from conceptlens.recipes.schema import ShapesConfig
 
@@ -38,7 +38,7 @@ MARKS: tuple[Color, ...] = (
 )  # the shortcut's color for each class
 _FRAME: Color = (60, 60, 60)
 
-_FEATURE, _POSE, _FLIP, _FLIPPED_TO, _HIDE, _SHORTCUT, _PIXELS, _CLUTTER = range(8)  # kinds of chance
+_FEATURE, _POSE, _FLIP, _FLIPPED_TO, _HIDE, _SHORTCUT, _PIXELS, _CLUTTER, _SCATTER = range(9)  # kinds
 #        x, y, scale, turn, stretch, mirrored, light, ground
 _LOW = (0, 0, 0.7, -25, 0.94, 0, 0.88, 0)
 _HIGH = (1, 1, 1.1, 25, 1.06, 1, 1.04, len(GROUNDS))
@@ -233,7 +233,12 @@ class Shapes(DataSource):
         }
         x, y, scale, turn, stretch, mirrored, light, _ = self._pose[index].tolist()
         made = strokes(look, light)
-        outlines = place(made, Pose(x, y, scale, turn, stretch, mirrored < 0.5), self.config.size)
+        pose = Pose(x, y, scale, turn, stretch, mirrored < 0.5)
+        if self.config.anywhere:
+            chance = np.random.default_rng([self.config.seed, _SCATTER, index])
+            outlines = scatter(made, pose, self.config.size, chance)
+        else:
+            outlines = place(made, pose, self.config.size)
         for stroke, outline in zip(made, outlines, strict=True):
             yield _Paint(outline, stroke.part, stroke.color)
         if self.config.shortcut:
@@ -259,6 +264,8 @@ class Shapes(DataSource):
 
 def _check(config: ShapesConfig) -> None:
     """Refuse settings that cannot be drawn."""
+    if not isinstance(config.anywhere, bool):
+        raise UserError(f"data.shapes.anywhere: expected true or false, found {config.anywhere!r}.")
     most = 2**31 - 1
     allowed: dict[str, tuple[float, float]] = {
         "n": (10, most),

@@ -5,7 +5,9 @@
   regions of other images: the most likely σ of an isotropic Gaussian in the middle, σ² = mean ‖place − middle‖² / 2
   over their area;
 - central_cell: the cell, or cells, in the very middle;
-- mean_region: the mean region of other images, cell by cell: the best guess without the image.
+- mean_region: the mean region of other images, cell by cell: the best guess without the image;
+- mean_cell: the one cell that those regions cover most. Energy is linear in a map, so no image-free map puts more mass
+  into regions of the same kind.
 """
 
 from collections.abc import Sequence
@@ -62,3 +64,9 @@ def mean_region_maps(regions: Regions) -> Floats:
     total = mass.sum(0)
     some = total.sum(-1, keepdims=True) > 0
     return np.asarray(np.where(some, total / np.maximum(regions.seen.sum(0), 1)[:, None], 1 / cover.shape[-1]))
+
+
+def mean_cell_maps(regions: Regions) -> Floats:
+    """1 in the cell that each part covers most on average over the images that show it, (R, L)."""
+    cover = (regions.cover.astype(np.float64) * regions.seen[..., None]).sum(0)
+    return np.asarray(cover == cover.max(-1, keepdims=True), dtype=np.float64)

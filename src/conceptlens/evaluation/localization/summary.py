@@ -4,7 +4,8 @@ A mean is taken over the images in which a concept's region is seen, then over c
 share: how many times more mass than a uniform map a method puts into the region.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from conceptlens.stats.weighted import mean_known
 Floats = npt.NDArray[np.float64]
 Columns = Mapping[str, Floats]  # a measure's name → (N, K), NaN where no region is known
 Estimate = dict[str, float | list[float] | None]
+Name = TypeVar("Name", bound=Hashable)
 LIFT = "lift"
 
 
@@ -32,7 +34,7 @@ def summarize(
         config: Resamples and confidence.
         seed: Of the draws.
     """
-    return _estimates(_statistics(columns, concepts), _length(columns), units, config, seed)
+    return estimates(_statistics(columns, concepts), _length(columns), units, config, seed=seed)
 
 
 def differences(
@@ -51,7 +53,7 @@ def differences(
         return lambda weights: both[0][name](weights) - both[1][name](weights)
 
     shared = [name for name in both[0] if name in both[1]]
-    return _estimates({name: minus(name) for name in shared}, _length(ours), units, config, seed)
+    return estimates({name: minus(name) for name in shared}, _length(ours), units, config, seed=seed)
 
 
 def estimate_cells(estimate: Estimate) -> TableRow:
@@ -66,7 +68,7 @@ def _length(columns: Columns) -> int:
 
 
 def _statistics(columns: Columns, concepts: Sequence[int]) -> dict[str, Statistic]:
-    means = {name: _mean(values[:, list(concepts)]) for name, values in columns.items()}
+    means = {name: mean_of(values, concepts) for name, values in columns.items()}
     if "energy" in means and "share" in means:
 
         def lift(weights: Floats) -> Floats:
@@ -77,9 +79,11 @@ def _statistics(columns: Columns, concepts: Sequence[int]) -> dict[str, Statisti
     return means
 
 
-def _mean(values: Floats) -> Statistic:
-    known = ~np.isnan(values)
-    filled, counted = np.where(known, values, 0.0), known.astype(np.float64)
+def mean_of(values: Floats, concepts: Sequence[int]) -> Statistic:
+    """The mean over images, then over some concepts, of values (N, K); NaN counts nowhere."""
+    chosen = values[:, list(concepts)]
+    known = ~np.isnan(chosen)
+    filled, counted = np.where(known, chosen, 0.0), known.astype(np.float64)
 
     def mean(weights: Floats) -> Floats:
         total = weights @ counted
@@ -88,15 +92,17 @@ def _mean(values: Floats) -> Statistic:
     return mean
 
 
-def _estimates(
-    statistics: Mapping[str, Statistic], n: int, units: Sequence[str] | None, config: MetricsConfig, seed: int
-) -> dict[str, Estimate]:
+def estimates(
+    statistics: Mapping[Name, Statistic], n: int, units: Sequence[str] | None, config: MetricsConfig, *, seed: int = 0
+) -> dict[Name, Estimate]:
+    """`{value, interval}` of statistics of n images, all from the same draws."""
+    numbered = {str(number): statistic for number, statistic in enumerate(statistics.values())}
     intervals = bootstrap_intervals(
-        statistics, n, units, resamples=config.bootstrap, confidence=config.confidence, seed=seed
+        numbered, n, units, resamples=config.bootstrap, confidence=config.confidence, seed=seed
     )
     once = np.ones((1, n))
-    values = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
+    values = [float(statistic(once)[0]) for statistic in statistics.values()]
     return {
-        name: {"value": None if np.isnan(value) else value, "interval": intervals[name]}
-        for name, value in values.items()
+        name: {"value": None if np.isnan(value) else value, "interval": interval}
+        for name, value, interval in zip(statistics, values, intervals.values(), strict=True)
     }

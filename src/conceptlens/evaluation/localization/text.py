@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 SHOWN = {
+    "average_precision": "precision",
+    "pointing": "pointing",
     "energy": "energy",
     "lift": "lift",
-    "pointing": "pointing",
     "pointing_patch": "within a patch",
-    "pointing_tenth": "within 0.1",
     "distance_patches": "distance",
     "iou_best": "IoU",
 }
@@ -25,7 +25,31 @@ def localization_text(result: Mapping[str, Any]) -> str:
         lines.append(" " * 15 + "".join(f"{word:>16}" for word in SHOWN.values()))
         for name, measures in found["maps"].items():
             lines.append(f"  {name:13}" + "".join(f"{_number(measures.get(key)):>16}" for key in SHOWN))
+        lines += _predicted(found)
     return "\n".join(lines)
+
+
+def _predicted(found: Mapping[str, Any]) -> list[str]:
+    """What the maps of the predicted values are worth beside the best blind map; nothing in files of before."""
+    said = found.get("predicted") or {}
+    lines = []
+    for kind, skill in said.get("skill", {}).items():
+        ours, all_of_it = said["maps"][kind], found["maps"][kind]
+        words = [
+            f"{key.replace('_', ' ')} {_number(estimate)}"
+            for key, estimate in (
+                ("average_precision", ours["average_precision"]),
+                ("pointing", ours["pointing"]),
+                ("skill", skill),
+                ("own part against others", ours.get("part_specificity")),
+                ("true value against false", all_of_it.get("value_specificity")),
+                ("effective patches", ours.get("effective_patches")),
+                ("empty", ours.get("empty")),
+            )
+            if estimate and estimate["value"] is not None
+        ]
+        lines.append(f"  {kind}, of what it predicts: {', '.join(words)}")
+    return lines
 
 
 def _number(estimate: Mapping[str, Any] | None) -> str:

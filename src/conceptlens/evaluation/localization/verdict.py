@@ -1,13 +1,15 @@
-"""Do maps beat those that never see the image? The verdict on each kind of map, and on a run's maps.
+"""Do maps beat those that know nothing of the concepts? The verdict on each kind of map, and on a run's maps.
 
 Judged is the map of what the model says: of each group the value that it reads, of each independent concept that it
 reads as present. No label chooses the map. A kind of map passes if both its average precision and its pointing are
-above those of the best blind map, beyond the paired interval of the difference.
+above those of the best blind map, beyond the paired interval of the difference. Blind are maps that never see the
+image, and model-free ones, which see it but none of its concepts: darkness, color, the encoder's main component.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from conceptlens.evaluation.localization.image_maps import MODEL_FREE
 from conceptlens.evaluation.verdict import Numbers, Verdict
 
 AP, POINTING = "average_precision", "pointing"
@@ -26,8 +28,8 @@ def map_numbers(said: Mapping[str, Any], kind: str) -> Numbers:
     }
 
 
-def judge_map(said: Mapping[str, Any], kind: str, target: str) -> Verdict:
-    """The verdict on one kind of map."""
+def judge_map(said: Mapping[str, Any], kind: str, target: str, *, unmoving: int = 0) -> Verdict:
+    """The verdict on one kind of map; `unmoving` concepts have maps that hardly move from image to image."""
     words, lacking = [], []
     for measure, spoken in ((AP, "average precision"), (POINTING, "pointing")):
         blind = said["best_blind"][measure]
@@ -36,9 +38,12 @@ def judge_map(said: Mapping[str, Any], kind: str, target: str) -> Verdict:
         if ours is None or theirs is None or interval is None:
             return Verdict(outcome="unmeasured", reason=f"Too few images have a known {target} to compare maps on.")
         words.append(f"{spoken} {ours:.3f}, of the best blind map {theirs:.3f} ({blind.replace('_', ' ')})")
-        lacking += [] if interval[0] > 0 else [spoken]
+        lacking += [(spoken, blind)] if interval[0] <= 0 else []
     told = f"{WORDS[kind]} against the {target}: {'; '.join(words)}."
+    still = f" The maps of {unmoving} concepts hardly move from image to image." if unmoving else ""
     if lacking:
-        by = " and ".join(lacking)
-        return Verdict(outcome="finding", reason=f"{told} By {by} it does not beat a map that never sees the image.")
-    return Verdict(outcome="pass", reason=f"{told} It beats every map that never sees the image.")
+        by = " and ".join(spoken for spoken, _ in lacking)
+        seeing = any(blind in MODEL_FREE for _, blind in lacking)
+        rival = "a map that knows none of the concepts" if seeing else "a map that never sees the image"
+        return Verdict(outcome="finding", reason=f"{told} By {by} it does not beat {rival}.{still}")
+    return Verdict(outcome="pass", reason=f"{told} It beats the best map that knows none of the concepts.{still}")

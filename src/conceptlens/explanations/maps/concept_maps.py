@@ -19,6 +19,7 @@ class BatchMaps:
     maps: dict[str, Tensor]  # `own`, where the method has evidence or attention over patches, and `gradcam`
     place: str  # the tokens at which Grad-CAM looks
     concept_logits: Tensor  # (B, K)
+    patches: Tensor  # (B, L, D) as they came from the encoder
 
 
 def concept_maps(pipeline: Pipeline, images: Tensor) -> BatchMaps:
@@ -34,7 +35,9 @@ def concept_maps(pipeline: Pipeline, images: Tensor) -> BatchMaps:
     if own is not None:
         maps[OWN] = own
     ordered = {kind: maps[kind] for kind in (OWN, GRADCAM) if kind in maps}
-    return BatchMaps(watched.grid, ordered, watched.place, watched.output.concept_logits.detach())
+    output = watched.output
+    assert output.patches is not None  # set by the pipeline
+    return BatchMaps(watched.grid, ordered, watched.place, output.concept_logits.detach(), output.patches.detach())
 
 
 def own_maps(output: ConceptOutput, model: ConceptModel) -> Tensor | None:
