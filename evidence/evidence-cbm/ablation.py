@@ -38,7 +38,7 @@ BATCH, EPOCHS, STEPS, RATE = 64, 20, 600, 2e-3
 
 
 def variants(depth: int, names: list[str]) -> dict[str, dict[str, Any]]:
-    """What is varied, one thing at a time, from the base: layers half way, at two thirds and last, attention a group."""
+    """What is varied, one thing at a time, from the base: half way, two thirds and last; attention a group."""
     several = [round(depth / 2) - 1, round(depth * 2 / 3) - 1, depth - 1]
     base: dict[str, Any] = {"layers": several}
     rows = {"base": base}
