@@ -29,8 +29,8 @@ def choose_layers(layers: Layers | None, count: int, encoder: str) -> tuple[int,
     for layer in layers or ():
         if isinstance(layer, bool) or not isinstance(layer, int) or not -count <= layer < count:
             raise UserError(
-                f"encoder.layers: expected `all`, `several`, or whole numbers from {-count} to {count - 1}, got {layer!r}: "
-                f"{encoder} has {count} blocks."
+                f"encoder.layers: expected `all`, `several`, or whole numbers from {-count} to {count - 1}, "
+                f"got {layer!r}: {encoder} has {count} blocks."
             )
         chosen.append(layer % count)
     return tuple(chosen)

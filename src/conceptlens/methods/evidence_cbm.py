@@ -8,8 +8,8 @@ Ours. The reader is `nn.attention.additive_reader`; the bottleneck is that of ev
 What is exact: the sum over tokens, at the attention that the image has. What is not: tokens have seen other patches,
 so that pixels behind a patch may matter less or more than its evidence says. `faithfulness` measures that.
 
-It reads the encoder's last patches and the further layers that are handed on. A regularizer such as IVQ acts on the last tokens, which the further
-layers bypass: nothing of this method says anything about IVQ.
+It reads the encoder's last patches and the further layers that are handed on. A regularizer such as IVQ acts on the
+last patches, which the further layers bypass: nothing of this method says anything about IVQ.
 """
 
 import torch
