@@ -21,6 +21,7 @@ from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.recipes import MetricsConfig
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.predict import Predictions
+from conceptlens.runs.predictions import units_of
 
 if TYPE_CHECKING:
     from conceptlens.runs.opened import OpenedRun
@@ -89,11 +90,10 @@ def full_summary(
     }
     if splits is not None:
         summary["ceiling"] = label_to_class_ceiling(
-            examples.concepts[splits.train], examples.labels[splits.train], truth, labels
+            examples.concepts[splits.train], examples.labels[splits.train], truth, labels, units_of(source, chosen)
         )
     if config.bootstrap:
-        # An image without a group stands alone, as it does in the splits.
-        groups = None if examples.group is None else [examples.group[i] or f"image {examples.ids[i]}" for i in chosen]
+        groups = None if examples.group is None else units_of(source, chosen)
         summary["intervals"] = metric_intervals(
             shares,
             labels,

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from conceptlens.evaluation.concepts.ceiling import label_to_class_ceiling
 from conceptlens.evaluation.leakage.probe import ceiling_hits
 from conceptlens.runs.readout import Readout, TrainingLabels
+from conceptlens.stats.folds import assign_folds
 from tests.evaluation.trust.world import readout
 
 SHAPES = np.array([0, 1, 2] * 4)  # of 12 images; the shape is the class
@@ -43,3 +45,10 @@ def test_several_labels_at_once_are_asked_one_by_one() -> None:
     several = np.eye(3, dtype=np.int64)
     made = replace(asked(replace(TAUGHT, labels=several[TAUGHT.labels])), labels=several[SHAPES])
     assert ceiling_hits(made, BLIND).tolist() == [1] * 12
+
+
+def test_the_report_and_the_corrections_have_the_same_ceiling() -> None:
+    """Concepts that leave the class open in training and decide it in the split: the split's own probe is better."""
+    made = asked(WRONG)
+    reported = label_to_class_ceiling(WRONG.concepts, WRONG.labels, made.truth, made.labels, made.units)
+    assert reported["accuracy"] == ceiling_hits(made, assign_folds(made.units)).mean() > 0.5

@@ -1,7 +1,7 @@
 """What a simple reader makes of some features, said only of images it has not learned from: a cross-fitted probe."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from conceptlens.concepts import UNKNOWN
-from conceptlens.runs.readout import Floats, Indices, Readout
+from conceptlens.runs.readout import Floats, Indices, Readout, TrainingLabels
 from conceptlens.stats.folds import sides
 
 FLOOR = 1e-6  # probability of a class that the learning side does not show
@@ -88,23 +88,42 @@ def label_head(readout: Readout, fold: Indices) -> Callable[[npt.NDArray[np.int8
 
 
 def ceiling_hits(readout: Readout, fold: Indices) -> Floats:
-    """(N,): whether the class follows from an image's true concepts, by the better one of two probes.
+    """(N,): whether the class follows from an image's true concepts; the mean over labels of a multi-label task."""
+    training = None if readout.training is None else readout.training()
+    return _hits(ceiling_answers(readout.truth, readout.targets, fold, training), readout.targets)
+
+
+def ceiling_answers(
+    truth: npt.NDArray[np.int8], targets: Sequence[Indices], fold: Indices, training: TrainingLabels | None
+) -> list[Indices]:
+    """The classes (N,) that follow from the true concepts, for each target, by the better one of two probes.
 
     One learns from the other images of the split, which may be few; one from the run's training images, whose labels
     are there if the run's data is.
+
+    Args:
+        truth: (N, K) true concepts.
+        targets: (N,) each: the class, or one question for each label of a multi-label task.
+        fold: (N,) the fold of each image.
+        training: Labels of the training images.
     """
-    crossed = hits(readout, label_features(readout.truth), fold)
-    training = None if readout.training is None else readout.training()
+    features = label_features(truth)
+    crossed = [cross_fit(features, target, fold).argmax(1) for target in targets]
     if training is None:
         return crossed
-    features = label_features(np.concatenate([training.concepts, readout.truth]))
-    side = np.repeat([1, 0], [len(training.concepts), len(readout)])
-    taught = []
-    for learned, target in zip(training.targets, readout.targets, strict=True):
-        said = cross_fit(features, np.concatenate([learned, target]), side)[side == 0].argmax(1)
-        taught.append(np.where(target == UNKNOWN, np.nan, said == target))
-    found = mean_known(taught)
-    return found if np.nanmean(found) > np.nanmean(crossed) else crossed
+    features = label_features(np.concatenate([training.concepts, truth]))
+    side = np.repeat([1, 0], [len(training.concepts), len(truth)])
+    taught = [
+        cross_fit(features, np.concatenate([learned, target]), side)[side == 0].argmax(1)
+        for learned, target in zip(training.targets, targets, strict=True)
+    ]
+    return max((crossed, taught), key=lambda answers: np.nanmean(_hits(answers, targets)))
+
+
+def _hits(answers: Sequence[Indices], targets: Sequence[Indices]) -> Floats:
+    """(N,): the share of answers that are right; NaN where nobody knows."""
+    pairs = zip(answers, targets, strict=True)
+    return mean_known([np.where(target == UNKNOWN, np.nan, said == target) for said, target in pairs])
 
 
 def log_probability(readout: Readout, features: Floats, fold: Indices) -> Floats:
