@@ -6,9 +6,9 @@ Usage:
     python scripts/blood_cell_masks.py SOURCE OUT --off-center      and the cells pasted off center
 
 SOURCE is as for build_blood_cells.py: `pbc_attr_v1_{train,val,test}.csv` and a folder of images per class in lower case.
-OUT gets `labels.csv`, `masks/{object,nucleus,cytoplasm}/NAME.png`, with --off-center `images/NAME.jpg`, and `data.yaml`,
-a recipe's `data` section that names them. How cells are found: `cell_segmentation`. Images without a nucleus that could
-be found have no mask and are not pasted.
+OUT gets `masks/{object,nucleus,cytoplasm}/NAME.png`, `labels.csv` (WBCAtt's tables as one) and `data.yaml`, a recipe's
+`data` section that names them; with --off-center the same in OUT/off-center, with `images`. How cells are found:
+`cell_segmentation`. Images without a nucleus that could be found have no mask and are not pasted.
 """
 
 import argparse
@@ -96,29 +96,45 @@ def write_folder(source: Path, out: Path, *, off_center: bool, workers: int) -> 
 
     maps = list(label_maps(read, len(rows), workers))
     found = [index for index, labels in enumerate(maps) if labels.any()]
-    donors = _donors(rows, maps, found) if off_center else {}
     for index in found:
-        labels, stem = maps[index], Path(rows[index]["image"]).stem
-        if off_center:
-            chosen = donors[rows[index]["split"]]
-            image, labels = paste_off_center(
-                rows[index]["image"], read(index), labels, lambda place, own=chosen: (read(own[place]), maps[own[place]]), len(chosen)
-            )
-            buffer = io.BytesIO()
-            image.save(buffer, "JPEG", quality=92)
-            write_bytes(out / "images" / f"{stem}.jpg", buffer.getvalue())
-            rows[index]["image"] = f"{stem}.jpg"
-        for part, mask in region_masks(labels).items():
-            write_bytes(out / "masks" / part / f"{stem}.png", _png(mask))
-    _write_table(out, [rows[index] for index in (found if off_center else range(len(rows)))])
-    files = {part: f"{part}/{{name}}.png" for part in REGIONS}
-    section = {
-        "source": str(out / "labels.csv"),
-        "images": str(out / "images" if off_center else source),
-        "regions": {"masks": str(out / "masks"), "mask_files": files},
-    }
-    write_text(out / "data.yaml", dump_yaml({"data": section, "concepts": "blood-cells"}))
+        _write_masks(out, rows[index]["image"], maps[index])
+    _write_data(out, rows, images=source)
     print(f"{out}: {len(found)} of {len(rows)} images have masks")
+    if not off_center:
+        return
+    moved, donors = out / "off-center", _donors(rows, maps, found)
+    for index in found:
+        own = donors[rows[index]["split"]]
+
+        def donor(place: int, own: Sequence[int] = own) -> tuple[Image.Image, Labels]:
+            return read(own[place]), maps[own[place]]
+
+        name = rows[index]["image"]
+        image, labels = paste_off_center(name, read(index), maps[index], donor, len(own))
+        buffer = io.BytesIO()
+        image.save(buffer, "JPEG", quality=92)
+        write_bytes(moved / "images" / name, buffer.getvalue())
+        _write_masks(moved, name, labels)
+    _write_data(moved, [rows[index] for index in found], images=moved / "images")
+    print(f"{moved}: {len(found)} images")
+
+
+def _write_masks(out: Path, name: str, labels: Labels) -> None:
+    for part, mask in region_masks(labels).items():
+        write_bytes(out / "masks" / part / f"{Path(name).stem}.png", _png(mask))
+
+
+def _write_data(out: Path, rows: Sequence[dict[str, str]], *, images: Path) -> None:
+    """labels.csv, and a recipe's `data` section that names it and the masks."""
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(out / "labels.csv", table.getvalue())
+    files = {part: f"{part}/{{name}}.png" for part in REGIONS}
+    regions = {"masks": str((out / "masks").resolve()), "mask_files": files}
+    section = {"source": str((out / "labels.csv").resolve()), "images": str(images.resolve()), "regions": regions}
+    write_text(out / "data.yaml", dump_yaml({"data": section, "concepts": "blood-cells"}))
 
 
 def _donors(rows: Sequence[dict[str, str]], maps: Sequence[Labels], found: Sequence[int]) -> dict[str, list[int]]:
@@ -126,14 +142,6 @@ def _donors(rows: Sequence[dict[str, str]], maps: Sequence[Labels], found: Seque
     splits = {rows[index]["split"] for index in found}
     own = {split: [index for index in found if rows[index]["split"] == split] for split in splits}
     return {split: [mine[at] for at in small_cells([maps[index] for index in mine])] for split, mine in own.items()}
-
-
-def _write_table(out: Path, rows: Sequence[dict[str, str]]) -> None:
-    table = io.StringIO()
-    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(out / "labels.csv", table.getvalue())
 
 
 def main() -> None:
