@@ -18,7 +18,7 @@ from conceptlens.core.plugins import is_code, load_object
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-BUILTIN_DATA = ("blood-cells", "shapes")
+BUILTIN_DATA = ("blood-cells", "blood-cells-off-center", "shapes")
 METHOD_PRESETS = Path(__file__).parents[1] / "methods" / "presets"
 
 

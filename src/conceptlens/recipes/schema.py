@@ -112,9 +112,9 @@ class DataConfig:
     """Where images and labels come from.
 
     Args:
-        source: `blood-cells`, `shapes`, a folder with a folder per class, a CSV or Parquet table, a folder with
-            dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk` wrote, `hf:OWNER/NAME`, the name
-            of a registered source, or own code as `file.py:function`.
+        source: `blood-cells`, `blood-cells-off-center`, `shapes`, a folder with a folder per class, a CSV or Parquet
+            table, a folder with dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk` wrote,
+            `hf:OWNER/NAME`, the name of a registered source, or own code as `file.py:function`.
         kind: Format of the source; `auto` looks.
         images: Folder that a table's image paths start from; the table's own folder if not given.
         image_column: Column with the image's path.

@@ -15,9 +15,11 @@ from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folder import RunFolder
 
 SIDE = 160  # pixels of the longer side, at most
+_ACEVEDO = "Images: Acevedo et al. (2020), Data in Brief 30, 105474, CC BY 4.0,"
+_WBCATT = "Labels: WBCAtt, Tsutsui et al. (2023), MIT license."
 CREDITS = {
-    "blood-cells": "Images: Acevedo et al. (2020), Data in Brief 30, 105474, CC BY 4.0, made smaller. "
-    "Labels: WBCAtt, Tsutsui et al. (2023), MIT license."
+    "blood-cells": f"{_ACEVEDO} made smaller. {_WBCATT}",
+    "blood-cells-off-center": f"{_ACEVEDO} made smaller, each cell moved to another background. {_WBCATT}",
 }
 
 

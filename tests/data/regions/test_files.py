@@ -220,7 +220,7 @@ def test_two_images_of_one_name_need_their_folders(tmp_path: Path, opened: Open)
 
 
 def test_drawn_data_takes_no_files_and_recipes_keep_regions() -> None:
-    with pytest.raises(UserError, match="shapes knows its own regions exactly"):
+    with pytest.raises(UserError, match="shapes knows its own regions"):
         open_source(load_recipe({"data": {"source": "shapes", "regions": {"boxes": "x.csv"}}}).data, None)
     words = ["--data.regions.masks", "scans #2", "--data.regions.mask_files", "{object: '{name}_s.png'}"]
     recipe = load_recipe(

@@ -200,7 +200,7 @@ def test_bad_input(run: Path, own_run: Path, own: OwnData, refuse: Refuse, tmp_p
     assert "--n: expected at least 1" in refuse("localize", run, "--n", 0)
     assert "--sigma: expected a width above 0" in refuse("localize", run, "--sigma", -1)
     assert "expected one of black, mean, blur, found 'gray'" in refuse("faithfulness", run, "--fill", "gray")
-    assert "knows its own regions exactly" in refuse("localize", run, "--data.regions.boxes", "x.csv")
+    assert "knows its own regions" in refuse("localize", run, "--data.regions.boxes", "x.csv")
     assert "nothing is known of where things are" in refuse("localize", own_run)
     assert "no such file" in refuse("localize", own_run, "--data.regions.boxes", tmp_path / "no.csv")
     assert "add --data SOURCE" in refuse("localize", own_run, "--data.class_column", "dx")

@@ -8,13 +8,15 @@ from captum.attr import LayerGradCam
 from torch import Tensor, nn
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.encoders.builtin.efficientnet_lite0 import EfficientNetLite0
 from conceptlens.encoders.builtin.vit import BuiltinViT
 from conceptlens.encoders.contract import Cut, Tokens
 from conceptlens.encoders.timm.encoder import TimmEncoder
 from conceptlens.explanations.maps.gradcam import watch
-from conceptlens.methods.contract import Pipeline
+from conceptlens.methods.contract import ConceptOutput, Pipeline
 from conceptlens.methods.ivq_cbm import IVQCBM
 from conceptlens.nn.quantization.quantization import ImplicitVQ
+from conceptlens.nn.regularizers.regularizer import NoRegularizer
 from conceptlens.nn.setup import Setup
 
 Aggregate = Literal["magnet", "cls", "mean"]
@@ -111,3 +113,32 @@ def test_readers_of_a_global_vector_in_timm(concepts: ConceptSet, name: str, pla
     watched = watch(built, torch.rand(2, 3, 64, 64))
     assert watched.place == place
     assert watched.maps(torch.tensor([[0], [1]])).shape == (2, 1, watched.grid[0] * watched.grid[1])
+
+
+class ReadsLayers(nn.Module):
+    """Concept logits from the layers side by side: a linear readout of each patch, squared so that slopes differ."""
+
+    has_attention, uses_image_vector = True, False
+
+    def __init__(self, widths: tuple[int, ...], concepts: int) -> None:
+        super().__init__()
+        self.read = nn.Linear(sum(widths), concepts)
+
+    def forward(self, tokens: Tokens) -> ConceptOutput:
+        logits = self.read(torch.cat(tokens.layers, -1)).square().mean(1)
+        return ConceptOutput(logits=logits, concept_logits=logits, bottleneck=logits)
+
+
+def test_a_reader_of_layers_is_looked_at_in_all_of_them() -> None:
+    """By hand: the slope of mean_l (w · A_l + b)² is 2 (w · A_l + b) w / L, with A_l the layers of all widths in a row."""
+    torch.manual_seed(0)
+    encoder = EfficientNetLite0(pretrained=False, layers=[4, 6])
+    model = ReadsLayers(encoder.layer_widths, 3)
+    built = Pipeline(encoder, NoRegularizer(None), model).eval().requires_grad_(False)  # type: ignore[arg-type]
+    images = torch.rand(2, 3, 64, 64)
+    watched = watch(built, images)
+    assert watched.place == "patches that leave the encoder"
+    rows = torch.cat(encoder(images).layers, -1)
+    said = rows @ model.read.weight[1] + model.read.bias[1]  # (B, L)
+    alpha = (2 * said[..., None] * model.read.weight[1] / 16).mean(1, keepdim=True)
+    torch.testing.assert_close(watched.maps(torch.tensor([[1], [1]]))[:, 0], (alpha * rows).sum(-1).relu())

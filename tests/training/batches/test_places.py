@@ -14,6 +14,7 @@ from conceptlens.data.images.box_crop import BoxCropped
 from conceptlens.data.regions.object_boxes import read_boxes
 from conceptlens.data.regions.part_points import read_points
 from conceptlens.data.regions.regions import read_regions
+from conceptlens.data.sources.blood_cells import BloodCells
 from conceptlens.data.sources.shapes import Shapes
 from conceptlens.methods.pf_cbm.places import PlaceTargets
 from conceptlens.recipes import LossConfig, ShapesConfig
@@ -71,7 +72,8 @@ def test_a_method_that_learns_from_places_refuses_moved_images(tmp_path: Path) -
         cl.train(made, quiet=True)
 
 
-def test_boxes_where_there_are_none(tmp_path: Path) -> None:
+def test_boxes_where_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BloodCells, "region_names", ())
     made = recipe(tmp_path / "run", foreground="box")
     made["data"] = {"source": "blood-cells", "limit": 8}
     with pytest.raises(UserError, match="box needs the object's box, but blood-cells has none"):

@@ -141,6 +141,7 @@ def test_another_size(own_run: Path, tmp_path: Path) -> None:
     [
         ({"name": "timm/test_vit", "options": {"depth": 1}}, {"name": "ivq-cbm", "aggregate": "cls"}),
         ({"name": "timm/test_resnet"}, {"name": "ivq-cbm-released"}),
+        ({"name": "builtin/efficientnet-lite0"}, {"name": "ivq-cbm-released"}),
     ],
 )
 def test_other_encoders_tasks_and_methods(encoder: dict[str, Any], method: dict[str, Any], concepts: Any) -> None:

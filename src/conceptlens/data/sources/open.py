@@ -14,7 +14,7 @@ from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.box_crop import BoxCropped
 from conceptlens.data.labels.corrections import correct_labels
 from conceptlens.data.regions.files import region_files
-from conceptlens.data.sources.blood_cells import BloodCells
+from conceptlens.data.sources.blood_cells import BloodCells, OffCenterBloodCells
 from conceptlens.data.sources.folder import Folder
 from conceptlens.data.sources.hf import HuggingFace, is_saved
 from conceptlens.data.sources.memory import MEMORY, open_memory
@@ -76,8 +76,9 @@ def _open(config: DataConfig, concepts: ConceptSet | None, problems: Problems | 
 
             shapes = Shapes(config.shapes, concepts)
             return shapes, shapes.concepts  # its own set follows its settings
-        concepts = concepts or ConceptSet.load(config.source)
-        return BloodCells(concepts, config, problems), concepts
+        cells = BloodCells if config.source == BloodCells.name else OffCenterBloodCells
+        concepts = concepts or ConceptSet.load(BloodCells.name)
+        return cells(concepts, config, problems), concepts
     path = Path(config.source).expanduser()
     if concepts is None:
         raise _no_concepts(config.source)

@@ -15,7 +15,7 @@ import numpy as np
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import fingerprint, write_text
-from conceptlens.core.registry import METHODS
+from conceptlens.core.registry import BUILTIN_DATA, METHODS
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.reports.page import write_report
@@ -132,7 +132,7 @@ def _plan(
         others = [Replacement(place, each.words) for place, each in zip(chosen, swaps, strict=False)]
         controls[seed] = replace_words(base, others, rename=rename) if swaps else drop(base, chosen)
         words[seed] = [base.names[place] for place in chosen]
-    if after.renamed and recipe.data.source in ("blood-cells", "shapes"):
+    if after.renamed and recipe.data.source in BUILTIN_DATA:
         raise UserError("--rename: built-in data knows its own names only. Leave --rename out; words change anyway.")
     return _Plan(run.path / "recipe.yaml", recipe, base, after, controls, words)
 
