@@ -12,7 +12,14 @@ from conceptlens.recipes.parse import load_recipe, parse_overrides, recipe_names
 def test_a_source_is_enough() -> None:
     recipe = load_recipe({"data": "shapes"})
     assert recipe.data.source == "shapes"
-    assert recipe.method["name"] == "ivq-cbm"
+    assert recipe.method["name"] == "evidence-cbm"
+    assert recipe.regularizer["name"] == "none"
+    assert recipe.encoder.layers == "several"
+    assert recipe.out == "runs/shapes-evidence-cbm-0"
+
+
+def test_the_papers_method_brings_its_regularizer() -> None:
+    recipe = load_recipe({"data": "shapes", "method": "ivq-cbm"})
     assert recipe.regularizer["name"] == "ivq"
     assert recipe.regularizer["beta"] == 0.25
     assert recipe.regularizer["codebook_multiple"] == 1.0
@@ -77,7 +84,10 @@ def test_ready_recipes_are_valid(name: str) -> None:
             ["--training.schedule", "cosin"],
             "expected one of 'exponential', 'polynomial', 'cosine', 'constant', found 'cosin'",
         ),
-        (["--method.temperature", "hot"], "method.temperature: expected a number or 'calibrate', found 'hot'"),
+        (
+            ["--method", "ivq-cbm", "--method.temperature", "hot"],
+            "method.temperature: expected a number or 'calibrate', found 'hot'",
+        ),
         (["--method", "ivq-cmb"], "Unknown method 'ivq-cmb'. Did you mean 'ivq-cbm'"),
         (["--regularizer", "ivvq"], "Unknown regularizer 'ivvq'. Did you mean 'ivq'"),
         (["--regularizer", "l2", "--regularizer.beta", "1"], "'beta' is not known in `regularizer`"),

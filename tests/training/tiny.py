@@ -13,6 +13,7 @@ def tiny(out: Path | str, **changes: Any) -> dict[str, Any]:
     recipe: dict[str, Any] = {
         "data": {"source": "shapes", "shapes": {"n": 96, "size": 32}},
         "encoder": {"name": "builtin/vit-mini", "image_size": 32, "options": {"width": 32, "depth": 2, "heads": 2}},
+        "method": {"name": "ivq-cbm"},
         "training": {
             "epochs": 3,
             "batch_size": 16,

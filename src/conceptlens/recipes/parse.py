@@ -34,7 +34,7 @@ from conceptlens.recipes.schema import (
     TrainingConfig,
 )
 
-DEFAULT_METHOD = "ivq-cbm"
+DEFAULT_METHOD = "evidence-cbm"
 SHORT = {"data": "source", "method": "name", "regularizer": "name"}  # a section that is just a word means this key
 # Names of files and columns are taken to the letter: YAML would cut `scans #2` at its comment and read `1` as a number.
 LITERAL = {
