@@ -48,12 +48,19 @@ def variants(depth: int, names: list[str]) -> dict[str, dict[str, Any]]:
     rows["all"] = base | {"layers": list(range(depth))}
     for per in ("concept", "shared"):
         rows[f"attention per {per}"] = base | {"attention": per}
-    for value in (0.25, 4.0):
+    for value in (0.25, 4.0, 16.0):
         rows[f"temperature {value}"] = base | {"temperature": value}
     for value in (0.01, 0.1, 0.3):
         rows[f"entropy {value}"] = base | {"entropy": value}
     for value in (0.25, 0.5, 0.75):
         rows[f"patch dropout {value}"] = base | {"dropout": value}
+    rows["attention by the last layer"] = base | {"attend": "last"}
+    rows["half and last, attention by the last"] = base | {"layers": [several[0], depth - 1], "attend": "last"}
+    cool = base | {"temperature": 4.0}
+    rows["4.0, half and last"] = cool | {"layers": [several[0], depth - 1]}
+    rows["4.0, patch dropout 0.25"] = cool | {"dropout": 0.25}
+    rows["4.0, entropy 0.01"] = cool | {"entropy": 0.01}
+    rows["4.0, attention by the last layer"] = cool | {"attend": "last"}
     rows["class token"] = base | {"class_token": True}
     rows["weight decay 0.3"] = base | {"decay": 0.3}
     rows["mean of patches"] = base | {"frozen_attention": True}
@@ -142,6 +149,10 @@ class Variant(torch.nn.Module):
         )
         if options.get("frozen_attention"):
             self.reader.queries.requires_grad_(False)
+        if options.get("attend") == "last":  # queries begin at 0 and stay there for the other layers
+            shown = torch.zeros(self.reader.queries.shape[1])
+            shown[-world.widths[self.chosen[-1]] :] = 1
+            self.reader.queries.register_hook(lambda gradient: gradient * shown)
         width = world.cls["train"].shape[1]
         self.unplaced = torch.nn.Linear(width, len(world.concepts)) if options.get("class_token") else None
 
