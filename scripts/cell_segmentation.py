@@ -159,9 +159,7 @@ def find_cell(smear: Smear, common: Floats | None = None) -> Mask:
 def _tidy(found: Mask, seed: Mask, unit: float, strands: float) -> Mask:
     """Holes filled, strands thinner than twice `strands` cut, only what is joined to the nucleus, dents closed."""
     filled = ndimage.binary_fill_holes(found)
-    round_ = ndimage.binary_opening(filled, disk(strands * unit)) | (
-        ndimage.binary_dilation(seed, disk(unit)) & filled
-    )
+    round_ = ndimage.binary_opening(filled, disk(strands * unit)) | (ndimage.binary_dilation(seed, disk(unit)) & filled)
     pieces, _ = ndimage.label(round_)
     joined = np.isin(pieces, np.unique(pieces[seed])) & (pieces > 0)
     margin = int(np.ceil(8 * unit))
