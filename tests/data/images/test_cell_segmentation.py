@@ -61,7 +61,7 @@ def test_a_donor_lends_its_background_not_its_cell() -> None:
     assert moved.sum() == labels.sum()
     assert (pixels[moved > 0][:, 1] > 220).mean() > 0.85
     outside = pixels[moved == 0]
-    assert outside[:, 0].min() > 100 or (outside[:, 0] < 100).mean() < 0.02  # no dark cell, only our soft edge
+    assert (outside[:, 0] < 100).mean() < 0.02  # no dark cell, only our soft edge
     other, elsewhere = paste_off_center(
         "b", Image.fromarray(image), labels, lambda _: (Image.fromarray(donor), disk(48, 48, 14).astype(np.uint8)), 1
     )
