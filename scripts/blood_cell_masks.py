@@ -5,7 +5,7 @@ Usage:
     python scripts/blood_cell_masks.py SOURCE OUT                   masks of WBCAtt's images
     python scripts/blood_cell_masks.py SOURCE OUT --off-center      and the cells pasted off center
 
-SOURCE is as for build_blood_cells.py: `pbc_attr_v1_{train,val,test}.csv` and a folder of images per class in lower case.
+SOURCE as for build_blood_cells.py: `pbc_attr_v1_{train,val,test}.csv` and a folder of images per class in lower case.
 OUT gets `masks/{object,nucleus,cytoplasm}/NAME.png`, `labels.csv` (WBCAtt's tables as one) and `data.yaml`, a recipe's
 `data` section that names them; with --off-center the same in OUT/off-center, with `images`. How cells are found:
 `cell_segmentation`. Images without a nucleus that could be found have no mask and are not pasted.

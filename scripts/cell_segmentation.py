@@ -1,10 +1,10 @@
 """White cell and nucleus in an image of a stained blood smear, by classical means and without assuming the center.
 
-1. Optical density of each channel against the plasma between the cells (Ruifrok & Johnston, 2001). Nuclear stain absorbs
-   red light, which red cells hardly do: Otsu's threshold of the red channel's density finds nuclei. Lobes close to each
+1. Optical density of each channel against the plasma between the cells (Ruifrok & Johnston, 2001). Nuclear stain takes
+   red light, as red cells hardly do: Otsu's threshold of the red channel's density finds nuclei. Lobes close to each
    other belong together; the group with most stain is the white cell's, those that the image's edge cuts count less.
 2. Cytoplasm: for each pixel the ratio of two color densities, of what lies around the nucleus and of what lies far from
-   it, times the same ratio over a sample of the whole set, which knows red cells where one image does not. Plasma is out.
+   it, times the same ratio over a sample of the whole set, which knows red cells where an image does not. No plasma.
 3. Random walker with these odds as priors (Grady, 2005): labels change where colors change. Then morphology: holes
    filled, strands to touching red cells cut, what is not joined to the nucleus dropped. Densities are taken again from
    the cell found, twice.
@@ -159,9 +159,7 @@ def find_cell(smear: Smear, common: Floats | None = None) -> Mask:
 def _tidy(found: Mask, seed: Mask, unit: float, strands: float) -> Mask:
     """Holes filled, strands thinner than twice `strands` cut, only what is joined to the nucleus, dents closed."""
     filled = ndimage.binary_fill_holes(found)
-    round_ = ndimage.binary_opening(filled, disk(strands * unit)) | (
-        ndimage.binary_dilation(seed, disk(unit)) & filled
-    )
+    round_ = ndimage.binary_opening(filled, disk(strands * unit)) | (ndimage.binary_dilation(seed, disk(unit)) & filled)
     pieces, _ = ndimage.label(round_)
     joined = np.isin(pieces, np.unique(pieces[seed])) & (pieces > 0)
     margin = int(np.ceil(8 * unit))

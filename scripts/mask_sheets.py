@@ -2,7 +2,7 @@
 
     python scripts/mask_sheets.py OUT [--seed 0] [--side 96] [--format webp]
 
-`cells`: 16 random cells of each class, two rows a class in the order of their names; `off-center`: 40 random pictures of
+`cells`: 16 random cells of each class, two rows a class in the order of their names; `off-center`: 40 random ones of
 `blood-cells-off-center`.
 """
 

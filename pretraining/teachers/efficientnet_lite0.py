@@ -33,13 +33,7 @@ class EfficientNetLite0(Classifier):
     std: ClassVar[tuple[float, float, float]] = (128 / 255, 128 / 255, 128 / 255)
 
     def __init__(
-        self,
-        size: int = 224,
-        *,
-        stages: Sequence[Stage] = LITE0,
-        stem: int = 32,
-        head: int = 1280,
-        classes: int = 1000,
+        self, size: int = 224, *, stages: Sequence[Stage] = LITE0, stem: int = 32, head: int = 1280, classes: int = 1000
     ) -> None:
         super().__init__(size)
         self.stem = SameConv2d(3, stem, 3, stride=2)

@@ -46,7 +46,7 @@ def test_names_are_listed_by_pattern() -> None:
     assert {"cbm", "pcbm-h", "magnet-cbm"} <= set(cl.list_methods("*cbm*"))
     assert cl.list_methods("labo*") == ["labo", "labo-released"]
     assert cl.list_regularizers("explicit-*")[0] == "explicit-vq"
-    assert cl.list_data_sources() == ["blood-cells", "shapes"]
+    assert cl.list_data_sources() == ["blood-cells", "blood-cells-off-center", "shapes"]
     cl.register_encoder("mine", BuiltinViT)
     assert cl.list_encoders("m*") == ["mine"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.data.sources.blood_cells import BloodCells
+from conceptlens.data.sources.blood_cells import BloodCells, OffCenterBloodCells
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +66,48 @@ def test_with_other_words(blood: BloodCells) -> None:
     assert (mine.examples.concepts.sum(1) == 1).all()
     assert mine.classes == tuple(sorted(blood.classes))
     assert "granularity" in mine.examples.metadata
+
+
+def test_where_cell_and_nucleus_are(blood: BloodCells) -> None:
+    assert blood.region_names == ("object", "nucleus", "cytoplasm")
+    share = (blood._maps > 0).mean((1, 2))
+    assert 0.02 < share.min() < share.max() < 0.7  # every image has a cell
+    for index in range(0, 1850, 370):
+        image, annotation = blood.read(index), blood.annotation(index)
+        assert annotation is not None
+        assert annotation.size == image.size
+        cell, nucleus, cytoplasm = (annotation.masks[part] for part in blood.region_names)
+        assert np.array_equal(cell, nucleus | cytoplasm)
+        assert not (nucleus & cytoplasm).any()
+        red = np.asarray(image)[..., 0]
+        assert red[nucleus].mean() < red[cytoplasm].mean() < red[~cell].mean()  # nuclear stain takes red light away
+
+
+def test_cells_off_center(blood: BloodCells) -> None:
+    moved = OffCenterBloodCells()
+    assert moved.examples.ids == blood.examples.ids
+    chosen, centers = range(3, 1850, 150), []
+    for index in chosen:
+        image, annotation, own = moved.read(index), moved.annotation(index), blood.annotation(index)
+        assert annotation is not None
+        assert own is not None
+        assert image.size == annotation.size == (128, 128)
+        assert np.array_equal(np.asarray(image), np.asarray(moved.read(index)))  # always the same picture
+        there, here = annotation.masks["nucleus"], own.masks["nucleus"]
+        assert there.sum() == here.sum()
+        pixels = np.asarray(image, dtype=float)[there], np.asarray(blood.read(index), dtype=float)[here]
+        assert np.abs(pixels[0] - pixels[1]).mean() < 6  # the same pixels, but for soft edges
+        centers.append(np.argwhere(annotation.masks["object"]).mean(0) / 128)
+    assert np.std(centers, axis=0).min() > 0.1
+    assert np.std([np.argwhere(blood.annotation(index).masks["object"]).mean(0) / 96 for index in chosen]) < 0.05  # type: ignore[union-attr]
+
+
+def test_backgrounds_come_from_the_same_split() -> None:
+    moved = OffCenterBloodCells()
+    splits = np.array(moved.examples.split)
+    assert all((splits[rows] == split).all() for split, rows in moved._donors.items())
+    assert {split: len(rows) > 0.45 * (splits == split).sum() for split, rows in moved._donors.items()} == {
+        "train": True,
+        "val": True,
+        "test": True,
+    }

@@ -92,7 +92,9 @@ def test_stored_tokens_are_the_same(layers: list[int] | None) -> None:
         for one, other in zip((again.patches, *again.layers), (live.patches, *live.layers), strict=True):
             torch.testing.assert_close(one, other)
     frozen = encoder.before(encoder.normalize(images(1, 224, 224)), 0)
-    assert frozen.shape[-1] == 7 * 7 * 320 + (0 if layers is None else 14 * 14 * 112) + 56 * 56 * 24 * (1 in (layers or ()))
+    assert frozen.shape[-1] == 7 * 7 * 320 + (0 if layers is None else 14 * 14 * 112) + 56 * 56 * 24 * (
+        1 in (layers or ())
+    )
 
 
 def test_last_stages_learn() -> None:

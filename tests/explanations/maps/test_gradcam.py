@@ -130,7 +130,7 @@ class ReadsLayers(nn.Module):
 
 
 def test_a_reader_of_layers_is_looked_at_in_all_of_them() -> None:
-    """By hand: the slope of mean_l (w · A_l + b)² is 2 (w · A_l + b) w / L, with A_l the layers of all widths in a row."""
+    """By hand: the slope of mean_l (w · A_l + b)² is 2 (w · A_l + b) w / L; A_l has all layers in a row."""
     torch.manual_seed(0)
     encoder = EfficientNetLite0(pretrained=False, layers=[4, 6])
     model = ReadsLayers(encoder.layer_widths, 3)

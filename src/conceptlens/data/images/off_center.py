@@ -89,7 +89,7 @@ def _without_cell(pixels: Floats, cell: npt.NDArray[np.bool_]) -> Floats:
     hole = ndimage.binary_dilation(cell, iterations=3)
     rim = ndimage.binary_dilation(hole, iterations=3) & ~hole
     rows, columns = np.flatnonzero(hole.any(1)), np.flatnonzero(hole.any(0))
-    reach = max(np.ptp(rows), np.ptp(columns)) + 1
+    reach = int(max(np.ptp(rows), np.ptp(columns))) + 1
     wide = np.pad(np.where(hole[..., None], np.nan, pixels), ((reach, reach), (reach, reach), (0, 0)), mode="reflect")
     h, w = hole.shape
     best, cover = np.inf, pixels

@@ -31,9 +31,7 @@ def region_files(config: RegionsConfig, source: DataSource, *, table: str) -> "R
     """
     given = config.boxes or config.points or config.masks or config.mask_column
     if given and source.region_names:
-        raise UserError(
-            f"data.regions: {source.name} knows its own regions. Leave boxes, points and masks out."
-        )
+        raise UserError(f"data.regions: {source.name} knows its own regions. Leave boxes, points and masks out.")
     if not given and (config.join or config.sizes):
         raise UserError("data.regions: `join` and `sizes` speak of boxes, points or masks, but none are given.")
     return RegionFiles(config, source, table) if given else None

@@ -117,4 +117,4 @@ class OffCenterBloodCells(BloodCells):
         """Of each split, the images whose background is used."""
         splits = np.array(self.examples.split)
         own = {str(split): np.flatnonzero(splits == split) for split in np.unique(splits)}
-        return {split: rows[small_cells(self._maps[rows])].tolist() for split, rows in own.items()}
+        return {split: rows[small_cells(list(self._maps[rows]))].tolist() for split, rows in own.items()}

@@ -1,6 +1,6 @@
 """Inverted residual blocks with ReLU6, of which EfficientNet-Lite is built (Tan & Le, EfficientNet, 2019, table 1).
 
-Padding is TensorFlow's SAME: where a stride leaves an odd number of pixels to pad, the larger half goes to the right and
+Padding is TensorFlow's SAME: where a stride leaves an odd number of pixels to pad, the larger half goes right and
 below. There is no squeeze-and-excitation, and batch norms are folded into the convolutions.
 """
 

@@ -13,12 +13,11 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, stored
-from conceptlens.encoders.weights_file import check_package_weights
 from conceptlens.encoders.text.check import check_texts
 from conceptlens.encoders.text.int8_rows import unpack
 from conceptlens.encoders.text.tower import TextTower
 from conceptlens.encoders.text.wordpiece import WordPiece
-from conceptlens.encoders.weights_file import load_weights, read_weights
+from conceptlens.encoders.weights_file import check_package_weights, load_weights, read_weights
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "text.safetensors"
 PIECES = "pieces"  # the vocabulary, kept among the weights as bytes: one file, one hash

@@ -98,7 +98,7 @@ def watch(pipeline: Pipeline, images: Tensor) -> Watched:
 
 
 def _read_patches(pipeline: Pipeline, output: ConceptOutput, tokens: Tokens) -> tuple[Tensor, ...]:
-    """The patches and layers that reach the concepts as they leave the encoder: where attention says so, or the graph."""
+    """Patches and layers that reach the concepts as they leave the encoder: where attention says so, or the graph."""
     if pipeline.model.has_attention and not tokens.layers:
         return (tokens.patches,)
     handed = (tokens.patches, *tokens.layers)
