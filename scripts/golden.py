@@ -129,7 +129,7 @@ def measures_entry(folder: Path) -> Record:
     api.interventions(run, to="quantile")  # as version 0.1 wrote answers
     api.leakage(run, permutations=99)
     api.localize(run)
-    api.faithfulness(run, n=4)
+    api.faithfulness(run, n=4, steps=14)  # as version 0.1 did
     api.audit(run)
     evaluation = folder / "evaluation.json"
     api.evaluate(run, split="val", out=evaluation)

@@ -1,4 +1,6 @@
-"""Insertion, deletion, occlusion, stability and shuffled weights by hand, and against scipy."""
+"""Insertion, deletion, occlusion, swapped backgrounds, moved regions, shuffled weights: by hand, and against scipy."""
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,16 @@ from conceptlens.evaluation.faithfulness import (
     shuffled,
     with_noise,
 )
+from conceptlens.evaluation.faithfulness.moved import (
+    background_color,
+    farthest_shift,
+    followed,
+    move_region,
+    roll_cells,
+    swap_backgrounds,
+)
+from conceptlens.evaluation.faithfulness.norms import highest_norm, mass_on
+from conceptlens.evaluation.faithfulness.verdict import faithfulness_numbers, judge_faithfulness
 
 
 def corners(images: Tensor) -> Tensor:
@@ -150,3 +162,115 @@ def test_shuffled_weights_keep_their_numbers_and_lose_their_places() -> None:
     assert not torch.equal(first(other), first(model))
     assert torch.equal(first(other), first(shuffled(model, seed=0)))
     assert not torch.equal(first(other), first(shuffled(model, seed=1)))
+
+
+def test_a_color_stands_where_a_patch_is_dropped() -> None:
+    color = torch.tensor([0.1, 0.2, 0.3])
+    assert filled(torch.rand(2, 3, 4, 4), color)[1, :, 2, 3].tolist() == pytest.approx(color.tolist())
+    images = torch.ones(1, 3, 4, 4)
+    maps = torch.tensor([[0.9, 0.2, 0.1, 0.0]])
+    curves = insertion_deletion(corners, images, maps, torch.tensor([0]), (2, 2), fill=color, steps=2)
+    torch.testing.assert_close(curves.deletion, torch.tensor([[1.0, 0.1, 0.1]]))
+    given = insertion_deletion(
+        corners,
+        images,
+        maps,
+        torch.tensor([0]),
+        (2, 2),
+        fill=color,
+        steps=2,
+        ends=(torch.tensor([[5.0, 0.0]]), torch.tensor([[7.0, 0.0]])),
+    )
+    torch.testing.assert_close(
+        given.insertion, torch.tensor([[7.0, 1.0, 5.0]])
+    )  # ends that are known are not asked for
+
+
+def test_backgrounds_are_swapped_by_hand() -> None:
+    """Two images of 4 × 4: ground 0.2 and 0.6, objects of 1 in the upper left, of 0 in the lower right pixel."""
+    images = torch.stack([torch.full((3, 4, 4), 0.2), torch.full((3, 4, 4), 0.6)])
+    masks = torch.zeros(2, 4, 4)
+    masks[0, 0, 0] = masks[1, 3, 3] = 1
+    images[0, :, 0, 0], images[1, :, 3, 3] = 1.0, 0.0
+    torch.testing.assert_close(background_color(images, masks), torch.tensor([[0.2] * 3, [0.6] * 3]))
+    changed = swap_backgrounds(images, masks)
+    expected = torch.stack([torch.full((3, 4, 4), 0.6), torch.full((3, 4, 4), 0.2)])
+    expected[0, :, 0, 0], expected[1, :, 3, 3] = 1.0, 0.0  # the other image's object is gone
+    torch.testing.assert_close(changed, expected)
+
+
+def test_a_region_moves_as_far_as_there_is_room() -> None:
+    mask = torch.zeros(8, 8)
+    mask[2:4, 1:3] = 1  # on 4 × 4 cells of two pixels: one cell above, two below; none to the left, two to the right
+    assert farthest_shift(mask, (4, 4)) == (2, 2)
+    assert farthest_shift(mask.flip(0), (4, 4)) == (-2, 2)
+    assert farthest_shift(torch.ones(8, 8), (4, 4)) == (0, 0)
+    assert farthest_shift(torch.zeros(8, 8), (4, 4)) == (0, 0)
+    image = torch.full((1, 3, 8, 8), 0.5)
+    image[:, :, 2:4, 1:3] = 1
+    moved = move_region(image, mask[None], torch.tensor([[2, 2]]), (4, 4), torch.tensor([[0.5] * 3]))
+    expected = torch.full((1, 3, 8, 8), 0.5)
+    expected[:, :, 6:8, 5:7] = 1
+    torch.testing.assert_close(moved, expected)
+    assert roll_cells(torch.tensor([[1.0, 0, 0, 0]]), torch.tensor([[1, 1]]), (2, 2)).tolist() == [[0, 0, 0, 1]]
+
+
+def test_what_a_map_followed_by_hand() -> None:
+    old, new = torch.tensor([[1.0, 0, 0, 0]]), torch.tensor([[0, 0, 0, 1.0]])
+    before = torch.tensor([[0.6, 0.2, 0.1, 0.1]])
+    for after, gained in (([0.1, 0.1, 0.2, 0.6], 0.5), ([0.6, 0.2, 0.1, 0.1], 0.0), ([0.35, 0.2, 0.1, 0.35], 0.25)):
+        found = followed(before, torch.tensor([after]), old, new)
+        assert found[0].item() == pytest.approx(gained)
+        assert found[1].item() == pytest.approx(0.5)
+
+
+def test_mass_on_the_tokens_of_highest_norm() -> None:
+    tokens = torch.ones(1, 41, 2)  # a class token of the largest norm, then 40 patches
+    tokens[0, 0], tokens[0, 8], tokens[0, 21] = 9.0, 4.0, 3.0
+    marks = highest_norm(tokens, 40)
+    assert marks.nonzero()[:, 1].tolist() == [7, 20]  # a twentieth of the patches
+    maps = torch.ones(1, 40)
+    maps[0, 7] = 21
+    assert mass_on(maps, marks).item() == pytest.approx(22 / 60)
+
+
+def test_only_one_side_is_shuffled() -> None:
+    model = nn.ModuleDict({"encoder": nn.Linear(6, 5), "model": nn.Linear(5, 3)})
+    other = shuffled(model, 0, "encoder")
+    assert torch.equal(other["model"].weight, model["model"].weight)
+    assert not torch.equal(other["encoder"].weight, model["encoder"].weight)
+
+
+def told(**changes: Any) -> dict[str, Any]:
+    """`faithfulness.json` of a map that passes."""
+    better = {"insertion": {"interval": [0.1, 0.2]}, "deletion": {"interval": [-0.2, -0.1]}}
+    both = {"against_random": {"own": better}, "against_center": {"own": better}}
+    areas = {"insertion": {"value": 0.8}, "deletion": {"value": 0.3}}
+    return {
+        "fill": "blur",
+        "images": 64,
+        "curves": {"own": areas, "center": areas},
+        **both,
+        "dropped": both,
+        "occlusion": {"own - others": {"interval": [0.01, 0.05]}, "own": {"value": 0.1}, "others": {"value": 0.05}},
+        "random_encoder": {"own": {"value": 0.1}},
+        "random_head": {"own": {"value": 0.0}},
+        **changes,
+    }
+
+
+def test_the_verdict_names_what_is_lacking() -> None:
+    assert judge_faithfulness(told()).outcome == "pass"
+    worse = {"insertion": {"interval": [-0.1, 0.2]}, "deletion": {"interval": [-0.2, -0.1]}}
+    finding = judge_faithfulness(told(against_center={"own": worse}))
+    assert finding.outcome == "finding"
+    assert "insertion is no better than from the middle outwards (fill blur)." in finding.reason
+    assert (
+        "own part moves it no more"
+        in judge_faithfulness(told(occlusion={"own - others": {"interval": [-1, 1]}})).reason
+    )
+    assert "random head the map stays alike" in judge_faithfulness(told(random_head={"own": {"value": 0.7}})).reason
+    nothing = {"insertion": {"interval": None}, "deletion": {"interval": None}}
+    assert judge_faithfulness(told(against_random={"own": nothing})).outcome == "unmeasured"
+    assert judge_faithfulness(told(occlusion={})).outcome == "pass"  # without parts, occlusion is not asked
+    assert faithfulness_numbers(told())["own_part"] == 0.1

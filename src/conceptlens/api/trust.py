@@ -237,10 +237,13 @@ def faithfulness(
     split: AnySplit | None = None,
     n: int = 64,
     fill: Literal["black", "mean", "blur"] = "blur",
-    steps: int = 14,
+    steps: int = 8,
     out: str | Path | None = None,
 ) -> "Faithfulness":
-    """Measure whether a run's maps show what it used: insertion, deletion, occlusion, noise, random weights.
+    """Measure whether a run's maps show what it used: pixels change, and the image is encoded again.
+
+    Insertion and deletion of patches, hidden parts, other backgrounds, moved objects, noise, random weights; with a
+    verdict.
 
     Args:
         run: The run folder.

@@ -180,6 +180,16 @@ def test_faithfulness(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert found["stability"]["own"]["value"] > found["randomized"]["own"]["value"]
     assert 0 <= found["occlusion"]["wins"]["value"] <= 1
     assert set(found["agreement"]) == {"own and gradcam"}
+    assert set(found["dropped"]["curves"]) == set(found["curves"])
+    assert set(found["against_center"]) == {"own", "gradcam"}
+    center = found["curves"]["own"]["insertion"]["value"] - found["curves"]["center"]["insertion"]["value"]
+    assert found["against_center"]["own"]["insertion"]["value"] == pytest.approx(center)
+    assert 0 <= found["background_swap"]["held"]["value"] <= 1
+    assert {"held", "change", "own", "own gained"} <= set(found["moved"])
+    assert found["high_norm"]["area"]["value"] == 1 / 16
+    assert abs(found["random_encoder"]["own"]["value"]) < 0.5
+    assert found["verdict"]["outcome"] in ("pass", "finding")
+    assert found["numbers"]["insertion"] == found["curves"]["own"]["insertion"]["value"]
     again = api.faithfulness(run, n=6, fill="mean", out=tmp_path / "again.json")
     assert read_json(again.written_to) == found
 

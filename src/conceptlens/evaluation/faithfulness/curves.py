@@ -44,9 +44,10 @@ def insertion_deletion(
     concepts: Tensor,
     grid: tuple[int, int],
     *,
-    fill: str = "blur",
+    fill: str | Tensor = "blur",
     steps: int = 14,
     batch: int = 64,
+    ends: tuple[Tensor, Tensor] | None = None,
 ) -> Curves:
     """Both curves of one concept of each image.
 
@@ -56,20 +57,22 @@ def insertion_deletion(
         maps: (B, L), the concept's map of each image; of equal cells the first goes first.
         concepts: (B,), whose score is followed.
         grid: (h, w) of the map.
-        fill: `black`, `mean` or `blur`.
+        fill: `black`, `mean`, `blur` or a color (3,).
         steps: T, into which the cells are divided as evenly as they can be.
         batch: Images scored at once.
+        ends: Scores (B, K) of the images and of the fill alone, where they are known: the same for all maps.
     """
     cells = maps.shape[1]
     steps = max(1, min(steps, cells))
     counts = torch.linspace(0, cells, steps + 1, device=maps.device).round()
     rank = maps.argsort(dim=1, descending=True, stable=True).argsort(1)  # 0: the most important cell
-    gone = rank[:, None] < counts[None, :, None]  # (B, T + 1, L)
+    gone = rank[:, None] < counts[None, 1:-1, None]  # (B, T − 1, L): between the whole image and the fill alone
     cover = filled(images, fill)
-    found = []
-    for removed in (gone, ~gone):
-        found.append(_scores(score, images, cover, removed, concepts, grid, batch))
-    return Curves(counts / cells, found[0], found[1])
+    if ends is None:
+        ends = score(images), score(cover)
+    whole, nothing = (scores.gather(1, concepts[:, None]) for scores in ends)
+    falling, rising = (_scores(score, images, cover, removed, concepts, grid, batch) for removed in (gone, ~gone))
+    return Curves(counts / cells, torch.cat([whole, falling, nothing], 1), torch.cat([nothing, rising, whole], 1))
 
 
 def random_orders(count: int, cells: int, seed: int) -> Tensor:
@@ -80,8 +83,10 @@ def random_orders(count: int, cells: int, seed: int) -> Tensor:
 def _scores(
     score: Score, images: Tensor, cover: Tensor, gone: Tensor, concepts: Tensor, grid: tuple[int, int], batch: int
 ) -> Tensor:
-    """Scores (B, T + 1) of images without the marked cells (B, T + 1, L), a batch at a time."""
+    """Scores (B, n) of images without the marked cells (B, n, L), a batch at a time."""
     count, steps, _ = gone.shape
+    if not steps:
+        return images.new_zeros(count, 0)
     image = torch.arange(count, device=images.device).repeat_interleave(steps)
     flat = gone.flatten(0, 1)
     found = []

@@ -1,52 +1,62 @@
-"""Do the maps of a trained run show what it used? Insertion, deletion, occlusion of parts, noise, randomized weights.
+"""Do the maps of a trained run show what it used? Pixels change, the image is encoded again, and scores are followed.
 
-Insertion and deletion follow one concept of each image, the groups taking turns: the value that the model reads in
-that group. Everything else looks at all concepts. Scores are probabilities.
+Most measures follow one concept of each image, the groups taking turns: the value that the model reads in that group.
+Occlusion, noise and fully shuffled weights look at all concepts. Scores are probabilities.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 from torch import Tensor
 
-from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.regions.regions import read_regions, region_names
 from conceptlens.data.splits.spread import spread
-from conceptlens.evaluation.faithfulness import (
-    FILLS,
-    insertion_deletion,
-    occlude_parts,
-    own_against_others,
-    random_orders,
-    rank_correlation,
-    shuffled,
-    with_noise,
+from conceptlens.evaluation.faithfulness import FILLS, shuffled
+from conceptlens.evaluation.faithfulness.checks import (
+    CENTER,
+    CENTER_SIGMA,
+    RANDOM,
+    Columns,
+    Floats,
+    Plan,
+    judge_maps,
+    judge_regions,
 )
+from conceptlens.evaluation.faithfulness.verdict import faithfulness_numbers, judge_faithfulness
 from conceptlens.evaluation.images import Judged, judged_images
-from conceptlens.evaluation.localization import center_prior_maps, differences, summarize
+from conceptlens.evaluation.localization import differences, summarize
 from conceptlens.evaluation.localization.concept_parts import concept_parts
-from conceptlens.evaluation.localization.summary import estimate_cells
-from conceptlens.explanations.maps.concept_maps import OWN, concept_maps
-from conceptlens.methods.contract import Pipeline
-from conceptlens.nn.heads.probabilities import concept_probabilities
+from conceptlens.evaluation.localization.summary import estimate_cells, estimates, mean_of
+from conceptlens.evaluation.verdict import Numbers, Verdict
 from conceptlens.runs.predictions import units_of
+from conceptlens.runs.saved import Card
+from conceptlens.stats.bootstrap import Statistic
 
 if TYPE_CHECKING:
     from conceptlens.runs.opened import OpenedRun
 
-Floats = npt.NDArray[np.float64]
 BATCH = 16
-CENTER_SIGMA = 0.25  # σ of the centered order, in sides of the image
-RANDOM, CENTER = "random", "center"
-TOPICS = ("occlusion", "stability", "other_image", "randomized", "agreement")
+COLOR_IMAGES = 64  # training images at most whose mean color stands for a dropped patch
+TOPICS = (
+    "occlusion",
+    "background_swap",
+    "moved",
+    "stability",
+    "other_image",
+    "randomized",
+    "random_encoder",
+    "random_head",
+    "high_norm",
+    "agreement",
+)
+LITTLE = 0.02  # of a map's mass: with less on a region than elsewhere, there is nothing that could follow it
 
 
 class Faithfulness(Document):
@@ -71,6 +81,15 @@ class Faithfulness(Document):
     other_image: dict[str, dict[str, Any]]
     randomized: dict[str, dict[str, Any]]
     agreement: dict[str, dict[str, Any]]
+    against_center: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    dropped: dict[str, dict[str, Any]] = Field(default_factory=dict)  # curves and differences with patches dropped
+    background_swap: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    moved: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    random_encoder: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    random_head: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    high_norm: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    verdict: Verdict = Verdict(outcome="unmeasured", reason="It was measured by an earlier version. Measure it again.")
+    numbers: Numbers = Field(default_factory=dict)
     _file: str = PrivateAttr(default="faithfulness.json")
 
     @property
@@ -85,7 +104,7 @@ class Faithfulness(Document):
         for topic in TOPICS:
             if numbers := getattr(self, topic):
                 lines.append(f"  {topic}: " + ", ".join(f"{name} {_shown(value)}" for name, value in numbers.items()))
-        return "\n".join(lines)
+        return "\n".join([*lines, "", self.verdict.text()])
 
     def table(self) -> list[TableRow]:
         """Every number: its measure, and the map or the side that it is of."""
@@ -105,43 +124,6 @@ def _shown(estimate: Mapping[str, Any]) -> str:
     return "-" if estimate["value"] is None else f"{estimate['value']:.3f}"
 
 
-@dataclass
-class _Columns:
-    """Numbers of each image, (N, K) or (N, 1), by topic and name."""
-
-    rows: dict[str, dict[str, dict[str, list[Tensor]]]] = field(default_factory=dict)
-
-    def add(self, topic: str, name: str, key: str, values: Tensor) -> None:
-        columns = values.double().cpu().reshape(len(values), -1)
-        self.rows.setdefault(topic, {}).setdefault(name, {}).setdefault(key, []).append(columns)
-
-    def joined(self, topic: str) -> dict[str, dict[str, Floats]]:
-        return {
-            name: {key: torch.cat(parts).numpy() for key, parts in found.items()}
-            for name, found in self.rows.get(topic, {}).items()
-        }
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What stays the same over all batches."""
-
-    pipeline: Pipeline
-    other: Pipeline  # with shuffled weights
-    concepts: ConceptSet
-    judged: Judged
-    part_of: Tensor | None  # (K,) positions of regions, where the data knows any
-    fill: str
-    steps: int
-    noise: float
-    seed: int
-
-    def score(self, images: Tensor) -> Tensor:
-        """Probabilities (n, K) of the concepts."""
-        with torch.no_grad():
-            return concept_probabilities(self.pipeline(images).concept_logits, self.concepts.groups)
-
-
 def faithfulness_run(
     run: "OpenedRun",
     *,
@@ -149,7 +131,7 @@ def faithfulness_run(
     data: Mapping[str, Any] | None = None,
     n: int = 64,
     fill: str = "blur",
-    steps: int = 14,
+    steps: int = 8,
     noise: float = 0.02,
     seed: int = 0,
 ) -> Faithfulness:
@@ -179,19 +161,32 @@ def faithfulness_run(
     if judged.source.region_names:
         parts = concept_parts(concepts, region_names(judged.source), judged.config.regions.concepts)
         part_of = torch.from_numpy(parts).to(device)
-    other = shuffled(pipeline, seed).eval()
-    plan = _Plan(pipeline, other, concepts, judged, part_of, fill, steps, noise, seed)
-    columns = _Columns()
+    plan = Plan(
+        pipeline,
+        {
+            "randomized": shuffled(pipeline, seed).eval(),
+            "random_encoder": shuffled(pipeline, seed, "encoder").eval(),
+            "random_head": shuffled(pipeline, seed, "model").eval(),
+        },
+        concepts,
+        pipeline.encoder.grid(card.image_size, card.image_size),
+        part_of,
+        fill,
+        _usual_color(judged, indices, card).to(device),
+        steps,
+        noise,
+        seed,
+    )
+    columns = Columns()
+    side = (card.image_size, card.image_size)
     with PixelReader(judged.source, card.image_size, card.fit, cache_mb=0) as reader:
         for start in range(0, len(indices), BATCH):
             batch = indices[start : start + BATCH]
             images = reader.batch(batch).to(device).float() / 255
-            _maps(plan, columns, images, start)
-            if part_of is not None and bool((part_of > 0).any()):
-                whole = read_regions(
-                    judged.source, batch, size=card.image_size, fit=card.fit, grid=(card.image_size, card.image_size)
-                )
-                _occlusion(plan, columns, images, whole.cover, whole.seen, whole.parts)
+            followed = judge_maps(plan, columns, images, start)
+            if part_of is not None:
+                whole = read_regions(judged.source, batch, size=card.image_size, fit=card.fit, grid=side)
+                judge_regions(plan, columns, images, followed, whole)
     units = units_of(judged.source, indices)
 
     def means(found: Mapping[str, Floats]) -> dict[str, Any]:
@@ -200,7 +195,14 @@ def faithfulness_run(
     def topic(name: str) -> dict[str, Any]:
         return {kind: means(found)["value"] for kind, found in columns.joined(name).items()}
 
-    curves = columns.joined("curves")
+    def against(found: Mapping[str, Mapping[str, Floats]], other: str) -> dict[str, Any]:
+        return {
+            name: differences(areas, found[other], [0], units, judged.metrics)
+            for name, areas in found.items()
+            if name not in (RANDOM, other)
+        }
+
+    curves, dropped = columns.joined("curves"), columns.joined("dropped")
     faithfulness = Faithfulness(
         run=run.name,
         method=run.info["method"],
@@ -213,68 +215,45 @@ def faithfulness_run(
         seed=seed,
         center_sigma=CENTER_SIGMA,
         curves={name: means(found) for name, found in curves.items()},
-        against_random={
-            name: differences(found, curves[RANDOM], [0], units, judged.metrics)
-            for name, found in curves.items()
-            if name != RANDOM
+        against_random=against(curves, RANDOM),
+        against_center=against(curves, CENTER),
+        dropped={
+            "curves": {name: means(found) for name, found in dropped.items()},
+            "against_random": against(dropped, RANDOM),
+            "against_center": against(dropped, CENTER),
         },
-        occlusion=topic("occlusion"),
-        stability=topic("stability"),
-        other_image=topic("other_image"),
-        randomized=topic("randomized"),
-        agreement=topic("agreement"),
+        moved=_moved(columns.joined("moved"), units, judged),
+        **{name: topic(name) for name in TOPICS if name != "moved"},
     )
+    faithfulness.verdict = judge_faithfulness(faithfulness.to_dict())
+    faithfulness.numbers = faithfulness_numbers(faithfulness.to_dict())
     faithfulness._file = judged.file("faithfulness")
     return faithfulness
 
 
-def _maps(plan: _Plan, columns: _Columns, images: Tensor, start: int) -> None:
-    """Everything that is asked of the maps of a batch, whose first image is number `start`."""
-    made = concept_maps(plan.pipeline, images)
-    cells = made.grid[0] * made.grid[1]
-    followed = _followed(plan.score(images), plan.concepts, start)
-    rows = torch.arange(len(images), device=images.device)
-    orders = {name: maps[rows, followed] for name, maps in made.maps.items()}
-    orders[CENTER] = center_prior_maps([CENTER_SIGMA], made.grid).to(images.device).expand(len(images), -1)
-    orders[RANDOM] = random_orders(len(images), cells, plan.seed + start).to(images.device)
-    for name, order in orders.items():
-        curves = insertion_deletion(plan.score, images, order, followed, made.grid, fill=plan.fill, steps=plan.steps)
-        columns.add("curves", name, "deletion", curves.deletion_area)
-        columns.add("curves", name, "insertion", curves.insertion_area)
-    noisy = concept_maps(plan.pipeline, with_noise(images, plan.noise, plan.seed + start)).maps
-    blank = concept_maps(plan.other, images).maps
-    for name, maps in made.maps.items():
-        columns.add("stability", name, "value", rank_correlation(maps, noisy[name]))
-        columns.add("randomized", name, "value", rank_correlation(maps, blank[name]))
-        alone = len(images) == 1  # there is no other image to compare with
-        columns.add(
-            "other_image", name, "value", rank_correlation(maps, maps.roll(1, 0)) * (torch.nan if alone else 1.0)
-        )
-        if name != OWN and OWN in made.maps:
-            columns.add("agreement", f"{OWN} and {name}", "value", rank_correlation(made.maps[OWN], maps))
+def _usual_color(judged: Judged, indices: npt.NDArray[np.int64], card: Card) -> Tensor:
+    """The mean color (3,) of training images, or of the judged ones where there are no others."""
+    some = spread(indices if judged.same else judged.fit_on, COLOR_IMAGES)
+    with PixelReader(judged.source, card.image_size, card.fit, cache_mb=0) as reader:
+        return (reader.batch(some).float() / 255).mean((0, 2, 3))
 
 
-def _followed(shares: Tensor, concepts: ConceptSet, start: int) -> Tensor:
-    """The concept that is followed in each image, (B,): the likeliest of a group, the groups taking turns."""
-    spans = [group.concepts for group in concepts.groups]
-    likeliest = torch.stack([shares[:, span].argmax(1) + span.start for span in spans], 1)
-    turn = (torch.arange(len(shares), device=shares.device) + start) % len(concepts.groups)
-    return likeliest.gather(1, turn[:, None])[:, 0]
+def _moved(found: Mapping[str, Mapping[str, Floats]], units: Sequence[str], judged: Judged) -> dict[str, Any]:
+    """Of what maps could have followed, the share that did; and what was read of the changed images."""
+    wanted: dict[str, Statistic] = {}
+    for name, columns in found.items():
+        if "value" in columns:
+            wanted[name] = mean_of(columns["value"], [0])
+        else:
+            gained, possible = (mean_of(columns[key], [0]) for key in ("gained", "possible"))
+            wanted[name] = _share(gained, possible)
+            wanted[f"{name} gained"] = gained
+    return estimates(wanted, len(units), units, judged.metrics)
 
 
-def _occlusion(
-    plan: _Plan,
-    columns: _Columns,
-    images: Tensor,
-    cover: npt.NDArray[np.float32],
-    seen: npt.NDArray[np.bool_],
-    names: Sequence[str],
-) -> None:
-    """Hide each part of each image; the object as a whole, the first of the names, is no part."""
-    assert plan.part_of is not None
-    side = images.shape[-1]
-    masks = torch.from_numpy(cover[:, 1:]).to(images.device).view(len(images), len(names) - 1, side, side)
-    change = occlude_parts(plan.score, images, masks, fill=plan.fill)
-    found = own_against_others(change, torch.from_numpy(seen[:, 1:]).to(images.device), plan.part_of - 1)
-    for key, values in (("own", found.own), ("others", found.others), ("wins", found.wins)):
-        columns.add("occlusion", key, "value", values)
+def _share(gained: Statistic, possible: Statistic) -> Statistic:
+    def ratio(weights: Floats) -> Floats:
+        whole = possible(weights)
+        return np.divide(gained(weights), whole, out=np.full_like(whole, np.nan), where=whole >= LITTLE)
+
+    return ratio

@@ -2,6 +2,8 @@
 
 - black: zeros. Simple, and unlike any training image of a bright scene.
 - mean: the image's own mean color.
+- a color: the same for all images, as the mean color of the training images. It is the nearest to dropping a patch that
+  every encoder allows: the patch stays in the sequence and says nothing of its image.
 - blur: the image itself, blurred until its parts are gone (a Gaussian, σ a tenth of the side); nearest to what the
   model knows.
 """
@@ -19,8 +21,15 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 BLUR = 0.1  # σ, in sides of the image
 
 
-def filled(images: Tensor, fill: str) -> Tensor:
-    """What to lay over images (B, 3, H, W) of values in [0, 1] where something shall vanish, (B, 3, H, W)."""
+def filled(images: Tensor, fill: str | Tensor) -> Tensor:
+    """What to lay over images (B, 3, H, W) of values in [0, 1] where something shall vanish, (B, 3, H, W).
+
+    Args:
+        images: The images.
+        fill: One of `FILLS`, or a color (3,).
+    """
+    if isinstance(fill, Tensor):
+        return fill.to(images)[:, None, None].expand_as(images)
     if fill == "black":
         return torch.zeros_like(images)
     if fill == "mean":

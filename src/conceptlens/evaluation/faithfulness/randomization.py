@@ -13,12 +13,18 @@ from torch import nn
 M = TypeVar("M", bound=nn.Module)
 
 
-def shuffled(model: M, seed: int) -> M:
-    """A copy whose parameters are permuted, each within itself; buffers, such as text vectors, stay."""
+def shuffled(model: M, seed: int, part: str = "") -> M:
+    """A copy whose parameters are permuted, each within itself; buffers, such as text vectors, stay.
+
+    Args:
+        model: Stays as it is.
+        seed: Of the permutations.
+        part: Only those of this submodule, such as `encoder`; all by default.
+    """
     other = copy.deepcopy(model)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in other.parameters():
+        for parameter in other.get_submodule(part).parameters():
             order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
             parameter.copy_(parameter.flatten()[order].view_as(parameter))
     return other
