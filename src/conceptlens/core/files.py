@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from conceptlens.core import manifest
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import UNREADABLE, UserError, unreadable
 from conceptlens.core.upgrades import SCHEMA, upgrade
 
 MAX_YAML = 5_000_000  # characters
@@ -115,8 +115,8 @@ def read_json(path: Path) -> Any:
     try:
         value = json.loads(read_text(path))
         return upgrade(value, where=str(path), writer=lambda: _writer(path))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file.") from None
+    except UNREADABLE as error:
+        raise unreadable(error, path, "a JSON file") from None
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:  # text or numbers that are none
         raise UserError(f"{path}: expected JSON, but {error}.") from None
     except RecursionError:
@@ -218,10 +218,8 @@ def parse_yaml(text: str, *, where: str) -> Any:
 def read_yaml(path: Path) -> Any:
     try:
         text = read_checked(path, 4 * MAX_YAML).decode("utf-8")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file.") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: expected a YAML file, found a folder.") from None
+    except UNREADABLE as error:
+        raise unreadable(error, path, "a YAML file") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: expected UTF-8 text, but {error.reason} at byte {error.start}.") from None
     return parse_yaml(text, where=str(path))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DamagedError, UserError
 
 NAME = "manifest.jsonl"
 HEADER = {"manifest": "conceptlens", "version": 1}
@@ -94,12 +94,12 @@ def check(path: Path, *, always: bool = False) -> None:
         always: Compare the hash even if size and time are as they were.
 
     Raises:
-        UserError: It was edited or damaged.
+        DamagedError: It was edited or damaged.
     """
     folder = _folder_of(path)
     if folder is None or _is_as_written(path, folder, always) or _is_as_written(path, folder, always):  # or just now
         return
-    raise UserError(
+    raise DamagedError(
         f"{path}: this file was edited or damaged since it was written (its hash differs). Copy the folder again; if "
         f"the change is yours, accept it: `conceptlens rehash {shlex.quote(str(folder))}`."
     )
