@@ -1,14 +1,18 @@
 """Small seeded runs of every method and workflow compute what version 0.1.0 computed, and its folders still open."""
 
+import json
+import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+import torch
 
 import conceptlens as cl
 from conceptlens import cortex
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
 from conceptlens.core.upgrades import SCHEMA, upgrade, upgrade_parameters
@@ -65,6 +69,25 @@ def test_other_folders_of_version_0_1_open(first: Path) -> None:
     assert read_json(first / "compare/results.json")
 
 
+def test_a_run_of_version_0_1_is_migrated(first: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(first / "run", run)
+    before = cl.load(first / "run")
+    done = cl.migrate(run)
+    assert {"recipe.yaml", "model/model.json", "localization.json"} <= set(done.files)
+    for file in run.rglob("*.json"):
+        raw = json.loads(file.read_text("utf-8"))
+        assert not isinstance(raw, dict) or raw.get("schema", SCHEMA) == SCHEMA, file
+        if (first / "run" / file.relative_to(run)).exists() and file.name != "model.json":
+            assert raw == read_json(first / "run" / file.relative_to(run))
+    assert not manifest.changes(run)
+    after = cl.load(run)
+    assert after.recipe == before.recipe
+    for name, value in before.pipeline.state_dict().items():
+        assert torch.equal(after.pipeline.state_dict()[name], value)
+    assert cl.migrate(run).files == ()
+
+
 def test_a_recipe_of_version_0_1_is_upgraded_and_an_old_key_without_it_is_named(tmp_path: Path) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text("schema: 1\ndata: shapes\nregulariser: l2\n")
@@ -78,7 +101,10 @@ def test_what_a_newer_version_wrote_is_refused(tmp_path: Path) -> None:
     write_json(tmp_path / "new.json", {"value": 1})
     assert read_json(tmp_path / "new.json")["schema"] == SCHEMA
     (tmp_path / "new.json").write_text('{"schema": 99}')
-    with pytest.raises(UserError, match=r"schema 99; this version reads schemas up to \d+. Update conceptlens"):
+    with pytest.raises(UserError, match=r"schema 99; this version reads schemas up to \d+. Update conceptlens\."):
+        read_json(tmp_path / "new.json")
+    write_json(tmp_path / "environment.json", {"packages": {"conceptlens": "0.9.1"}})
+    with pytest.raises(UserError, match=r"schema 99.*Update conceptlens to version 0\.9\.1 or later\."):
         read_json(tmp_path / "new.json")
 
 

@@ -115,8 +115,8 @@ def draw_graph(
 
 def write_decomposition(folder: Path, graphs: dict[str, Graph], *, pictures: bool = True) -> Path:
     """A folder as `conceptlens decompose` leaves it: file name → graph."""
-    run = RunFolder.create(folder)
-    run.update(kind="decompose", method="gig", status="done", model={"name": "drawn"}, data={"name": "drawn"})
+    with RunFolder.create(folder) as run:
+        run.update(kind="decompose", method="gig", status="done", model={"name": "drawn"}, data={"name": "drawn"})
     for name, graph in graphs.items():
         graph.write(folder / name)
         for node in graph.nodes if pictures else []:

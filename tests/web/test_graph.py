@@ -133,8 +133,8 @@ def test_what_is_missing_names_the_command(client: Any, folder: Path) -> None:
 
 
 def test_a_trained_run_has_no_graph(tmp_path: Path) -> None:
-    run = RunFolder.create(tmp_path / "runs" / "trained")
-    run.update(kind="bottleneck", status="done", data={"name": "shapes"})
+    with RunFolder.create(tmp_path / "runs" / "trained") as run:
+        run.update(kind="bottleneck", status="done", data={"name": "shapes"})
     answer = client_of(tmp_path / "runs").get("/api/v1/runs/trained/graphs/classes")
     assert answer.status_code == 409
     assert "conceptlens decompose" in answer.json()["error"]["message"]

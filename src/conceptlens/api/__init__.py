@@ -2,6 +2,7 @@
 
 from conceptlens.api.comparing import analyze_study, compare, make_study
 from conceptlens.api.data import check_concepts, check_data, draft_concepts
+from conceptlens.api.folders import migrate, rehash
 from conceptlens.api.looking import explain, predict, what_if
 from conceptlens.api.sharing import export, make_report, serve, share
 from conceptlens.api.training import demo, encode, estimate, list_everything, load, resume, show_recipe, train
@@ -28,8 +29,10 @@ __all__ = [
     "localize",
     "make_report",
     "make_study",
+    "migrate",
     "predict",
     "refine",
+    "rehash",
     "resume",
     "serve",
     "share",

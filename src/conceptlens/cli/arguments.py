@@ -29,6 +29,7 @@ COMMON: tuple[tuple[str, str | None, str], ...] = (
     ("--fail-on-findings", None, "Exit with code 3 if something was found."),
     ("--device", "NAME", "Where to compute: cpu, cuda or cuda:N; the GPU where there is one by default."),
     ("--allow-code", "PATH", "A Python file or module that a run folder names and that may run, because you trust it."),
+    ("--verify", None, "Compare every file of the run with its hash first; without it, those that seem changed."),
     ("--debug", None, "Show the traceback of an error."),
 )
 

@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "share": "conceptlens.api:share",
         "export": "conceptlens.api:export",
     },
+    "keep": {"rehash": "conceptlens.api:rehash", "migrate": "conceptlens.api:migrate"},
     "GIG": {"decompose": "conceptlens.gig:decompose"},
     "CORTEX": {
         "codebook demo": "conceptlens.cortex:run_demo",

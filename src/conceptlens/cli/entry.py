@@ -16,6 +16,7 @@ from typing import Any
 from conceptlens.cli.arguments import COMMON, Docstring, Words, arguments, make_parser
 from conceptlens.cli.commands import COMMANDS, GROUPS, load_function, renamed_names, renamed_options
 from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.core.manifest import verify_everything
 from conceptlens.core.plugins import allow_code
 from conceptlens.core.system_errors import reason
 from conceptlens.core.version import __version__
@@ -146,8 +147,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without our letters still shows the rest
     debug = "--debug" in words
+    verify_everything("--verify" in words)
     try:
-        return _run([word for word in words if word != "--debug"])
+        return _run([word for word in words if word not in ("--debug", "--verify")])
     except KeyboardInterrupt:
         print("interrupted; `conceptlens resume RUN` goes on from the last state", file=sys.stderr)
         return 130

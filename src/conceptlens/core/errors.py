@@ -72,6 +72,10 @@ class UserError(Exception):
     """Something the user can mend. The command line prints it without a traceback and exits with code 2."""
 
 
+class DamagedError(UserError):
+    """A file is not as it was written. What works without a file that is missing does not work without this one."""
+
+
 def _fold(name: str) -> str:
     return re.sub(r"[\s_-]+", "-", name.lower()).strip("-")
 

@@ -7,17 +7,21 @@ import json
 import os
 import re
 import shutil
+import stat
 import uuid
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from conceptlens.core.errors import UserError
+from conceptlens.core import manifest
+from conceptlens.core.errors import UNREADABLE, UserError, unreadable
 from conceptlens.core.upgrades import SCHEMA, upgrade
 
 MAX_YAML = 5_000_000  # characters
+LARGEST = 2**30  # bytes of a JSON file, unpacked
 MAX_DEPTH = 50  # levels of nesting in YAML
 
 
@@ -40,6 +44,7 @@ def write_bytes(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        manifest.record(path, aside)
         os.replace(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)
@@ -53,10 +58,43 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
+def check_regular(path: Path) -> None:
+    """Refuse what has no end or waits for a writer, before it is opened: devices, pipes, sockets.
+
+    Raises:
+        UserError: It is none of a file, a folder and a name without either.
+    """
+    with contextlib.suppress(OSError, ValueError):  # what opens it says what is wrong
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            kinds = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+            found = next((name for is_kind, name in kinds if is_kind(mode)), "a device")
+            raise UserError(f"{path}: expected a file, found {found}. It is not read.")
+
+
+def read_checked(path: Path, limit: int | None = None) -> bytes:
+    """The bytes of a file, unpacked where its name ends in `.gz`; one that its manifest knows otherwise is refused.
+
+    Args:
+        path: The file.
+        limit: The most bytes that are read.
+
+    Raises:
+        UserError: It is no file, too large, or not as it was written.
+    """
+    check_regular(path)
+    manifest.check(path)
+    most = LARGEST if limit is None else limit
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        data: bytes = file.read(most + 1)
+    if len(data) > most:
+        raise UserError(f"{path}: more than {most:,} bytes are too many for such a file.")
+    return data
+
+
 def read_text(path: Path) -> str:
     """UTF-8, decompressed where the name ends in `.gz`."""
-    data = path.read_bytes()
-    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    return read_checked(path).decode("utf-8")
 
 
 def stored(path: Path) -> Path:
@@ -76,11 +114,21 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     try:
         value = json.loads(read_text(path))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, gzip.BadGzipFile) as error:
+        return upgrade(value, where=str(path), writer=lambda: _writer(path))
+    except UNREADABLE as error:
+        raise unreadable(error, path, "a JSON file") from None
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:  # text or numbers that are none
         raise UserError(f"{path}: expected JSON, but {error}.") from None
-    return upgrade(value, where=str(path))
+    except RecursionError:
+        raise UserError(f"{path}: expected JSON, but it is nested too deep; nothing here needs that.") from None
+
+
+def _writer(path: Path) -> str | None:
+    """The version of conceptlens that made the run in which a file lies; None if the run does not say."""
+    for folder in path.parents[:2]:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            return str(json.loads((folder / "environment.json").read_text("utf-8"))["packages"]["conceptlens"])
+    return None
 
 
 @contextlib.contextmanager
@@ -95,6 +143,7 @@ def new_folder(path: Path) -> Iterator[Path]:
             if file.is_file():
                 with file.open("rb") as handle:
                     os.fsync(handle.fileno())
+                manifest.record(path / file.relative_to(aside), file)
         if path.exists():
             old = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
             os.replace(path, old)
@@ -168,11 +217,9 @@ def parse_yaml(text: str, *, where: str) -> Any:
 
 def read_yaml(path: Path) -> Any:
     try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file.") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: expected a YAML file, found a folder.") from None
+        text = read_checked(path, 4 * MAX_YAML).decode("utf-8")
+    except UNREADABLE as error:
+        raise unreadable(error, path, "a YAML file") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: expected UTF-8 text, but {error.reason} at byte {error.start}.") from None
     return parse_yaml(text, where=str(path))
@@ -194,8 +241,7 @@ def fingerprint(*parts: bytes | str) -> str:
 
 def read_bytes(path: Path) -> bytes:
     """The content of a file, unpacked where gzip packed it (`NAME.gz` in the place of `NAME`)."""
-    place = stored(path)
-    return gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
+    return read_checked(stored(path))
 
 
 def file_hash(path: Path) -> str:

@@ -153,21 +153,26 @@ def _from_2(tree: Any) -> Any:
 UPGRADES: dict[int, Callable[[Any], Any]] = {1: _from_1, 2: _from_2}
 
 
-def upgrade(tree: Any, *, where: str, schema: int | None = None) -> Any:
+def upgrade(
+    tree: Any, *, where: str, schema: int | None = None, writer: Callable[[], str | None] = lambda: None
+) -> Any:
     """A document as this version reads it.
 
     Args:
         tree: What was read.
         where: For messages.
         schema: Its version; the document's own entry `schema` by default, without one it is taken as it is.
+        writer: Finds the version of conceptlens that wrote it, for the message.
 
     Raises:
         UserError: A newer version wrote it.
     """
     version = schema if schema is not None else tree.get("schema", SCHEMA) if isinstance(tree, Mapping) else SCHEMA
     if not isinstance(version, int) or version not in (*UPGRADES, SCHEMA):
+        needed = f" to version {found} or later" if (found := writer()) else ""
         raise UserError(
-            f"{where}: written with schema {version!r}; this version reads schemas up to {SCHEMA}. Update conceptlens."
+            f"{where}: written with schema {version!r}; this version reads schemas up to {SCHEMA}. "
+            f"Update conceptlens{needed}."
         )
     while version < SCHEMA:
         tree = UPGRADES[version](tree)

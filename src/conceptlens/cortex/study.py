@@ -155,62 +155,64 @@ def new_study(
         named = []
     else:
         named = list(concepts or [])
-    run = RunFolder.create(out, overwrite=overwrite)
-    if isinstance(model_name, VQModel):
-        place = MEMORY
-    else:
-        place = str(model_name) if model_name == BUILTIN else str(Path(model_name).expanduser().resolve())
-    about: dict[str, Any] = {
-        "id": run.path.name,
-        "kind": KIND,
-        "method": "cortex",
-        "status": "running",
-        "model": {"name": place, "image_size": image_size, "codebook": codebook_hash(model.codebook)},
-        "data": {
-            "source": data or "generated",
-            "seed": seed,
-            "per_concept": per_concept,
-            "by": by,
-            "concepts": data_concepts,
-        },
-        "conditions": {name: each.text() for name, each in conditions.items()},
-    }
-    write_json(run.path / "run.json", about)
-    run.write_environment()
-    try:
-        if data is None:
-            note(f"{len(conditions)} concepts × {per_concept} samples of {model.name}")
-            samples = _generate(model, conditions, per_concept, seed, chunk, note)
+    with RunFolder.create(out, overwrite=overwrite) as run:
+        if isinstance(model_name, VQModel):
+            place = MEMORY
         else:
-            source, vocabulary = _open_data(data, data_concepts)
-            run.update(data={**about["data"], "hash": source.examples.fingerprint})
-            samples = encoded_samples(model, source, vocabulary, by, named, per_concept, seed)
-        parts = split_samples(samples, seed=seed)
-        for name, part in parts.items():
-            part.save(run.path / "samples" / f"{name}.safetensors")
-        extractor = InformationExtractor.make(network, model.codebook, model.grid, samples.concepts, **(options or {}))
-        settings = training or ExtractorTraining()
+            place = str(model_name) if model_name == BUILTIN else str(Path(model_name).expanduser().resolve())
+        about: dict[str, Any] = {
+            "id": run.path.name,
+            "kind": KIND,
+            "method": "cortex",
+            "status": "running",
+            "model": {"name": place, "image_size": image_size, "codebook": codebook_hash(model.codebook)},
+            "data": {
+                "source": data or "generated",
+                "seed": seed,
+                "per_concept": per_concept,
+                "by": by,
+                "concepts": data_concepts,
+            },
+            "conditions": {name: each.text() for name, each in conditions.items()},
+        }
+        write_json(run.path / "run.json", about)
+        run.write_environment()
+        try:
+            if data is None:
+                note(f"{len(conditions)} concepts × {per_concept} samples of {model.name}")
+                samples = _generate(model, conditions, per_concept, seed, chunk, note)
+            else:
+                source, vocabulary = _open_data(data, data_concepts)
+                run.update(data={**about["data"], "hash": source.examples.fingerprint})
+                samples = encoded_samples(model, source, vocabulary, by, named, per_concept, seed)
+            parts = split_samples(samples, seed=seed)
+            for name, part in parts.items():
+                part.save(run.path / "samples" / f"{name}.safetensors")
+            extractor = InformationExtractor.make(
+                network, model.codebook, model.grid, samples.concepts, **(options or {})
+            )
+            settings = training or ExtractorTraining()
 
-        def epoch(done: Epoch) -> None:
-            line = {"epoch": done.epoch, "split": "train", "loss": done.loss, "accuracy": done.accuracy}
-            with run.history.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            note(f"{network}: epoch {done.epoch + 1} of {settings.epochs}, loss {done.loss:.3f}")
+            def epoch(done: Epoch) -> None:
+                line = {"epoch": done.epoch, "split": "train", "loss": done.loss, "accuracy": done.accuracy}
+                with run.history.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+                note(f"{network}: epoch {done.epoch + 1} of {settings.epochs}, loss {done.loss:.3f}")
 
-        torch.manual_seed(seed)
-        extractor = extractor.to(device)
-        codebook = model.codebook.detach()
-        train_extractor(
-            extractor, codebook, parts["train"], test=parts["test"], settings=settings, seed=seed, note=epoch
-        )
-        extractor.save(run.path / "extractor")
-        metrics = {"splits": {"test": {"extractor": dict(extractor.card.accuracy)}}}
-        write_json(run.path / "metrics.json", metrics)
-        run.update(status="done", extractor={"network": network, **asdict(settings)})
-    except BaseException as error:
-        run.update(status="failed", reason=f"{type(error).__name__}: {error}")
-        raise
-    return Study(run, model, extractor, parts, conditions, device)
+            torch.manual_seed(seed)
+            extractor = extractor.to(device)
+            codebook = model.codebook.detach()
+            train_extractor(
+                extractor, codebook, parts["train"], test=parts["test"], settings=settings, seed=seed, note=epoch
+            )
+            extractor.save(run.path / "extractor")
+            metrics = {"splits": {"test": {"extractor": dict(extractor.card.accuracy)}}}
+            write_json(run.path / "metrics.json", metrics)
+            run.update(status="done", extractor={"network": network, **asdict(settings)})
+        except BaseException as error:
+            run.update(status="failed", reason=f"{type(error).__name__}: {error}")
+            raise
+        return Study(run, model, extractor, parts, conditions, device)
 
 
 def _generate(

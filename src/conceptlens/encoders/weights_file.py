@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_bytes, read_json, stored
 
@@ -32,6 +33,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         found = "a folder" if path.is_dir() else "nothing there"
         raise UserError(f"{path}: expected a .safetensors file with weights, found {found}. Check encoder.weights.")
+    manifest.check(path)
     try:
         return load(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else load_file(path)
     except (SafetensorError, OSError, EOFError) as error:

@@ -1,7 +1,5 @@
 """Class and concepts of any images, image by image; one that cannot be read does not stop the others."""
 
-import csv
-import io
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +12,7 @@ import torch
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_json, write_text
+from conceptlens.core.spreadsheet import csv_text
 from conceptlens.explanations.answer import Answer, Answerer
 from conceptlens.explanations.caution import UNLIKE, set_words
 from conceptlens.explanations.subjects import Images, find_images, subjects
@@ -163,12 +162,7 @@ class Predictions(Sequence[Prediction]):
 
     def to_csv(self) -> str:
         """The rows, with six digits."""
-        buffer = io.StringIO()
-        csv.writer(buffer).writerows(
-            [f"{cell:.6f}" if isinstance(cell, float) else "" if cell is None else cell for cell in row]
-            for row in self.rows()
-        )
-        return buffer.getvalue()
+        return csv_text([f"{cell:.6f}" if isinstance(cell, float) else cell for cell in row] for row in self.rows())
 
     def to_pandas(self) -> "DataFrame":
         """The rows as a data frame."""

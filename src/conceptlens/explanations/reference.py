@@ -16,7 +16,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import read_json, write_json
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
@@ -69,6 +69,8 @@ def background(run: OpenedRun, *, keep: bool = True) -> Background:
         return kept
     try:
         sampled = _SAMPLED.get(run) or _sample(run)
+    except DamagedError:
+        raise
     except (UserError, OSError) as error:
         return Background.zero(len(run.concepts), str(error).splitlines()[0])
     _SAMPLED[run] = sampled

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from conceptlens.core.devices import best_device
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.core.files import write_bytes, write_text
+from conceptlens.core.files import read_checked, write_bytes, write_text
 from conceptlens.core.plugins import check_code, code_records, is_code, trust
 from conceptlens.gig.dictionaries.clusters import nearest
 from conceptlens.gig.dictionaries.concept_vectors import concept_vectors
@@ -110,8 +110,7 @@ def decompose_run(
             trust(word)
     # What is wrong with a model or its layers is reported before a folder is made.
     work = _Work.open(settings, note, trusted, module, images)
-    run = RunFolder.open(path) if again else RunFolder.create(path, overwrite=overwrite)
-    with run.lock():
+    with RunFolder.open(path).lock() if again else RunFolder.create(path, overwrite=overwrite) as run:
         run.clean()
         if not again:
             run.update(
@@ -274,7 +273,7 @@ def _predictions(work: _Work, run: RunFolder) -> Tensor:
                 "constant, and there are no concepts to find. Check its weights and whether the images differ."
             )
         write_bytes(path, save({"outputs": outputs}))
-    return load(path.read_bytes())["outputs"]
+    return load(read_checked(path))["outputs"]
 
 
 def _slug(layer: str) -> str:

@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, remove_leftovers, write_bytes, write_json
 from conceptlens.encoders.freezing import weights_hash
@@ -214,6 +215,7 @@ def _samples(layer: str, files: Sequence[Path]) -> Samples:
 
 def _open(file: Path, names: Sequence[str]) -> list[Tensor]:
     try:
+        manifest.check(file)
         with safe_open(file, "pt") as opened:
             return [opened.get_tensor(name) for name in names]
     except (SafetensorError, OSError) as error:

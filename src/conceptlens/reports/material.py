@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import parse_yaml, read_json
+from conceptlens.core.files import read_json, read_yaml
 from conceptlens.evaluation.examination import Trust
 from conceptlens.reports.prior import Prior, read_prior
 from conceptlens.reports.stories import Stories
@@ -67,7 +68,7 @@ class Material:
             metrics=splits[split],
             history=run.read_history(),
             stories=Stories.read(path) if (path / "stories.json").exists() else None,
-            recipe=parse_yaml(recipe_file.read_text("utf-8"), where=str(recipe_file)),
+            recipe=read_yaml(recipe_file),
             concepts=concepts,
             card=read_json(path / "model" / "model.json"),
             splits=read_json(path / "splits.json"),
@@ -133,6 +134,7 @@ def _slot_names(run: RunFolder, concepts: ConceptSet, slots: int) -> list[str]:
     if slots and weights.exists():
         from safetensors import SafetensorError, safe_open
 
+        manifest.check(weights)
         try:
             with safe_open(weights, "np") as file:
                 if "model.concept_slot" in file.keys():  # noqa: SIM118 - the file is no mapping

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.pages.markup import Html, h, join
 
@@ -39,6 +40,7 @@ def read_prior(weights: Path) -> Prior | None:
         return None
     from safetensors import SafetensorError, safe_open
 
+    manifest.check(weights)
     try:
         with safe_open(weights, "np") as file:
             keys = set(file.keys())

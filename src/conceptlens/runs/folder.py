@@ -13,10 +13,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.core.files import read_json, remove_leftovers, write_json, write_text
+from conceptlens.core.files import read_checked, read_json, remove_leftovers, write_json, write_text
 from conceptlens.core.upgrades import upgrade
 
+LOCK = ".lock"
 Status = Literal["running", "done", "failed"]
 PACKAGES = (
     "conceptlens",
@@ -39,8 +41,8 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def open(cls, path: str | Path) -> "RunFolder":
-        """An existing run."""
+    def open(cls, path: str | Path, *, verify: bool = True) -> "RunFolder":
+        """An existing run; with `--verify`, every file of it is compared with its hash."""
         folder = Path(path)
         if not folder.exists():
             beside = (
@@ -53,33 +55,62 @@ class RunFolder:
             raise UserError(
                 f"{folder}: expected a run folder with a run.json, found none. `conceptlens train` makes one."
             )
+        if verify and manifest.verifies_everything():
+            manifest.check_all(folder)
         return cls(folder)
 
     @classmethod
-    def create(cls, path: str | Path, *, overwrite: bool = False) -> "RunFolder":
-        """A new, empty run folder. One that holds something is refused, or replaced if it is a run and may be."""
-        folder = Path(path)
-        if folder.exists() and not folder.is_dir():
-            raise UserError(f"{folder}: expected a folder to write the run to, found a file.")
-        if folder.is_dir() and any(folder.iterdir()):
-            if not (folder / "run.json").exists():
-                raise UserError(f"{folder}: this folder holds other files; choose an empty one with --out.")
-            if not overwrite:
-                run = cls(folder)
-                raise UserError(
-                    f"{folder}: a run is here already ({run.info['status']}). Go on with {run.how_to_go_on}, "
-                    "choose another folder with --out, or replace it with --overwrite."
-                )
-            with cls(folder).lock():
-                shutil.rmtree(folder)
+    @contextlib.contextmanager
+    def create(cls, path: str | Path, *, overwrite: bool = False) -> Iterator["RunFolder"]:
+        """A new run folder, held by this process: nobody else writes to it from before its first file on.
+
+        One that holds something is refused, or replaced if it is a run, or the beginning of one, and may be. If there
+        is no `run.json` in the end, there is no folder.
+        """
+        run = cls(Path(path))
+        run._check_free(overwrite=True)  # before anything is written to it
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            run.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
-                f"{folder}: cannot make this folder ({error.strerror}). Choose another one with --out."
+                f"{run.path}: cannot make this folder ({error.strerror}). Choose another one with --out."
             ) from None
-        check_writable(folder)
-        return cls(folder)
+        check_writable(run.path)
+        with run.lock():
+            run._check_free(overwrite)
+            try:
+                for entry in run._entries():
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+                manifest.begin(run.path)
+                yield run
+            except BaseException:
+                if not (run.path / "run.json").exists():  # the folder would only be in the way
+                    shutil.rmtree(run.path, ignore_errors=True)
+                raise
+
+    def _entries(self) -> list[Path]:
+        """What is here, but for the lock."""
+        return [entry for entry in self.path.iterdir() if entry.name != LOCK] if self.path.is_dir() else []
+
+    def _check_free(self, overwrite: bool) -> None:
+        """Refuse a place that holds something else, or a run that may not be replaced."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path}: expected a folder to write the run to, found a file.")
+        if all(_is_leftover(entry.name) for entry in self._entries()):
+            return
+        whole = (self.path / "run.json").exists()
+        if not whole and not manifest.has_manifest(self.path):
+            raise UserError(f"{self.path}: this folder holds other files; choose an empty one with --out.")
+        if not overwrite:
+            if not whole:
+                raise UserError(
+                    f"{self.path}: a run that was stopped before it began is here. Replace it with --overwrite, or "
+                    "choose another folder with --out."
+                )
+            raise UserError(
+                f"{self.path}: a run is here already ({self.info['status']}). Go on with {self.how_to_go_on}, "
+                "choose another folder with --out, or replace it with --overwrite."
+            )
 
     @property
     def how_to_go_on(self) -> str:
@@ -105,12 +136,20 @@ class RunFolder:
         """All complete lines; a torn last one, of a killed run, is left out."""
         if not self.history.exists():
             return []
-        lines = self.history.read_bytes().split(b"\n")
-        return [upgrade(json.loads(line), where=str(self.history), schema=1) for line in lines[:-1] if line]
+        lines = read_checked(self.history).split(b"\n")[:-1]
+        try:
+            entries = [json.loads(line) for line in lines if line]
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{self.history}: a line is no JSON ({error}). Copy the run folder again.") from None
+        return [upgrade(entry, where=str(self.history), schema=1) for entry in entries if isinstance(entry, dict)]
 
     def update(self, **values: Any) -> None:
         """Change entries of run.json."""
         info = self.info if (self.path / "run.json").exists() else {}
+        if not info:
+            manifest.begin(self.path)
+        if values.get("status") == "done" and self.history.exists():
+            manifest.record(self.history)  # it was written line by line
         write_json(self.path / "run.json", info | values)
 
     def write_environment(self, **more: Any) -> None:
@@ -134,14 +173,14 @@ class RunFolder:
         write_text(self.path / name, text)
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> Iterator["RunFolder"]:
         """One process that writes at a time; the lock dies with its process, however it dies."""
         try:
             import fcntl
         except ImportError:  # not on this system: nothing guards the folder
-            yield
+            yield self
             return
-        handle = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+        handle = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -149,13 +188,18 @@ class RunFolder:
                 raise UserError(
                     f"{self.path}: another process is training this run; wait for it or stop it first."
                 ) from None
-            yield
+            yield self
         finally:
             os.close(handle)
 
     def clean(self) -> None:
         """Remove what a killed process left half-written."""
         remove_leftovers(self.path)
+
+
+def _is_leftover(name: str) -> bool:
+    """What a process leaves that was killed before it wrote a first file."""
+    return name.startswith(".probe-") or (name.startswith(".") and name.endswith((".tmp", ".old")))
 
 
 def check_writable(folder: Path) -> None:

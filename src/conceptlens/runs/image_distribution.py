@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
+from conceptlens.core import manifest
 from conceptlens.core.files import write_bytes
 from conceptlens.stats.conformal import rank
 
@@ -107,6 +108,7 @@ class ImageDistribution:
     def read(cls, run: Path, weights: str) -> "ImageDistribution | None":
         """What a run keeps; None where it keeps nothing, or that of other weights."""
         try:
+            manifest.check(run / FILE)
             with safe_open(run / FILE, "np") as file:
                 arrays = {name: file.get_tensor(name).astype(np.float64) for name in ARRAYS}
                 words = file.metadata() or {}

@@ -15,7 +15,7 @@ import torch
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.devices import best_device
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import read_json
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.sources.open import open_source
@@ -191,6 +191,8 @@ class OpenedRun:
         """Labels of the training images; None if the run's data is not there, or not what it was."""
         try:
             examples, train = self.source.examples, self.splits["train"]
+        except DamagedError:
+            raise
         except (UserError, OSError):
             return None
         return TrainingLabels(examples.concepts[train], examples.labels[train])

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_bytes
 from conceptlens.core.upgrades import SCHEMA, upgrade
@@ -90,6 +91,7 @@ def load_predictions(run: Path, split: str = "test") -> StoredPredictions:
     path = run / FOLDER / f"{split}.safetensors"
     if not path.exists():
         raise UserError(f"{path}: this run keeps no predictions of its {split} images. Train it again.")
+    manifest.check(path)
     try:
         with safe_open(path, "np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - the file is no mapping

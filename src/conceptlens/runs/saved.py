@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import file_hash, new_folder, read_json, write_json
 from conceptlens.core.upgrades import upgrade_parameters
@@ -44,8 +46,9 @@ def save_model(folder: Path, weights: dict[str, Tensor], card: Card) -> None:
 
 
 def load_card(folder: Path) -> Card:
-    raw: dict[str, Any] = read_json(folder / "model.json")
-    raw.pop("schema", None)
+    raw: Any = read_json(folder / "model.json")
+    if isinstance(raw, dict):
+        raw.pop("schema", None)
     try:
         return TypeAdapter(Card).validate_python(raw)
     except ValidationError as error:
@@ -62,6 +65,7 @@ def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:
     weights = run / "model" / WEIGHTS
     if not weights.exists():
         raise UserError(f"{weights}: the weights are missing. Train again, or copy the whole run folder.")
+    manifest.check(weights)
     if file_hash(weights) != card.weights_hash:
         raise UserError(
             f"{weights}: the file is not the one that was saved (its hash differs). Copy the run folder again."
@@ -71,7 +75,10 @@ def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:
     concepts = ConceptSet.load(run / "concepts.yaml")
     if structure := card.encoder.get("structure"):
         recipe.encoder.options = {**recipe.encoder.options, "structure": structure}
-    state = upgrade_parameters(load_file(weights))
+    try:
+        state = upgrade_parameters(load_file(weights))
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{weights}: cannot be read ({error}). Copy the run folder again.") from None
     # The concepts' vectors are among the weights: what read their texts may be large, or on a hub.
     pipeline = build_pipeline(Blueprint(recipe, concepts, tuple(card.classes), state.get("model.text")))
     try:

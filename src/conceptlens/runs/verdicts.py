@@ -6,7 +6,7 @@ Read from the run folder as plain JSON, because pictures and pages lie below the
 from pathlib import Path
 from typing import Any, Literal
 
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import read_json
 
 Badge = Literal["pass", "finding", "unexamined"]
@@ -19,6 +19,8 @@ KINDS = {"attention": "own", "gradcam": "gradcam"}  # a drawn map, and what `loc
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = read_json(path)
+    except DamagedError:
+        raise
     except (UserError, OSError):
         return {}  # not there, or damaged: nothing was examined
     return found if isinstance(found, dict) else {}

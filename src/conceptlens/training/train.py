@@ -1,7 +1,6 @@
 """A run from start to finish: data, pipeline, training, the one look at the test images, the files."""
 
 import contextlib
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,17 +107,10 @@ def start_run(
     processes = Launched(recipe.training.precision)
     progress = Progress(quiet=quiet or not processes.main)
     session = open_session(recipe, None, processes, progress, data)
-
-    def create() -> None:
-        run = RunFolder.create(recipe.out, overwrite=overwrite)
-        try:
-            _describe(session, run)
-        except BaseException:
-            shutil.rmtree(run.path, ignore_errors=True)  # without its run.json the folder would only be in the way
-            raise
-
-    processes.first(create)
-    return _finish(session, report)
+    with contextlib.ExitStack() as held:
+        created = RunFolder.create(recipe.out, overwrite=overwrite)
+        processes.first(lambda: _describe(session, held.enter_context(created)))
+        return _finish(session, report)
 
 
 def _describe(session: Session, run: RunFolder) -> None:
@@ -160,30 +152,32 @@ def resume_run(path: str | Path, report: Report, *, data: Any = None, quiet: boo
     recipe.training.threads = read_json(run.path / "environment.json").get("threads") or recipe.training.threads
     processes = Launched(recipe.training.precision)
     progress = Progress(quiet=quiet or not processes.main)
-    return _finish(open_session(recipe, run, processes, progress, data), report)
+    with run.lock() if processes.main else contextlib.nullcontext():
+        if run.info["status"] == "done":  # by another process, just now
+            return run
+        return _finish(open_session(recipe, run, processes, progress, data), report)
 
 
 def _finish(session: Session, report: Report) -> RunFolder:
-    """Train to the end, then measure once, then write."""
+    """Train to the end, then measure once, then write; the caller holds the run."""
     run, processes = session.run, session.processes
-    with run.lock() if processes.main else contextlib.nullcontext():
-        try:
-            if processes.main:
-                run.clean()
-                run.update(status="running", reason=None)
-                if session.recipe.training.tensorboard:
-                    (run.path / tensorboard.FOLDER).mkdir(exist_ok=True)
-            with stored_tokens(session):
-                session.pipeline.load_state_dict(fit(session))
-                predicted = _predict(session)
-                training = _training_vectors(session)
-            _measure(session, predicted, training, report)
-        except BaseException as error:
-            if processes.main:
-                reason = str(error) or type(error).__name__
-                with contextlib.suppress(OSError):
-                    run.update(status="failed", reason=reason[:2000])
-            raise
+    try:
+        if processes.main:
+            run.clean()
+            run.update(status="running", reason=None)
+            if session.recipe.training.tensorboard:
+                (run.path / tensorboard.FOLDER).mkdir(exist_ok=True)
+        with stored_tokens(session):
+            session.pipeline.load_state_dict(fit(session))
+            predicted = _predict(session)
+            training = _training_vectors(session)
+        _measure(session, predicted, training, report)
+    except BaseException as error:
+        if processes.main:
+            reason = str(error) or type(error).__name__
+            with contextlib.suppress(OSError):
+                run.update(status="failed", reason=reason[:2000])
+        raise
     return run
 
 

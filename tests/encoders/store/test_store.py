@@ -107,6 +107,20 @@ def test_a_torn_shard_is_written_again_and_the_others_are_kept(tmp_path: Path) -
     assert (tmp_path / "s" / "shard-00000.npy").stat().st_mtime_ns == untouched
 
 
+def test_a_shard_with_a_flipped_byte_is_encoded_again(tmp_path: Path) -> None:
+    whole = filled(tmp_path, config()).read(np.arange(10))
+    file = tmp_path / "shard-00001.npy"
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 64
+    file.write_bytes(data)
+    store = open_store(tmp_path, encoder(config()), config(), reader())
+    assert [store.has(shard) for shard in range(3)] == [True, False, True]
+    with pytest.raises(UserError, match=r"shard-00001.npy is missing or damaged"):
+        store.read(np.arange(10))
+    assert fill(store, encoder(config()), reader(), Processes()) == 4
+    assert torch.equal(store.read(np.arange(10)), whole)
+
+
 def test_several_processes_share_the_shards(tmp_path: Path) -> None:
     settings, own = config(), encoder(config())
     done = []

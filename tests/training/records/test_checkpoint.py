@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
 from conceptlens.training.records.checkpoint import (
     Position,
     StateFolder,
@@ -18,6 +19,7 @@ from conceptlens.training.records.checkpoint import (
     restore_optimizer,
     restore_random,
 )
+from tests.core.test_manifest import rot
 
 
 def parts(value: float) -> dict[str, dict[str, Tensor]]:
@@ -102,6 +104,14 @@ def damage_tensors(state: Path) -> None:
     file.write_bytes(file.read_bytes()[:-10])
 
 
+def flip_a_bit_of_the_tensors(state: Path) -> None:
+    rot(state / "pipeline.safetensors")
+
+
+def flip_a_bit_of_the_chosen_weights(state: Path) -> None:
+    rot(state.parent / read_json(state / "position.json")["best_file"])
+
+
 def damage_position(state: Path) -> None:
     (state / "position.json").write_text('{"total_steps": 2, "to')
 
@@ -115,7 +125,17 @@ def remove_a_part(state: Path) -> None:
     (state / "optimizer.safetensors").unlink()
 
 
-@pytest.mark.parametrize("damage", [damage_tensors, damage_position, rename_an_entry, remove_a_part])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_tensors,
+        flip_a_bit_of_the_tensors,
+        flip_a_bit_of_the_chosen_weights,
+        damage_position,
+        rename_an_entry,
+        remove_a_part,
+    ],
+)
 def test_a_damaged_state_is_passed_over_for_the_one_before(tmp_path: Path, damage: object) -> None:
     folder = states_of(tmp_path, 1, 2)
     assert callable(damage)

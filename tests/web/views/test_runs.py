@@ -1,6 +1,7 @@
 """Cards, details and histories: from files alone, quickly, and whatever the files hold."""
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.core.upgrades import SCHEMA
@@ -170,3 +172,53 @@ def test_folders_that_are_not_there_are_refused_at_once(tmp_path: Path) -> None:
     empty.mkdir()
     (entry,) = RunFolders([empty]).all()
     assert "no run in this folder" in (entry.reason or "")
+
+
+DEEP = b'{"schema": 3, "status": "done", "data": ' + b"[" * 100_000
+ODD_FILES: dict[str, tuple[str, bytes]] = {
+    "deep run.json": ("run.json", DEEP),
+    "deep metrics.json": ("metrics.json", DEEP),
+    "deep splits.json": ("splits.json", DEEP),
+    "no class in model.json": ("model/model.json", b'{"schema": 3, "task": "single"}'),
+    "weights that are none": ("model/weights.safetensors", b"\xff" * 100),
+    "predictions that are none": ("predictions/test.safetensors", b"\xff" * 100),
+    "a damaged history line": (
+        "history.jsonl",
+        b'{"epoch": 0, "split": "val", "rank.effective": 1}\n{"epo\n{"epoch": 1}\n',
+    ),
+    "a huge number": ("metrics.json", b'{"schema": 3, "splits": {"test": {"class": {"n": ' + b"9" * 5000 + b"}}}}"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_FILES)
+def test_one_bad_folder_leaves_the_others(own_world: World, kind: str) -> None:
+    name, content = ODD_FILES[kind]
+    shutil.rmtree(own_world.whole)
+    bad = own_world.root / "bad"
+    shutil.copytree(own_world.slots, bad)
+    (bad / manifest.NAME).unlink()  # a stranger's folder, which nothing vouches for
+    (bad / name).write_bytes(content)
+    client = client_of(own_world.root)
+    cards = {card["key"]: card for card in client.get("/api/v1/runs").json()["runs"]}
+    assert cards["slots"]["status"] == "done"
+    assert not cards["slots"]["unverified"]
+    assert cards["bad"]["reason"] or (cards["bad"]["status"] == "done" and cards["bad"]["unverified"])
+    for address in (
+        "",
+        "/history",
+        "/concepts",
+        "/head",
+        "/images?split=test",
+        "/images/test/0/prediction",
+        "/codebook",
+    ):
+        answer = client.get(f"/api/v1/runs/bad{address}")
+        assert answer.status_code < 500, (address, answer.text)
+
+
+def test_a_pipe_in_a_run_folder_is_not_waited_for(own_world: World) -> None:
+    (own_world.slots / "history.jsonl").unlink()
+    os.mkfifo(own_world.slots / "history.jsonl")
+    client = client_of(own_world.root)
+    assert len(client.get("/api/v1/runs").json()["runs"]) == 3
+    assert client.get("/api/v1/runs/slots/history").json()["lines"] == []

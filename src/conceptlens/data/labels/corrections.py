@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import check_regular
+from conceptlens.core.spreadsheet import read_cell
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.labels.words import match_value, yes_no
 from conceptlens.recipes.schema import DataConfig
@@ -36,13 +39,15 @@ class Correction:
 
 def read_corrections(path: Path, rows: int | None = None) -> list[Correction]:
     """The rows of a file, or its first so many; only `image`, `concept` and `after` are needed."""
+    check_regular(path)
+    manifest.check(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             lacking = [name for name in NEEDED if name not in (reader.fieldnames or ())]
             if lacking:
                 raise UserError(f"{path}: expected the columns {', '.join(NEEDED)}; {lacking[0]!r} is missing.")
-            found = [Correction(*((row.get(name) or "").strip() for name in COLUMNS)) for row in reader]
+            found = [Correction(*(read_cell((row.get(name) or "").strip()) for name in COLUMNS)) for row in reader]
     except FileNotFoundError:
         raise UserError(f"{path}: no such file. The page writes one when a concept is corrected.") from None
     except (IsADirectoryError, UnicodeDecodeError, csv.Error) as error:

@@ -1,7 +1,7 @@
 """A token store: what enters an encoder's last blocks, computed once and read back by memory map.
 
 A folder with `store.json` (what the tokens were made of) and `shard-00000.npy`, … of (rows, N, D) in half precision,
-rows in the order of the data. A shard appears whole or not at all; one of the wrong size counts as not there.
+rows in the order of the data. A shard appears whole or not at all; one that is damaged counts as not there.
 """
 
 from dataclasses import asdict, dataclass
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_bytes, write_json
 from conceptlens.encoders.contract import Cut
@@ -70,6 +71,7 @@ class TokenStore:
     def begin(self) -> None:
         """Make the folder and say what it is of."""
         self.path.mkdir(parents=True, exist_ok=True)
+        manifest.begin(self.path)
         write_json(self.path / "store.json", {**asdict(self.key), "rows": self.rows, "grid": list(self.cut.grid)})
 
     @property
@@ -84,9 +86,13 @@ class TokenStore:
         return self.path / f"shard-{shard:05d}.npy"
 
     def has(self, shard: int) -> bool:
-        """Whether a shard is there, whole."""
+        """Whether a shard is there, whole and as it was written."""
         file, size = self._file(shard), HEADER + len(self.rows_of(shard)) * self.tokens * self.width * 2
-        return file.is_file() and file.stat().st_size == size
+        try:
+            manifest.check(file)
+            return file.is_file() and file.stat().st_size == size
+        except UserError:
+            return False
 
     def write(self, shard: int, tokens: Tensor) -> None:
         """Write a shard's tokens (rows, N, D)."""
@@ -110,6 +116,6 @@ class TokenStore:
     def _map(self, shard: int) -> npt.NDArray[Any]:
         if shard not in self._maps:
             if not self.has(shard):
-                raise UserError(f"{self._file(shard)} is missing or torn. Run `conceptlens encode` again.")
+                raise UserError(f"{self._file(shard)} is missing or damaged. Run `conceptlens encode` again.")
             self._maps[shard] = np.load(self._file(shard), mmap_mode="r", allow_pickle=False)
         return self._maps[shard]

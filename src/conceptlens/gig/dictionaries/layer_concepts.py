@@ -10,7 +10,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import write_bytes
+from conceptlens.core.files import read_checked, write_bytes
 from conceptlens.gig.dictionaries.coded import Coded, coded
 from conceptlens.gig.dictionaries.lasso import Dictionary, decompose
 
@@ -63,7 +63,7 @@ class LayerConcepts:
     @classmethod
     def read(cls, path: Path) -> "LayerConcepts":
         try:
-            tensors = load(path.read_bytes())
+            tensors = load(read_checked(path))
             return cls(
                 tensors["vectors"],
                 tensors["shift"],

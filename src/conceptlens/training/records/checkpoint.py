@@ -15,6 +15,7 @@ from safetensors.torch import save as serialize
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import new_folder, read_json, remove_leftovers, write_bytes, write_json
 from conceptlens.core.upgrades import upgrade_parameters
@@ -89,6 +90,7 @@ class StateFolder:
     def save(self, position: Position, tensors: dict[str, dict[str, Tensor]]) -> None:
         """Write the next state aside, rename it, then drop what is older than the last two."""
         name = f"{position.total_steps:09d}-{position.total_epochs:05d}"
+        self._begin()
         with new_folder(self.path / name) as folder:
             for part, values in tensors.items():
                 save_file(contiguous(values), folder / f"{part}.safetensors")
@@ -104,14 +106,19 @@ class StateFolder:
     def save_best(self, position: Position, tensors: dict[str, Tensor]) -> str:
         """The weights chosen so far, in a file of their own: a state names the one it belongs to."""
         name = f"best-{position.total_steps:09d}.safetensors"
+        self._begin()
         write_bytes(self.path / name, serialize(contiguous(tensors)))
         return name
+
+    def _begin(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        manifest.begin(self.path)
 
     def states(self) -> list[Path]:
         return sorted(path for path in self.path.glob("[0-9]*") if path.is_dir())
 
     def load(self) -> tuple[Position, dict[str, dict[str, Tensor]]] | None:
-        """The newest state, or None if training had not come so far."""
+        """The newest state that is whole, or None if training had not come so far."""
         if not self.path.exists():
             return None
         remove_leftovers(self.path)
@@ -121,6 +128,9 @@ class StateFolder:
                 raw: dict[str, Any] = read_json(state / "position.json")
                 raw.pop("schema", None)
                 position = Position(**raw)
+                best = [self.path / str(position.best_file)] if position.best_file else []
+                for file in (*state.iterdir(), *best):  # a state may have rotted in its place: hashes, not times
+                    manifest.check(file, always=True)
                 tensors = {file.stem: upgrade_parameters(load_file(file)) for file in state.glob("*.safetensors")}
                 if absent := sorted({"pipeline", "optimizer", "random"} - set(tensors)):
                     raise ValueError(f"{absent[0]}.safetensors is missing")

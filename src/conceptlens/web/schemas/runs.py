@@ -77,6 +77,7 @@ class RunCard(Part):
     encoder: str | None = None
     concepts: str | None = None
     seed: int | None = None
+    unverified: bool = False
     scores: dict[str, float | str] | None = None
     rank: RankCurve | None = None
     epochs: int | None = None

@@ -6,10 +6,12 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from safetensors import SafetensorError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.system_errors import reason
 from conceptlens.core.version import __version__
 from conceptlens.web.routes.comparison import comparison_routes
 from conceptlens.web.routes.glossary import glossary_routes
@@ -82,6 +84,8 @@ def application(state: ServerState) -> FastAPI:
     app.include_router(study_pages(state))
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(UserError, _user_error)
+    for kind in (OSError, RecursionError, SafetensorError):
+        app.add_exception_handler(kind, _unreadable)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _bug)
@@ -114,6 +118,11 @@ async def _problem(request: Request, error: Exception) -> Response:
 
 async def _user_error(request: Request, error: Exception) -> Response:
     return _answer(Problem(409, "broken", str(error)))
+
+
+async def _unreadable(request: Request, error: Exception) -> Response:
+    """A file of a run that is damaged, gone, or not ours to read."""
+    return _answer(Problem(409, "broken", reason(error) or f"A file of this run cannot be read: {str(error)[:300]}."))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -50,16 +50,18 @@ class RunEntry:
         for part in name.split("/"):
             path = f"{path}{os.sep}{part}"
             try:
-                linked = linked or stat.S_ISLNK(os.lstat(path).st_mode)
-            except OSError:
+                mode = os.lstat(path).st_mode
+            except (OSError, ValueError):
                 return None
+            linked = linked or stat.S_ISLNK(mode)
         # The folder itself is resolved: only a link inside it can lead out, and looking for one is quick.
         if linked:
             if not os.path.exists(path):
                 return None
             if not Path(os.path.realpath(path)).is_relative_to(self.path):
                 raise UserError(f"{self.shown}/{name}: a link that leads out of the run folder; it is not followed.")
-        return Path(path)
+            mode = os.stat(path).st_mode
+        return Path(path) if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else None  # a pipe would be waited for
 
     def check_links(self) -> None:
         """Refuse a run with any link that leads out of it."""

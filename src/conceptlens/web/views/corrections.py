@@ -5,8 +5,6 @@ writes at a time, guarded by a lock beside it.
 """
 
 import contextlib
-import csv
-import io
 import os
 import re
 import threading
@@ -17,6 +15,7 @@ from pathlib import Path
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_text
+from conceptlens.core.spreadsheet import csv_text
 from conceptlens.data.labels.corrections import COLUMNS, Correction, read_corrections
 from conceptlens.nn.heads.probabilities import concept_labels_of
 from conceptlens.web.schemas.what_if import Corrected, CorrectionRow, Corrections, CorrectRequest
@@ -150,16 +149,12 @@ def _append(loaded: LoadedRun, given: Sequence[CorrectionRow]) -> tuple[list[Cor
             return [], len(old)
         if len(old) + len(rows) > MOST:
             raise Problem(413, "too-large", f"{_shown(loaded)} is full: {MOST:,} corrections. Move it elsewhere.")
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        if not old:
-            writer.writerow(COLUMNS)
-        writer.writerows([[getattr(row, name) for name in COLUMNS] for row in rows])
+        added = csv_text([*([] if old else [COLUMNS]), *([getattr(row, name) for name in COLUMNS] for row in rows)])
         before = path.read_text("utf-8") if old else ""
         if before and not before.endswith("\n"):
             before += "\n"
         try:
-            write_text(path, before + buffer.getvalue())
+            write_text(path, before + added)
         except OSError as error:
             raise Problem(409, "missing", f"{_shown(loaded)}: cannot be written ({error.strerror}).") from None
     return rows, len(old) + len(rows)

@@ -11,7 +11,8 @@ from typing import Any
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json, read_yaml
+from conceptlens.core.files import read_json, read_text, read_yaml
+from conceptlens.core.manifest import has_manifest
 from conceptlens.reports.material import shown_split, value_of
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.results import Kind, results
@@ -71,8 +72,8 @@ class RunIndex:
             kind = kind_of(info, entry.shown)
             stamp = _stamp(entry, kind)
             card = _card(entry, kind, info)
-        except (UserError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            return _broken(entry, str(error) or type(error).__name__)
+        except Exception as error:  # a folder may hold anything: its own card says so, the others stay
+            return _broken(entry, _reason(error))
         with self._lock:
             self._cards[entry.path] = (stamp, card)
         return card
@@ -161,6 +162,12 @@ def measured_split(entry: RunEntry) -> Split:
     return "val" if shown_split(value_of(raw, "splits") or {}) == "val" else "test"
 
 
+def _reason(error: Exception) -> str:
+    if isinstance(error, (UserError, OSError)) and str(error):
+        return str(error)
+    return f"A file of this folder is not what conceptlens writes ({type(error).__name__}: {str(error)[:200]})."
+
+
 def _broken(entry: RunEntry, reason: str) -> RunCard:
     return RunCard(key=entry.key, name=entry.path.name, folder=entry.shown, status="broken", reason=reason)
 
@@ -216,6 +223,7 @@ def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
         concepts=concepts.get("name"),
         seed=info.get("seed"),
         changed=_changed(entry, kind),
+        unverified=not has_manifest(entry.path),
         has=[name for name, file in files(kind).items() if entry.file(file)],
         trust=badge(entry.path) if kind == "bottleneck" and info["status"] == "done" else None,
         **_training(entry, kind),
@@ -226,7 +234,7 @@ def _training(entry: RunEntry, kind: Kind) -> dict[str, Any]:
     """What a card says of a training: how far it is, and what came of it."""
     history = _tail(path) if (path := entry.file("history.jsonl")) else b""
     recipe = entry.file("recipe.yaml")
-    epochs = _EPOCHS.search(recipe.read_text("utf-8")) if recipe else None
+    epochs = _EPOCHS.search(read_text(recipe)) if recipe else None
     metrics = entry.file("metrics.json") if kind == "bottleneck" else None
     return {
         "scores": _scores(read_json(metrics)) if metrics else None,
@@ -268,7 +276,10 @@ def _tail(path: Path) -> bytes:
 
 
 def _line(line: bytes) -> dict[str, Any]:
-    value = json.loads(line, parse_constant=lambda word: None)
+    try:
+        value = json.loads(line, parse_constant=lambda word: None)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"history.jsonl: a line is damaged ({error}). Copy the run folder again.") from None
     return value if isinstance(value, dict) else {}
 
 

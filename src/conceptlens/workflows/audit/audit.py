@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.errors import DamagedError, UserError, unknown_name
 from conceptlens.core.figures import png_bytes
 from conceptlens.core.files import write_bytes, write_text
 from conceptlens.core.processes import Processes
@@ -275,6 +275,8 @@ def _influence(pipeline: Pipeline, stored: StoredPredictions, concepts: ConceptS
     """How much each concept (K,) moves the class; None where it cannot be measured."""
     try:
         readout = read_out(pipeline.model, stored, concepts)
+    except DamagedError:
+        raise
     except UserError:
         return None
     return np.asarray(influence(readout, make_units(concepts, "concepts"), readout.bottleneck).mean(0))

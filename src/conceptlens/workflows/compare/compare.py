@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conceptlens.core import manifest
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import dump_yaml, read_json, read_yaml, write_json, write_text
@@ -152,6 +153,7 @@ def _prepare(comparison: Comparison, folder: Path) -> None:
     """The folder with its run.json and a copy of the file; an older copy is replaced; jobs keep their recipes."""
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder)
+    manifest.begin(folder)
     (folder / JOBS).mkdir(exist_ok=True)
     run = RunFolder(folder)
     if not (folder / "run.json").exists():

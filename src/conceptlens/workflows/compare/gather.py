@@ -10,6 +10,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.reports.material import value_of
@@ -188,6 +189,7 @@ def effective_concepts(run: Path, metrics: Mapping[str, Any], count: int) -> flo
     file = run / "model" / "weights.safetensors"
     if not file.exists():
         return None
+    manifest.check(file)
     try:
         with safe_open(file, "np") as weights:
             if "model.head.weight" not in weights.keys():  # noqa: SIM118 - the file is no mapping

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
 from conceptlens.explanations.answer import Answer, Answerer
@@ -29,6 +29,8 @@ def some_images(run: OpenedRun, size: int) -> tuple[Tensor, str]:
         split, indices = run.reported_images()
         with PixelReader(run.source, size, run.card.fit, cache_mb=0) as reader:
             return reader.batch(spread(indices, IMAGES)), split
+    except DamagedError:
+        raise
     except (UserError, OSError):
         return draw(size), "drawn"
 

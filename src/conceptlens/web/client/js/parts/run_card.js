@@ -97,6 +97,9 @@ export function runCard(card, views, picked, toggle) {
           ),
     ),
     card.reason ? h("p", { class: "tag warn" }, card.reason) : null,
+    card.unverified && card.status !== "broken"
+      ? h("span", { class: "tag", title: "This folder has no manifest: a changed file is not noticed." }, "Unverified")
+      : null,
     card.trust ? h("span", { class: `tag ${TRUST[card.trust][1]}` }, TRUST[card.trust][0]) : null,
     card.method
       ? h(

@@ -67,11 +67,13 @@ export function addCorrections({ rater, edits }, prediction, groups) {
 /** As `GET /corrections` answers, of what was corrected since the file was opened. */
 export const savedCorrections = () => ({ file: "corrections.csv", total: rows.length, rows: [...rows].reverse() });
 
+/** As conceptlens.core.spreadsheet: an apostrophe before what a spreadsheet would compute, then CSV's own quotes. */
+const safe = (word) => (/^'*[=+\-@\x00-\x1f\x7f]/.test(word) ? `'${word}` : word);
 const quoted = (word) => (/[",\r\n]/.test(word) ? `"${word.replaceAll('"', '""')}"` : word);
 
 /** The table as an address that can be saved. */
 export function correctionsTable() {
   const lines = [COLUMNS, ...rows.map((row) => COLUMNS.map((name) => row[name]))];
-  const text = lines.map((line) => `${line.map(quoted).join(",")}\n`).join("");
+  const text = lines.map((line) => `${line.map(safe).map(quoted).join(",")}\n`).join("");
   return URL.createObjectURL(new Blob([text], { type: "text/csv" }));
 }

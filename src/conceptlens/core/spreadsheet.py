@@ -1,0 +1,30 @@
+"""CSV text that is safe to open in a spreadsheet: a name such as `=HYPERLINK(…)` stays a name.
+
+A cell of words that a spreadsheet would take for a formula gets an apostrophe in front, as people write it there; the
+readers here take it off again. Numbers such as -0.5 stay numbers.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+_FORMULA = re.compile(r"'*[=+\-@\x00-\x1f\x7f]")  # with apostrophes of its own, one more tells it apart
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def safe_cell(value: object) -> str:
+    """A cell as text."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def read_cell(text: str) -> str:
+    """What `safe_cell` was given."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([safe_cell(cell) for cell in row] for row in rows)
+    return buffer.getvalue()
