@@ -58,11 +58,12 @@ def serve_inside(*folders: Path) -> Iterator[str]:
     import uvicorn
 
     from conceptlens.web.server.app import create_app
-    from conceptlens.web.server.serve import Options, Patient, listen
+    from conceptlens.web.server.connections import GuardedConnection
+    from conceptlens.web.server.serve import Options, listen
 
     socket_ = listen(Options(port=0))
     config = uvicorn.Config(
-        create_app(folders), http=Patient, ws="none", log_level="warning", timeout_graceful_shutdown=1
+        create_app(folders), http=GuardedConnection, ws="none", log_level="warning", timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket_]}, daemon=True)

@@ -261,11 +261,12 @@ def address(world: World) -> Any:
     import uvicorn
 
     from conceptlens.web.server.app import create_app
-    from conceptlens.web.server.serve import Patient, listen
+    from conceptlens.web.server.connections import GuardedConnection
+    from conceptlens.web.server.serve import listen
 
     taken = listen(Options(port=0))
     app = create_app([world.root], limits=Limits(seconds=1.0))
-    server = uvicorn.Server(uvicorn.Config(app, http=Patient, ws="none", log_level="error", access_log=False))
+    server = uvicorn.Server(uvicorn.Config(app, http=GuardedConnection, ws="none", log_level="error", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()
     while not server.started:

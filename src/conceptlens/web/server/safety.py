@@ -43,6 +43,19 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def network(host: str) -> str:
+    """Who is counted as one client: an IPv4 address, or the /64 of an IPv6 address, all of which one customer has."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
+
+
 def check_token(token: str) -> str:
     """A token that is long enough and can stand in a header."""
     token = token.strip()

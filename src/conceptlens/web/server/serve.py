@@ -1,6 +1,5 @@
 """`conceptlens serve`: from the words of the command line to a server that listens."""
 
-import asyncio
 import contextlib
 import ctypes
 import gc
@@ -16,30 +15,16 @@ from typing import Any
 
 import torch
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from conceptlens.core.errors import UserError
 from conceptlens.web.server.app import create_app
+from conceptlens.web.server.connections import GuardedConnection
 from conceptlens.web.server.safety import Policy, check_token, is_loopback, new_token
 
 PORT = 8642
 READY = 2.0  # seconds that the address waits for the first model; one that takes longer is waited for by who asks
-PATIENCE = 15.0  # seconds a connection may take for the head of its first request
 TOKEN = "CONCEPTLENS_TOKEN"
 ARENAS = -8  # M_ARENA_MAX of glibc's malloc.h
-
-
-class Patient(H11Protocol):
-    """Closes a connection on which no request came in time: waiting ones cost nobody a place."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(PATIENCE, self._give_up)
-
-    def _give_up(self) -> None:
-        begun = getattr(self, "cycle", None) is not None
-        if not begun and not self.transport.is_closing():
-            self.transport.close()
 
 
 @dataclass(frozen=True)
@@ -112,7 +97,7 @@ def serve(
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            http=Patient,
+            http=GuardedConnection,
             ws="none",
             access_log=False,  # addresses hold names of images
             log_level="warning",
