@@ -53,7 +53,7 @@ def serve(*folders: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def serve_inside(*folders: Path) -> Iterator[str]:
+def serve_inside(*folders: Path, **options: Any) -> Iterator[str]:
     """The same server as a thread of this process, where torch is imported already: there four seconds sooner."""
     import uvicorn
 
@@ -63,7 +63,11 @@ def serve_inside(*folders: Path) -> Iterator[str]:
 
     socket_ = listen(Options(port=0))
     config = uvicorn.Config(
-        create_app(folders), http=GuardedConnection, ws="none", log_level="warning", timeout_graceful_shutdown=1
+        create_app(folders, **options),
+        http=GuardedConnection,
+        ws="none",
+        log_level="warning",
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket_]}, daemon=True)

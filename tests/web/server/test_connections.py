@@ -13,6 +13,7 @@ pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 import uvicorn
 
 from conceptlens.web.server import connections
+from conceptlens.web.server.access import Access
 from conceptlens.web.server.connections import GuardedConnection
 from conceptlens.web.server.middleware import RequestMiddleware
 from conceptlens.web.server.safety import Policy, network
@@ -185,7 +186,7 @@ def test_what_is_only_announced_takes_no_room(monkeypatch: pytest.MonkeyPatch) -
     async def app(scope: Any, receive: Any, send: Any) -> None:
         done.append(len((await receive())["body"]))
 
-    guard = RequestMiddleware(app, Policy(), Limits(bytes=90, seconds=5))
+    guard = RequestMiddleware(app, Access(Policy()), Limits(bytes=90, seconds=5))
 
     async def upload(client: str, size: int, wait: anyio.Event, more: bool) -> int:
         headers = [(b"host", b"127.0.0.1"), (b"content-length", b"90")]

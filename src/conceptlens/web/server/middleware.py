@@ -9,9 +9,10 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from conceptlens.web.server.access import Access
 from conceptlens.web.server.login import login, login_page
 from conceptlens.web.server.problems import Problem
-from conceptlens.web.server.safety import HEADERS, Policy, network
+from conceptlens.web.server.safety import HEADERS, network
 from conceptlens.web.server.uploads import Limits
 
 JSON_BYTES = 4_000_000  # of a request that is no upload
@@ -23,7 +24,7 @@ class RequestMiddleware:
     """Wraps the application."""
 
     app: ASGIApp
-    policy: Policy
+    access: Access
     limits: Limits
     in_flight: Counter[str] = field(default_factory=Counter)  # bytes of bodies that have arrived, by client
 
@@ -38,15 +39,17 @@ class RequestMiddleware:
         try:
             headers = _headers(scope)
             method, path = scope["method"], scope["path"]
-            if self.policy.token is not None and path == "/login":
-                self._check_outside(method, path, headers)
-                await login(self.policy, method, await _body(receive, 4096, 10.0), marked)
+            client = client_of(scope)
+            if self.access.policy.token is not None and path == "/login":
+                self.access.policy.check(method, path, headers)
+                await login(self.access, method, await _body(receive, 4096, 10.0), headers, client, marked)
                 return
             try:
-                self.policy.check(method, path, headers)
+                self.access.check(method, path, headers, client)
             except Problem as problem:
-                if problem.status == 401 and method == "GET" and not path.startswith("/api/"):
-                    await login_page(marked, 401, to=path)
+                if problem.code in ("token", "owner") and method == "GET" and not path.startswith("/api/"):
+                    said = problem.message if problem.code == "owner" else ""
+                    await login_page(marked, problem.status, said, to=path)
                     return
                 raise
             if method in ("GET", "HEAD", "OPTIONS"):
@@ -55,14 +58,6 @@ class RequestMiddleware:
             await self._with_body(scope, receive, marked, path)
         except Problem as problem:
             await refuse(problem, marked)
-
-    def _check_outside(self, method: str, path: str, headers: dict[str, str]) -> None:
-        """Host and origin of the one place that needs no token."""
-        try:
-            self.policy.check(method, path, headers)
-        except Problem as problem:
-            if problem.status != 401:
-                raise
 
     async def _with_body(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
         """Take in all of the body before anything is done with it: a slow client keeps nobody but itself waiting."""
@@ -98,7 +93,7 @@ def _headers(scope: Scope) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
-        if key in found and key in ("host", "authorization", "origin", "content-length"):
+        if key in found and key in ("host", "authorization", "origin", "sec-fetch-site", "content-length"):
             raise Problem(400, "bad-request", f"The header {key} occurs twice.")
         found[key] = f"{found[key]}; {value.decode('latin-1')}" if key in found else value.decode("latin-1")
     return found
