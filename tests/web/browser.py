@@ -53,16 +53,21 @@ def serve(*folders: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def serve_inside(*folders: Path) -> Iterator[str]:
+def serve_inside(*folders: Path, **options: Any) -> Iterator[str]:
     """The same server as a thread of this process, where torch is imported already: there four seconds sooner."""
     import uvicorn
 
     from conceptlens.web.server.app import create_app
-    from conceptlens.web.server.serve import Options, Patient, listen
+    from conceptlens.web.server.connections import GuardedConnection
+    from conceptlens.web.server.serve import Options, listen
 
     socket_ = listen(Options(port=0))
     config = uvicorn.Config(
-        create_app(folders), http=Patient, ws="none", log_level="warning", timeout_graceful_shutdown=1
+        create_app(folders, **options),
+        http=GuardedConnection,
+        ws="none",
+        log_level="warning",
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket_]}, daemon=True)

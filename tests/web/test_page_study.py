@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from conceptlens.web.server.safety import Policy
 from conceptlens.workflows.study.responses import read_responses
-from tests.web.browser import CHROMIUM, Open, until
+from tests.web.browser import CHROMIUM, Open, serve_inside, until, visits
 from tests.workflows.study.world import make_key, make_pack
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
@@ -160,3 +161,26 @@ def test_a_server_that_goes_away_loses_nothing(base: str, runs: Path, chromium: 
     file = runs / "second" / "responses" / f"responses-{KEY.study}-r1.json"
     assert len(read_responses([file], KEY)[0].answers) == 3
     context.close()
+
+
+def test_raters_have_a_token_of_their_own(tmp_path: Path, chromium: Any) -> None:
+    make_pack(tmp_path / "pack", KEY)
+    policy = Policy("the-token-of-the-owner")
+    with serve_inside(tmp_path, policy=policy) as base, visits(base, chromium, shows="h1", script=PATIENCE) as go:
+        page = go("study/pack")
+        assert "token for raters" in page.inner_text("main")
+        page.fill("input[name=token]", policy.rater_token("pack"))
+        page.click("button")
+        page.wait_for_selector("#who")
+        enter(page, "r1")
+        page.wait_for_selector("#trial:not([hidden])")
+        answer(page)
+        until(page, SAVED)
+        page.goto(f"{base}/")
+        assert "Only the owner" in page.inner_text("main")
+        page.fill("input[name=token]", "the-token-of-the-owner")
+        page.click("button")
+        page.wait_for_selector("main h1")
+        page.goto(f"{base}/#/study?run=pack")
+        page.wait_for_selector(".raters")
+        assert policy.rater_token("pack") in page.inner_text("main")

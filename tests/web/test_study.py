@@ -10,7 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
+from conceptlens.web.server.client_limit import Allowance
 from conceptlens.web.server.safety import Policy
+from conceptlens.web.views.ratings import CODES
 from conceptlens.workflows.study.analyze import analyze_study
 from conceptlens.workflows.study.key import Key
 from conceptlens.workflows.study.responses import Responses, read_responses
@@ -19,6 +21,8 @@ from tests.workflows.study.world import make_key, make_pack
 
 KEY = make_key(images=6, catch=3, attention=1)
 STUDY = "/api/v1/studies/pack"
+TOKEN = "the-token-of-the-owner"
+OWNER = {"authorization": f"Bearer {TOKEN}"}
 FILE = f"responses-{KEY.study}-{{}}.json"
 
 
@@ -310,3 +314,81 @@ def test_who_has_to_log_in_comes_to_the_page_they_were_sent_to(pack: Path) -> No
         for elsewhere in ("//evil.example", "https://evil.example", "/study/../api", '/study/"><b>'):
             assert client.post("/login", data={"token": token, "to": elsewhere}).headers["location"] == "/"
             assert elsewhere not in client.post("/login", data={"token": "wrong", "to": elsewhere}).text
+
+
+@pytest.fixture
+def raters(pack: Path) -> Iterator[Any]:
+    """A rater who has logged in to a server with a token."""
+    with client_of(pack.parent, policy=Policy(TOKEN)) as made:
+        token = made.get(STUDY, headers=OWNER).json()["rater_token"]
+        entered = made.post("/login", data={"token": token, "to": "/study/pack"})
+        assert (entered.status_code, entered.headers["location"]) == (303, "/study/pack")
+        yield made
+
+
+def test_a_rater_answers_and_the_owner_closes(raters: Any, pack: Path) -> None:
+    assert raters.get("/study/pack").status_code == 200
+    assert raters.get("/static/js/rating.js").status_code == 200
+    word = begin(raters, "r1").json()["word"]
+    assert keep(raters, "r1", word, right()).json()["complete"]
+    for method, path in (
+        ("GET", "/api/v1/studies"),
+        ("GET", STUDY),
+        ("POST", f"{STUDY}/analysis"),
+        ("GET", f"{STUDY}/analysis"),
+        ("GET", f"{STUDY}/analysis.html"),
+        ("GET", f"{STUDY}/raters"),
+        ("DELETE", f"{STUDY}/raters/r1"),
+        ("GET", "/api/v1/runs"),
+        ("GET", "/api/v1/openapi.json"),
+        ("POST", "/api/v1/studies/other/raters"),
+        ("PUT", "/api/v1/studies/other/raters/r1"),
+    ):
+        refused = raters.request(method, path, json={} if method in ("POST", "PUT") else None)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "owner"), path
+    for page in ("/", "/study/other"):
+        form = raters.get(page)
+        assert (form.status_code, "<form" in form.text) == (403, True)
+    assert not (pack / "analysis.json").exists()
+    assert raters.post(f"{STUDY}/analysis", json={}, headers=OWNER).status_code == 200
+    assert raters.get(f"{STUDY}/analysis").status_code == 403  # closed or not
+    assert raters.get(f"{STUDY}/analysis", headers=OWNER).status_code == 200
+
+
+def test_a_raters_token_is_that_of_one_study(pack: Path) -> None:
+    policy = Policy(TOKEN)
+    mine, other = policy.rater_token("pack"), policy.rater_token("other")
+    assert re.fullmatch(r"([a-z2-7]{6}-){3}[a-z2-7]{6}", mine)
+    assert len({mine, other, Policy("another-owners-token").rater_token("pack")}) == 3
+    assert mine == Policy(TOKEN).rater_token("pack")  # the same after a restart
+    with client_of(pack.parent, policy=policy) as client:
+        for token, to in ((other, "/study/pack"), (mine, "/"), (mine, "/study/other")):
+            assert client.post("/login", data={"token": token, "to": to}).status_code == 401
+        header = {"authorization": f"Bearer {mine}"}
+        assert client.get("/study/pack", headers=header).status_code == 200
+        assert client.get(STUDY, headers=header).status_code == 403
+
+
+def test_without_a_token_there_is_none_for_raters(client: Any) -> None:
+    assert client.get(STUDY).json()["rater_token"] is None
+
+
+def test_a_client_takes_a_few_codes(client: Any, pack: Path) -> None:
+    codes = [begin(client, f"r{n}") for n in range(CODES + 1)]
+    assert [each.status_code for each in codes] == [200] * CODES + [429]
+    assert "from your address" in codes[-1].json()["error"]["message"]
+    assert len(list((pack / "responses").glob("*.claim"))) == CODES
+    word = codes[0].json()["word"]
+    assert begin(client, "r0", word=word).status_code == 200  # who has one goes on
+    assert begin(client, "r0").json()["error"]["code"] == "taken"
+
+
+def test_an_allowance_grows_again() -> None:
+    now = [0.0]
+    allowance = Allowance(2, 10, lambda: now[0])
+    allowance.take("study", "a")
+    now[0] += 6
+    allowance.take("study", "a")
+    assert (allowance.left("study", "a"), allowance.left("study", "b"), allowance.left("other", "a")) == (0, 2, 2)
+    now[0] += 5
+    assert allowance.left("study", "a") == 1

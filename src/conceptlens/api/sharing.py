@@ -81,7 +81,7 @@ def export(
 
 
 def serve(
-    runs: Sequence[str | Path],
+    runs: Sequence[str | Path] = (),
     *,
     host: str = "127.0.0.1",
     port: int = 8642,
@@ -90,6 +90,7 @@ def serve(
     models: int = 4,
     threads: int | None = None,
     open_browser: bool = True,
+    revoke: bool = False,
 ) -> None:
     """Serve the web page of some runs until interrupted; needs the extra `page`.
 
@@ -102,10 +103,19 @@ def serve(
         models: Number of models kept in memory.
         threads: Threads of a pass through a model; half of the cores by default.
         open_browser: Open the page in a browser, if this is a terminal.
+        revoke: Serve nothing: end the logins of all servers that you run on this machine. Tokens stay valid.
     """
     import sys
 
     _need_page("The web page")
+    if revoke:
+        from conceptlens.web.server.sessions import revoke_sessions
+
+        revoke_sessions()
+        note(quiet=False)("All logins have ended. Who has the token can log in again; restart the server to change it.")
+        return
+    if not runs:
+        raise UserError("Expected folders to serve, as `conceptlens serve runs/`.")
     from conceptlens.web.server.serve import Options
     from conceptlens.web.server.serve import serve as run
 

@@ -23,7 +23,7 @@ pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 from conceptlens.web.server.middleware import RequestMiddleware, error_body
 from conceptlens.web.server.problems import Problem
 from conceptlens.web.server.safety import HEADERS, Policy, check_token, is_loopback
-from conceptlens.web.server.serve import Options, make_policy
+from conceptlens.web.server.serve import Options, listen, make_policy
 from conceptlens.web.server.uploads import Limits, read_upload
 
 TOKEN = "a-token-of-some-length"
@@ -72,7 +72,9 @@ def test_other_host_names_are_refused(client: Any, host: str) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8642", "127.0.0.1:1", "[::1]:8642", "localhost."])
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8642", "127.0.0.1:1", "[::1]:8642", "localhost.", "127.0.0.5:1"]
+)
 def test_own_names_are_answered(client: Any, host: str) -> None:
     assert client.get("/api/v1/about", headers={"host": host}).status_code == 200
 
@@ -83,6 +85,8 @@ def test_own_names_are_answered(client: Any, host: str) -> None:
         {"origin": "https://evil.example"},
         {"origin": "null"},
         {"origin": "http://127.0.0.1:9999"},
+        {"origin": "https://evil.example", "sec-fetch-site": "same-origin"},
+        {"origin": "null", "sec-fetch-site": "same-origin"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
@@ -131,9 +135,8 @@ def test_the_form_gives_a_cookie_that_is_not_the_token(guarded: Any) -> None:
     assert TOKEN not in cookie
     assert guarded.get("/api/v1/about").json()["token"] is True  # the client keeps its cookies
     assert guarded.get("/").status_code == 200
-    assert (
-        guarded.post("/login", content=f"token={TOKEN}", headers={"origin": "https://evil.example"}).status_code == 403
-    )
+    evil = {"origin": "https://evil.example", "sec-fetch-site": "same-origin"}
+    assert guarded.post("/login", content=f"token={TOKEN}", headers=evil).status_code == 403
     assert guarded.get("/login", headers={"host": "evil.example"}).status_code == 403
 
 
@@ -141,6 +144,35 @@ def test_a_guarded_server_is_called_by_address_or_name(guarded: Any) -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
     for host, status in (("10.0.0.7:80", 200), ("cells.local", 200), ("evil.example", 403), ("[fe80::1]", 200)):
         assert guarded.get("/api/v1/about", headers={**headers, "host": host}).status_code == status
+
+
+def test_a_proxy_may_put_its_own_name_into_host(guarded: Any) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}", "host": "127.0.0.1:8642"}
+    for origin, status in (("https://cells.local", 200), ("https://cells.local:99", 403), ("https://evil", 403)):
+        assert guarded.get("/api/v1/about", headers={**headers, "origin": origin}).status_code == status
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "127.1", "localhost", "::1"])
+def test_any_loopback_address_can_be_listened_on(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONCEPTLENS_TOKEN", raising=False)
+    options = Options(host, 0)
+    try:
+        taken = listen(options)
+    except UserError:
+        pytest.skip(f"this machine has no {host}")
+    address, port = taken.getsockname()[:2]
+    taken.close()
+    policy = make_policy(options, pytest.fail, address)
+    assert policy.token is None
+    for name in {host, address}:
+        policy.check("POST", "/", {"host": f"[{name}]:{port}" if ":" in name else f"{name}:{port}"})
+
+
+def test_an_address_that_is_none_is_a_sentence() -> None:
+    with pytest.raises(UserError, match="cannot listen there"):
+        listen(Options("no.such.host.invalid", 0))
+    with pytest.raises(UserError, match="cannot listen there"):
+        listen(Options("a" * 70, 0))
 
 
 def test_other_addresses_need_a_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -261,11 +293,11 @@ def address(world: World) -> Any:
     import uvicorn
 
     from conceptlens.web.server.app import create_app
-    from conceptlens.web.server.serve import Patient, listen
+    from conceptlens.web.server.connections import GuardedConnection
 
     taken = listen(Options(port=0))
     app = create_app([world.root], limits=Limits(seconds=1.0))
-    server = uvicorn.Server(uvicorn.Config(app, http=Patient, ws="none", log_level="error", access_log=False))
+    server = uvicorn.Server(uvicorn.Config(app, http=GuardedConnection, ws="none", log_level="error", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()
     while not server.started:

@@ -2,6 +2,8 @@
 
 While raters answer nothing here says which maps are shuffled or which answers are right. The result would say it, even
 as a mean, to who answers a single question and asks again: so it is there only once no more answers are taken.
+On a server with a token raters have another token, which opens the page and takes answers (web/server/access.py);
+everything else here is for the owner.
 """
 
 from typing import Annotated
@@ -23,9 +25,11 @@ from conceptlens.web.schemas.study import (
     StudyTable,
 )
 from conceptlens.web.server.answers import as_json, tag_of, unchanged
+from conceptlens.web.server.client_limit import Allowance
+from conceptlens.web.server.middleware import client_of
 from conceptlens.web.server.problems import Problem, missing
 from conceptlens.web.server.state import ERRORS, Responses, ServerState
-from conceptlens.web.views.ratings import Ratings
+from conceptlens.web.views.ratings import CODES, Ratings
 from conceptlens.web.views.studies import Pack, Packs
 from conceptlens.workflows.study.analyze import RESULT_PAGE, Analysis
 from conceptlens.workflows.study.responses import RATER
@@ -39,7 +43,7 @@ _HTML: Responses = {200: {"content": {"text/html": {}}, "description": "The page
 def study_routes(state: ServerState) -> APIRouter:
     """The addresses, bound to a server."""
     router = APIRouter(responses=ERRORS)
-    queues, packs = state.queues, Packs(state.index.folders)
+    queues, packs, codes = state.queues, Packs(state.index.folders), Allowance(CODES, 3600)
 
     def ratings(study: str) -> Ratings:
         pack = packs.get(study)
@@ -61,6 +65,7 @@ def study_routes(state: ServerState) -> APIRouter:
             return StudyDetail(
                 card=_card(packs, found.pack),
                 page=f"study/{entry.key}",
+                rater_token=state.policy.rater_token(entry.key) if state.policy.token is not None else None,
                 raters=found.raters(),
                 models=models,
                 alone=entry.command("serve"),
@@ -71,7 +76,10 @@ def study_routes(state: ServerState) -> APIRouter:
 
     @router.post("/studies/{study}/raters", response_model=Begun)
     async def begin(request: Request, study: StudyKey, body: BeginRequest) -> Response:
-        return as_json(request, await queues.files.run(lambda: ratings(study).begin(body.rater, body.word)))
+        def work() -> Begun:
+            return ratings(study).begin(body.rater, body.word, client_of(request.scope), codes)
+
+        return as_json(request, await queues.files.run(work))
 
     @router.put("/studies/{study}/raters/{rater}", response_model=Kept)
     async def keep(request: Request, study: StudyKey, rater: RaterCode, body: KeepRequest) -> Response:

@@ -52,6 +52,7 @@ class StudyDetail(Answer):
 
     card: StudyCard
     page: str  # the address of the raters' page
+    rater_token: str | None  # what raters enter there; None: the server asks for no token
     raters: list[RaterPart]
     models: int  # trained models that are served beside it, whose maps anyone can look at
     alone: str  # the command that serves the pack without them

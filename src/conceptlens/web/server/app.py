@@ -21,6 +21,7 @@ from conceptlens.web.routes.methods import method_routes
 from conceptlens.web.routes.run import run_routes
 from conceptlens.web.routes.studio import studio_routes
 from conceptlens.web.routes.study import study_pages, study_routes
+from conceptlens.web.server.access import Access
 from conceptlens.web.server.assets import Assets
 from conceptlens.web.server.folders import RunFolders
 from conceptlens.web.server.loaded import MODELS, ModelCache
@@ -28,6 +29,7 @@ from conceptlens.web.server.middleware import RequestMiddleware, error_body
 from conceptlens.web.server.preload import preload_in_background
 from conceptlens.web.server.problems import Code, Problem
 from conceptlens.web.server.safety import Policy
+from conceptlens.web.server.sessions import Sessions
 from conceptlens.web.server.state import ServerState
 from conceptlens.web.server.uploads import Limits
 from conceptlens.web.server.work_queue import WorkQueues
@@ -45,6 +47,7 @@ def create_app(
     limits: Limits | None = None,
     models: int = MODELS,
     ready: float | None = None,
+    sessions: Sessions | None = None,
 ) -> ASGIApp:
     """The application with its middleware.
 
@@ -54,6 +57,7 @@ def create_app(
         limits: What uploads may be.
         models: How many models are kept in memory.
         ready: Preload what the page shows first and wait at most so many seconds; the rest continues in a thread.
+        sessions: Who has logged in; nobody by default.
     """
     policy, limits = policy or Policy(), limits or Limits()
     state = ServerState(
@@ -61,7 +65,7 @@ def create_app(
     )
     if ready is not None:
         preload_in_background(state).join(ready)
-    return RequestMiddleware(application(state), policy, limits)
+    return RequestMiddleware(application(state), Access(policy, sessions or Sessions()), limits)
 
 
 def application(state: ServerState) -> FastAPI:

@@ -2,18 +2,21 @@
 
 import asyncio
 import json
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from conceptlens.web.server.access import Access
 from conceptlens.web.server.login import login, login_page
 from conceptlens.web.server.problems import Problem
-from conceptlens.web.server.safety import HEADERS, Policy
+from conceptlens.web.server.safety import HEADERS, network
 from conceptlens.web.server.uploads import Limits
 
 JSON_BYTES = 4_000_000  # of a request that is no upload
-IN_FLIGHT = 200_000_000  # bytes of all bodies together
+IN_FLIGHT = 200_000_000  # bytes of all bodies together; half of them for one client
 
 
 @dataclass
@@ -21,9 +24,9 @@ class RequestMiddleware:
     """Wraps the application."""
 
     app: ASGIApp
-    policy: Policy
+    access: Access
     limits: Limits
-    in_flight: int = 0
+    in_flight: Counter[str] = field(default_factory=Counter)  # bytes of bodies that have arrived, by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -36,15 +39,17 @@ class RequestMiddleware:
         try:
             headers = _headers(scope)
             method, path = scope["method"], scope["path"]
-            if self.policy.token is not None and path == "/login":
-                self._check_outside(method, path, headers)
-                await login(self.policy, method, await _body(receive, 4096, 10.0), marked)
+            client = client_of(scope)
+            if self.access.policy.token is not None and path == "/login":
+                self.access.policy.check(method, path, headers)
+                await login(self.access, method, await _body(receive, 4096, 10.0), headers, client, marked)
                 return
             try:
-                self.policy.check(method, path, headers)
+                self.access.check(method, path, headers, client)
             except Problem as problem:
-                if problem.status == 401 and method == "GET" and not path.startswith("/api/"):
-                    await login_page(marked, 401, to=path)
+                if problem.code in ("token", "owner") and method == "GET" and not path.startswith("/api/"):
+                    said = problem.message if problem.code == "owner" else ""
+                    await login_page(marked, problem.status, said, to=path)
                     return
                 raise
             if method in ("GET", "HEAD", "OPTIONS"):
@@ -54,30 +59,27 @@ class RequestMiddleware:
         except Problem as problem:
             await refuse(problem, marked)
 
-    def _check_outside(self, method: str, path: str, headers: dict[str, str]) -> None:
-        """Host and origin of the one place that needs no token."""
-        try:
-            self.policy.check(method, path, headers)
-        except Problem as problem:
-            if problem.status != 401:
-                raise
-
     async def _with_body(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
         """Take in all of the body before anything is done with it: a slow client keeps nobody but itself waiting."""
         upload = path.endswith(("/prediction", "/studio/encode"))
         most = self.limits.bytes if upload else JSON_BYTES
-        headers = _headers(scope)
-        declared = headers.get("content-length", "")
-        expected = int(declared[:12]) if declared.isdigit() else most if "transfer-encoding" in headers else 0
-        if expected > most:
+        declared = _headers(scope).get("content-length", "")
+        if declared.isdecimal() and int(declared[:12]) > most:
             raise _too_large(most)
-        if self.in_flight + expected > IN_FLIGHT:
-            raise Problem(503, "busy", "Too many uploads at once. Try again in a moment.", wait=2)
-        self.in_flight += expected
+        client, arrived = client_of(scope), 0
+
+        def count(size: int) -> None:
+            nonlocal arrived
+            arrived += size
+            self.in_flight[client] += size
+            if self.in_flight[client] > IN_FLIGHT // 2 or self.in_flight.total() > IN_FLIGHT:
+                raise Problem(503, "busy", "Too many uploads at once. Try again in a moment.", wait=2)
+
         try:
-            body = await _body(receive, most, self.limits.seconds)
+            body = await _body(receive, most, self.limits.seconds, count)
         finally:
-            self.in_flight -= expected
+            self.in_flight[client] -= arrived
+            self.in_flight += Counter()  # forget clients of whom nothing is left
         waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
@@ -91,13 +93,18 @@ def _headers(scope: Scope) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
-        if key in found and key in ("host", "authorization", "origin", "content-length"):
+        if key in found and key in ("host", "authorization", "origin", "sec-fetch-site", "content-length"):
             raise Problem(400, "bad-request", f"The header {key} occurs twice.")
         found[key] = f"{found[key]}; {value.decode('latin-1')}" if key in found else value.decode("latin-1")
     return found
 
 
-async def _body(receive: Receive, most: int, seconds: float) -> bytes:
+def client_of(scope: Scope) -> str:
+    """Who asks, as far as limits for one client are concerned."""
+    return network(scope["client"][0]) if scope.get("client") else ""
+
+
+async def _body(receive: Receive, most: int, seconds: float, count: Callable[[int], None] = lambda size: None) -> bytes:
     async def take() -> bytes:
         pieces: list[bytes] = []
         size, more = 0, True
@@ -109,6 +116,7 @@ async def _body(receive: Receive, most: int, seconds: float) -> bytes:
             size += len(piece)
             if size > most:
                 raise _too_large(most)
+            count(len(piece))
             pieces.append(piece)
             more = message.get("more_body", False)
         return b"".join(pieces)
@@ -139,7 +147,7 @@ async def refuse(problem: Problem, send: Send) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     if problem.wait:
         headers.append((b"retry-after", str(problem.wait).encode()))
-    if problem.status in (400, 408, 413):
+    if problem.status in (400, 408, 413, 503):
         headers.append((b"connection", b"close"))  # what else the client sends is not read
     body = error_body(problem)
     headers.append((b"content-length", str(len(body)).encode()))

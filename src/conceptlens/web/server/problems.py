@@ -6,6 +6,7 @@ Code = Literal[
     "bad-request",
     "token",
     "forbidden",
+    "owner",
     "not-found",
     "missing",
     "broken",

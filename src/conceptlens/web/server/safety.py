@@ -1,10 +1,11 @@
-"""Who may ask: the right host name, no other site's page, the token where there is one. And what every answer forbids.
+"""Where a request may come from: the right host name, no other site's page. Tokens. And what every answer forbids.
 
 A page of another site can make a browser send requests here. It cannot read the answers (there is no CORS), but it
 could start work or, by a name that is suddenly this machine's (DNS rebinding), pose as our own page. So `Host` must be
 an address of this server, and what a browser marks as coming from elsewhere is refused.
 """
 
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -12,13 +13,12 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
+from functools import cached_property
 from urllib.parse import urlsplit
 
 from conceptlens.core.errors import UserError
 from conceptlens.web.server.problems import Problem
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHORTEST = 16  # characters of a token
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -43,6 +43,19 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def network(host: str) -> str:
+    """Who is counted as one client: an IPv4 address, or the /64 of an IPv6 address, all of which one customer has."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
+
+
 def check_token(token: str) -> str:
     """A token that is long enough and can stand in a header."""
     token = token.strip()
@@ -60,10 +73,10 @@ def new_token() -> str:
 
 @dataclass(frozen=True)
 class Policy:
-    """Who may ask.
+    """Where requests may come from, and the token they must bring.
 
     Attributes:
-        token: What every request must bring; None: nothing (loopback).
+        token: The owner's; None: none is needed (loopback).
         names: Host names besides those of the loopback.
         addresses: Whether any address may stand in `Host`: an address, unlike a name, cannot be made to point here.
     """
@@ -80,41 +93,28 @@ class Policy:
             path: Without the query.
             headers: By lower-case names.
         """
-        host = self._host(headers.get("host", ""))
-        self._origin(method, path, headers, host)
-        if self.token is not None and not self.knows(headers):
-            raise Problem(401, "token", "This server needs its token: Authorization: Bearer …, or log in at /login.")
+        self._origin(method, path, headers, self._host(headers.get("host", "")))
 
-    def knows(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request brings the token, or the cookie that was given for it."""
-        assert self.token is not None
-        kind, _, word = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and _same(word.strip(), self.token):
-            return True
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return False
-        return cookie is not None and _same(cookie.value, self.pass_word)
+    def rater_token(self, study: str) -> str:
+        """The token of a study's raters, by its key: the same as long as the owner's token is."""
+        digest = hmac.new(self._derived, b"raters of " + study.encode(), hashlib.sha256).digest()
+        letters = base64.b32encode(digest)[:24].decode().lower()
+        return "-".join(letters[start : start + 6] for start in range(0, 24, 6))
 
     @property
     def cookie(self) -> str:
         """Its name: another for each token, because browsers share cookies between the ports of a host."""
-        return f"conceptlens-{self.pass_word[:8]}"
+        return f"conceptlens-{hmac.new(self._derived, b'cookie', hashlib.sha256).hexdigest()[:8]}"
 
-    @property
-    def pass_word(self) -> str:
-        """What the cookie holds: it proves the token without being it."""
-        return hmac.new((self.token or "").encode(), b"conceptlens page", hashlib.sha256).hexdigest()
-
-    def may_enter(self, token: str) -> bool:
-        """Whether what the form at /login brings is the token."""
-        return self.token is not None and _same(token.strip(), self.token)
+    @cached_property
+    def _derived(self) -> bytes:
+        """Made slowly: a rater who tries owner's tokens at home until theirs comes out needs long for each."""
+        return hashlib.scrypt((self.token or "").encode(), salt=b"conceptlens", n=2**14, r=8, p=1)
 
     def _host(self, header: str) -> str:
         found = _HOST.fullmatch(header.strip())
         name = found[1].strip("[]").rstrip(".").lower() if found else ""
-        if name in LOOPBACK or name in self.names or (self.addresses and _is_address(name)):
+        if is_loopback(name) or name in self.names or (self.addresses and _is_address(name)):
             return header.strip().lower()
         raise Problem(
             403, "forbidden", "This host name is not one of the server's. Use its address, or start it with --name."
@@ -126,9 +126,8 @@ class Policy:
         if site in ("cross-site", "same-site") and not opened:
             raise Problem(403, "forbidden", "Requests from other sites are refused.")
         origin = headers.get("origin")
-        if origin is None or site == "same-origin":
-            return
-        if urlsplit(origin).netloc.lower() != host:
+        # A name without a port is that of a proxy before this server, which may have put its own into `Host`.
+        if origin is not None and urlsplit(origin).netloc.lower() not in (host, *self.names):
             raise Problem(403, "forbidden", "Requests from other sites are refused.")
 
 
@@ -140,6 +139,6 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _same(given: str, wanted: str) -> bool:
+def same(given: str, wanted: str) -> bool:
     """Compared in a time that does not tell how much of it is right."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode("utf-8", "replace"))

@@ -1,6 +1,5 @@
 """`conceptlens serve`: from the words of the command line to a server that listens."""
 
-import asyncio
 import contextlib
 import ctypes
 import gc
@@ -16,30 +15,17 @@ from typing import Any
 
 import torch
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from conceptlens.core.errors import UserError
 from conceptlens.web.server.app import create_app
+from conceptlens.web.server.connections import GuardedConnection
 from conceptlens.web.server.safety import Policy, check_token, is_loopback, new_token
+from conceptlens.web.server.sessions import Sessions, revocation_file
 
 PORT = 8642
 READY = 2.0  # seconds that the address waits for the first model; one that takes longer is waited for by who asks
-PATIENCE = 15.0  # seconds a connection may take for the head of its first request
 TOKEN = "CONCEPTLENS_TOKEN"
 ARENAS = -8  # M_ARENA_MAX of glibc's malloc.h
-
-
-class Patient(H11Protocol):
-    """Closes a connection on which no request came in time: waiting ones cost nobody a place."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(PATIENCE, self._give_up)
-
-    def _give_up(self) -> None:
-        begun = getattr(self, "cycle", None) is not None
-        if not begun and not self.transport.is_closing():
-            self.transport.close()
 
 
 @dataclass(frozen=True)
@@ -54,9 +40,17 @@ class Options:
     threads: int | None = None
 
 
-def make_policy(options: Options, say: Callable[[str], object]) -> Policy:
-    """Who may ask: everyone on loopback; elsewhere those with the token, which is told once if it is made here."""
-    names = frozenset(name.lower().rstrip(".") for name in options.names)
+def make_policy(options: Options, say: Callable[[str], object], bound: str | None = None) -> Policy:
+    """Who may ask: everyone on loopback; elsewhere those with the token, which is told once if it is made here.
+
+    Args:
+        options: How the server is started.
+        say: Tells the user something.
+        bound: The address that is listened on, where `options.host` is a name.
+    """
+    address = bound or options.host
+    given_names = [*options.names, *([options.host] if bound and bound != options.host else [])]
+    names = frozenset(name.lower().rstrip(".") for name in given_names)
     given = os.environ.get(TOKEN)
     if options.token_file:
         path = Path(options.token_file)
@@ -64,7 +58,7 @@ def make_policy(options: Options, say: Callable[[str], object]) -> Policy:
             given = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"--token-file {path}: cannot be read ({error}).") from None
-    if is_loopback(options.host):
+    if is_loopback(address):
         return Policy(check_token(given) if given else None, names)
     token = check_token(given) if given else new_token()
     if not given:
@@ -76,18 +70,22 @@ def listen(options: Options) -> socket.socket:
     """A socket at the address, or a sentence why not."""
     if not 0 <= options.port <= 65535:
         raise UserError(f"--port: expected 0 to 65535, found {options.port}.")
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    # Named TCP, so that asyncio turns off Nagle's algorithm: with it the body of every answer waits some 40 ms for the
-    # client to acknowledge the head.
-    taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        taken.bind((options.host, options.port))
-    except OSError as error:
-        taken.close()
+        found = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, place = min(found, key=lambda entry: entry[0] != socket.AF_INET)  # localhost: 127.0.0.1
+        # Named TCP, so that asyncio turns off Nagle's algorithm: with it the body of every answer waits some 40 ms for
+        # the client to acknowledge the head.
+        taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(place)
+        except OSError:
+            taken.close()
+            raise
+    except (OSError, UnicodeError) as error:
         raise UserError(
-            f"{options.host}:{options.port}: cannot listen there ({error.strerror or error}). Choose another --port, "
-            "or --port 0 for any that is free."
+            f"{options.host}:{options.port}: cannot listen there ({getattr(error, 'strerror', None) or error}). Choose "
+            "another --port, or --port 0 for any that is free."
         ) from None
     return taken
 
@@ -107,12 +105,19 @@ def serve(
     torch.set_num_threads(options.threads or max(1, (os.cpu_count() or 2) // 2))
     taken = listen(options)
     _settle()
-    app = create_app(runs, policy=make_policy(options, tell), models=options.models, ready=READY)
+    host, port = taken.getsockname()[:2]
+    app = create_app(
+        runs,
+        policy=make_policy(options, tell, host),
+        models=options.models,
+        ready=READY,
+        sessions=Sessions(revocation_file()),
+    )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            http=Patient,
+            http=GuardedConnection,
             ws="none",
             access_log=False,  # addresses hold names of images
             log_level="warning",
@@ -124,7 +129,6 @@ def serve(
             timeout_graceful_shutdown=3,
         )
     )
-    host, port = taken.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown if host not in ('0.0.0.0', '::') else socket.gethostname()}:{port}/"
     tell(f"conceptlens at {address}  (Ctrl-C stops it)")

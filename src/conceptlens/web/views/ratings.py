@@ -1,7 +1,8 @@
 """Answers of raters to a study, in `responses/` of its pack: one file a rater, which nobody else can write.
 
 Who begins under a code that is free gets a word; the file of that code is written only for who brings the word. The
-word itself is not kept, only what proves it. Answers are checked against what the page asks, not against the key.
+word itself is not kept, only what proves it. Answers are checked against what the page asks, not against the key. A
+client takes a few codes an hour, so that nobody takes those of the others.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from conceptlens.core.errors import UserError
 from conceptlens.web.schemas.study import Begun, KeepRequest, Kept, RaterPart
+from conceptlens.web.server.client_limit import Allowance
 from conceptlens.web.server.problems import Problem, bad
 from conceptlens.web.views.studies import Pack, Questions
 from conceptlens.workflows.study.analyze import ANALYSIS, Analysis, analyze_study
@@ -22,6 +24,7 @@ from conceptlens.workflows.study.make import KEY
 from conceptlens.workflows.study.responses import FOLDER, LARGEST, Answered, Responses
 
 MOST = 200  # raters of a study
+CODES = 10  # that a client may take of a study within an hour: several raters may share a computer
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
 _writing = threading.Lock()
 
@@ -33,15 +36,26 @@ class Ratings:
     pack: Pack
     questions: Questions
 
-    def begin(self, rater: str, word: str | None) -> Begun:
-        """Give a word to who takes a free code, or their answers to who brings the word of a taken one."""
+    def begin(self, rater: str, word: str | None, client: str, codes: Allowance) -> Begun:
+        """Give a word to who takes a free code, or their answers to who brings the word of a taken one.
+
+        Args:
+            rater: The code.
+            word: What was given with it, if it is taken.
+            client: Who asks.
+            codes: How many codes each client may take.
+        """
         word = word.strip().lower() if word else None
         with _writing:
             self._check_open()
             claim, before = self._claim(rater), self._read(rater)
             if claim is None and before is None:
+                if codes.left(self.questions.study, client) <= 0:
+                    said = f"{CODES} codes were taken from your address within an hour. Try again later."
+                    raise Problem(429, "busy", said, wait=600)
                 word = "-".join("".join(secrets.choice(LETTERS) for _ in range(4)) for _ in range(3))
                 self._take(rater, word)
+                codes.take(self.questions.study, client)
             elif not word or claim is None or not hmac.compare_digest(claim, _proof(word)):
                 raise Problem(
                     409,

@@ -30,7 +30,9 @@ async function ask(address, method, body, options = {}) {
   const told = await answer.json().catch(() => ({}));
   if (answer.ok) return told;
   const again = [408, 429, 500, 503].includes(answer.status);
-  throw Object.assign(new Error(told.error?.message ?? "The server gave no reason."), { again, code: told.error?.code });
+  const code = told.error?.code;
+  const ended = "Your login has ended. Reload this page, enter the token for raters and then your code again.";
+  throw Object.assign(new Error(code === "token" ? ended : (told.error?.message ?? "The server gave no reason.")), { again, code });
 }
 
 function remembered(rater) {

@@ -90,7 +90,16 @@ function invitation(study) {
       h("a", { class: "button main", href: study.page }, "Open the raters' page"),
       copyButton(address, "Copy the address of the raters' page", "Copy its address"),
     ),
-    study.models
+    study.rater_token
+      ? h(
+          "p",
+          { class: "row" },
+          h("span", {}, "Token for raters: it opens this page only, and shows neither results nor other raters."),
+          h("code", {}, study.rater_token),
+          copyButton(study.rater_token, "Copy the token for raters"),
+        )
+      : null,
+    study.models && !study.rater_token
       ? h(
           "div",
           { class: "notice stack tight" },
