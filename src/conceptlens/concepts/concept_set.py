@@ -377,7 +377,8 @@ class ConceptSet:
                     raise UserError(f"{where}: `columns` of {group_name!r}: {problem}")
             for value in group.placeless or ():
                 if value not in group.values:
-                    raise UserError(f"{where}: `placeless` of {group_name!r}: {unknown_name('value', value, group.values)}")
+                    problem = unknown_name("value", value, group.values)
+                    raise UserError(f"{where}: `placeless` of {group_name!r}: {problem}")
             if isinstance(group.phrase, dict):
                 absent = [f"not {value}" for value in group.values] if group.kind == "independent" else []
                 for value in group.phrase:

@@ -3,8 +3,8 @@
 import numpy as np
 from PIL import Image
 
-from conceptlens.explanations.document import Drawing, IndexMap, PatchMap
-from conceptlens.explanations.pictures.colors import COLOR_MAP, color, rgb
+from conceptlens.explanations.document import Drawing, EvidenceMap, IndexMap, PatchMap
+from conceptlens.explanations.pictures.colors import COLOR_MAP, SIGNED_COLOR_MAP, color, rgb, signed_color, stripes
 
 OPACITY = 0.6
 SIDE = 192  # pixels of one picture
@@ -18,6 +18,7 @@ def drawing(opacity: float) -> Drawing:
         scale="0 to the map's largest value; opacity grows with it, and is the same for all codes",
         upsampling="bilinear; codes are not blended",
         side=SIDE,
+        evidence=f"{SIGNED_COLOR_MAP}, from minus to plus the map's largest amount; over the picture in gray",
     )
 
 
@@ -30,6 +31,19 @@ def overlay(picture: Image.Image, patches: PatchMap, opacity: float) -> Image.Im
     smooth = np.asarray(values.resize(picture.size, Image.Resampling.BILINEAR), dtype=np.float64)
     mask = Image.fromarray((255 * opacity * np.clip(smooth, 0, 1)).round().astype(np.uint8))
     return Image.composite(Image.fromarray(color(smooth)), picture, mask)
+
+
+def evidence_overlay(picture: Image.Image, patches: EvidenceMap, opacity: float) -> Image.Image:
+    """What patches add and take away, over the picture in gray so that no color of its own is taken for either."""
+    gray = picture.convert("L").convert("RGB")
+    largest = max(map(abs, patches.range))
+    if largest == 0:
+        return gray
+    values = Image.fromarray(np.asarray(patches.values, dtype=np.float32) / np.float32(largest))
+    smooth = np.asarray(values.resize(picture.size, Image.Resampling.BILINEAR), dtype=np.float64)
+    shown = np.where((smooth < 0) & stripes(*smooth.shape), 0.25, 1.0)
+    mask = Image.fromarray((255 * opacity * shown * np.clip(np.abs(smooth), 0, 1)).round().astype(np.uint8))
+    return Image.composite(Image.fromarray(signed_color(smooth)), gray, mask)
 
 
 def index_overlay(picture: Image.Image, index: IndexMap, opacity: float) -> Image.Image:
