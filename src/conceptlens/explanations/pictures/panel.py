@@ -83,6 +83,8 @@ def map_lines(name: str, patches: PatchMap) -> list[str]:
 
 def largest(patches: PatchMap) -> str:
     low, high = patches.range
+    if isinstance(patches, EvidenceMap):  # what is nothing beside the largest amount is written as 0
+        low, high = (value if abs(value) > max(abs(low), abs(high)) / 200 else 0 for value in patches.range)
     return f"{low:.2g} to {high:.2g}".replace("-", "−") if low or high else "zero everywhere"
 
 
