@@ -151,6 +151,7 @@ def check_shapes(method: Method) -> None:
         assert model.concept_slot.shape == (count,), "concept_slot: (K,)"
         assert int(model.concept_slot.max()) < slots, "concept_slot names slots"
         assert bool((output.attention >= 0).all()), "attention is not negative"
+    assert model.has_evidence is (output.evidence is not None), "has_evidence says whether there is evidence"
     if output.evidence is not None:
         assert output.unplaced is not None, "what has no place comes with the evidence"
         assert output.evidence.shape == (IMAGES, count, 16), "evidence: (B, K, L)"

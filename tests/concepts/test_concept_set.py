@@ -253,6 +253,10 @@ BAD = {
         "groups: {a: {under: b, values: [x, y]}, b: {under: a, values: [x, y]}}",
         "leads back to itself",
     ),
+    "an unknown placeless value": (
+        "groups: {a: {values: [x, none], placeless: [nnoe]}}",
+        "`placeless` of 'a': Unknown value 'nnoe'",
+    ),
     "a class twice": ("classes: [b, b]\n" + OK, "a class is named twice"),
     "classes as a word": ("classes: b\n" + OK, "classes: expected a list, as [one, two], found 'b'"),
     "an unknown class": ("classes: [mel, nv]\nby_class: {mell: {a: x}}\n" + OK, "'mell'. Did you mean 'mel'?"),
@@ -277,3 +281,33 @@ def test_bad_files_say_what_is_wrong(kind: str) -> None:
 
 def test_the_good_part_of_the_bad_files_is_good() -> None:
     assert len(ConceptSet.from_yaml(OK)) == 2
+
+
+def test_absence_has_no_place() -> None:
+    told = ConceptSet.from_yaml(
+        """
+groups:
+  granularity: {values: [yes, no]}
+  vessels: {values: [None, no vessels, northern, without halo, not parallel, not visible, nil]}
+  grade: {values: [0, 1], placeless: [0]}
+  sign: {kind: independent, values: [none, absent], placeless: []}
+"""
+    )
+    without = [name for name, flag in zip(told.names, told.placeless, strict=True) if flag]
+    assert without == [
+        "granularity: no",
+        "vessels: None",
+        "vessels: no vessels",
+        "vessels: without halo",
+        "vessels: not visible",
+        "vessels: nil",
+        "grade: 0",
+    ]
+    assert told.subset([1, 2]).placeless.tolist() == [True, True]
+
+
+def test_what_is_placeless_changes_nothing_that_is_learned() -> None:
+    plain = ConceptSet.from_yaml("groups: {grade: {values: [low, high]}}")
+    said = ConceptSet.from_yaml("groups: {grade: {values: [low, high], placeless: [low]}}")
+    assert said.fingerprint == plain.fingerprint
+    assert ConceptSet.from_yaml(said.to_yaml()).placeless.tolist() == [True, False]

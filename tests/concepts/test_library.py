@@ -182,3 +182,24 @@ def test_cub_parts_and_hierarchy() -> None:
     assert all(group.kind == "independent" for group in concepts.groups)
     assert [concepts.levels[name] for name in ("primary colour", "upperparts colour", "back colour")] == [0, 1, 2]
     assert concepts.texts[concepts.index("bill shape", "dagger")].startswith("a bird with a dagger-shaped bill")
+
+
+@pytest.mark.parametrize(
+    ("name", "placeless"),
+    {
+        "blood-cells": {"cytoplasm vacuole: no", "granularity: no", "granule type: nil", "granule colour: nil"},
+        "dermoscopy": {"vessels: none"},
+        "shapes": set(),
+        "cub-312": set(),
+    }.items(),
+)
+def test_values_without_a_place(name: str, placeless: set[str]) -> None:
+    concepts = ConceptSet.load(name)
+    assert {concepts.names[k] for k in np.flatnonzero(concepts.placeless)} == placeless
+
+
+def test_no_sign_of_retinopathy_has_no_place() -> None:
+    concepts = ConceptSet.load("fundus")
+    assert concepts.placeless[concepts.index("macular oedema risk", "0")]
+    assert concepts.placeless[concepts.index("neovascularisation", "no")]
+    assert not concepts.placeless[concepts.index("microaneurysms", "few")]

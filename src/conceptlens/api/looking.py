@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from conceptlens.explanations.predict import Predictions
     from conceptlens.runs.opened import OpenedRun
 
-MapKind = Literal["attention", "gradcam", "index"]
+MapKind = Literal["evidence", "attention", "gradcam", "index"]
 
 
 def predict(
@@ -34,7 +34,7 @@ def explain(
     *,
     out: str | Path | None = None,
     concepts: Sequence[str] = (),
-    maps: Sequence[MapKind] = ("attention", "gradcam", "index"),
+    maps: Sequence[MapKind] = (),
     sheet: bool = False,
     split: Literal["train", "val", "test"] = "test",
     n: int = 12,
@@ -48,7 +48,7 @@ def explain(
         images: Files and folders; none for images of the run's own data.
         out: Folder for files and pictures; `explain/` in the run folder by default.
         concepts: A concept, a group or `all`, whose maps are drawn; by default those with the largest contributions.
-        maps: Kind of map.
+        maps: Kind of map; by default the method's own (evidence, or else attention), gradcam and index.
         sheet: Also draw, for each concept, the maps of all images on one sheet.
         split: Split of the run's own data.
         n: Largest number of images of its own data.

@@ -22,6 +22,9 @@ from conceptlens.core.validation import Place, explain_invalid
 
 Kind = Literal["exclusive", "independent"]
 UNKNOWN = -1  # a concept label nobody gave: masked in losses and metrics, never guessed
+# Values that say that something is not there, unless a group's `placeless` says which do.
+ABSENT = ("no", "none", "nil", "absent", "without")  # the value, or its first word
+ABSENT_VALUES = ("false", "not present", "not visible", "unknown")
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Concept:
     part: str | None = None
     phrase: str | None = None  # what a sentence says where it holds, as "the chromatin is dense"; no model reads it
     absent: str | None = None  # what a sentence says where a yes/no concept does not hold
+    placeless: bool = False  # says that something is not there, which cannot be pointed at: it has no map
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class _GroupFile(BaseModel):
     phrase: str | dict[str, str] | None = None
     values: dict[str, str] = Field(min_length=1)
     columns: dict[str, str] = Field(default_factory=dict)
+    placeless: list[str] | None = None
 
     @field_validator("values", mode="before")
     @classmethod
@@ -81,6 +86,11 @@ class _GroupFile(BaseModel):
             if names.count(name) > 1:
                 raise ValueError(f"names the value {name!r} twice")
         return {name: name if text is None else text for name, text in pairs}
+
+    @field_validator("placeless", mode="before")
+    @classmethod
+    def _placeless(cls, values: Any) -> Any:
+        return [_word(value) for value in values] if isinstance(values, list) else values
 
     @field_validator("prompt")
     @classmethod
@@ -101,6 +111,12 @@ class _GroupFile(BaseModel):
         if isinstance(self.phrase, str):
             return self.phrase.replace("{value}", value), None
         return (None, None) if self.phrase is None else (self.phrase.get(value), self.phrase.get(f"not {value}"))
+
+    def has_no_place(self, value: str) -> bool:
+        """Whether a value says that something is not there."""
+        if self.placeless is not None:
+            return value in self.placeless
+        return value.lower().partition(" ")[0] in ABSENT or value.lower() in ABSENT_VALUES
 
 
 class _ConceptFile(BaseModel):
@@ -165,6 +181,11 @@ class ConceptSet:
     def exclusive(self) -> npt.NDArray[np.bool_]:
         """Whether each concept belongs to an exclusive group, (K,)."""
         return np.array([self.groups[position].kind == "exclusive" for position in self.group_of], dtype=bool)
+
+    @cached_property
+    def placeless(self) -> npt.NDArray[np.bool_]:
+        """Whether each concept says that something is not there, (K,): absence cannot be pointed at, and has no map."""
+        return np.array([concept.placeless for concept in self.concepts], dtype=bool)
 
     @property
     def parts(self) -> list[str]:
@@ -295,7 +316,7 @@ class ConceptSet:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that a model learns from: phrases are for people, and `otherwise` leaves labels as they are."""
+        """A hash of all that a model learns from: phrases and `placeless` are for people, `otherwise` keeps labels."""
         learned = dict(self.source)
         if "groups" in learned:
             learned["groups"] = {name: _learned(group) for name, group in learned["groups"].items()}
@@ -340,7 +361,7 @@ class ConceptSet:
             for value, words in group.values.items():
                 text = group.prompt.replace("{value}", words)
                 name_, said = f"{group_name}: {value}", group.phrases(value)
-                concepts.append(Concept(name_, group_name, value, text, group.part, *said))
+                concepts.append(Concept(name_, group_name, value, text, group.part, *said, group.has_no_place(value)))
             if group.kind == "exclusive" and len(group.values) < 2:
                 raise UserError(
                     f"{where}: the exclusive group {group_name!r} has one value; "
@@ -354,6 +375,10 @@ class ConceptSet:
                 if value not in group.values:
                     problem = unknown_name("value", value, group.values)
                     raise UserError(f"{where}: `columns` of {group_name!r}: {problem}")
+            for value in group.placeless or ():
+                if value not in group.values:
+                    problem = unknown_name("value", value, group.values)
+                    raise UserError(f"{where}: `placeless` of {group_name!r}: {problem}")
             if isinstance(group.phrase, dict):
                 absent = [f"not {value}" for value in group.values] if group.kind == "independent" else []
                 for value in group.phrase:
@@ -449,9 +474,9 @@ def _condition(under: str | dict[str, str] | None, groups: Mapping[str, Any]) ->
 
 def _learned(group: Any) -> Any:
     """A group's source without what no model learns from."""
-    if not isinstance(group, Mapping) or not {"phrase", "otherwise"} & group.keys():
+    if not isinstance(group, Mapping) or not {"phrase", "otherwise", "placeless"} & group.keys():
         return group
-    kept = {key: value for key, value in group.items() if key not in ("phrase", "otherwise")}
+    kept = {key: value for key, value in group.items() if key not in ("phrase", "otherwise", "placeless")}
     if "otherwise" in group:  # labels are as under the group without a value
         under = _condition(group["under"], {})
         kept["under"] = next(iter(under)) if isinstance(under, dict) else under

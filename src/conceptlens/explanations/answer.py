@@ -38,7 +38,7 @@ from conceptlens.runs.verdicts import map_captions
 BATCH = 32
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
-MapName = Literal["attention", "gradcam", "index", "assignment"]
+MapName = Literal["evidence", "attention", "gradcam", "index", "assignment"]
 NO_CAUTION = Caution()
 
 
@@ -61,6 +61,8 @@ class AnswerMaps:
     """Numbers for each of L patches, as far as they were asked for and exist."""
 
     grid: tuple[int, int]
+    evidence: Singles | None = None  # (K, L), signed: Σ_l evidence + unplaced = concept logit
+    unplaced: Singles | None = None  # (K,)
     attention: Singles | None = None  # (S, L)
     assignment: Singles | None = None  # (L, S)
     codes: npt.NDArray[np.int64] | None = None  # (L,) nearest codes
@@ -227,6 +229,7 @@ class Answer:
                 label=None if label < 0 else label == 1,
                 applies=applied,
                 seen=seen,
+                placeless=concept.placeless,
             )
             for concept, score, share, label, applied, seen in rows
         ]
@@ -317,7 +320,8 @@ class Answerer:
         """For an opened run; `keep` writes its reference to the run folder, for later calls."""
         caution = Caution.read(run.path, run.card)
         reference = lambda: background(run, keep=keep)  # noqa: E731 - read when it is first needed
-        return cls(run.pipeline, run.card, run.concepts, reference, caution, map_captions(run.path))
+        captions = map_captions(run.path, evidence=run.pipeline.model.has_evidence)
+        return cls(run.pipeline, run.card, run.concepts, reference, caution, captions)
 
     @cached_property
     def background(self) -> Background:
@@ -367,7 +371,7 @@ class Answerer:
         Args:
             subjects: The images.
             maps: The maps that are wanted.
-            concepts: Whose Grad-CAM is wanted; those that decided each image by default.
+            concepts: Whose Grad-CAM is wanted, if they have a place; those that decided each image by default.
             strict: Refuse an encoder that Grad-CAM cannot follow; otherwise `without` says why there is none.
         """
         readable = [subject for subject in subjects if subject.pixels is not None]
@@ -454,6 +458,10 @@ class Answerer:
 
     def _maps(self, output: ConceptOutput, row: int, grid: tuple[int, int], wanted: Sequence[MapName]) -> AnswerMaps:
         maps = AnswerMaps(grid)
+        if "evidence" in wanted:
+            maps.evidence, maps.unplaced = _row(output.evidence, row), _row(output.unplaced, row)
+            if maps.evidence is None:
+                maps.without["evidence"] = "this method's concept logits are not sums over patches"
         if "attention" in wanted:
             maps.attention = _row(output.attention, row)
             if maps.attention is None:
@@ -489,7 +497,7 @@ def answer(
         run: The run.
         images: Files, folders, PIL images, arrays, tensors, a `Dataset` or a `DataLoader` (see `subjects`); none for
             images of the run's own data.
-        maps: Of `attention`, `gradcam`, `index` and `assignment`.
+        maps: Of `evidence`, `attention`, `gradcam`, `index` and `assignment`.
         concepts: Whose Grad-CAM is wanted; those that decided each image by default.
         split: Of the run's own data.
         n: At most so many of its images.
@@ -501,7 +509,9 @@ def answer(
 
 def _add_gradcam(watched: Watched, answers: Sequence[Answer], concepts: Sequence[int] | None) -> None:
     """Grad-CAM of the concepts, or of those that decided each image."""
-    columns = [answer.deciding if concepts is None else list(concepts) for answer in answers]
+    placeless = answers[0].answerer.concepts.placeless
+    asked = [answer.deciding if concepts is None else concepts for answer in answers]
+    columns = [[k for k in own if not placeless[k]] for own in asked]
     width = max(map(len, columns))
     if width:
         # An image that fewer concepts decided is filled up with any; what is too much is not looked at.
@@ -512,7 +522,7 @@ def _add_gradcam(watched: Watched, answers: Sequence[Answer], concepts: Sequence
         answer.maps.gradcam_at = watched.place
         if own:
             answer.maps.gradcam = dict(zip(own, numbers[row], strict=False))
-        elif concepts is None:
+        elif concepts is None and not asked[row]:
             answer.maps.without["gradcam"] = "no concept decided this image"
 
 

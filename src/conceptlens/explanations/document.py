@@ -13,8 +13,8 @@ from conceptlens.pages.markup import h
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MapKind = Literal["attention", "gradcam"]
-AnyMap = Literal["attention", "gradcam", "index"]
+MapKind = Literal["evidence", "attention", "gradcam"]
+AnyMap = Literal["evidence", "attention", "gradcam", "index"]
 
 
 class ClassReading(Part):
@@ -39,6 +39,7 @@ class ConceptReading(Part):
     label: bool | None = None  # what a person said, where it is known
     applies: bool = True  # False: its group stands under a value that does not hold in this image
     seen: bool = True  # False: no training image is labeled with it
+    placeless: bool = False  # says that something is not there: it has no map
 
 
 class LogitDecomposition(Part):
@@ -147,10 +148,28 @@ class PatchMap(Part):
     slot: int | None = None  # attention: the slot that the concept reads
 
 
+class EvidenceMap(PatchMap):
+    """What each patch adds to the concept's logit, or takes away: Σ values + unplaced = logit."""
+
+    total: float  # Σ values
+    unplaced: float  # what has no place: the bias, and a class token's part
+    unplaced_share: float  # |unplaced| / (|total| + |unplaced|)
+    logit: float
+
+    @property
+    def words(self) -> str:
+        """The sum, as it is written under the map."""
+        sign, share = "−" if self.unplaced < 0 else "+", f"{self.unplaced_share:.0%}"
+        placed, logit = (f"{number:.2f}".replace("-", "−") for number in (self.total, self.logit))
+        return f"sum of the map {placed} {sign} {abs(self.unplaced):.2f} (not placed, {share}) = logit {logit}"
+
+
 class ConceptMaps(Part):
-    """The maps of one concept. None: not asked for, or there is none (see `without`)."""
+    """The maps of one concept. None: not asked for, or there is none (see `without`, and `placeless`)."""
 
     concept: str
+    placeless: bool = False  # absence has no place
+    evidence: EvidenceMap | None = None
     attention: PatchMap | None = None
     gradcam: PatchMap | None = None
 
@@ -190,6 +209,7 @@ class Drawing(Part):
     scale: str
     upsampling: str
     side: int  # pixels of one picture
+    evidence: str = ""  # how signed maps are drawn
 
 
 class Explanation(Document):

@@ -10,9 +10,10 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.explanations.answer import Answer, Answerer
 from conceptlens.explanations.document import AnyMap, ConceptMaps, Drawing, Explanation
-from conceptlens.explanations.maps.patch_maps import index_map, patch_map
+from conceptlens.explanations.maps.patch_maps import evidence_map, index_map, patch_map
 from conceptlens.explanations.pictures.overlay import OPACITY, drawing
 from conceptlens.explanations.subjects import Images, Subject, choose_subjects
+from conceptlens.methods.contract import ConceptModel
 from conceptlens.runs.opened import OpenedRun
 
 MAPS: tuple[AnyMap, ...] = get_args(AnyMap)
@@ -43,7 +44,7 @@ def explain(
     images: Images = (),
     *,
     concepts: Sequence[str] | None = None,
-    maps: Sequence[str] = MAPS,
+    maps: Sequence[str] = (),
     split: str = "test",
     n: int = 12,
     show: str = "all",
@@ -56,7 +57,7 @@ def explain(
         images: Files, folders, PIL images, arrays, tensors, a `Dataset`, a `DataLoader`, or a list of them; none for
             images of the run's own data.
         concepts: Whose maps are wanted: concepts, groups, or `all`; by default those that decided each image.
-        maps: Of `attention`, `gradcam` and `index`.
+        maps: Of `evidence`, `attention`, `gradcam` and `index`; by default the method's own, `gradcam` and `index`.
         split: Of the run's own data.
         n: At most so many of its images.
         show: Which: `right` and `wrong`, the surest first; `uncertain`, the least sure first; `all`, evenly spread.
@@ -66,6 +67,7 @@ def explain(
     run.need_concepts("there is nothing to explain its classes by")
     wanted = None if concepts is None else choose_concepts(run.concepts, concepts)
     subjects = choose_subjects(run, images, split=split, n=n, show=show)
+    kinds = kinds or usual_maps(run.pipeline.model)
     items: list[Explanation] = []
     errors: dict[str, str] = {}
     for subject, explanation in explain_each(Answerer.of(run), run.name, subjects, kinds, wanted, opacity):
@@ -96,13 +98,18 @@ def explanation_of(answer: Answer, run: str, wanted: Sequence[int] | None, how: 
     maps, answerer = answer.maps, answer.answerer
     shown = []
     for k in answer.deciding if wanted is None else wanted:
-        entry = ConceptMaps(concept=answerer.concepts.names[k])
-        slot = answer.slot(k)
-        if maps and maps.attention is not None and slot is not None:
-            entry.attention = patch_map(maps.attention[slot], maps.grid, slot)
-        if maps and k in maps.gradcam:
-            entry.gradcam = patch_map(maps.gradcam[k], maps.grid)
+        entry = ConceptMaps(concept=answerer.concepts.names[k], placeless=answerer.concepts.concepts[k].placeless)
         shown.append(entry)
+        if maps is None or entry.placeless:
+            continue
+        if maps.evidence is not None and maps.unplaced is not None:
+            unplaced, logit = float(maps.unplaced[k]), float(answer.concept_logits[k])
+            entry.evidence = evidence_map(maps.evidence[k], maps.grid, unplaced, logit)
+        slot = answer.slot(k)
+        if maps.attention is not None and slot is not None:
+            entry.attention = patch_map(maps.attention[slot], maps.grid, slot)
+        if k in maps.gradcam:
+            entry.gradcam = patch_map(maps.gradcam[k], maps.grid)
     index = None
     if maps and maps.codes is not None:
         index = index_map(torch.from_numpy(maps.codes), maps.grid, answerer.background)
@@ -137,8 +144,13 @@ def explanation_of(answer: Answer, run: str, wanted: Sequence[int] | None, how: 
     return explanation
 
 
+def usual_maps(model: ConceptModel) -> list[AnyMap]:
+    """The kinds that are drawn if none is asked for: the method's own map, Grad-CAM, and nearest codes."""
+    return ["evidence" if model.has_evidence else "attention", "gradcam", "index"]
+
+
 def check_maps(maps: Sequence[str], opacity: float) -> list[AnyMap]:
-    """The kinds of maps in their usual order."""
+    """The kinds of maps that are asked for, in their usual order."""
     for name in maps:
         if name not in MAPS:
             raise unknown_name("map", name, MAPS)

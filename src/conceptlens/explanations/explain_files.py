@@ -10,7 +10,7 @@ from conceptlens.core.files import write_bytes
 from conceptlens.data.dataset import SPLITS
 from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.document import Explanation
-from conceptlens.explanations.explain import MAPS, check_maps, choose_concepts, explain_each
+from conceptlens.explanations.explain import check_maps, choose_concepts, explain_each, usual_maps
 from conceptlens.explanations.file_names import Names
 from conceptlens.explanations.pictures.concept_sheet import ConceptSheets
 from conceptlens.explanations.pictures.overlay import OPACITY
@@ -73,7 +73,7 @@ def explain_run(
     *,
     out: str | Path | None = None,
     concepts: Sequence[str] | None = None,
-    maps: Sequence[str] = MAPS,
+    maps: Sequence[str] = (),
     sheet: bool = False,
     split: str = "test",
     n: int = 12,
@@ -87,7 +87,7 @@ def explain_run(
         images: Files and folders; none for images of the run's own data.
         out: Folder for the files; `explain/` in the run folder by default.
         concepts: Whose maps are wanted: concepts, groups, or `all`; by default those that decided each image.
-        maps: Of `attention`, `gradcam` and `index`.
+        maps: Of `evidence`, `attention`, `gradcam` and `index`; by default the method's own, `gradcam` and `index`.
         sheet: Also draw, for each concept, the maps of all images on one sheet.
         split: Of the run's own data.
         n: At most so many of its images.
@@ -111,6 +111,7 @@ def explain_run(
     subjects = choose_subjects(run, files, split=split, n=n, show=show)
     names, sheets = Names(folder), ConceptSheets(opacity)
     answerer = Answerer.of(run, keep=True)
+    kinds = kinds or usual_maps(run.pipeline.model)
     parts = PartPanels.of(run.pipeline, folder, opacity, answerer.map_captions.get("attention"))
     items: list[Explained] = []
     for subject, explanation in explain_each(answerer, run.name, subjects, kinds, wanted, opacity):

@@ -61,6 +61,7 @@ class ConceptModel(nn.Module, ABC):
     space: Space = "logit"  # the space of the bottleneck
     bypass: str | None = None  # what reaches the class besides the concepts, in words; None: nothing does
     has_attention: bool = False
+    has_evidence: bool = False  # whether it says what each patch adds to a concept's logit
     fits_images: ClassVar[bool] = True  # whether a stage of the kind `fit` has something to learn from images
     fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
     concepts_see_class: ClassVar[bool] = True  # False: concepts are learned from their own labels alone

@@ -32,6 +32,7 @@ class EvidenceCBM(ConceptModel):
 
     uses_text = False
     has_attention = True
+    has_evidence = True
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ FILE = "trust/trust.json"
 MAPS = "localization.json"
 NOT_BETTER, NOT_CHECKED = "map not shown to beat a blind guess", "map not checked"
 KINDS = {"attention": "own", "gradcam": "gradcam"}  # a drawn map, and what `localize` calls it
+EVIDENCE_KINDS = {"evidence": "own", "attention": "attention", "gradcam": "gradcam"}  # attention: it does not judge it
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -33,11 +34,17 @@ def badge(run: Path) -> Badge:
     return "finding" if "finding" in outcomes else "pass" if "pass" in outcomes else "unexamined"
 
 
-def map_captions(run: Path) -> dict[str, str]:
-    """What to write under every drawn map, by its kind; a kind that was shown to beat blind guesses is not in it."""
+def map_captions(run: Path, *, evidence: bool = False) -> dict[str, str]:
+    """What to write under every drawn map, by its kind; a kind that was shown to beat blind guesses is not in it.
+
+    Args:
+        run: The run folder.
+        evidence: Whether its method has evidence, which is then its own map.
+    """
     found = _read(run / MAPS).get("map_verdicts")
     judged = found if isinstance(found, dict) else {}
-    outcomes = {kind: (judged.get(name) or {}).get("outcome") for kind, name in KINDS.items()}
+    kinds = EVIDENCE_KINDS if evidence else KINDS
+    outcomes = {kind: (judged.get(name) or {}).get("outcome") for kind, name in kinds.items()}
     words = {"finding": NOT_BETTER, "pass": None}
     captions = {kind: words.get(str(outcome), NOT_CHECKED) for kind, outcome in outcomes.items()}
     return {kind: caption for kind, caption in captions.items() if caption}

@@ -7,20 +7,41 @@ import numpy.typing as npt
 from torch import Tensor
 
 from conceptlens.explanations.codes import UNNAMED
-from conceptlens.explanations.document import CodeName, IndexMap, LegendEntry, PatchMap
+from conceptlens.explanations.document import CodeName, EvidenceMap, IndexMap, LegendEntry, PatchMap
 from conceptlens.explanations.pictures.colors import code_color
 from conceptlens.explanations.reference import Background
 
 
 def patch_map(values: npt.NDArray[Any], grid: tuple[int, int], slot: int | None = None) -> PatchMap:
     """Values (L,) as a map, to five digits of the largest."""
+    rounded = _rounded(values, 5)
+    return PatchMap(grid=grid, values=rounded.reshape(grid).tolist(), range=_range(rounded), slot=slot)
+
+
+def evidence_map(values: npt.NDArray[Any], grid: tuple[int, int], unplaced: float, logit: float) -> EvidenceMap:
+    """Evidence (L,) as a map, to eight digits of the largest, so that it still adds up."""
+    rounded = _rounded(values, 8)
+    total = float(rounded.sum())
+    moved = abs(total) + abs(unplaced)
+    return EvidenceMap(
+        grid=grid,
+        values=rounded.reshape(grid).tolist(),
+        range=_range(rounded),
+        total=total,
+        unplaced=unplaced,
+        unplaced_share=abs(unplaced) / moved if moved else 0.0,
+        logit=logit,
+    )
+
+
+def _rounded(values: npt.NDArray[Any], digits: int) -> npt.NDArray[np.float64]:
     numbers = values.astype(np.float64)
     top = float(np.abs(numbers).max())
-    digits = int(4 - np.floor(np.log10(top))) if top > 0 else 0
-    rounded = np.round(numbers, digits)
-    return PatchMap(
-        grid=grid, values=rounded.reshape(grid).tolist(), range=(float(rounded.min()), float(rounded.max())), slot=slot
-    )
+    return np.round(numbers, int(digits - 1 - np.floor(np.log10(top))) if top > 0 else 0)
+
+
+def _range(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
 
 
 def index_map(codes: Tensor, grid: tuple[int, int], background: Background) -> IndexMap:

@@ -21,18 +21,39 @@ _ANCHORS = np.array(
     ],
     dtype=np.float64,
 )
-_STEPS = np.linspace(0, 1, 256)
-TABLE: npt.NDArray[np.uint8] = (
-    np.stack([np.interp(_STEPS, np.linspace(0, 1, len(_ANCHORS)), channel) for channel in _ANCHORS.T], axis=1)
-    .round()
-    .astype(np.uint8)
+# Evidence: orange takes away, blue adds, as bars do. Neither is lost to the usual color blindness; orange is striped
+# as well, for gray.
+SIGNED_COLOR_MAP = "orange in stripes below 0, blue above"
+_SIGNED_ANCHORS = np.array(
+    [(190, 70, 0), (240, 125, 20), (252, 196, 120), (244, 244, 244), (125, 180, 250), (25, 105, 235), (10, 50, 165)],
+    dtype=np.float64,
 )
+_STEPS = np.linspace(0, 1, 256)
+
+
+def _table(anchors: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """256 colors between the anchors."""
+    places = np.linspace(0, 1, len(anchors))
+    return np.stack([np.interp(_STEPS, places, channel) for channel in anchors.T], axis=1).round().astype(np.uint8)
+
+
+TABLE, SIGNED_TABLE = _table(_ANCHORS), _table(_SIGNED_ANCHORS)
 _GOLDEN = 0.618033988749895  # of a turn: neighbors in number are far apart in hue
 
 
 def color(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
     """Values in [0, 1] of any shape → RGB bytes (…, 3)."""
     return TABLE[(np.clip(values, 0, 1) * 255).round().astype(np.intp)]
+
+
+def signed_color(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """Values in [−1, 1] of any shape → RGB bytes (…, 3)."""
+    return SIGNED_TABLE[(np.clip((values + 1) / 2, 0, 1) * 255).round().astype(np.intp)]
+
+
+def stripes(height: int, width: int) -> npt.NDArray[np.bool_]:
+    """Where an area below 0 shows through, (height, width)."""
+    return (np.arange(height)[:, None] + np.arange(width)) % 8 < 4
 
 
 def code_color(code: int, named: bool) -> str:

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from PIL import Image
 
 from conceptlens.core.files import fingerprint, write_bytes, write_json
-from conceptlens.explanations.document import ConceptMaps, Explanation, MapKind
+from conceptlens.explanations.document import ConceptMaps, Explanation, MapKind, PatchMap
 from conceptlens.explanations.file_names import slug
-from conceptlens.explanations.pictures.overlay import overlay
-from conceptlens.explanations.pictures.panel import NAMES, capital, largest
+from conceptlens.explanations.pictures.panel import NAMES, capital, draw_map, map_lines
 from conceptlens.explanations.pictures.sheet import Tile, png, sheet
 from conceptlens.explanations.sentence import percent
 
@@ -43,11 +43,11 @@ class ConceptSheets:
         small = picture.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
         self._captions = told.map_captions
         for maps in told.maps:
-            for kind in ("attention", "gradcam"):
+            for kind in get_args(MapKind):
                 self._add(told, file, small, maps, kind)
 
     def _add(self, told: Explanation, file: str, picture: Image.Image, maps: ConceptMaps, kind: MapKind) -> None:
-        patches = maps.attention if kind == "attention" else maps.gradcam
+        patches: PatchMap | None = getattr(maps, kind)
         if patches is None:
             return
         entries = self._found.setdefault((maps.concept, kind), [])
@@ -56,8 +56,8 @@ class ConceptSheets:
             return
         reading = told.concept(maps.concept)
         said = ", ".join(told.predicted) or "no class"
-        lines = [f"{percent(reading.probability)} {said}", largest(patches)]
-        tile = Tile(overlay(picture, patches, self.opacity), lines)
+        lines = [f"{percent(reading.probability)} {said}", *map_lines("", patches)]
+        tile = Tile(draw_map(picture, patches, self.opacity), lines)
         entries.append(_Entry(told.image, file, said, reading.probability, kind, patches.range, tile))
 
     def write(self, folder: Path) -> list[Path]:
@@ -88,14 +88,17 @@ class ConceptSheets:
                     ],
                 },
             )
+            signed = kind == "evidence"
+            colors = "striped orange takes away, blue adds" if signed else "the colours of each run from 0"
             note = (
-                f"{capital(NAMES[kind])}; the colours of each run from 0 to its own largest value, where they are "
+                f"{capital(NAMES[kind])}; {colors}, up to its own largest value, where they are "
                 f"{percent(self.opacity)} opaque. Below each: how sure the concept is, the predicted class, the map's "
-                "range."
+                f"range{', and how it adds up to the logit' if signed else ''}."
             )
             more = f" {left} more images are not shown." if left else ""
             doubt = [capital(self._captions[kind])] if kind in self._captions else []
-            page = sheet(concept, doubt, [each.tile for each in ranked], [note + more], columns=8, bar=True)
+            tiles = [each.tile for each in ranked]
+            page = sheet(concept, doubt, tiles, [note + more], columns=8, bar=not signed, signed=signed)
             write_bytes(path, png(page))
             written.append(path)
         return written

@@ -3,12 +3,13 @@
 from PIL import Image
 
 from conceptlens.explanations.codes import UNNAMED
-from conceptlens.explanations.document import ConceptMaps, Explanation, IndexMap, PatchMap
-from conceptlens.explanations.pictures.overlay import index_overlay, overlay
+from conceptlens.explanations.document import ConceptMaps, EvidenceMap, Explanation, IndexMap, PatchMap
+from conceptlens.explanations.pictures.overlay import evidence_overlay, index_overlay, overlay
 from conceptlens.explanations.pictures.sheet import Key, Tile, sheet
 from conceptlens.explanations.sentence import percent
 
-NAMES = {"attention": "attention", "gradcam": "Grad-CAM"}
+NAMES = {"evidence": "evidence", "attention": "attention", "gradcam": "Grad-CAM"}
+PLACELESS = "no map: absence has no place"
 MOST_KEYS = 24
 
 
@@ -37,6 +38,7 @@ def panel(explanation: Explanation, picture: Image.Image) -> Image.Image:
         notes(explanation),
         keys=keys,
         bar=any(maps.attention or maps.gradcam for maps in explanation.maps),
+        signed=any(maps.evidence for maps in explanation.maps),
     )
 
 
@@ -56,18 +58,34 @@ def concept_tiles(explanation: Explanation, maps: ConceptMaps, picture: Image.Im
             if each.group == reading.group and each.seen
         )
         lines.append(f"adds {decomposition.values[place]:+.2f}, its group {group:+.2f}".replace("-", "−"))
+    if maps.placeless:
+        return [Tile(picture, [*lines, PLACELESS])]
     tiles: list[Tile] = []
-    for kind, patches in (("attention", maps.attention), ("gradcam", maps.gradcam)):
+    for kind, patches in (("evidence", maps.evidence), ("attention", maps.attention), ("gradcam", maps.gradcam)):
         if patches:
-            drawn = overlay(picture, patches, explanation.drawing.opacity)
+            drawn = draw_map(picture, patches, explanation.drawing.opacity)
             doubt = explanation.map_captions.get(kind)
-            tiles.append(Tile(drawn, [*lines, f"{NAMES[kind]}, {largest(patches)}", *([doubt] if doubt else [])]))
+            tiles.append(Tile(drawn, [*lines, *map_lines(NAMES[kind], patches), *([doubt] if doubt else [])]))
     return tiles
+
+
+def draw_map(picture: Image.Image, patches: PatchMap, opacity: float) -> Image.Image:
+    """A map over the picture, in the colors of its kind."""
+    draw = evidence_overlay if isinstance(patches, EvidenceMap) else overlay
+    return draw(picture, patches, opacity)  # type: ignore[arg-type]
+
+
+def map_lines(name: str, patches: PatchMap) -> list[str]:
+    """What is written under a map: its kind and range, and of evidence the sum."""
+    told = f"{name}, {largest(patches)}" if name else largest(patches)
+    return [f"{told} logits", patches.words] if isinstance(patches, EvidenceMap) else [told]
 
 
 def largest(patches: PatchMap) -> str:
     low, high = patches.range
-    return f"{low:.2g} to {high:.2g}" if high > 0 else "zero everywhere"
+    if isinstance(patches, EvidenceMap):  # what is nothing beside the largest amount is written as 0
+        low, high = (value if abs(value) > max(abs(low), abs(high)) / 200 else 0 for value in patches.range)
+    return f"{low:.2g} to {high:.2g}".replace("-", "−") if low or high else "zero everywhere"
 
 
 def legend(index: IndexMap) -> list[Key]:
@@ -101,6 +119,11 @@ def notes(explanation: Explanation) -> list[str]:
     """What one must know to read the picture."""
     opacity = percent(explanation.drawing.opacity)
     lines = [f"Maps lie over what the model saw, {opacity} opaque where they are largest; codes {opacity} throughout."]
+    if any(maps.evidence for maps in explanation.maps):
+        lines.append(
+            "Evidence: what each patch adds to the concept's logit (blue) or takes away (orange, striped), over the "
+            "image in gray. The map's sum and what has no place (the bias, and a class token's part) are the logit."
+        )
     if any(maps.attention for maps in explanation.maps):
         lines[0] += " Attention: the weight of each patch in the slot that the concept reads."
     if explanation.gradcam_at:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from conceptlens.explanations.pictures.colors import TABLE, rgb
+from conceptlens.explanations.pictures.colors import SIGNED_TABLE, TABLE, rgb, stripes
 
 GAP = 12
 INK, FAINT, PAPER = (25, 25, 25), (95, 95, 95), (255, 255, 255)
@@ -77,6 +78,7 @@ def sheet(
     columns: int = 4,
     keys: Sequence[Key] = (),
     bar: bool = False,
+    signed: bool = False,
 ) -> Image.Image:
     """Tiles in rows.
 
@@ -88,6 +90,7 @@ def sheet(
         columns: Tiles in a row.
         keys: A legend.
         bar: Whether to show the color map, from 0 to the largest value.
+        signed: Whether to show that of evidence, about 0.
     """
     side = tiles[0].picture.width
     columns = max(2, min(columns, len(tiles)))
@@ -96,7 +99,7 @@ def sheet(
     told = [(12, line) for paragraph in words for line in wrap(paragraph, inner, 12)]
     head = [(16, line) for line in wrap(heading, inner, 16, 2)]
     under = [
-        [line for number, entry in enumerate(tile.lines) for line in wrap(entry, side, 11, 2 if number == 0 else 1)]
+        [line for number, entry in enumerate(tile.lines) for line in wrap(entry, side, 11, 2 if number == 0 else 3)]
         for tile in tiles
     ]
     rows = [range(start, min(start + columns, len(tiles))) for start in range(0, len(tiles), columns)]
@@ -105,7 +108,7 @@ def sheet(
     small = [(10, line) for note in notes for line in wrap(note, inner, 10)]
     height = (
         GAP + 21 * len(head) + 16 * len(told) + GAP + sum(tall)
-        + 16 * -(-len(keys) // per_row) + (22 if bar else 0) + 13 * len(small) + GAP
+        + 16 * -(-len(keys) // per_row) + 22 * (bar + signed) + 13 * len(small) + GAP
     )  # fmt: skip
     page = Image.new("RGB", (width, height), PAPER)
     draw = ImageDraw.Draw(page)
@@ -130,6 +133,11 @@ def sheet(
         draw.rectangle((x, top + 2, x + 11, top + 13), rgb(key.color))
         draw.text((x + 17, top), wrap(key.words, inner // per_row - 24, 11, 1)[0], INK, font(11))
     y += 16 * -(-len(keys) // per_row)
+    if signed:
+        draw.text((GAP, y + 2), "takes away", FAINT, font(11))
+        page.paste(_signed_bar(), (GAP + 70, y + 3))
+        draw.text((GAP + 236, y + 2), "adds, in logits, as far as each map's largest amount", FAINT, font(11))
+        y += 22
     if bar:
         draw.text((GAP, y + 2), "0", FAINT, font(11))
         page.paste(Image.fromarray(TABLE[None]).resize((160, 12), Image.Resampling.NEAREST), (GAP + 14, y + 3))
@@ -139,6 +147,13 @@ def sheet(
         draw.text((GAP, y), line, FAINT, font(size))
         y += 13
     return page
+
+
+def _signed_bar() -> Image.Image:
+    """The colors of evidence, in stripes below 0 as over a picture."""
+    colors = np.repeat(SIGNED_TABLE[np.linspace(0, 255, 160).round().astype(np.intp)][None], 12, axis=0)
+    colors[:, :80][stripes(12, 80)] = PAPER
+    return Image.fromarray(colors)
 
 
 def png(picture: Image.Image) -> bytes:

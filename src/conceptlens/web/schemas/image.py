@@ -77,7 +77,7 @@ class State(Part):
 
 
 class ByteMaps(Part):
-    """Maps as bytes: value = byte / 255 × scale; map after map, cells row by row."""
+    """Maps as bytes, map after map, cells row by row: byte / 255 × scale, or (byte − 128) / 127 × scale of evidence."""
 
     of: list[int]  # slots or concepts
     scale: list[float]
@@ -88,6 +88,8 @@ class Maps(Part):
     """The maps of one image."""
 
     grid: tuple[int, int]
+    evidence: ByteMaps | None = None  # of concepts that have a place; signed
+    unplaced: list[float] | None = None  # (K,): concept logit − the sum of its evidence
     attention: ByteMaps | None
     assignment: ByteMaps | None
     gradcam: ByteMaps | None

@@ -27,7 +27,7 @@ from conceptlens.web.views.gallery import PICTURE, picture_address, read_image, 
 
 ALL_UP_TO = 64  # concepts whose Grad-CAM is made without being asked for
 UPLOAD = "upload"
-MAPS: tuple[MapName, ...] = ("attention", "gradcam", "index", "assignment")
+MAPS: tuple[MapName, ...] = ("attention", "gradcam", "index", "assignment")  # and evidence, of methods that have it
 
 
 def predict_own(loaded: LoadedRun, split: Split, row: int, gradcam: str) -> Prediction:
@@ -59,13 +59,14 @@ def _predict(
     loaded: LoadedRun, subject: Subject, seen: SeenImage, picture: str, gradcam: str, began: float
 ) -> Prediction:
     """The part of an answer that the page tells."""
-    captions = map_captions(loaded.entry.path)
+    own: tuple[MapName, ...] = ("evidence",) if loaded.pipeline.model.has_evidence else ()
+    captions = map_captions(loaded.entry.path, evidence=bool(own))
     answerer = Answerer(loaded.pipeline, loaded.card, loaded.vocabulary, loaded.background, loaded.caution, captions)
     columns = wanted_columns(gradcam, len(loaded.concepts))
     # A method without concepts is asked all the same: the answer says why there is no Grad-CAM.
     kinds = MAPS if columns != [] or not loaded.concepts.concepts else tuple(k for k in MAPS if k != "gradcam")
     with loaded.passing:
-        [answer] = answerer.batch([subject], maps=kinds, concepts=columns, strict=False)
+        [answer] = answerer.batch([subject], maps=(*own, *kinds), concepts=columns, strict=False)
     assert answer.maps is not None
     return Prediction(
         run=loaded.entry.key,
@@ -92,7 +93,7 @@ def _predict(
         unlike_training=answer.unlike_training,
         prediction_set=answer.prediction_set,
         cautions=answer.cautions,
-        maps=_maps(answer.maps, captions),
+        maps=_maps(answer.maps, answerer.concepts, captions),
         index=_index(answer.maps, answerer.background),
         took_ms=round(1000 * (time.perf_counter() - began), 2),
     )
@@ -182,10 +183,25 @@ def byte_maps(of: Sequence[int], maps: npt.NDArray[Any]) -> ByteMaps:
     )
 
 
-def _maps(maps: AnswerMaps, captions: dict[str, str]) -> Maps:
-    attention, assignment, gradcam = maps.attention, maps.assignment, maps.gradcam
+def signed_byte_maps(of: Sequence[int], maps: npt.NDArray[Any]) -> ByteMaps:
+    """Maps (n, L) of numbers of both signs as bytes, 128 for 0, each as far as its largest amount."""
+    numbers = np.nan_to_num(np.asarray(maps, dtype=np.float64), posinf=0, neginf=0)
+    largest = np.abs(numbers).max(1, initial=0)
+    quantized = (np.round(numbers / np.where(largest > 0, largest, 1)[:, None] * 127) + 128).astype(np.uint8)
+    return ByteMaps(
+        of=list(of),
+        scale=[float(f"{value:.6g}") for value in largest],
+        data=base64.b64encode(quantized.tobytes()).decode("ascii"),
+    )
+
+
+def _maps(maps: AnswerMaps, concepts: ConceptSet, captions: dict[str, str]) -> Maps:
+    evidence, attention, assignment, gradcam = maps.evidence, maps.attention, maps.assignment, maps.gradcam
+    placed = np.flatnonzero(~concepts.placeless)
     return Maps(
         grid=maps.grid,
+        evidence=None if evidence is None else signed_byte_maps(placed.tolist(), evidence[placed]),
+        unplaced=None if maps.unplaced is None else maps.unplaced.tolist(),
         attention=None if attention is None else byte_maps(range(len(attention)), attention),
         assignment=None if assignment is None else byte_maps(range(assignment.shape[1]), assignment.T),
         gradcam=byte_maps(list(gradcam), np.stack(list(gradcam.values()))) if gradcam else None,

@@ -9,12 +9,27 @@ const ANCHORS = [
 ];
 
 /** @param {number} t in [0, 1] @returns {[number, number, number]} */
-export function heat(t) {
-  const place = Math.min(Math.max(t, 0), 1) * (ANCHORS.length - 1);
-  const low = Math.min(Math.floor(place), ANCHORS.length - 2);
-  const part = place - low;
-  return ANCHORS[low].map((each, channel) => Math.round(each + part * (ANCHORS[low + 1][channel] - each)));
-}
+export const heat = (t) => between(ANCHORS, t);
+
+/** Evidence: orange takes away, blue adds. Neither is lost to color blindness; orange is striped as well, for gray. */
+const SIGNED = [
+  [190, 70, 0],
+  [240, 125, 20],
+  [252, 196, 120],
+  [244, 244, 244],
+  [125, 180, 250],
+  [25, 105, 235],
+  [10, 50, 165],
+];
+
+const between = (anchors, t) => {
+  const place = Math.min(Math.max(t, 0), 1) * (anchors.length - 1);
+  const low = Math.min(Math.floor(place), anchors.length - 2);
+  return anchors[low].map((each, channel) => Math.round(each + (place - low) * (anchors[low + 1][channel] - each)));
+};
+
+/** @param {number} t in [−1, 1] @returns {[number, number, number]} */
+export const signedHeat = (t) => between(SIGNED, (t + 1) / 2);
 
 /** The value of a custom property, as the theme has it now. */
 export function token(name) {

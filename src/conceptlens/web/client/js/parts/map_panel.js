@@ -2,6 +2,7 @@
 import { api } from "../api.js";
 import { eachFrame, h, put, rove, segment, opacitySlider } from "../dom.js";
 import { upload } from "../visit.js";
+import { PLACELESS, largest, logits, movedWords, sumWords } from "./evidence.js";
 import { picture } from "./picture.js";
 import { percent, plural } from "../words.js";
 
@@ -25,13 +26,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
   });
   const legend = h("ul", { class: "codes", "aria-label": "Codes in this image" });
   const line = h("p", { class: "note caption", role: "status" });
-  const scale = h(
-    "div",
-    { class: "heat", "aria-hidden": "true" },
-    h("span", {}, "0"),
-    h("i", {}),
-    h("span", {}, "most"),
-  );
+  const scale = h("div", { class: "heat", "aria-hidden": "true" });
   const slider = opacitySlider("Opacity of the map", opacity, (value) => {
     opacity = value;
     view.setOpacity(opacity);
@@ -66,8 +61,12 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
       ? `, code ${maps.index.codes[patch]}: ${legendOf.get(maps.index.codes[patch])?.name ?? "unnamed"}`
       : "";
     const values = kind === "none" || kind === "index" ? null : maps.of(kind, concept);
-    const level = values ? `, ${percent(values[patch] / (Math.max(...values) || 1), 0)} of the most` : "";
-    return `row ${Math.floor(patch / columns) + 1}, column ${(patch % columns) + 1}${level}${code}`;
+    const signed = kind === "evidence";
+    const amount = (each) =>
+      signed ? `${logits(each, largest(values))} logits` : `${percent(each / (Math.max(...values) || 1), 0)} of the most`;
+    const level = values ? `, ${amount(values[patch])}` : "";
+    const place = `row ${Math.floor(patch / columns) + 1}, column ${(patch % columns) + 1}${level}${code}`;
+    return [place, ...(signed ? movedWords(maps, prediction, patch) : [])].join("\n");
   }
 
   async function more(k) {
@@ -87,8 +86,9 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     scale.hidden = off;
     legend.hidden = kind !== "index";
     const values = off ? null : maps.of(kind, k);
-    view.setMap(values);
-    if (kind === "gradcam" && !values)
+    view.setMap(values, kind === "evidence");
+    drawScale(values);
+    if (kind === "gradcam" && !values && !each.placeless)
       more(k).catch((error) => {
         line.textContent = error.message;
       });
@@ -99,11 +99,21 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
         kinds.length === 1
           ? Object.values(prediction.maps.without ?? {}).join(" ") || "There are no maps."
           : "The image as the model sees it.";
+    else if (each.placeless) line.textContent = PLACELESS;
     else {
       const sharing = kind === "attention" ? prediction.concepts.filter((other) => other.slot === each.slot).length : 1;
-      line.textContent = `“${each.text}”${each.part ? `, of the ${each.part}` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${values && !Math.max(...values) ? " Nothing here lifts this score." : ""}${prediction.maps.captions?.[kind] ? ` ${prediction.maps.captions[kind].replace("map", "Map")}.` : ""}`;
+      line.textContent = `“${each.text}”${each.part ? `, of the ${each.part}` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${kind === "evidence" ? ` ${sumWords(prediction, k)}` : values && !Math.max(...values) ? " Nothing here lifts this score." : ""}${prediction.maps.captions?.[kind] ? ` ${prediction.maps.captions[kind].replace("map", "Map")}.` : ""}`;
     }
     pick.value = String(k);
+  }
+
+  /** The colors of the map: from 0 to its most, or in logits on both sides of 0. */
+  function drawScale(values) {
+    const signed = kind === "evidence";
+    const most = values && signed ? largest(values) : 0;
+    scale.classList.toggle("signed", signed);
+    scale.hidden = scale.hidden || !values;
+    put(scale, h("span", {}, signed ? logits(-most) : "0"), h("i", {}), h("span", {}, signed ? `${logits(most)} logits` : "most"));
   }
 
   function markLegend(code) {

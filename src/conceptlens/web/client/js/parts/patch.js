@@ -3,6 +3,7 @@ import { format } from "../address.js";
 import { h } from "../dom.js";
 import { percent } from "../words.js";
 import { crop } from "./crop.js";
+import { movedChips } from "./evidence.js";
 
 /**
  * @param {{run: string, prediction: any, maps: import("../maps.js").Maps, patch: number, onconcept: (k: number) => void}} options
@@ -70,6 +71,7 @@ export function patchFacts({ run, prediction, maps, patch, onconcept }) {
           : null,
       ),
     ),
+    maps.evidence.size ? movedChips(maps, prediction, patch, onconcept) : null,
     listOf("Concepts that attend here most", maps, prediction, "attention", patch, onconcept),
     listOf("Concepts whose score this patch raises most (Grad-CAM)", maps, prediction, "gradcam", patch, onconcept),
   );

@@ -1,6 +1,6 @@
 /** An image as the model sees it, with a map over it and patches that can be pointed at, by mouse, finger or arrow keys. */
 import { h } from "../dom.js";
-import { bytes, composed, frame, heat } from "../colors.js";
+import { bytes, composed, frame, heat, signedHeat } from "../colors.js";
 
 const SIDE = 560;
 
@@ -56,6 +56,7 @@ export function picture({
       pen.drawImage(image, 0, 0, SIDE, SIDE);
     }
     if (index) paint(pen, index.grid, (patch) => [...bytes(index.color(patch)), 255 * opacity], false);
+    else if (map?.signed) paintSigned(pen, map, opacity);
     else if (map)
       paint(
         pen,
@@ -144,9 +145,9 @@ export function picture({
     ready,
     canvas,
     /** A number for each patch (L); null for none. The largest is drawn strongest, zero is drawn as nothing. */
-    setMap(values) {
-      const high = values ? Math.max(...values) : 0;
-      map = values ? { grid, level: (patch) => (high > 0 ? values[patch] / high : 0) } : null;
+    setMap(values, signed = false) {
+      const high = values ? Math.max(...(signed ? values.map(Math.abs) : values)) : 0;
+      map = values ? { grid, signed, level: (patch) => (high > 0 ? values[patch] / high : 0) } : null;
       draw();
     },
     /** The nearest code of each patch (L) with its legend; null for none. */
@@ -190,4 +191,36 @@ function paint(pen, grid, color, smooth) {
   pen.imageSmoothingQuality = "high";
   pen.drawImage(small, 0, 0, pen.canvas.width, pen.canvas.height);
   pen.imageSmoothingEnabled = true;
+}
+
+/** What patches add, in blue, and take away, in striped orange, over the picture in pale gray. */
+function paintSigned(pen, { grid, level }, opacity) {
+  const { width, height } = pen.canvas;
+  const cover = (operation, style) => {
+    pen.globalCompositeOperation = operation;
+    pen.fillStyle = style;
+    pen.fillRect(0, 0, width, height);
+    pen.globalCompositeOperation = "source-over";
+  };
+  cover("saturation", "#808080");
+  cover("source-over", "rgb(255 255 255 / 0.3)");
+  // Small amounts of many patches add up, so that they must be seen: opacity grows less than linearly.
+  const side = (sign) => (patch) => {
+    const t = level(patch);
+    return [...signedHeat(t), t * sign > 0 ? 255 * opacity * Math.abs(t) ** 0.6 : 0];
+  };
+  paint(pen, grid, side(1), true);
+  const below = h("canvas", { width, height });
+  const brush = below.getContext("2d");
+  paint(brush, grid, side(-1), true);
+  brush.globalCompositeOperation = "destination-out";
+  brush.strokeStyle = "rgb(0 0 0 / 0.75)";
+  brush.lineWidth = 5;
+  for (let x = -height; x < width; x += 14) {
+    brush.beginPath();
+    brush.moveTo(x, height);
+    brush.lineTo(x + height, 0);
+    brush.stroke();
+  }
+  pen.drawImage(below, 0, 0);
 }

@@ -151,7 +151,7 @@ export async function imageView(host, params, { card: runCard }) {
       opacity: state.opacity ? Number(state.opacity) : 0.65,
       onchange: note,
       onpatch: pickPatch,
-      onhoverpatch: (patch) => reasons.link(patch === null ? null : attending(prediction, maps, patch)),
+      onhoverpatch: (patch) => reasons.link(patch === null ? null : maps.strongestAt(patch)),
     });
     const reasons = contributions({
       prediction,
@@ -187,7 +187,7 @@ export async function imageView(host, params, { card: runCard }) {
         card(
           "Maps",
           {
-            note: "Brighter patches have larger values. A map shows where a score comes from, not whether that place shows what the name means.",
+            note: `${maps.evidence.size ? "Evidence: blue patches add to the concept's logit, striped orange ones take away." : "Brighter patches have larger values."} A map shows where a score comes from, not whether that place shows what the name means.`,
           },
           panel,
         ),
@@ -253,14 +253,4 @@ function verdict(prediction) {
   return said === truth
     ? h("span", { class: "tag good" }, `✓ right: ${truth}`)
     : h("span", { class: "tag bad" }, `✕ it is ${truth}`);
-}
-
-/** The concepts whose map is strongest at a patch. */
-function attending(prediction, maps, patch) {
-  const kind = maps.attention.size ? "attention" : "gradcam";
-  const found = prediction.concepts.map((each) => {
-    const values = maps.of(kind, each.index);
-    return [each.index, values ? values[patch] / (Math.max(...values) || 1) : 0];
-  });
-  return new Set(found.filter(([, value]) => value > 0.6).map(([k]) => k));
 }

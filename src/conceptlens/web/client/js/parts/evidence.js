@@ -1,0 +1,73 @@
+/** Evidence in words: what patches add to a concept's logit or take away, and what has no place. */
+import { h } from "../dom.js";
+import { percent, signed } from "../words.js";
+
+export const PLACELESS = "No map: this value says that something is not there, and absence has no place.";
+
+/** How a concept's map and what has no place make its logit. */
+export function sumWords(prediction, k) {
+  const [logit, unplaced] = [prediction.concepts[k].score, prediction.maps.unplaced[k]];
+  const total = logit - unplaced;
+  const share = Math.abs(unplaced) / (Math.abs(total) + Math.abs(unplaced) || 1);
+  return `Sum of the map ${signed(total)}, not placed ${signed(unplaced)} (${percent(share, 0)}): logit ${signed(logit)}.`;
+}
+
+/** The largest amount of a map, on either side of 0. */
+export const largest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+
+/** An amount in logits, with two digits that count. */
+export function logits(value, most = Math.abs(value)) {
+  const digits = most > 0 ? Math.min(5, Math.max(2, 1 - Math.floor(Math.log10(most)))) : 2;
+  return signed(value, digits);
+}
+
+/** The concepts to which a patch adds most, and those from which it takes most. */
+export function movedBy(maps, prediction, patch, count) {
+  const found = prediction.concepts
+    .map((each) => ({ each, value: maps.of("evidence", each.index)?.[patch] ?? 0 }))
+    .sort((a, b) => b.value - a.value);
+  return {
+    adds: found.filter(({ value }) => value > 0).slice(0, count),
+    takes: found
+      .filter(({ value }) => value < 0)
+      .reverse()
+      .slice(0, count),
+  };
+}
+
+/** The same as two lines for the tip of a patch. */
+export function movedWords(maps, prediction, patch) {
+  const { adds, takes } = movedBy(maps, prediction, patch, 2);
+  const list = (rows) => rows.map(({ each, value }) => `${each.name} ${logits(value)}`).join(", ");
+  return [adds.length ? `adds most to ${list(adds)}` : "", takes.length ? `takes most from ${list(takes)}` : ""].filter(
+    Boolean,
+  );
+}
+
+/** The same as chips that pick a concept. */
+export function movedChips(maps, prediction, patch, onconcept) {
+  const { adds, takes } = movedBy(maps, prediction, patch, 4);
+  const chips = (title, rows) =>
+    rows.length
+      ? [
+          h("h3", {}, title),
+          h(
+            "ul",
+            { class: "chips" },
+            rows.map(({ each, value }) =>
+              h(
+                "li",
+                {},
+                h(
+                  "button",
+                  { type: "button", class: "chip", onclick: () => onconcept(each.index) },
+                  each.name,
+                  h("span", { class: "note" }, ` ${logits(value)} logits`),
+                ),
+              ),
+            ),
+          ),
+        ]
+      : null;
+  return [chips("Concepts to which this patch adds most", adds), chips("Concepts from which it takes most", takes)];
+}
