@@ -27,7 +27,7 @@ from conceptlens.data.sources.open import open_source
 from conceptlens.data.splits.splits import Splits, make_splits
 from conceptlens.encoders import make_encoder
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.pf_cbm.places import MarkedPlaces, TrainingImages
+from conceptlens.nn.grounding.places import MarkedPlaces, TrainingImages
 from conceptlens.recipes import DataConfig, EncoderConfig, Recipe
 
 RESNET = "resnet50"  # of the lab, with the weights that the built-in encoder learned from: not in the package

@@ -17,7 +17,7 @@ from torch import nn
 from conceptlens.core.registry import METHODS
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
-from conceptlens.methods.pf_cbm.places import PlaceTargets
+from conceptlens.nn.grounding.places import PlaceTargets
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes import Recipe, StageConfig
 from conceptlens.training.batches.order import Order

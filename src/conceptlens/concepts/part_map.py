@@ -49,13 +49,14 @@ def part_maps() -> list[str]:
     return package_yaml_names("conceptlens.concepts", "part_maps")
 
 
-def part_map(concepts: ConceptSet, name: str = "auto") -> PartMap:
+def part_map(concepts: ConceptSet, name: str = "auto", *, bare_is_whole: bool = False) -> PartMap:
     """The map of a concept set.
 
     Args:
         concepts: Whose concepts are to be routed.
         name: A file, the name of a ready map, `concepts` for the parts that the concept file names, or `auto`: the
             ready map of the concept set's name, else `concepts`.
+        bare_is_whole: Whether a concept for which the concept file names no part speaks of the whole.
 
     Raises:
         UserError: A concept has no part, or the map names something that does not exist.
@@ -63,7 +64,7 @@ def part_map(concepts: ConceptSet, name: str = "auto") -> PartMap:
     if name == "auto":
         name = concepts.name if concepts.name in part_maps() else "concepts"
     if name == "concepts":
-        return _from_concepts(concepts)
+        return _from_concepts(concepts, bare_is_whole)
     if name in part_maps():
         text = package_text("conceptlens.concepts", "part_maps", f"{name}.yaml")
         return _from_file(parse_yaml(text, where=f"part map {name}"), concepts, f"part map {name}")
@@ -72,15 +73,16 @@ def part_map(concepts: ConceptSet, name: str = "auto") -> PartMap:
     return _from_file(read_yaml(Path(name)), concepts, name)
 
 
-def _from_concepts(concepts: ConceptSet) -> PartMap:
+def _from_concepts(concepts: ConceptSet, bare_is_whole: bool) -> PartMap:
     parts = concepts.parts
     bare = list(dict.fromkeys(concept.group for concept in concepts.concepts if concept.part is None))
-    if bare:
+    if bare and not bare_is_whole:
         raise UserError(
             f"{concepts.name}: no part is named for {_listed(bare)}. Give each a `part` in the concept file, or write "
             "a part map (`parts: {wing: [wing colour]}`, `whole: [size]`) and name it in method.parts."
         )
-    return PartMap(tuple(parts), np.array([parts.index(str(concept.part)) for concept in concepts.concepts]))
+    of = [WHOLE if concept.part is None else parts.index(concept.part) for concept in concepts.concepts]
+    return PartMap(tuple(parts), np.array(of, dtype=np.int64))
 
 
 def _from_file(raw: Any, concepts: ConceptSet, where: str) -> PartMap:

@@ -15,7 +15,7 @@ from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularize
 
 if TYPE_CHECKING:
     from conceptlens.methods.fitted.data import FitData
-    from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
+    from conceptlens.nn.grounding.places import PlaceTargets, TrainingImages
 
 Space = Literal["probability", "log-probability", "logit", "cosine"]
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them

@@ -18,16 +18,19 @@ from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import ConceptModel, ConceptOutput
+from conceptlens.methods.contract import ConceptOutput
+from conceptlens.methods.grounded import GroundedModel
 from conceptlens.nn.attention.additive_reader import AdditiveReader, AttentionPer
+from conceptlens.nn.grounding.gaussian_prior import SIGMA
 from conceptlens.nn.grounding.part_attention import attention_entropy
+from conceptlens.nn.grounding.part_places import Places, part_places
 from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.setup import Setup
 
 RESIDUAL = "a linear reading of the image's class token is added to the class logits"
 
 
-class EvidenceCBM(ConceptModel):
+class EvidenceCBM(GroundedModel):
     """Evidence of patches, summed to concepts; a linear class head on them."""
 
     uses_text = False
@@ -49,6 +52,11 @@ class EvidenceCBM(ConceptModel):
         class_gradient: float = 0.0,
         calibrate: bool = True,
         head_rate: float = 5.0,
+        places: Places = "none",
+        parts: str = "auto",
+        keypoint_fraction: float = 1.0,
+        sigma: float = SIGMA,
+        alignment_weight: float = 0.1,
     ) -> None:
         """evidence-cbm.
 
@@ -66,6 +74,13 @@ class EvidenceCBM(ConceptModel):
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
             head_rate: The class head's learning rate as a multiple of the training's.
+            places: What tells the attention where parts are: nothing; `points` marked in the training images; or a
+                `prior`, a learnable Gaussian for each part.
+            parts: Which part each concept speaks of, for `places`: as for `pf-cbm`, but a concept without a part speaks
+                of the whole.
+            keypoint_fraction: Share of the training images whose points tell where the Gaussians begin.
+            sigma: Width of the Gaussians at the start, in patches.
+            alignment_weight: Weight of the loss between centers of attention and points.
         """
         super().__init__()
         if entropy_weight < 0:
@@ -83,9 +98,18 @@ class EvidenceCBM(ConceptModel):
         self.set_head_rate(head_rate)
         self.residual = nn.Linear(setup.width, setup.classes, bias=False) if residual else None
         self.bypass = RESIDUAL if residual else None
+        self.grounding = part_places(
+            setup.concepts,
+            self.reader.concept_slot,
+            places=places,
+            parts=parts,
+            keypoint_fraction=keypoint_fraction,
+            sigma=sigma,
+            alignment_weight=alignment_weight,
+        )
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        read = self.reader((*tokens.layers, tokens.patches))
+        read = self.reader((*tokens.layers, tokens.patches), self.expected_logits(tokens.grid))
         scores, unplaced = read.logits, self.reader.centered_bias().expand(len(read.logits), -1)
         summary = tokens.patches.mean(1) if tokens.cls is None else tokens.cls
         if self.unplaced is not None:
@@ -94,6 +118,7 @@ class EvidenceCBM(ConceptModel):
         output = self.through_bottleneck(
             scores,
             attention=read.attention,
+            centroids=self.centers(read.attention, tokens.grid),
             losses={"entropy": self.entropy_weight * attention_entropy(read.attention)} if self.entropy_weight else {},
         )
         if read.evidence is not None:  # at the temperature of the concept logits that it adds up to

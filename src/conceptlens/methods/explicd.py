@@ -19,14 +19,17 @@ from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import ConceptModel, ConceptOutput
+from conceptlens.methods.contract import ConceptOutput
+from conceptlens.methods.grounded import GroundedModel
 from conceptlens.nn.attention.cross_attention import CrossAttention
+from conceptlens.nn.grounding.gaussian_prior import SIGMA
+from conceptlens.nn.grounding.part_places import Places, part_places
 from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.heads.text_projection import text_projection
 from conceptlens.nn.setup import Setup
 
 
-class Explicd(ConceptModel):
+class Explicd(GroundedModel):
     """Group queries, cross-attention, cosines with the criteria's texts."""
 
     has_attention = True
@@ -46,6 +49,11 @@ class Explicd(ConceptModel):
         project: Literal["linear", "ffn"] = "ffn",
         logit_scale: float = 10.0,
         learn_logit_scale: bool = True,
+        places: Places = "none",
+        parts: str = "auto",
+        keypoint_fraction: float = 1.0,
+        sigma: float = SIGMA,
+        alignment_weight: float = 0.1,
     ) -> None:
         """Explicd.
 
@@ -63,6 +71,13 @@ class Explicd(ConceptModel):
             project: To the text space: FFN, norm and linear map, or a linear map alone.
             logit_scale: Scale of the cosines, the inverse of the contrastive loss's temperature.
             learn_logit_scale: Whether the scale learns.
+            places: What tells the attention where parts are: nothing; `points` marked in the training images; or a
+                `prior`, a learnable Gaussian for each part.
+            parts: Which part each concept speaks of, for `places`: as for `pf-cbm`, but a concept without a part speaks
+                of the whole.
+            keypoint_fraction: Share of the training images whose points tell where the Gaussians begin.
+            sigma: Width of the Gaussians at the start, in patches.
+            alignment_weight: Weight of the loss between centers of attention and points.
         """
         super().__init__()
         if logit_scale <= 0:
@@ -81,9 +96,19 @@ class Explicd(ConceptModel):
         self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)), requires_grad=learn_logit_scale)
         self.head = nn.Linear(len(setup.concepts), setup.classes)
         self.set_head_rate(head_rate)
+        self.grounding = part_places(
+            setup.concepts,
+            self.concept_slot,
+            places=places,
+            parts=parts,
+            keypoint_fraction=keypoint_fraction,
+            sigma=sigma,
+            alignment_weight=alignment_weight,
+        )
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        slots, attention = self.attend(tokens.patches)
+        slots, attention = self.attend(tokens.patches, self.expected_logits(tokens.grid))
         visual = F.normalize(self.project(slots).to(self.text.dtype), dim=-1)
         scores = self.log_scale.exp() * (visual[:, self.concept_slot] * self.text).sum(-1)
-        return self.through_bottleneck(scores, slots=slots, attention=attention)
+        centers = self.centers(attention, tokens.grid)
+        return self.through_bottleneck(scores, slots=slots, attention=attention, centroids=centers)

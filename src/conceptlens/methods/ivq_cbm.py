@@ -15,9 +15,12 @@ from torch.nn import functional as F
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import ConceptModel, ConceptOutput
+from conceptlens.methods.contract import ConceptOutput
+from conceptlens.methods.grounded import GroundedModel
 from conceptlens.nn.attention.cross_attention import CrossAttention
 from conceptlens.nn.attention.magnet import Magnet, Pooling
+from conceptlens.nn.grounding.gaussian_prior import SIGMA
+from conceptlens.nn.grounding.part_places import Places, part_places
 from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.heads.text_projection import text_projection
 from conceptlens.nn.setup import Setup
@@ -44,7 +47,7 @@ TEXTS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class IVQCBM(ConceptModel):
+class IVQCBM(GroundedModel):
     """The bottleneck of IVQ-CBM, with the ablations of its Table 3 as options."""
 
     def __init__(
@@ -75,6 +78,11 @@ class IVQCBM(ConceptModel):
         class_gradient: float = 1.0,
         calibrate: bool = False,
         head_rate: float = 1.0,
+        places: Places = "none",
+        parts: str = "auto",
+        keypoint_fraction: float = 1.0,
+        sigma: float = SIGMA,
+        alignment_weight: float = 0.1,
     ) -> None:
         """IVQ-CBM.
 
@@ -110,6 +118,13 @@ class IVQCBM(ConceptModel):
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
             head_rate: The class head's learning rate as a multiple of the training's.
+            places: What tells the attention where parts are: nothing; `points` marked in the training images; or a
+                `prior`, a learnable Gaussian for each part.
+            parts: Which part each concept speaks of, for `places`: as for `pf-cbm`, but a concept without a part speaks
+                of the whole.
+            keypoint_fraction: Share of the training images whose points tell where the Gaussians begin.
+            sigma: Width of the Gaussians at the start, in patches.
+            alignment_weight: Weight of the loss between centers of attention and points.
         """
         super().__init__()
         for option, fine, words, found in (
@@ -166,19 +181,34 @@ class IVQCBM(ConceptModel):
         self.bias = nn.Parameter(torch.zeros(len(groups)), requires_grad=logit_bias)
         self.head = nn.Linear(len(groups), setup.classes)
         self.set_head_rate(head_rate)
+        if places != "none" and not self.has_attention:
+            raise UserError(
+                f"method.places: {places} tells attention where parts are, but aggregate: {aggregate} has none. "
+                "Set aggregate to magnet or cross-attention, or places: none."
+            )
+        self.grounding = part_places(
+            setup.concepts,
+            concept_slot,
+            places=places,
+            parts=parts,
+            keypoint_fraction=keypoint_fraction,
+            sigma=sigma,
+            alignment_weight=alignment_weight,
+        )
 
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
+        pieces = list(tokens)
         if self.aggregate == "magnet":
-            self.magnet.prepare(piece.patches for piece in tokens)
-        return concepts
+            self.magnet.prepare(piece.patches for piece in pieces)
+        return super().prepare(pieces, concepts)
 
     def gather(self, tokens: Tokens) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Slots (B, S, D), their attention (B, S, L) and, for Magnet, how it shares the patches (B, L, S + spare)."""
         if self.aggregate == "magnet":
-            slots, weights, assignment = self.magnet(tokens.patches)
+            slots, weights, assignment = self.magnet(tokens.patches, self.expected_logits(tokens.grid))
             return slots, weights, assignment
         if self.aggregate == "cross-attention":
-            return *self.cross_attention(tokens.patches), None
+            return *self.cross_attention(tokens.patches, self.expected_logits(tokens.grid)), None
         if self.aggregate == "mean":
             return tokens.patches.mean(1, keepdim=True), None, None
         if tokens.cls is None:
@@ -190,12 +220,20 @@ class IVQCBM(ConceptModel):
         visual = F.normalize(self.project(slots).to(self.text.dtype), dim=-1)
         cosines = (visual[:, self.concept_slot] * self.text).sum(-1)  # Eq. 1: v_k = M_k · τ_k
         scores = self.log_scale.exp() * cosines + self.bias
-        return self.through_bottleneck(scores, slots=slots, attention=attention, assignment=assignment)
+        return self.through_bottleneck(
+            scores,
+            slots=slots,
+            attention=attention,
+            assignment=assignment,
+            centroids=None if attention is None else self.centers(attention, tokens.grid),
+        )
 
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
+        told = super().end_epoch(tokens)
         if not (self.aggregate == "magnet" and self.magnet.queries.requires_grad):
-            return {}
+            return told
         refilled = self.magnet.refill(tokens.patches) if self.refills else 0
         if self.holds:
             self.magnet.calibrate(self.magnet.normalize(tokens.patches))
-        return {"slots_refilled": float(refilled), "temperature": float(self.magnet.log_temperature.detach().exp())}
+        temperature = float(self.magnet.log_temperature.detach().exp())
+        return {**told, "slots_refilled": float(refilled), "temperature": temperature}

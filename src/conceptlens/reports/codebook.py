@@ -21,7 +21,7 @@ def _prior(material: Material) -> Html | None:
     if material.prior is None:
         return None
     option = str(value_of(material.recipe, "method.parts") or "auto")
-    return prior_drawing(material.prior, part_map(material.concepts, option).parts)
+    return prior_drawing(material.prior, part_map(material.concepts, option, bare_is_whole=True).parts)
 
 
 def _codes(material: Material) -> Html | None:

@@ -22,7 +22,7 @@ from conceptlens.encoders.store.reader import StoredReader
 from conceptlens.encoders.store.resident import ResidentTokens
 from conceptlens.methods.build import Blueprint, build_pipeline
 from conceptlens.methods.contract import Pipeline
-from conceptlens.methods.pf_cbm.places import PlaceTargets
+from conceptlens.nn.grounding.places import PlaceTargets
 from conceptlens.recipes import Recipe
 from conceptlens.runs.folder import RunFolder
 from conceptlens.training.records.progress import Progress

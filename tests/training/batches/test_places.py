@@ -16,7 +16,7 @@ from conceptlens.data.regions.part_points import read_points
 from conceptlens.data.regions.regions import read_regions
 from conceptlens.data.sources.blood_cells import BloodCells
 from conceptlens.data.sources.shapes import Shapes
-from conceptlens.methods.pf_cbm.places import PlaceTargets
+from conceptlens.nn.grounding.places import PlaceTargets
 from conceptlens.recipes import LossConfig, ShapesConfig
 from conceptlens.training.batches.targets import TargetTable
 from conceptlens.training.loop import TrainStage

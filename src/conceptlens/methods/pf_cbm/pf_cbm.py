@@ -6,26 +6,25 @@ D. Ramachandram: Spatially Grounded Concept Bottleneck Models via Part-Factorize
     L = w_cls L_cls + w_cpt L_cpt + w_fg L_fg + w_al L_al + w_ent L_ent                                           Eq. 7
 
 The rows of its Table 2 are options: `foreground`, `keypoints` and `prior`. What the targets by place are made of is in
-`part_targets`.
+`nn.grounding.part_targets`; points and prior are those that any `GroundedModel` can take.
 """
 
-from collections.abc import Iterable
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from conceptlens.concepts import ConceptSet
 from conceptlens.concepts.part_map import WHOLE, part_map
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import ConceptModel, ConceptOutput
-from conceptlens.methods.pf_cbm.part_targets import Foreground, Keypoints, PartTargets
-from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
+from conceptlens.methods.contract import ConceptOutput
+from conceptlens.methods.grounded import GroundedModel
 from conceptlens.nn.grounding.foreground_gate import HIDDEN, foreground_loss
-from conceptlens.nn.grounding.gaussian_prior import SIGMA, GaussianPrior, Shape, patch_centers
+from conceptlens.nn.grounding.gaussian_prior import SIGMA, GaussianPrior, Shape
 from conceptlens.nn.grounding.object_frame import Pose
-from conceptlens.nn.grounding.part_attention import INNER, alignment_loss, attention_entropy, centroids
+from conceptlens.nn.grounding.part_attention import INNER, attention_entropy, centroids
 from conceptlens.nn.grounding.part_grounding import PartGrounding
+from conceptlens.nn.grounding.part_places import check_places
+from conceptlens.nn.grounding.part_targets import Foreground, Keypoints, PartTargets
+from conceptlens.nn.grounding.places import PlaceTargets
 from conceptlens.nn.grounding.routing import RoutedScores
 from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
 from conceptlens.nn.heads.concept_temperature import ConceptTemperature
@@ -34,11 +33,12 @@ from conceptlens.nn.setup import Setup
 WHOLE_NAME = "whole"
 
 
-class PFCBM(ConceptModel):
+class PFCBM(GroundedModel):
     """Part slots by gated, prior-guided attention; concepts hard-routed to them."""
 
     uses_text = False
     has_attention = True
+    grounding: PartGrounding
 
     def __init__(
         self,
@@ -97,22 +97,30 @@ class PFCBM(ConceptModel):
             head_rate: The class head's learning rate as a multiple of the training's.
         """
         super().__init__()
-        _check(keypoint_fraction, sigma, inner, hidden, foreground_weight, alignment_weight, entropy_weight)
+        check_places(keypoint_fraction, sigma, alignment_weight)
+        _check(inner, hidden, foreground_weight, entropy_weight)
         self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
         routes = part_map(setup.concepts, parts)
-        self.part_names, self.has_whole = routes.parts, bool((routes.of == WHOLE).any())
+        self.has_whole = bool((routes.of == WHOLE).any())
         if not routes.parts:
             raise UserError(
                 f"method.parts: every concept of {setup.concepts.name} reads the whole; name one or more parts."
             )
-        self.targets = PartTargets(routes, foreground, keypoints, prior, keypoint_fraction, pose)
-        self.weights = {"foreground": foreground_weight, "alignment": alignment_weight, "entropy": entropy_weight}
+        self.foreground_weight, self.entropy_weight = foreground_weight, entropy_weight
         slot = torch.from_numpy(routes.of).clone()
         slot[slot == WHOLE] = len(routes.parts)
         self.register_buffer("concept_slot", slot)
         gaussians = GaussianPrior(len(routes.parts), sigma=sigma, shape=shape) if prior else None
         self.grounding = PartGrounding(
-            len(routes.parts), setup.width, inner=inner, hidden=hidden, whole=self.has_whole, prior=gaussians, pose=pose
+            len(routes.parts),
+            setup.width,
+            inner=inner,
+            hidden=hidden,
+            whole=self.has_whole,
+            prior=gaussians,
+            pose=pose,
+            targets=PartTargets(routes, foreground, keypoints, prior, keypoint_fraction, pose),
+            alignment_weight=alignment_weight,
         )
         self.score = RoutedScores(slot, inner)
         self.temperature = ConceptTemperature(len(setup.concepts))
@@ -131,7 +139,7 @@ class PFCBM(ConceptModel):
     def forward(self, tokens: Tokens) -> ConceptOutput:
         found = self.grounding(tokens)
         scores = self.temperature(self.score(found.slots))
-        weight, parts = self.weights["entropy"], found.attention[:, : len(self.part_names)]
+        weight, parts = self.entropy_weight, found.attention[:, : len(self.part_names)]
         return self.through_bottleneck(
             scores,
             slots=found.slots,
@@ -141,64 +149,23 @@ class PFCBM(ConceptModel):
             losses={"entropy": weight * attention_entropy(parts)} if weight else {},
         )
 
-    def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
-        """Without places in training images, all Gaussians begin in the middle: they then tell no part from another."""
-        prior, first = self.grounding.prior, next(iter(tokens), None)
-        if first is None:
-            return concepts
-        self.grounding.grid.copy_(torch.tensor(first.grid))
-        if prior is not None and not bool(prior.start_means.any()):
-            prior.start((self.grounding.grid / 2).expand_as(prior.means))
-        return concepts
-
-    def find_places(self, images: TrainingImages) -> PlaceTargets | None:
-        return self.targets.find(images, self.grounding)
-
     def teach_places(self, output: ConceptOutput, places: PlaceTargets) -> ConceptOutput:
-        losses = dict(output.losses)
-        assert output.gate is not None
-        assert output.centroids is not None
-        if places.foreground is not None and places.foreground_known is not None and self.weights["foreground"]:
+        if places.foreground is not None and places.foreground_known is not None and self.foreground_weight:
+            assert output.gate is not None
             surprise = foreground_loss(output.gate, places.foreground, places.foreground_known)
-            losses["foreground"] = self.weights["foreground"] * surprise
-        if places.points is not None and places.seen is not None and self.weights["alignment"]:
-            middle = output.centroids[:, : len(self.part_names)]
-            losses["alignment"] = self.weights["alignment"] * alignment_loss(middle, places.points, places.seen)
-        output.losses = losses
-        return output
+            output.losses = {**output.losses, "foreground": self.foreground_weight * surprise}
+        return super().teach_places(output, places)
 
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:
         """How far the Gaussians have moved and how wide they are, in patches, and their say beside the queries'."""
-        prior = self.grounding.prior
-        if prior is None:
+        if self.grounding.prior is None:
             return {}
-        moved = (prior.means.detach() - prior.start_means).norm(dim=-1)
         queries, gaussians = self.grounding.say(tokens)
-        return {
-            "prior_moved": float(moved.mean()),
-            "prior_sigma": float(prior.log_sigma.detach().exp().mean()),
-            "prior_say": gaussians,
-            "query_say": queries,
-        }
-
-    @torch.no_grad()
-    def expected_maps(self, grid: tuple[int, int]) -> Tensor | None:
-        """Where each concept's slot is expected before any image is seen, (K, L): the image-free baseline."""
-        prior = self.grounding.prior
-        if prior is None or self.grounding.pose != "image":
-            return None
-        maps: Tensor = prior(patch_centers(grid, prior.means)).softmax(-1)
-        if self.has_whole:
-            maps = torch.cat((maps, torch.full_like(maps[:1], 1 / maps.shape[1])))
-        return maps[self.concept_slot]
+        return {**super().end_epoch(tokens), "prior_say": gaussians, "query_say": queries}
 
 
-def _check(fraction: float, sigma: float, inner: int, hidden: int, *weights: float) -> None:
-    if not 0 < fraction <= 1:
-        raise UserError(f"method.keypoint_fraction: expected a share above 0, at most 1, found {fraction}.")
-    if sigma <= 0:
-        raise UserError(f"method.sigma: expected a width above 0 in patches, found {sigma}.")
+def _check(inner: int, hidden: int, *weights: float) -> None:
     if inner < 1 or hidden < 1:
         raise UserError(f"method.inner, method.hidden: expected widths of 1 or more, found {inner} and {hidden}.")
     if min(weights) < 0:
-        raise UserError(f"method: expected weights of 0 or more for foreground, alignment, entropy, found {weights}.")
+        raise UserError(f"method: expected weights of 0 or more for foreground and entropy, found {weights}.")

@@ -3,9 +3,11 @@
 Of patch l with the tokens z_l^(1) … z_l^(n) of the layers read, side by side and each normalized:
 
     x_l  = [norm(z_l^(1)) … norm(z_l^(n))]
-    a_ls = softmax_l(⟨q_s, x_l⟩ / τ)                attention of slot s: one a group, one a concept, or one for all
+    a_ls = softmax_l(⟨q_s, x_l⟩ / τ + π_sl)         attention of slot s: one a group, one a concept, or one for all
     e_lk = ⟨w̄_k, x_l⟩                               w̄_k = w_k less the mean of its exclusive group's values
     E_lk = a_l,s(k) · e_lk                           the evidence; logit_k = Σ_l E_lk + b̄_k
+
+π is where a slot is expected, if anything tells (`nn.grounding.part_places`), otherwise 0.
 
 A vector that all values of an exclusive group share changes every map and no probability: it is taken out. At fixed
 attention, taking patch l away takes exactly E_lk away (Javed et al., Additive MIL, NeurIPS 2022, for classes).
@@ -70,9 +72,12 @@ class AdditiveReader(nn.Module):
         self.weights = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(count, width), a=5**0.5))
         self.bias = nn.Parameter(torch.zeros(count))
 
-    def forward(self, layers: Sequence[Tensor]) -> Evidence:
+    def forward(self, layers: Sequence[Tensor], expected: Tensor | None = None) -> Evidence:
+        """Layers (B, L, D) each; `expected`, (S, L), is π."""
         x = torch.cat([F.layer_norm(layer, layer.shape[-1:]) for layer in layers], -1)
         asked = x @ (self.queries / self.temperature).to(x.dtype).T  # (B, L, S)
+        if expected is not None:
+            asked = asked + expected.T
         if self.training and self.dropout:
             hidden = torch.rand(asked.shape[:2], device=asked.device) < self.dropout
             hidden &= ~hidden.all(1, keepdim=True)  # an image of which nothing is left is read whole

@@ -41,16 +41,18 @@ class CrossAttention(nn.Module):
         self.queries.rate = query_rate  # type: ignore[attr-defined]  # read by the optimizer
         self.attend = nn.MultiheadAttention(width, heads or most_heads(width), batch_first=True)
 
-    def forward(self, patches: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, patches: Tensor, expected: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """`expected`, (S, L), is added to the logits of every head: where a slot is expected, if anything tells."""
         if self.token_norm == "layer":
             patches = F.layer_norm(patches, patches.shape[-1:])
         if self.attend.num_heads * len(self.queries) < patches.shape[-1]:
-            return self._mapped_last(patches)
+            return self._mapped_last(patches, expected)
         queries = self.queries.to(patches.dtype).expand(len(patches), -1, -1)
-        slots, attention = self.attend(queries, patches, patches)
+        mask = None if expected is None else expected.to(patches.dtype)
+        slots, attention = self.attend(queries, patches, patches, attn_mask=mask)
         return slots, attention
 
-    def _mapped_last(self, patches: Tensor) -> tuple[Tensor, Tensor]:
+    def _mapped_last(self, patches: Tensor, expected: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same attention, with keys and values never made."""
         (batch, length, width), heads = patches.shape, self.attend.num_heads
         to_query, to_key, to_value = self.attend.in_proj_weight.chunk(3)
@@ -59,6 +61,8 @@ class CrossAttention(nn.Module):
         queries = F.linear(self.queries, to_query, query_bias).view(-1, heads, depth) / depth**0.5
         asked = torch.einsum("shd,hdw->shw", queries, to_key.view(heads, depth, width))
         scores = patches @ asked.flatten(0, 1).to(patches.dtype).T  # (B, L, S · H)
+        if expected is not None:
+            scores = scores + expected.repeat_interleave(heads, 0).T
         weights = scores.float().softmax(1).to(patches.dtype)
         mixed = (weights.transpose(1, 2) @ patches).view(batch, -1, heads, width)
         values = torch.einsum("bshw,hdw->bshd", mixed, to_value.view(heads, depth, width)) + value_bias.view(heads, -1)

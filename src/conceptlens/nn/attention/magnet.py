@@ -8,6 +8,10 @@ many-to-many, as the paper says of itself.
 `pooling: product` is ours: a patch counts for a slot as far as it belongs to the slot rather than to another (A, over
 slots) *and* the slot looks at it rather than at another patch (P, over patches). With spare slots that no concept
 reads, what no concept is about has somewhere to go.
+
+`expected` is ours too: where each slot is expected before an image is seen, as the log of weights that add up to one
+over the patches (`nn.grounding.part_places`). Eq. 5 with it is the posterior of a mixture: A_jk ∝ π_jk exp(−‖z_j −
+q_k‖² / τ). A spare slot is expected everywhere alike.
 """
 
 import math
@@ -71,21 +75,25 @@ class Magnet(nn.Module):
         """Eq. 5 for normalized patches: A_jk ∝ exp(−‖z_j − q_k‖² / τ), (B, L, S + spare)."""
         return (self.closeness(patches) / self.log_temperature.exp()).softmax(-1)
 
-    def weigh(self, patches: Tensor, closeness: Tensor, assignment: Tensor) -> Tensor:
-        """W (B, S, L), by which a slot adds up patches."""
+    def weigh(self, patches: Tensor, closeness: Tensor, of_slot: Tensor, assignment: Tensor) -> Tensor:
+        """W (B, S, L), by which a slot adds up patches; `of_slot` is what A is the softmax of."""
         if self.pooling == "product":
-            of_slot = closeness / self.log_temperature.exp()
             length = patches.to(closeness.dtype).square().sum(-1, keepdim=True)  # does not cancel over patches
             of_patch = (closeness - length) / self.log_patch_temperature.exp()
             return (of_slot.log_softmax(-1) + of_patch)[..., : self.slots].softmax(1).transpose(1, 2)
         weights = assignment[..., : self.slots].transpose(1, 2)
         return weights / weights.sum(-1, keepdim=True).clamp_min(1e-6) if self.pooling == "mean" else weights
 
-    def forward(self, patches: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, patches: Tensor, expected: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """`expected`, (S, L): log π, if anything tells."""
         z = self.normalize(patches)
         closeness = self.closeness(z)
-        assignment = (closeness / self.log_temperature.exp()).softmax(-1)
-        weights = self.weigh(z, closeness, assignment)
+        of_slot = closeness / self.log_temperature.exp()
+        if expected is not None:
+            spare = len(self.queries) - self.slots
+            of_slot = of_slot + F.pad(expected.T, (0, spare), value=-math.log(expected.shape[1]))
+        assignment = of_slot.softmax(-1)
+        weights = self.weigh(z, closeness, of_slot, assignment)
         return weights @ z.to(weights.dtype), weights, assignment  # Eq. 6: M = Aᵀ Z
 
     @torch.no_grad()

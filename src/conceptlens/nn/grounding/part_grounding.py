@@ -1,17 +1,21 @@
 """Patches to part slots that know their place: gate, part attention with a prior, and the token of the whole (PF-CBM,
-sections 3.2 to 3.4). Any method whose concepts read slots can use it in place of its own queries."""
+sections 3.2 to 3.4). Any method whose concepts read slots can use it in place of its own queries; one that keeps its own
+attention takes `part_places` alone."""
 
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from conceptlens.concepts.part_map import WHOLE
 from conceptlens.encoders.contract import Tokens
 from conceptlens.nn.grounding.foreground_gate import HIDDEN, ForegroundGate, log_gate
 from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, patch_centers
 from conceptlens.nn.grounding.object_frame import Pose, object_frame
 from conceptlens.nn.grounding.part_attention import INNER, PartAttention, gather
+from conceptlens.nn.grounding.part_places import PartPlaces
+from conceptlens.nn.grounding.part_targets import PartTargets
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Grounded:
     places: Tensor  # Φ, (L, 2)
 
 
-class PartGrounding(nn.Module):
+class PartGrounding(PartPlaces):
     """P part queries and perhaps one for the whole.
 
     Args:
@@ -35,11 +39,9 @@ class PartGrounding(nn.Module):
         whole: Whether concepts read the object as a whole: a query without a prior.
         prior: Where parts are expected; None: nothing tells one query from another.
         pose: The frame in which the prior holds: of the image, or of the object (see `object_frame`).
+        targets: What is looked for in the training images before training.
+        alignment_weight: Weight of the loss between centers of attention and points, in patches.
     """
-
-    center: Tensor
-    spread: Tensor
-    grid: Tensor
 
     def __init__(
         self,
@@ -51,18 +53,15 @@ class PartGrounding(nn.Module):
         whole: bool = False,
         prior: GaussianPrior | None = None,
         pose: Pose = "image",
+        targets: PartTargets | None = None,
+        alignment_weight: float = 0.1,
     ) -> None:
-        super().__init__()
-        self.pose = pose
+        slot_part = torch.tensor([*range(parts), *([WHOLE] if whole else [])])
+        super().__init__(slot_part, targets, pose=pose, alignment_weight=alignment_weight)
         self.gate = ForegroundGate(width, hidden)
         self.parts = PartAttention(parts, width, inner)
         self.whole = PartAttention(1, width, inner) if whole else None
-        self.prior = prior
-        self.register_buffer("center", torch.zeros(2))  # of a typical object, in patches; for poses only
-        self.register_buffer("spread", torch.ones(()))
-        self.register_buffer(
-            "grid", torch.zeros(2, dtype=torch.int64)
-        )  # of the training images: what means are places on
+        self.prior = prior  # behind the rest: the order of parameters is that of older runs
 
     def forward(self, tokens: Tokens) -> Grounded:
         gate = self.gate(tokens.patches)

@@ -11,7 +11,7 @@ from conceptlens.data.regions.object_boxes import read_boxes
 from conceptlens.data.regions.part_points import read_points
 from conceptlens.data.regions.tables import OBJECT
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.pf_cbm.places import MarkedPlaces, PlaceTargets, TrainingImages
+from conceptlens.nn.grounding.places import MarkedPlaces, PlaceTargets, TrainingImages
 from conceptlens.recipes import AugmentConfig
 from conceptlens.training.session import Session
 

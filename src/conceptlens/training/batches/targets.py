@@ -7,7 +7,7 @@ from torch import Tensor
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.data.dataset import Examples
-from conceptlens.methods.pf_cbm.places import PlaceTargets
+from conceptlens.nn.grounding.places import PlaceTargets
 from conceptlens.training.optimization.losses import Counts, SupervisedLoss, Targets
 
 CHUNK = 8192

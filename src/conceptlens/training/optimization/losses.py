@@ -17,7 +17,7 @@ from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import UNLABELED, Examples, Task
 from conceptlens.methods.contract import ConceptOutput
-from conceptlens.methods.pf_cbm.places import PlaceTargets
+from conceptlens.nn.grounding.places import PlaceTargets
 from conceptlens.recipes import LossConfig
 
 

@@ -1,4 +1,4 @@
-"""What PF-CBM learns places from, and where its Gaussians begin (section 3.3 and 3.5): made once, before training.
+"""What places are learned from, and where Gaussians begin (PF-CBM, sections 3.3 and 3.5): made once, before training.
 
 | row of Table 2          | foreground  | keypoints | prior |
 | pfcbm                   | box         | image     | no    |
@@ -20,10 +20,9 @@ from conceptlens.concepts.part_map import PartMap
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.data.labels.words import match
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.pf_cbm.places import PlaceTargets, TrainingImages
-from conceptlens.nn.grounding.gaussian_prior import mean_places, patch_centers
+from conceptlens.nn.grounding.places import PlaceTargets, TrainingImages
+from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, mean_places, patch_centers
 from conceptlens.nn.grounding.object_frame import Pose, pose_of
-from conceptlens.nn.grounding.part_grounding import PartGrounding
 from conceptlens.nn.grounding.pca_foreground import pca_foreground
 from conceptlens.nn.grounding.pseudo_keypoints import FOREGROUND, name_prototypes, prototype_points
 from conceptlens.nn.quantization.clusters import kmeans, sample_rows
@@ -43,19 +42,29 @@ class PartTargets:
     prior: bool
     fraction: float
     pose: Pose
+    option: str = ""  # that asks for places, for errors; PF-CBM's own if empty
+    partial: bool = False  # whether points of some of the parts are enough
 
-    def find(self, images: TrainingImages, grounding: PartGrounding) -> PlaceTargets | None:
-        """Targets of all training images; sets where the Gaussians begin."""
+    def find(
+        self, images: TrainingImages, prior: GaussianPrior | None, frame: tuple[Tensor, Tensor]
+    ) -> PlaceTargets | None:
+        """Targets of all training images.
+
+        Args:
+            images: The training images.
+            prior: The Gaussians; it sets where they begin.
+            frame: Center (2,) and spread () of a typical object, which it sets for poses.
+        """
         target, known = self._foreground(images)
         if self.pose != "image" and self.prior:
-            self._set_pose(target, images, grounding)
+            self._set_pose(target, images, frame)
         points = seen = None
         if self.keypoints == "image":
-            points, seen = self._marked(images, torch.arange(images.count), "method.keypoints: image")
+            points, seen = self._marked(images, torch.arange(images.count), self.option or "method.keypoints: image")
         elif self.keypoints == "pseudo":
             points, seen = self._pseudo(images, target)
-        if self.prior:
-            self._start(images, grounding, target)
+        if prior is not None:
+            self._start(images, prior, frame, target)
         if target is None and points is None:
             return None
         return PlaceTargets(None if target is None else target.half(), known, points, seen)
@@ -80,25 +89,33 @@ class PartTargets:
         if not images.known_parts:
             raise UserError(
                 f"{why} needs points of parts, but nothing is marked in these images. Name them in "
-                "data.regions.points, or use method.keypoints: none and a part map with `places`."
+                "data.regions.points; or ask for a prior and name a part map with `places` in method.parts."
             )
+        known = [part for part in self.routes.parts if match(part, images.known_parts)]
         for part in self.routes.parts:
-            if not match(part, images.known_parts):
+            if part not in known and not (self.partial and known):
                 raise UserError(
                     f"{why}: the data marks no part {part!r}. {did_you_mean(part, images.known_parts)} A part of "
                     f"another name is joined by data.regions.join, as {{{part}: [name in the data]}}; concepts are "
                     "given to other parts by a map in method.parts."
                 )
-        names = tuple(match(part, images.known_parts)[0] for part in self.routes.parts)
-        marked = images.marked(names, rows)
+        marked = images.marked(tuple(match(part, images.known_parts)[0] for part in known), rows)
         if not bool(marked.seen.any()):
             raise UserError(f"{why}: no part is visible in any of the {len(rows)} images that were looked at.")
-        return marked.points, marked.seen
+        if len(known) == len(self.routes.parts):
+            return marked.points, marked.seen
+        images.note(f"{why}: the data marks {', '.join(known)}; nothing tells where the other parts are")
+        columns = torch.tensor([self.routes.parts.index(part) for part in known])
+        points = marked.points.new_zeros(len(rows), len(self.routes.parts), 2)
+        seen = marked.seen.new_zeros(points.shape[:2])
+        points[:, columns], seen[:, columns] = marked.points, marked.seen
+        return points, seen
 
-    def _start(self, images: TrainingImages, grounding: PartGrounding, target: Tensor | None) -> None:
+    def _start(
+        self, images: TrainingImages, prior: GaussianPrior, frame: tuple[Tensor, Tensor], target: Tensor | None
+    ) -> None:
         """Eq. 4, or the rough places of the part map where nobody marked points."""
-        prior, parts, (height, width) = grounding.prior, self.routes.parts, images.grid
-        assert prior is not None
+        parts, (height, width) = self.routes.parts, images.grid
         known = [bool(match(part, images.known_parts)) for part in parts]
         if not all(known) and all(part in self.routes.places for part in parts):
             places = torch.tensor([self.routes.places[part] for part in parts])
@@ -109,14 +126,14 @@ class PartTargets:
             )
             return
         rows = self._chosen(images)
-        points, seen = self._marked(images, rows, "method.prior")
+        points, seen = self._marked(images, rows, self.option or "method.prior")
         if target is not None and self.pose != "image":
             centers = patch_centers(images.grid, target)
             gate, mirrored = target[rows], self.pose == "mirrored"
             middle, size, side = pose_of(centers, gate, mirrored=mirrored)
             away = (points - middle[:, None]) / size[:, None, None]
             away[..., 1] *= side[:, None]
-            points = grounding.center.cpu() + grounding.spread.cpu() * away
+            points = frame[0].cpu() + frame[1].cpu() * away
         means = mean_places(points, seen)
         missing = [part for part, mean in zip(parts, means, strict=True) if bool(mean.isnan().any())]
         if missing:
@@ -127,12 +144,12 @@ class PartTargets:
         prior.start(means.to(prior.means))
         images.note(f"the Gaussians of {len(parts)} parts begin at the mean points of {len(rows)} training images")
 
-    def _set_pose(self, target: Tensor | None, images: TrainingImages, grounding: PartGrounding) -> None:
+    def _set_pose(self, target: Tensor | None, images: TrainingImages, frame: tuple[Tensor, Tensor]) -> None:
         if target is None:
             raise UserError("method.pose: the object's frame needs a foreground; set method.foreground to box or pca.")
         middle, size, _ = pose_of(patch_centers(images.grid, target), target, mirrored=False)
-        grounding.center.copy_(middle.mean(0))
-        grounding.spread.copy_(size.mean())
+        frame[0].copy_(middle.mean(0))
+        frame[1].copy_(size.mean())
 
     def _pseudo(self, images: TrainingImages, target: Tensor | None) -> tuple[Tensor, Tensor]:
         """Points of prototypes in every image, under the names that a few marked images give them."""
