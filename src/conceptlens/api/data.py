@@ -24,7 +24,7 @@ def check_data(
     """Find what is wrong with images, labels and splits before anything is trained.
 
     Args:
-        source: A folder, a table, or the name of built-in data.
+        source: A recipe, a folder, a table, or the name of built-in data.
         concepts: The concept file, or the name of a ready one.
         data: Settings of a recipe's `data` section.
         out: A .json file for the findings.
@@ -36,7 +36,11 @@ def check_data(
     from conceptlens.recipes.parse import load_recipe
 
     section = {"source": data} if isinstance(data, str) else dict(data or {})
-    recipe = load_recipe({"data": section | ({} if source is None else {"source": str(source)})}, trusted=True)
+    if str(source).endswith((".yaml", ".yml")):
+        recipe = load_recipe(source, {"data": section}, trusted=True)
+    else:
+        recipe = load_recipe({"data": section | ({} if source is None else {"source": str(source)})}, trusted=True)
+    concepts = concepts or recipe.concepts
     report = check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
     if out is not None:
         write_json(Path(out), report.to_dict())

@@ -82,8 +82,10 @@ class RegionsConfig:
         points: Table with a point a row: `image`, `part`, `x`, `y` and, if some are hidden, `visible`.
         masks: Folder of mask images, in which bright is inside.
         mask_files: Part: its file in that folder. `{name}` stands for the image's name without folders and suffix,
-            `{path}` with its folders; `*` for anything.
+            `{path}` with its folders; `*` for anything. Several files that fit are united.
         mask_column: Column of the data's own table with the file of the object's mask, instead of `mask_files`.
+        mask_columns: Part: the column with its mask, where there are several parts; several files are separated by `;`
+            and united.
         units: Coordinates are pixels of the image, or fractions of its sides.
         sizes: Table with `image`, `width` and `height`, where coordinates are pixels of the images at another size.
         join: Our part: theirs that make it up. Masks are united, boxes enclosed, visible points averaged.
@@ -98,6 +100,7 @@ class RegionsConfig:
     masks: str | None = None
     mask_files: dict[str, str] = field(default_factory=lambda: {"object": "{name}.png"})
     mask_column: str | None = None
+    mask_columns: dict[str, str] = field(default_factory=dict)
     units: Literal["pixels", "fraction"] = "pixels"
     sizes: str | None = None
     join: dict[str, list[str]] = field(default_factory=dict)
@@ -110,7 +113,7 @@ class DataConfig:
     """Where images and labels come from.
 
     Args:
-        source: `blood-cells`, `shapes`, a folder with a folder per class, a CSV or Parquet table, a folder with
+        source: `blood-cells`, `shapes`, a folder with a folder per class, a CSV, Excel or Parquet table, a folder with
             dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk` wrote, `hf:OWNER/NAME`, the name
             of a registered source, or own code as `file.py:function`.
         kind: Format of the source; `auto` looks.

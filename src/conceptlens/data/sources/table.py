@@ -1,4 +1,4 @@
-"""Images named in a table: CSV or Parquet, one row an image.
+"""Images named in a table: CSV, Excel or Parquet, one row an image.
 
 Columns are found by the names in the recipe and in the concept file; capitals, spaces, hyphens and underscores do not
 matter. A blank cell, `na`, `nan`, `?` or `unknown` means that nobody knows, unless the concept file declares that word
@@ -25,7 +25,7 @@ class Table(EncodedSource):
     """Images and labels from a table.
 
     Args:
-        path: The CSV or Parquet file.
+        path: The CSV, Excel or Parquet file.
         config: Names of the columns, the folder of the images, the task.
         concepts: The concept set whose labels are read.
         problems: Gathers what is wrong instead of raising the first error; bad rows are left out, bad cells unknown.
