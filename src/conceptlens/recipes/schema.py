@@ -128,6 +128,8 @@ class DataConfig:
         rename: Other names for the same things, as they stand in the data.
         npy_channels: Order of the colors in dataList.npy; the published builder writes blue first.
         split: How images without a given split are divided.
+        folds: Cross-validation: train and test once for each of so many folds, groups kept together, then one final
+            model on all images; 0 turns it off. `data.split.fold` trains a single one of them.
         shapes: Settings of the drawn data set `shapes`.
         regions: Where the object and its parts are, where that is known.
         corrections: A corrections.csv, as the page writes it, whose labels replace those of the data.
@@ -156,6 +158,7 @@ class DataConfig:
     rename: RenameConfig = field(default_factory=RenameConfig)
     npy_channels: Literal["bgr", "rgb"] = "bgr"
     split: SplitConfig = field(default_factory=SplitConfig)
+    folds: int = 0
     shapes: ShapesConfig = field(default_factory=ShapesConfig)
     regions: RegionsConfig = field(default_factory=RegionsConfig)
     corrections: str | None = None

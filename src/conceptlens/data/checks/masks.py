@@ -117,12 +117,11 @@ def _part_names(placed: Sequence[tuple[str, str | None, str]]) -> dict[str, str]
     """What each mask shows: by its folder where every part has a folder of its own, else by what its name adds."""
     added = {file: _plain(extra) for file, _, extra in placed}
     folder = {file: _plain(PurePosixPath(file).parent.name) for file, _, _ in placed}
-    by_added: dict[str, set[str]] = defaultdict(set)
     by_folder: dict[str, set[str]] = defaultdict(set)
     for file in added:
-        by_added[added[file]].add(folder[file])
         by_folder[folder[file]].add(added[file])
-    own_folder = len(by_folder) > 1 and all(len(extras) == 1 for extras in by_folder.values())
+    apart = all(image is None or PurePosixPath(image).parent != PurePosixPath(file).parent for file, image, _ in placed)
+    own_folder = apart and len(by_folder) > 1 and all(len(extras) == 1 for extras in by_folder.values())
     return {file: (folder[file] if own_folder and folder[file] else added[file]) or OBJECT for file in added}
 
 
