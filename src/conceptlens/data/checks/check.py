@@ -103,7 +103,7 @@ def check_data(
     """
     problems = Problems(strict=False)
     if concepts is None and config.source not in BUILTIN:
-        concepts = ConceptSet("none", (), (), ())
+        concepts = ConceptSet.none()
         problems.add(
             "info", "no-concepts", "No concept file was given: images and classes are checked, concepts are not."
         )

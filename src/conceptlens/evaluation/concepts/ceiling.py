@@ -31,6 +31,8 @@ def label_to_class_ceiling(
         `accuracy` and `balanced_accuracy`; for a multi-label task their means over labels. None where it cannot be
         computed.
     """
+    if not train_concepts.shape[1]:
+        return {"accuracy": None, "balanced_accuracy": None}
     known = train_concepts != UNKNOWN
     seen = known.sum(0)
     mean = np.where(seen > 0, np.where(known, train_concepts, 0).sum(0) / np.maximum(seen, 1), 0.5)

@@ -6,12 +6,11 @@ import os
 from pathlib import Path
 
 from conceptlens.core.files import dump_yaml, write_text
-from conceptlens.recipes.parse import DEFAULT_METHOD
-from conceptlens.workflows.init.proposal import Proposal
+from conceptlens.workflows.init.proposal import SMALL, Proposal
 
 TABLE, CONCEPTS, RECIPE = "images.csv", "concepts.yaml", "recipe.yaml"
 FINDINGS = "findings"
-WITHOUT_CONCEPTS = "black-box"
+METHOD, WITHOUT_CONCEPTS = "evidence-cbm", "black-box"
 
 
 def write_setup(proposal: Proposal, out: Path) -> None:
@@ -68,7 +67,7 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
         if proposal.finding_parts:
             regions["concepts"] = {f"{FINDINGS}: {_spoken(c)}": part for c, part in proposal.finding_parts.items()}
         data["regions"] = regions
-    method = DEFAULT_METHOD if proposal.has_concepts else WITHOUT_CONCEPTS
+    method = METHOD if proposal.has_concepts else WITHOUT_CONCEPTS
     lines = [f"# Made by `conceptlens init {proposal.contents.root.name}`. Every line may be changed;", "#"]
     lines[0] += " `conceptlens data check` of this file says what follows."
     lines += ["# What was assumed:", *(f"# - {line}" for line in proposal.assumed), ""]
@@ -79,7 +78,11 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
     else:
         why = "without concepts: `conceptlens concepts draft` proposes some, `conceptlens label` labels images"
         lines += _section({"method": method}, why)
-    lines += _section({"encoder": {"name": "auto"}}, "the best of those at hand, chosen on validation images")
+    encoder: dict[str, object] = {"name": "auto", "train": "none", "store": "run"}
+    why = "the best encoder at hand, chosen on validation images; kept as it is, since the images are few"
+    if len(proposal.images) > SMALL:
+        encoder, why = {"name": "auto", "train": 1}, "the best encoder at hand; its last block learns"
+    lines += _section({"encoder": encoder}, why)
     if proposal.balanced:
         balance = {"training": {"loss": {"class_balance": "balanced"}}}
         lines += _section(balance, "classes differ in size; each counts the same")
