@@ -66,9 +66,11 @@ class RunFolder:
                 raise UserError(f"{folder}: this folder holds other files; choose an empty one with --out.")
             if not overwrite:
                 run = cls(folder)
+                status = run.info["status"]
+                go_on = "" if status == "done" else f"Go on with {run.how_to_go_on}, or: "
                 raise UserError(
-                    f"{folder}: a run is here already ({run.info['status']}). Go on with {run.how_to_go_on}, "
-                    "choose another folder with --out, or replace it with --overwrite."
+                    f"{folder}: a run is here already ({status}). {go_on}choose another folder with --out, or replace "
+                    "it with --overwrite."
                 )
             with cls(folder).lock():
                 shutil.rmtree(folder)
