@@ -11,6 +11,43 @@ if TYPE_CHECKING:
     from conceptlens.data.checks.check import DataReport
     from conceptlens.workflows.authoring.check import Checked
     from conceptlens.workflows.authoring.draft import Drafted
+    from conceptlens.workflows.init.init import Setup
+
+
+def init(
+    path: str | Path,
+    *,
+    out: str | Path | None = None,
+    class_column: str = "",
+    group_column: str = "",
+    yes: bool = False,
+    overwrite: bool = False,
+    quiet: bool = True,
+) -> "Setup":
+    """Look at a folder of images, tables and masks; write a table, a concept file and a recipe, and check them.
+
+    On a terminal it asks where a person may know better; Enter takes what is proposed. Nothing in the folder changes.
+
+    Args:
+        path: The folder, or a table in it.
+        out: Folder for the files; `NAME-setup` here by default.
+        class_column: The column with the class, where another one is proposed.
+        group_column: The column that says what belongs together (patient, lesion, eye); `none` for none.
+        yes: Take everything that is proposed without asking.
+        overwrite: Replace files of an earlier `init`.
+        quiet: Show no progress.
+    """
+    from conceptlens.workflows.init.init import init_folder
+
+    return init_folder(
+        path,
+        out=out,
+        class_column=class_column,
+        group_column=group_column,
+        yes=yes,
+        overwrite=overwrite,
+        quiet=quiet,
+    )
 
 
 def check_data(
@@ -24,7 +61,7 @@ def check_data(
     """Find what is wrong with images, labels and splits before anything is trained.
 
     Args:
-        source: A folder, a table, or the name of built-in data.
+        source: A recipe, a folder, a table, or the name of built-in data.
         concepts: The concept file, or the name of a ready one.
         data: Settings of a recipe's `data` section.
         out: A .json file for the findings.
@@ -36,7 +73,11 @@ def check_data(
     from conceptlens.recipes.parse import load_recipe
 
     section = {"source": data} if isinstance(data, str) else dict(data or {})
-    recipe = load_recipe({"data": section | ({} if source is None else {"source": str(source)})}, trusted=True)
+    if str(source).endswith((".yaml", ".yml")):
+        recipe = load_recipe(source, {"data": section}, trusted=True)
+    else:
+        recipe = load_recipe({"data": section | ({} if source is None else {"source": str(source)})}, trusted=True)
+    concepts = concepts or recipe.concepts
     report = check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
     if out is not None:
         write_json(Path(out), report.to_dict())

@@ -9,6 +9,7 @@ from conceptlens.core.package_files import package_text
 
 GROUPS: dict[str, dict[str, str]] = {
     "data": {
+        "init": "conceptlens.api:init",
         "data check": "conceptlens.api:check_data",
         "concepts draft": "conceptlens.api:draft_concepts",
         "concepts check": "conceptlens.api:check_concepts",

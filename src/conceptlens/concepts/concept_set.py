@@ -21,6 +21,7 @@ from conceptlens.core.package_files import package_text, package_yaml_names
 from conceptlens.core.validation import Place, explain_invalid
 
 Kind = Literal["exclusive", "independent"]
+_NONE: dict[str, Any] = {"name": "none", "groups": {}}  # the file of a run without concepts
 UNKNOWN = -1  # a concept label nobody gave: masked in losses and metrics, never guessed
 # Values that say that something is not there, unless a group's `placeless` says which do.
 ABSENT = ("no", "none", "nil", "absent", "without")  # the value, or its first word
@@ -157,6 +158,11 @@ class ConceptSet:
     source: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     columns: tuple[int, ...] | None = None  # positions in `chosen_from`, where some of the file's concepts are left out
     chosen_from: "ConceptSet | None" = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def none(cls) -> "ConceptSet":
+        """No concepts: what a black box is trained with where there are none yet."""
+        return cls("none", (), (), (), source=_NONE)
 
     def __len__(self) -> int:
         return len(self.concepts)
@@ -350,6 +356,8 @@ class ConceptSet:
             raise UserError(f"{where}: expected a mapping with the key `groups`, found {type(raw).__name__}.")
         if raw.get("schema", 1) != 1:
             raise UserError(f"{where}: schema {raw['schema']!r} is unknown; this version reads schema 1.")
+        if raw == _NONE:
+            return cls.none()
         try:
             parsed = _ConceptFile.model_validate(raw)
         except ValidationError as error:

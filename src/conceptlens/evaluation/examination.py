@@ -4,7 +4,8 @@ What cannot be measured says why and stops no other. The verdicts on corrections
 commands that measure them alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -21,6 +22,7 @@ from conceptlens.evaluation.subgroups.subgroups import judge_groups
 from conceptlens.evaluation.subgroups.verdict import judge_subgroups, subgroup_numbers
 from conceptlens.evaluation.trust import Retrain, intervene_run, leakage_run
 from conceptlens.evaluation.verdict import Numbers, Outcome, Verdict
+from conceptlens.runs.folds import FOLDS, fold_folders
 from conceptlens.stats.estimates import Bootstrap
 
 if TYPE_CHECKING:
@@ -111,6 +113,8 @@ def trust_run(
 ) -> Trust:
     """Examine a run in every way that its data allows; nothing is written.
 
+    A cross-validated run is examined in all its folds, unless a split is named.
+
     Args:
         run: The run.
         split: Whose images; those that the run's numbers speak of by default.
@@ -119,6 +123,8 @@ def trust_run(
         retrain: Trains the run's method without the class, which leakage is then measured against.
         note: Says something to the person who waits.
     """
+    if split is None and (folders := fold_folders(run.path)):
+        return _trust_folds(run, folders, n=n, resamples=resamples, retrain=retrain, note=note)
     chosen = split or run.reported_split
     # What a measure returns has a verdict and numbers.
     measures: dict[Side, tuple[str, Callable[[], Any]]] = {
@@ -148,6 +154,52 @@ def trust_run(
     trust = Trust(run=run.name, split=chosen, verdicts=verdicts, numbers=numbers)
     trust._results = results
     return trust
+
+
+def _trust_folds(
+    run: "OpenedRun",
+    folders: Sequence[Path],
+    *,
+    n: int,
+    resamples: int,
+    retrain: Retrain | None,
+    note: Callable[[str], object],
+) -> Trust:
+    """Corrections, leakage and maps by the model of each fold; calibration and subgroups over all of their images."""
+    from conceptlens.runs.opened import OpenedRun
+
+    found: list[Trust] = []
+    for folder in folders:
+        note(f"fold {folder.name} of {len(folders)}")
+        fold = OpenedRun.open(folder, device=run.device, data=run.memory)
+        found.append(trust_run(fold, n=n, resamples=resamples, retrain=retrain, note=note))
+    verdicts: dict[Side, Verdict] = {}
+    numbers: dict[Side, Numbers] = {}
+    for side in get_args(Side):
+        if side in ("calibration", "subgroups"):
+            measure = _calibration if side == "calibration" else _subgroups
+            verdicts[side], numbers[side] = measure(run, FOLDS, resamples)
+            numbers[side] = {key: numbers[side].get(key) for key in NUMBERS[side]}
+        else:
+            verdicts[side] = _over_folds([each.verdicts[side] for each in found])
+            numbers[side] = {key: _mean([each.numbers[side][key] for each in found]) for key in NUMBERS[side]}
+    return Trust(run=run.name, split=FOLDS, verdicts=verdicts, numbers=numbers)
+
+
+def _over_folds(verdicts: Sequence[Verdict]) -> Verdict:
+    """A finding in half of the folds that were measured, or in more, is a finding."""
+    measured = [verdict for verdict in verdicts if verdict.outcome != "unmeasured"]
+    if not measured:
+        return verdicts[0]
+    findings = [verdict for verdict in measured if verdict.outcome == "finding"]
+    outcome: Outcome = "finding" if 2 * len(findings) >= len(measured) else "pass"
+    alike = [verdict for verdict in measured if verdict.outcome == outcome]
+    return Verdict(outcome=outcome, reason=f"In {len(alike)} of {len(measured)} folds. {alike[0].reason}")
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _why(error: Exception, run: "OpenedRun") -> str:

@@ -20,6 +20,7 @@ from conceptlens.evaluation.intervals import metric_intervals
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.recipes import MetricsConfig
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.folds import FOLDS
 from conceptlens.runs.predict import Predictions
 from conceptlens.runs.predictions import units_of
 
@@ -193,7 +194,10 @@ def text_table(metrics: Mapping[str, Any]) -> str:
 def run_text(run: "RunFolder | OpenedRun") -> str:
     """The result of a finished run, and where to look."""
     splits, info = read_json(run.path / "metrics.json")["splits"], run.info
-    split, spoken = ("test", "test") if "test" in splits else ("val", "validation")
+    split, spoken = next(
+        (each for each in ((FOLDS, "cross-validated"), ("test", "test")) if splits.get(each[0], {}).get("class", {}).get("n")),
+        ("test", "test") if "test" in splits else ("val", "validation"),
+    )
     metrics = splits[split]
     head = f"{info['method']} on {info['data']['name']}: {metrics['class'].get('n', 0)} {spoken} images"
     places = f"look at {run.path / 'report.html'}; all numbers are in {run.path / 'metrics.json'}"

@@ -95,7 +95,8 @@ def from_recipe(recipe: str, model: LoadedModel, *, most: int | None = None, tru
     from conceptlens.recipes.parse import load_recipe
 
     loaded = load_recipe({"data": recipe} if recipe in BUILTIN else recipe, trusted=trusted)
-    source, _ = open_source(loaded.data, ConceptSet.load(loaded.concepts) if loaded.concepts else None)
+    own = None if loaded.data.source in BUILTIN else ConceptSet.none()  # images are all that is read
+    source, _ = open_source(loaded.data, ConceptSet.load(loaded.concepts) if loaded.concepts else own)
     chosen = _some(list(range(len(source))), most)
     names = tuple(source.examples.ids[index] for index in chosen)
     return Gallery(names, None, _Part(source, chosen) if len(chosen) < len(source) else source, model)

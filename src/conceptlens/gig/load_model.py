@@ -1,4 +1,4 @@
-"""From a word to a model: a timm name, a function in the user's own file, or the image tower of a conceptlens run."""
+"""From a word to a model: a timm name, a function in the user's own file, or a conceptlens run."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -56,6 +56,7 @@ def open_model(
     weights: str | None = None,
     classes: str | Path | Sequence[str] | None = None,
     image_size: int | None = None,
+    seed: int = 0,
 ) -> LoadedModel:
     """The model that a word names.
 
@@ -65,6 +66,7 @@ def open_model(
         weights: Of a timm model: a .safetensors file, `fresh` for random weights; published ones by default.
         classes: A text file with the name of a class a line, or the names, in the order of the outputs.
         image_size: Side in pixels; the model's own by default.
+        seed: Of random weights.
     """
     if image_size is not None and image_size < 1:
         raise UserError(f"--image-size: expected a positive whole number, got {image_size}.")
@@ -79,7 +81,7 @@ def open_model(
         return _own(word, names, image_size)
     if Path(word).is_dir():
         raise UserError(f"{word}: expected a run folder with a run.json, a timm name or file.py:function.")
-    return _timm(word, weights, names, image_size)
+    return _timm(word, weights, names, image_size, seed)
 
 
 def class_names(classes: str | Path | Sequence[str] | None) -> list[str] | None:
@@ -116,7 +118,7 @@ def _numbered(count: int, names: Sequence[str] | None, where: str) -> list[str]:
     return list(names)
 
 
-def _timm(word: str, weights: str | None, names: list[str] | None, image_size: int | None) -> LoadedModel:
+def _timm(word: str, weights: str | None, names: list[str] | None, image_size: int | None, seed: int) -> LoadedModel:
     import timm
     from timm.data import ImageNetInfo  # type: ignore[attr-defined]
     from timm.data.config import resolve_model_data_config
@@ -128,14 +130,16 @@ def _timm(word: str, weights: str | None, names: list[str] | None, image_size: i
     if short not in known:
         raise unknown_name("model", word, known)
     more: dict[str, Any] = {"num_classes": len(names)} if names else {}
-    model: nn.Module = timm.create_model(short, pretrained=False, **more)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # random weights are the same when a decomposition is continued
+        model: nn.Module = timm.create_model(short, pretrained=False, **more)
     if weights != FRESH:
         _load_timm(model, short, weights)
     data: dict[str, Any] = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
     count = int(getattr(model, "num_classes", 0))
     if count < 1:
         raise UserError(f"{word}: this model has no classifier; choose one with classes, or name them with --classes.")
-    if names is None and count == 1000:
+    if names is None and count == 1000 and weights != FRESH:  # a random network has not learned ImageNet's classes
         info = ImageNetInfo("imagenet-1k")
         short_names = [info.index_to_description(number).split(",")[0] for number in range(1000)]
         names = [
@@ -247,10 +251,11 @@ def restored(module: nn.Module | None) -> Iterator[None]:
 
 
 class ConceptTower(nn.Module):
-    """A trained concept bottleneck up to its named concepts: images in [0, 1] → concept logits (B, K)."""
+    """A trained run up to its named concepts, (B, K), or, where it has none, to its class logits (B, C)."""
 
     def __init__(self, encoder: nn.Module, regularizer: nn.Module, model: nn.Module, read: Any) -> None:
         super().__init__()
+        self._reads_concepts = bool(getattr(model, "reads_concepts", True))
         self.encoder, self.regularizer, self.model = encoder, regularizer, model
         self._read = [read]  # in a list: as a submodule it would give every layer a second name
         registers = getattr(encoder, "registers", None)
@@ -261,7 +266,8 @@ class ConceptTower(nn.Module):
             self.num_prefix_tokens = prefix
 
     def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self._read[0](images).concept_logits
+        output = self._read[0](images)
+        logits: Tensor = output.concept_logits if self._reads_concepts else output.logits
         return logits
 
 
@@ -269,16 +275,15 @@ def _tower(path: Path) -> LoadedModel:
     from conceptlens.runs.opened import OpenedRun
 
     run = OpenedRun.open(path, device="cpu")
-    run.need_concepts("there is nothing named to end in")
-    pipeline, card, concepts = run.pipeline, run.card, run.concepts
+    pipeline, card, concepts = run.pipeline, run.card, run.read_concepts
     tower = ConceptTower(pipeline.encoder, pipeline.regularizer, pipeline.model, pipeline)
     return LoadedModel(
         name=f"run {path.resolve().name}",
         module=tower.eval(),
         image_size=card.image_size,
-        outputs=[concept.name for concept in concepts.concepts],
+        outputs=concepts.names or list(card.classes),
         fit=card.fit,
         window=card.window,
-        target="logit",
-        what="concept",
+        target="logit" if len(concepts) or card.task == "multilabel" else "probability",
+        what="concept" if len(concepts) else "class",
     )

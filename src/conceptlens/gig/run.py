@@ -180,7 +180,11 @@ class _Work:
             model = open_module(module, name=settings.model, names=names, image_size=settings.image_size)
         else:
             model = open_model(
-                settings.model, weights=settings.weights, classes=settings.classes, image_size=settings.image_size
+                settings.model,
+                weights=settings.weights,
+                classes=settings.classes,
+                image_size=settings.image_size,
+                seed=settings.seed,
             )
         for name in settings.outputs or ([settings.attack] if settings.attack else []):
             if name not in model.outputs:

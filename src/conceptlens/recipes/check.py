@@ -56,6 +56,19 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         "a share that leaves images for training beside the fold that tests",
         split.val,
     )
+    need("data.folds", data.folds == 0 or data.folds >= 2, "0 (off) or 2 and more", data.folds)
+    need(
+        "data.split.folds",
+        not (data.folds and split.folds),
+        "0 where data.folds divides the images; data.split.fold belongs to data.split.folds",
+        split.folds,
+    )
+    need(
+        "data.folds",
+        not data.folds or split.val + 1 / data.folds < 1,
+        "so many that images are left for training beside data.split.val",
+        data.folds,
+    )
     need("data.limit", data.limit is None or data.limit > 0, "a number of images above 0", data.limit)
     need(
         "data.window",

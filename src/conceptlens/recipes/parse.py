@@ -21,6 +21,7 @@ from conceptlens.core.plugins import check_code, is_code, parse_code, trust
 from conceptlens.core.registry import METHOD_PRESETS, METHODS, PRESETS, REGULARIZERS
 from conceptlens.core.upgrades import RENAMED_KEYS, RENAMED_VALUES, SCHEMA, upgrade
 from conceptlens.recipes.check import check_recipe
+from conceptlens.recipes.paths import beside_recipe
 from conceptlens.recipes.schema import (
     DataConfig,
     EncoderConfig,
@@ -69,7 +70,7 @@ def recipe_names() -> list[str]:
 def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
     """The raw recipe and where it came from: a mapping, a file, or the name of a ready one.
 
-    Paths of own code start from the recipe's folder. The recipe of a run folder may not name code that the user has not
+    Paths of own code start from the recipe's folder, those of data are looked for there first. The recipe of a run folder may not name code that the user has not
     allowed.
     """
     if isinstance(recipe, Mapping):
@@ -90,7 +91,7 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
     raw = upgrade(raw, where=where, schema=raw.get("schema", unmarked))
     if not where.startswith("recipe "):
         folder = Path(recipe).parent
-        raw = with_code_paths(raw, folder)
+        raw = beside_recipe(with_code_paths(raw, folder), folder)
         if (folder / "run.json").exists():
             check_code(recipe_code(raw), folder)
     return raw, where
@@ -240,6 +241,7 @@ _FREE = {
     "data.rename.columns",
     "data.rename.values",
     "data.regions.mask_files",
+    "data.regions.mask_columns",
     "data.regions.join",
     "data.regions.concepts",
 }  # mappings whose keys are checked by what reads them

@@ -84,8 +84,10 @@ class RegionsConfig:
         points: Table with a point a row: `image`, `part`, `x`, `y` and, if some are hidden, `visible`.
         masks: Folder of mask images, in which bright is inside.
         mask_files: Part: its file in that folder. `{name}` stands for the image's name without folders and suffix,
-            `{path}` with its folders; `*` for anything.
+            `{path}` with its folders; `*` for anything. Several files that fit are united.
         mask_column: Column of the data's own table with the file of the object's mask, instead of `mask_files`.
+        mask_columns: Part: the column with its mask, where there are several parts; several files are separated by `;`
+            and united.
         units: Coordinates are pixels of the image, or fractions of its sides.
         sizes: Table with `image`, `width` and `height`, where coordinates are pixels of the images at another size.
         join: Our part: theirs that make it up. Masks are united, boxes enclosed, visible points averaged.
@@ -100,6 +102,7 @@ class RegionsConfig:
     masks: str | None = None
     mask_files: dict[str, str] = field(default_factory=lambda: {"object": "{name}.png"})
     mask_column: str | None = None
+    mask_columns: dict[str, str] = field(default_factory=dict)
     units: Literal["pixels", "fraction"] = "pixels"
     sizes: str | None = None
     join: dict[str, list[str]] = field(default_factory=dict)
@@ -112,9 +115,9 @@ class DataConfig:
     """Where images and labels come from.
 
     Args:
-        source: `blood-cells`, `blood-cells-off-center`, `shapes`, a folder with a folder per class, a CSV or Parquet
-            table, a folder with dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk` wrote,
-            `hf:OWNER/NAME`, the name of a registered source, or own code as `file.py:function`.
+        source: `blood-cells`, `blood-cells-off-center`, `shapes`, a folder with a folder per class, a CSV, Excel or
+            Parquet table, a folder with dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk`
+            wrote, `hf:OWNER/NAME`, the name of a registered source, or own code as `file.py:function`.
         kind: Format of the source; `auto` looks.
         images: Folder that a table's image paths start from; the table's own folder if not given.
         image_column: Column with the image's path.
@@ -127,6 +130,8 @@ class DataConfig:
         rename: Other names for the same things, as they stand in the data.
         npy_channels: Order of the colors in dataList.npy; the published builder writes blue first.
         split: How images without a given split are divided.
+        folds: Cross-validation: train and test once for each of so many folds, groups kept together, then one final
+            model on all images; 0 turns it off. `data.split.fold` trains a single one of them.
         shapes: Settings of the drawn data set `shapes`.
         regions: Where the object and its parts are, where that is known.
         corrections: A corrections.csv, as the page writes it, whose labels replace those of the data.
@@ -155,6 +160,7 @@ class DataConfig:
     rename: RenameConfig = field(default_factory=RenameConfig)
     npy_channels: Literal["bgr", "rgb"] = "bgr"
     split: SplitConfig = field(default_factory=SplitConfig)
+    folds: int = 0
     shapes: ShapesConfig = field(default_factory=ShapesConfig)
     regions: RegionsConfig = field(default_factory=RegionsConfig)
     corrections: str | None = None
@@ -173,8 +179,9 @@ class EncoderConfig:
 
     Args:
         name: `builtin/vit`, `builtin/efficientnet-lite0` for photographs, `timm/NAME` for any timm model, or
-            `open_clip/NAME/TAG` for a CLIP's image tower, the name of a registered encoder, or own code as
-            `file.py:function`.
+            `open_clip/NAME/TAG` for a CLIP's image tower, the name of a registered encoder, own code as
+            `file.py:function`, or `auto`: of the built-in ones, those of plug-ins and timm models in the hub's cache, the
+            best on validation images, settled when training starts.
         weights: A local .safetensors file to load instead of the published weights.
         pretrained: Start from published weights (downloaded by name) or, if false, from scratch.
         image_size: Side in pixels the images are resized to; the encoder's own if not given.

@@ -13,9 +13,10 @@ from conceptlens.evaluation.examination import Trust
 from conceptlens.reports.prior import Prior, read_prior
 from conceptlens.reports.stories import Stories
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.folds import FOLDS
 from conceptlens.runs.verdicts import FILE as TRUST
 
-SPOKEN = {"train": "training", "val": "validation", "test": "test"}
+SPOKEN = {"train": "training", "val": "validation", "test": "test", FOLDS: "cross-validated"}
 
 
 def value_of(tree: Any, path: str) -> Any:
@@ -26,8 +27,13 @@ def value_of(tree: Any, path: str) -> Any:
 
 
 def shown_split(splits: Mapping[str, Any]) -> str:
-    """The split a page speaks of: the test, or validation where no test image has a class."""
+    """The split whose images a page shows: the test, or validation where no test image has a class."""
     return "test" if value_of(splits, "test.class.n") else "val"
+
+
+def measured_split(splits: Mapping[str, Any]) -> str:
+    """The split that a page's numbers speak of: all folds of a cross-validated run, else the images that are shown."""
+    return FOLDS if value_of(splits, f"{FOLDS}.class.n") else shown_split(splits)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Material:
         """
         path = run.path
         splits = read_json(path / "metrics.json")["splits"]
-        split = shown_split(splits)
+        split = measured_split(splits)
         recipe_file = path / "recipe.yaml"
         if not recipe_file.exists():
             raise UserError(f"{recipe_file}: no such file. Copy the whole run folder.")

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from conceptlens.core.files import dump_yaml
+from conceptlens.data.dataset import SPLITS
 from conceptlens.pages.markup import Html, count, h, join, table, table_row
 from conceptlens.reports.material import SPOKEN, Material, value_of
 
@@ -48,7 +49,7 @@ def _pairs(caption: str, pairs: Iterable[tuple[str, Any]]) -> Html:
 def _splits(material: Material) -> Html:
     sides = material.splits["splits"]
     how = f"{material.splits.get('how')}, seed {material.splits.get('seed')}, hash {material.splits.get('hash')}"
-    rows = [table_row(SPOKEN[side].capitalize(), count(len(sides[side]))) for side in SPOKEN]
+    rows = [table_row(SPOKEN[side].capitalize(), count(len(sides[side]))) for side in SPLITS]
     warnings = material.splits.get("warnings") or []
     told = h("ul", (h("li", warning) for warning in warnings), class_="watch") if warnings else None
     return join([table(f"Images in each split ({how})", ("Split", "Images"), rows, class_="pairs"), told])

@@ -28,6 +28,6 @@ def verdict_block(trust: Trust | None, clean: Callable[[str], str] = str) -> Htm
         )
         for side, verdict in trust.ordered()
     ]
-    split = {"val": "validation", "train": "training"}.get(trust.split, trust.split)
+    split = {"val": "validation", "train": "training", "folds": "cross-validated"}.get(trust.split, trust.split)
     head = h("p", h("strong", f"Examined on {split} images"))
     return h("div", head, h("ul", rows), class_="watch verdicts" if trust.has_findings else "watch calm verdicts")

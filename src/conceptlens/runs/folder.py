@@ -107,9 +107,11 @@ class RunFolder:
                     f"{self.path}: a run that was stopped before it began is here. Replace it with --overwrite, or "
                     "choose another folder with --out."
                 )
+            status = self.info["status"]
+            go_on = "" if status == "done" else f"Go on with {self.how_to_go_on}, or: "
             raise UserError(
-                f"{self.path}: a run is here already ({self.info['status']}). Go on with {self.how_to_go_on}, "
-                "choose another folder with --out, or replace it with --overwrite."
+                f"{self.path}: a run is here already ({status}). {go_on}choose another folder with --out, or replace "
+                "it with --overwrite."
             )
 
     @property

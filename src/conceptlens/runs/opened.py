@@ -116,7 +116,7 @@ class OpenedRun:
     @property
     def read_concepts(self) -> ConceptSet:
         """The concepts that the model speaks of: none, for a method that reads none."""
-        return self.concepts if self.pipeline.model.reads_concepts else ConceptSet("none", (), (), ())
+        return self.concepts if self.pipeline.model.reads_concepts else ConceptSet.none()
 
     def need_concepts(self, why: str) -> None:
         """Refuse a method that reads no concepts.

@@ -8,12 +8,17 @@ from conceptlens.concepts import library
 from conceptlens.core.registry import DATA_SOURCES
 from conceptlens.data.sources.open import BUILTIN
 from conceptlens.recipes import Recipe
+from conceptlens.recipes.paths import REGION_FILES
 
 
 def _absolute(name: str, ready: Collection[str] = ()) -> str:
     """The absolute path of what exists; a ready name wins over a file called the same, as everywhere."""
     path = Path(name).expanduser()
     return str(path.absolute()) if name not in ready and path.exists() else name
+
+
+def _absolute_or_none(name: str | None) -> str | None:
+    return None if name is None else _absolute(name)
 
 
 def _absolute_tower(name: str) -> str:
@@ -29,14 +34,20 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     return replace(
         recipe,
         data=replace(
-            data, source=_absolute(data.source, builtin), images=None if data.images is None else _absolute(data.images)
+            data,
+            source=_absolute(data.source, builtin),
+            images=_absolute_or_none(data.images),
+            corrections=_absolute_or_none(data.corrections),
+            regions=replace(
+                data.regions, **{name: _absolute_or_none(getattr(data.regions, name)) for name in REGION_FILES}
+            ),
         ),
         concepts=None if concepts is None else _absolute(concepts, library()),
         encoder=replace(
             encoder,
             name=_absolute_tower(encoder.name),
             text=_absolute_tower(encoder.text),
-            weights=None if encoder.weights is None else _absolute(encoder.weights),
+            weights=_absolute_or_none(encoder.weights),
             store=encoder.store if encoder.store in (None, "run") else str(Path(encoder.store).expanduser().absolute()),
         ),
     )

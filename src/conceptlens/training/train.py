@@ -12,9 +12,10 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
 from conceptlens.core.plugins import code_records
 from conceptlens.core.processes import Launched
+from conceptlens.core.registry import METHODS
 from conceptlens.data.checks.learnable import check_learnable
 from conceptlens.data.loading.loader import PixelReader
-from conceptlens.data.sources.open import open_source
+from conceptlens.data.sources.open import BUILTIN, open_source
 from conceptlens.data.splits.splits import Splits, make_splits
 from conceptlens.data.splits.spread import spread
 from conceptlens.encoders.freezing import weights_hash
@@ -25,19 +26,22 @@ from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe, recipe_code, recipe_tree, recipe_yaml
 from conceptlens.runs.folder import RunFolder
+from conceptlens.runs.folds import FOLDS
 from conceptlens.runs.image_distribution import TRAINING, ImageDistribution, Vectors
 from conceptlens.runs.predict import Predictions, predict
 from conceptlens.runs.predictions import save_predictions
 from conceptlens.runs.saved import Card, load_card, save_model
 from conceptlens.training.batches.stored import stored_tokens
+from conceptlens.training.encoder_choice import with_encoder
 from conceptlens.training.epochs import with_epochs
+from conceptlens.training.folds import for_final_model, keep_asked, pooled_result, train_folds
 from conceptlens.training.loop import Session, check_stages, fit, stages_of
 from conceptlens.training.optimization.losses import class_weights
 from conceptlens.training.paths import with_absolute_paths
 from conceptlens.training.records import tensorboard
 from conceptlens.training.records.checkpoint import StateFolder
 from conceptlens.training.records.progress import Progress
-from conceptlens.training.records.warnings import training_warnings
+from conceptlens.training.records.warnings import chance_warnings, training_warnings
 
 
 def open_session(
@@ -65,6 +69,8 @@ def open_session(
         if recipe.concepts
         else None
     )
+    if concepts is None and not METHODS.get(str(recipe.method["name"])).reads_concepts and data is None:
+        concepts = None if recipe.data.source in BUILTIN else ConceptSet.none()  # built-in data brings its own
     source, concepts = open_source(recipe.data, concepts, data=data)
     if run is not None:
         known = run.info["data"]["hash"]
@@ -77,10 +83,9 @@ def open_session(
             read_json(run.path / "splits.json"), source.examples.ids, where=str(run.path / "splits.json")
         )
     else:
-        splits = make_splits(
-            source.examples, recipe.data.split, source.task, classes=source.classes, limit=recipe.data.limit
-        )
-    recipe = with_epochs(recipe, len(splits.train))
+        recipe, examples = for_final_model(recipe, source.examples)
+        splits = make_splits(examples, recipe.data.split, source.task, classes=source.classes, limit=recipe.data.limit)
+    recipe = with_epochs(with_encoder(recipe, source, splits, progress.note), len(splits.train))
     for warning in splits.warnings:
         progress.note(f"warning: {warning}")
     loss = recipe.training.loss
@@ -105,11 +110,18 @@ def start_run(
 ) -> RunFolder:
     """Train a recipe into a new run folder; `report` draws the page when everything is measured."""
     processes = Launched(recipe.training.precision)
+    if recipe.data.folds and processes.count > 1:
+        raise UserError("data.folds: cross-validation trains in one process; data.split.fold trains one fold in many.")
     progress = Progress(quiet=quiet or not processes.main)
     session = open_session(recipe, None, processes, progress, data)
+
+    def describe(run: RunFolder) -> None:
+        keep_asked(recipe, run.path)
+        _describe(session, run)
+
     with contextlib.ExitStack() as held:
         created = RunFolder.create(recipe.out, overwrite=overwrite)
-        processes.first(lambda: _describe(session, held.enter_context(created)))
+        processes.first(lambda: describe(held.enter_context(created)))
         return _finish(session, report)
 
 
@@ -233,7 +245,18 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
     )
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})
+    if recipe.data.folds:
+        quiet = session.progress.quiet
+        train_folds(
+            run.path,
+            lambda fold: start_run(fold, report, data=session.data, quiet=quiet),
+            lambda fold: resume_run(fold, report, data=session.data, quiet=quiet),
+            session.progress.note,
+        )
+        metrics[FOLDS] = pooled_result(run.path, source, concepts, recipe)
+        write_json(run.path / "metrics.json", {"splits": metrics})
     warnings = training_warnings(run.read_history(), metrics["val"], recipe, len(splits.train))
+    warnings += chance_warnings(metrics.get(FOLDS) or metrics.get("test") or metrics["val"], source.task)
     run.update(warnings=warnings)
     for warning in warnings:
         session.progress.note(f"warning: {warning}")

@@ -1,7 +1,7 @@
 """`conceptlens data check`: what is wrong with the data, before anything is trained."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ def check_data(
     """
     problems = Problems(strict=False)
     if concepts is None and config.source not in BUILTIN:
-        concepts = ConceptSet("none", (), (), ())
+        concepts = ConceptSet.none()
         problems.add(
             "info", "no-concepts", "No concept file was given: images and classes are checked, concepts are not."
         )
@@ -142,7 +142,8 @@ def check_data(
 def _splits(source: DataSource, config: DataConfig, findings: list[Finding]) -> Splits | None:
     """The splits that training would use; what is wrong with them becomes findings."""
     try:
-        splits = make_splits(source.examples, config.split, source.task, classes=source.classes)
+        chosen = replace(config.split, folds=config.folds, fold=0) if config.folds else config.split
+        splits = make_splits(source.examples, chosen, source.task, classes=source.classes)
     except UserError as error:
         findings.append(Finding("error", "cannot-split", str(error)))
         return None

@@ -8,6 +8,7 @@ from conceptlens.core.errors import UserError
 
 Level = Literal["error", "warning", "info"]
 EXAMPLES = 3  # how many cases a message names
+MOST = 12  # errors that are told at once
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,29 @@ class Problems:
         self.findings.append(finding)
 
 
+    def take(self, other: "Problems") -> None:
+        """Findings that were gathered elsewhere; a strict one raises all errors among them in one."""
+        errors = [finding for finding in other.findings if finding.level == "error"]
+        self.findings += other.findings
+        if self.strict and errors:
+            shown = [f"{each.message}{for_example(each.examples)}" for each in errors[:MOST]]
+            more = [f"… and {len(errors) - MOST} more; `conceptlens data check` lists them."] if len(errors) > MOST else []
+            raise UserError("\n".join([*shown, *more]))
+
+
 def for_example(names: Sequence[str]) -> str:
     """The cases to look at, as the end of a message."""
     return f" For example: {', '.join(names)}." if names else ""
+
+
+def numbered_rows(rows: Sequence[int]) -> str:
+    """`row 3`, `rows 3, 7 and 9`, `rows 3, 7, … (25 in all)`."""
+    if len(rows) == 1:
+        return f"row {rows[0]}"
+    shown = [str(row) for row in rows[:MOST]]
+    if len(rows) > MOST:
+        return f"rows {', '.join(shown)}, … ({len(rows):,} in all)"
+    return f"rows {', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def counted(count: int, noun: str) -> str:

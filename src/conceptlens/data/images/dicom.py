@@ -162,3 +162,14 @@ def _color(pixels: npt.NDArray[Any], header: Any, kind: str) -> npt.NDArray[np.u
         pixels = apply_color_lut(pixels, header)
         bits = 8 * pixels.dtype.itemsize
     return np.ascontiguousarray(pixels[..., :3] >> max(bits - 8, 0)).astype(np.uint8)
+
+
+def read_patient(file: Path) -> str | None:
+    """The patient's id in a file's header, or the name where there is none; None if the header says neither."""
+    try:
+        import pydicom
+
+        header = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=["PatientID", "PatientName"])
+    except Exception:  # whatever stands in the header of a damaged file, `data check` says that it is damaged
+        return None
+    return str(header.get("PatientID") or header.get("PatientName") or "").strip() or None

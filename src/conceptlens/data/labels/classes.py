@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.core.errors import UserError, did_you_mean, unknown_name
+from conceptlens.core.errors import UserError, closest, did_you_mean, unknown_name
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import Task, no_concepts
 from conceptlens.data.labels.words import match_value
@@ -68,9 +68,15 @@ def report_unknown_class(
     problems.add(
         "error",
         "unknown-class",
-        f"{place}: {name!r} is not one of the classes. {did_you_mean(name, classes)}{hint}",
+        f"{place}: {name!r} is not one of the classes. {did_you_mean(name, classes)}{hint} {_rename_hint(name, classes)}",
         count=count,
     )
+
+
+def _rename_hint(name: str, classes: Sequence[str]) -> str:
+    """How to map a class that the concept file calls otherwise, or leave it out."""
+    ours = closest(name, classes) or "OUR NAME"
+    return f"Map it with data.rename.classes: {{{name}: {ours}}}; null leaves its images out."
 
 
 def concepts_of_classes(

@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -77,15 +78,18 @@ class Columns:
 
 
 def read_columns(path: Path, problems: Problems, *, expect: str) -> Columns:
-    """A CSV or Parquet file.
+    """A CSV, Excel or Parquet file.
 
     Args:
-        path: The file; Parquet if it is called .parquet or .pq, else text separated by comma, semicolon or tab.
+        path: The file; Parquet if it is called .parquet or .pq, Excel if .xlsx (its first sheet), else text separated
+            by comma, semicolon or tab.
         problems: Receives what is wrong with single rows.
         expect: A column that must be there; it tells the separators apart.
     """
     if path.suffix.lower() in {".parquet", ".pq"}:
         return _read_parquet(path)
+    if path.suffix.lower() == ".xlsx":
+        return _read_excel(path)
     try:
         with path.open("rb") as file:
             return read_csv(file, str(path), problems, expect=expect)
@@ -195,6 +199,31 @@ def _encode(header: list[str], rows: Iterable[tuple[int, list[str]]], source: st
     return Columns(source, columns, np.array(numbers, dtype=np.int64))
 
 
+def _read_excel(path: Path) -> Columns:
+    """The first sheet: values as they are shown, formulas by what Excel last computed."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise UserError(
+            f"{path}: reading Excel needs openpyxl: pip install 'conceptlens[excel]', or save it as CSV UTF-8."
+        ) from None
+    from zipfile import BadZipFile
+
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        rows = book.worksheets[0].iter_rows(values_only=True)
+        header = [text_of(cell).strip() for cell in next(rows, ())]
+        _refuse_repeated(header, str(path))
+        filled = ((number, [text_of(cell) for cell in row]) for number, row in enumerate(rows, start=2))
+        # Sheets are as wide as anyone ever typed, and as long.
+        cut = ((number, (cells + [""] * len(header))[: len(header)]) for number, cells in filled if any(cells))
+        return _encode(header, cut, str(path))
+    except UNREADABLE as error:
+        raise unreadable(error, path, "a table") from None
+    except (BadZipFile, KeyError, ValueError, IndexError) as error:
+        raise UserError(f"{path}: not an Excel file that can be read: {error}. Save it as .xlsx or CSV.") from None
+
+
 def _read_parquet(path: Path) -> Columns:
     try:
         import pyarrow as pa
@@ -259,6 +288,8 @@ def text_of(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
+    if isinstance(value, datetime) and not (value.hour or value.minute or value.second):
+        value = value.date()
     if isinstance(value, list | tuple):
         return LIST_SEPARATOR.join(text_of(item) for item in value)
     return str(value)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet, Group
 from conceptlens.core.errors import closest, did_you_mean
-from conceptlens.data.checks.findings import Problems
+from conceptlens.data.checks.findings import Problems, numbered_rows
 from conceptlens.data.dataset import no_concepts
 from conceptlens.data.labels.columns import Column, Columns
 from conceptlens.data.labels.words import LIST_SEPARATOR, NONE_OF_THEM, fold, is_missing, match_value, yes_no
@@ -191,7 +191,7 @@ def _report(
     problems.add(
         "error",
         "unknown-value",
-        f"{table.source}: row {rows[0]}, column {column.name!r}: {word!r} is not {expected}.{close}",
+        f"{table.source}: {numbered_rows(rows.tolist())}, column {column.name!r}: {word!r} is not {expected}.{close}",
         count=len(rows),
     )
 

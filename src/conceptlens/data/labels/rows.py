@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.data.checks.findings import Problems
+from conceptlens.data.checks.findings import Problems, numbered_rows
 from conceptlens.data.dataset import UNLABELED, Examples
 from conceptlens.data.labels.classes import class_index, concepts_of_classes, order_classes, report_unknown_class
 from conceptlens.data.labels.columns import Column, Columns
@@ -97,7 +97,7 @@ def _class_labels(
         bad = next((word for word, number in indices.items() if number is None), None)
         if bad is not None:
             at = column.where(code)
-            place = f"{table.source}: row {table.rows[at[0]]}, column {column.name!r}"
+            place = f"{table.source}: {numbered_rows(table.rows[at].tolist())}, column {column.name!r}"
             report_unknown_class(bad, classes, place=place, count=len(at), problems=problems, hint=hint)
         elif named or (several and fold(column.values[code]) == NONE_OF_THEM):
             rows[code] = 0
@@ -129,7 +129,7 @@ def _splits(table: Columns, column: Column | None, problems: Problems) -> tuple[
             problems.add(
                 "error",
                 "unknown-split",
-                f"{table.source}: row {rows[0]}, column {column.name!r}: {cell!r} is not a split. "
+                f"{table.source}: {numbered_rows(rows.tolist())}, column {column.name!r}: {cell!r} is not a split. "
                 f"{did_you_mean(cell, ('train', 'val', 'test'))} A blank leaves the image out.",
                 count=len(rows),
             )

@@ -1,6 +1,6 @@
 """Where things are, from the files that a recipe's `data.regions` names: boxes and points in tables, mask images."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from glob import escape
 from pathlib import Path, PurePosixPath
 
@@ -11,7 +11,7 @@ from conceptlens.core.errors import UserError, did_you_mean, unknown_name
 from conceptlens.data.dataset import Annotation, DataSource
 from conceptlens.data.images.framing import Box, enclosing_box
 from conceptlens.data.images.read import open_image
-from conceptlens.data.labels.words import fold, is_missing
+from conceptlens.data.labels.words import LIST_SEPARATOR, fold, is_missing
 from conceptlens.data.regions.tables import OBJECT, ImageNames, Row, read_rows
 from conceptlens.recipes.schema import RegionsConfig
 
@@ -29,7 +29,7 @@ def region_files(config: RegionsConfig, source: DataSource, *, table: str) -> "R
         source: The images.
         table: The data's own table, for messages.
     """
-    given = config.boxes or config.points or config.masks or config.mask_column
+    given = config.boxes or config.points or config.masks or config.mask_column or config.mask_columns
     if given and source.region_names:
         raise UserError(f"data.regions: {source.name} knows its own regions. Leave boxes, points and masks out.")
     if not given and (config.join or config.sizes):
@@ -78,7 +78,7 @@ class RegionFiles:
         size = self._source.read(index).size
         found = Annotation(
             keypoints={row.part: self._point(row, index, size) for row in points if row.values},
-            masks={part: mask for part, file in masks.items() if (mask := _read_mask(file, size)).any()},
+            masks={part: mask for part, files in masks.items() if (mask := _read_masks(files, size)).any()},
             boxes={row.part: self._box(row, index, size) for row in boxes if row.values},
             size=size,
         )
@@ -156,23 +156,24 @@ class RegionFiles:
             raise UserError(f"{self._table}: data.regions.{key}: there is no column {name!r}. {hint}")
         return metadata[name if name in fitting else fitting[0]]
 
-    def _find_masks(self) -> dict[int, dict[str, Path]]:
-        """The mask files of each image; a part without a file is not known there."""
+    def _find_masks(self) -> dict[int, dict[str, list[Path]]]:
+        """The mask files of each image, several of one part to be united; a part without a file is not known there."""
         config = self._config
-        if not (config.masks or config.mask_column):
+        columns = ({OBJECT: config.mask_column} if config.mask_column else {}) | config.mask_columns
+        if not (config.masks or columns):
             return {}
         folder = _path(config.masks) if config.masks else Path(self._table).parent
         if not folder.is_dir():
             raise UserError(f"data.regions.masks: expected a folder of mask images, found none at {folder}.")
-        found: dict[int, dict[str, Path]] = {}
-        if config.mask_column:
-            for index, cell in enumerate(self._own_column(config.mask_column, "mask_column")):
-                if not is_missing(cell):
-                    found[index] = {OBJECT: folder / cell}
-                    if not found[index][OBJECT].is_file():
-                        raise UserError(
-                            f"{self._table}: {found[index][OBJECT]}: no such mask. Paths start at {folder}."
-                        )
+        found: dict[int, dict[str, list[Path]]] = {}
+        for part, column in columns.items():
+            for index, cell in enumerate(self._own_column(column, "mask_columns")):
+                for name in () if is_missing(cell) else cell.split(LIST_SEPARATOR):
+                    file = folder / name.strip()
+                    if not file.is_file():
+                        raise UserError(f"{self._table}: {file}: no such mask. Paths start at {folder}.")
+                    found.setdefault(index, {}).setdefault(part, []).append(file)
+        if columns:
             return found
         for part, pattern in config.mask_files.items():
             if "{name}" not in pattern and "{path}" not in pattern:
@@ -183,7 +184,7 @@ class RegionFiles:
             files = {
                 index: file
                 for index, name in enumerate(self._source.examples.ids)
-                if (file := _file(folder, pattern, name))
+                if (file := _mask_files(folder, pattern, name))
             }
             if not files:
                 name = PurePosixPath(self._source.examples.ids[0])
@@ -221,14 +222,20 @@ def _path(name: str) -> Path:
     return Path(name).expanduser()
 
 
-def _file(folder: Path, pattern: str, name: str) -> Path | None:
-    """The file of an image's mask, if it is there; of several that a pattern fits, the first by name."""
+def _mask_files(folder: Path, pattern: str, name: str) -> list[Path]:
+    """The files of an image's mask, all that the pattern fits."""
     path = PurePosixPath(name)
     filled = pattern.replace("{name}", escape(path.stem)).replace("{path}", escape(str(path.with_suffix(""))))
     if "*" not in pattern:
         plain = folder / pattern.replace("{name}", path.stem).replace("{path}", str(path.with_suffix("")))
-        return plain if plain.is_file() else None
-    return next(iter(sorted(folder.glob(filled))), None)
+        return [plain] if plain.is_file() else []
+    return sorted(folder.glob(filled))
+
+
+def _read_masks(files: Sequence[Path], size: tuple[int, int]) -> Mask:
+    """What any of the masks covers, (H, W)."""
+    union: Mask = np.logical_or.reduce([_read_mask(file, size) for file in files])
+    return union
 
 
 def _read_mask(file: Path, size: tuple[int, int]) -> Mask:

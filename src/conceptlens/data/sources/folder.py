@@ -10,6 +10,7 @@ import numpy as np
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import Problems, counted
+from conceptlens.data.checks.masks import find_masks, masks_message
 from conceptlens.data.dataset import UNLABELED, Examples
 from conceptlens.data.images.read import SUFFIXES
 from conceptlens.data.labels.classes import class_index, concepts_of_classes, order_classes, report_unknown_class
@@ -74,6 +75,12 @@ class Folder(EncodedSource):
             names += [name] * len(files)
             split += [side or ""] * len(files)
         self._report(filled, skipped, problems)
+        if masks := find_masks(path, ids):
+            files = {mask.file for mask in masks}
+            examples = [mask.file for mask in masks]
+            problems.add("error", "masks", masks_message(path, masks), count=len(masks), examples=examples)
+            keep = [position for position, name in enumerate(ids) if name not in files]
+            ids, names, split = ([column[position] for position in keep] for column in (ids, names, split))
         if undecodable:
             message = f"{path}: {counted(len(undecodable), 'image')} with a name that is not UTF-8; rename."
             problems.add("error", "not-utf8", message, count=len(undecodable), examples=undecodable)

@@ -24,7 +24,7 @@ from conceptlens.recipes.schema import DataConfig, RegionsConfig
 
 BUILTIN = BUILTIN_DATA
 HUB = "hf:"
-_TABLES = {".csv", ".tsv", ".txt", ".parquet", ".pq"}
+_TABLES = {".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".pq"}
 
 
 def open_source(
@@ -117,7 +117,7 @@ def _kind(config: DataConfig) -> str:
         if config.kind == "folder" and not path.is_dir():
             raise UserError(f"{path}: expected a folder with a folder per class, found a file.")
         if config.kind == "table" and path.is_dir():
-            raise UserError(f"{path}: expected a CSV or Parquet table, found a folder.")
+            raise UserError(f"{path}: expected a CSV, Excel or Parquet table, found a folder.")
         if config.kind == "hf" and not is_saved(path):
             raise UserError(f"{path}: expected a folder that `Dataset.save_to_disk` wrote, with dataset_info.json.")
         return config.kind
@@ -155,6 +155,7 @@ def _no_concepts(source: str) -> UserError:
         "    groups:\n"
         "      border: {kind: exclusive, column: border, values: [regular, irregular]}\n"
         "      colour: {kind: exclusive, column: colour, values: [light brown, dark brown, black]}\n\n"
-        "and pass it as `concepts: my-concepts.yaml` in the recipe, or --concepts. "
+        "and pass it as `concepts: my-concepts.yaml` in the recipe, or --concepts. `conceptlens init` writes one from the "
+        "columns of a table; `--method black-box` trains without. "
         f"Ready ones, by name: {', '.join(library())}."
     )

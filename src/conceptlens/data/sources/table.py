@@ -1,4 +1,4 @@
-"""Images named in a table: CSV or Parquet, one row an image.
+"""Images named in a table: CSV, Excel or Parquet, one row an image.
 
 Columns are found by the names in the recipe and in the concept file; capitals, spaces, hyphens and underscores do not
 matter. A blank cell, `na`, `nan`, `?` or `unknown` means that nobody knows, unless the concept file declares that word
@@ -25,7 +25,7 @@ class Table(EncodedSource):
     """Images and labels from a table.
 
     Args:
-        path: The CSV or Parquet file.
+        path: The CSV, Excel or Parquet file.
         config: Names of the columns, the folder of the images, the task.
         concepts: The concept set whose labels are read.
         problems: Gathers what is wrong instead of raising the first error; bad rows are left out, bad cells unknown.
@@ -41,15 +41,18 @@ class Table(EncodedSource):
             raise UserError(
                 f"data.images: expected the folder that image paths start from, found none at {self._base}."
             )
-        table = rename_table(read_columns(path, problems, expect=config.image_column), config, concepts)
+        gathered = Problems(strict=False)  # all bad rows are told at once
+        table = rename_table(read_columns(path, gathered, expect=config.image_column), config, concepts)
         if not len(table):
             raise UserError(f"{path}: expected rows below the header, found none.")
         image = find_column(table, config, "image_column", required=True)
         assert image is not None
-        table, ids, self._files = _locate(table, image, self._base, problems)
+        table, ids, self._files = _locate(table, image, self._base, gathered)
         if not ids:
+            problems.take(gathered)
             raise UserError(f"{path}: none of the images it names is left to read.")
-        self.classes, self.examples = examples_of(table, ids, config, concepts, problems)
+        self.classes, self.examples = examples_of(table, ids, config, concepts, gathered)
+        problems.take(gathered)
 
     def encoded(self, index: int) -> Path:
         return self._base / self._files[index]

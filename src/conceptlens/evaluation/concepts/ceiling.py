@@ -37,6 +37,8 @@ def label_to_class_ceiling(
         `accuracy` and `balanced_accuracy`; for a multi-label task their means over labels. None where it cannot be
         computed.
     """
+    if not train_concepts.shape[1]:
+        return {"accuracy": None, "balanced_accuracy": None}
     training, targets = TrainingLabels(train_concepts, train_labels), split_targets(test_labels)
     fold = assign_folds([str(row) for row in range(len(test_concepts))] if units is None else units)
     possible = len(test_concepts) > 0 and len(train_concepts) > 0

@@ -47,6 +47,30 @@ def training_warnings(
     return told
 
 
+def chance_warnings(measured: Mapping[str, Any], task: str) -> list[str]:
+    """A result that cannot be distinguished from always naming the most frequent class, which knows no image.
+
+    Args:
+        measured: What `metrics.json` says of the images that the result is reported on.
+        task: `multilabel` has no most frequent class.
+    """
+    classes, intervals = measured.get("class", {}), measured.get("intervals", {})
+    support = [row.get("support") or 0 for row in classes.get("per_class", [])]
+    if task == "multilabel" or not classes.get("n") or sum(map(bool, support)) < 2:
+        return []
+    majority, guess = max(support) / sum(support), 1 / sum(map(bool, support))
+    low, high = intervals.get("class.balanced_accuracy") or (None, None)
+    if low is None:
+        low = high = classes.get("balanced_accuracy")
+    if low is None or low > guess:
+        return []
+    return [
+        f"This result cannot be distinguished from always naming the most frequent class: balanced accuracy "
+        f"{classes['balanced_accuracy']:.1%} ({low:.1%} to {high:.1%}), where that gives {guess:.1%}; accuracy "
+        f"{classes['accuracy']:.1%}, where it gives {majority:.1%}. More images, or other ones, are needed."
+    ]
+
+
 def _rises(measured: Sequence[Mapping[str, Any]], select: str) -> bool:
     """Whether the last validation is the best, and clearly better than all before the last quarter."""
     sign, key = (-1, select[1:]) if select.startswith("-") else (1, select)

@@ -118,6 +118,8 @@ class Comparison:
             tree = lay(lay(base, self._tree(given.recipe or {})), nested(given.changes))
             for key in ("data", "concepts"):
                 tree.pop(key, None)  # the comparison's own data are used
+            if "concepts" in base:  # for data that name none themselves
+                tree["concepts"] = base["concepts"]
             entry = Entry(name, tree, given.supervision, trials[name])
             entries.append(entry)
             if self._wants_control(entry, given):
@@ -151,7 +153,7 @@ class Comparison:
             section: dict[str, Any] = dict(self.file.data[data])
             concepts, changes = section.pop("concepts", None), section.pop("set", {})
             tree = lay(entry.tree, nested(changes))
-            tree = lay({**tree, "data": section, "concepts": concepts}, nested(settings))
+            tree = lay({**tree, "data": section, "concepts": concepts or tree.get("concepts")}, nested(settings))
             try:
                 self._resolved[key] = load_recipe(with_code_paths(tree, self.path.parent), trusted=True)
             except UserError as error:

@@ -1,0 +1,27 @@
+"""Encoders that can be used at once: the built-in one, those of plug-ins, and timm models in the hub's cache here."""
+
+from conceptlens.core.registry import ENCODERS
+from conceptlens.encoders import BUILTIN, TIMM
+
+
+def encoders_at_hand() -> list[str]:
+    """Their names, the built-in one first; nothing is downloaded."""
+    return [BUILTIN, *ENCODERS.names(), *_cached_timm()]
+
+
+def _cached_timm() -> list[str]:
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    from conceptlens.encoders.timm.hub import FILE
+
+    try:
+        repositories = scan_cache_dir().repos
+    except CacheNotFound:
+        return []
+    return sorted(
+        repository.repo_id
+        for repository in repositories
+        if repository.repo_id.startswith(TIMM)
+        and any(file.file_name == FILE for revision in repository.revisions for file in revision.files)
+    )

@@ -1,0 +1,85 @@
+"""`encoder.name: auto`: the encoder at hand by which a linear probe recognizes most classes of validation images."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from conceptlens.core.devices import best_device
+from conceptlens.core.errors import UserError
+from conceptlens.data.dataset import DataSource
+from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.splits.splits import Splits
+from conceptlens.data.splits.spread import spread
+from conceptlens.encoders import AUTO, make_encoder
+from conceptlens.encoders.at_hand import encoders_at_hand
+from conceptlens.evaluation.classification.balanced import balanced_accuracy
+from conceptlens.recipes import Recipe
+from conceptlens.recipes.schema import EncoderConfig
+
+IMAGES = 400  # of each side that are looked at
+BATCH = 32
+Indices = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def with_encoder(recipe: Recipe, source: DataSource, splits: Splits, note: Callable[[str], object]) -> Recipe:
+    """The recipe with an encoder's name in the place of `auto`: the one that the run folder keeps.
+
+    Args:
+        recipe: As the user gave it.
+        source: The data.
+        splits: Its division; the probe learns from training images and is judged on validation images.
+        note: Says what was chosen.
+    """
+    if recipe.encoder.name != AUTO:
+        return recipe
+    names = encoders_at_hand()
+    if recipe.encoder.weights is not None:
+        raise UserError("encoder.weights: a file of weights belongs to one encoder; name it in encoder.name, not auto.")
+    chosen, said = names[0], "it is the only encoder at hand"
+    if len(names) > 1:
+        scores = {name: probe(name, source, splits, recipe) for name in names}
+        chosen = max(names, key=lambda name: scores[name])  # the first of equals: the built-in one
+        shown = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
+        said = f"balanced accuracy of a linear probe on validation images: {shown}"
+    note(f"encoder {chosen}: {said}")
+    return replace(recipe, encoder=replace(recipe.encoder, name=chosen))
+
+
+def probe(name: str, source: DataSource, splits: Splits, recipe: Recipe) -> float:
+    """How well a linear model of an encoder's vectors recognizes the classes of validation images."""
+    encoder = make_encoder(EncoderConfig(name=name, image_size=recipe.encoder.image_size)).eval().requires_grad_(False)
+    encoder.to(best_device())
+
+    def vectors(indices: Indices) -> Floats:
+        found = []
+        with PixelReader(source, encoder.image_size, recipe.data.fit, cache_mb=0) as reader, torch.inference_mode():
+            pieces = [indices[start : start + BATCH] for start in range(0, len(indices), BATCH)]
+            for _, pixels in reader.prefetch(iter(pieces)):
+                tokens = encoder(pixels.to(best_device()))
+                pooled = tokens.patches.mean(1)
+                whole = pooled if tokens.cls is None else torch.cat([tokens.cls, pooled], 1)
+                found.append(whole.double().cpu().numpy())
+        return np.concatenate(found)
+
+    labels = source.examples.labels if source.task == "multilabel" else source.examples.labels[:, None]
+    sides = [spread(splits[side], IMAGES) for side in ("train", "val")]
+    train, val = (vectors(side) for side in sides)
+    return float(np.mean([_score(train, val, *(column[side] for side in sides)) for column in labels.T]))
+
+
+def _score(train: Floats, val: Floats, train_labels: Indices, val_labels: Indices) -> float:
+    """Balanced accuracy of logistic regression; images without a label are left out."""
+    learned, asked = train_labels >= 0, val_labels >= 0
+    if len(np.unique(train_labels[learned])) < 2 or not asked.any():
+        return 0.0
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500, class_weight="balanced", C=0.1))
+    predicted = model.fit(train[learned], train_labels[learned]).predict(val[asked])
+    classes = int(max(train_labels.max(), val_labels.max())) + 1
+    return float(balanced_accuracy(predicted, val_labels[asked], classes) or 0.0)

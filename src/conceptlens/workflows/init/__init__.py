@@ -1,0 +1,1 @@
+"""`conceptlens init`: from a folder that nobody prepared to a table, a concept file and a recipe."""

@@ -1,0 +1,139 @@
+"""What a column of a table is: the class, the patient, a concept, a note about the image."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from conceptlens.data.labels.words import fold, is_missing, yes_no
+from conceptlens.data.splits.names import split_of
+
+Role = Literal["class", "group", "split", "certainty", "concept", "finding", "metadata", "empty"]
+Cells = Sequence[str]
+
+CLASS_WORDS = tuple(
+    "class classes label labels diagnosis dx target category y grade pathology disease outcome".split()
+)
+GROUP_WORDS = tuple("patient subject participant person mrn animal case lesion eye specimen slide".split())
+SPLIT_WORDS = ("split", "set", "subset", "partition", "fold")
+# What is known of an image without looking at it.
+METADATA_WORDS = frozenset(
+    "age sex gender race ethnicity skin site hospital center clinic scanner camera device vendor manufacturer model date "
+    "year month day time localization location region laterality side comment comments note notes remark remarks path "
+    "file filename url width height rows columns top bottom left right x y w h id index weight kg cm quality".split()
+)
+MARKS = frozenset({"x", "xx", "✓", "✔", "✗", "+", "*", "1", "yes", "y", "true", "present", "ja", "si", "oui"})
+MOST_CLASSES = 50
+MOST_VALUES = 12  # of a concept
+
+
+@dataclass(frozen=True)
+class ColumnRole:
+    """A column, what it is taken for, and why."""
+
+    name: str
+    role: Role
+    values: tuple[str, ...] = ()  # of a class or a concept
+    marked: bool = False  # a mark or a blank: the blank is taken for a no
+    reason: str = ""
+
+
+def name_words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+
+
+def column_roles(columns: Mapping[str, Cells], folders: Cells | None = None) -> list[ColumnRole]:
+    """What each column is.
+
+    Args:
+        columns: Cells of the same N images, by the columns' names.
+        folders: The folder of each image, where images are sorted into several.
+    """
+    chosen = _class_column(columns, folders)
+    group = _group_column({name: cells for name, cells in columns.items() if name != chosen})
+    roles = []
+    for name, cells in columns.items():
+        if name == chosen:
+            why = "its name" if _class_score(name) else "it agrees with the folders"
+            roles.append(ColumnRole(name, "class", _values(cells), reason=why))
+        elif name == group:
+            roles.append(ColumnRole(name, "group", reason="its name, and values that repeat"))
+        else:
+            roles.append(_role(name, cells, columns.get(chosen) if chosen else None))
+    return roles
+
+
+def _role(name: str, cells: Cells, classes: Cells | None) -> ColumnRole:
+    values = _values(cells)
+    words = name_words(name)
+    if not values:
+        return ColumnRole(name, "empty")
+    if fold(name) in SPLIT_WORDS and all(split_of(value) for value in values):
+        return ColumnRole(name, "split")
+    if words and words[-1] == "certainty":
+        return ColumnRole(name, "certainty")
+    if not METADATA_WORDS.isdisjoint(words):
+        return ColumnRole(name, "metadata", reason="its name says something that is known without looking")
+    if _class_score(name):
+        return ColumnRole(name, "metadata", reason="its name speaks of the class")
+    if classes is not None and _same_division(cells, classes):
+        return ColumnRole(name, "metadata", reason="it says the same as the class")
+    answers = {yes_no(value) for value in values}
+    if answers == {True, False}:
+        return ColumnRole(name, "finding", values)
+    if len(values) == 1 and fold(values[0]) in MARKS and any(is_missing(cell) for cell in cells):
+        return ColumnRole(name, "finding", values, marked=True)
+    counts = Counter(cell for cell in cells if not is_missing(cell))
+    repeated = sum(counts.values()) >= 4 * len(values)
+    if 2 <= len(values) <= MOST_VALUES and repeated and not any(re.search(r"\d\.\d", value) for value in values):
+        return ColumnRole(name, "concept", values)
+    return ColumnRole(name, "metadata", reason="one value only" if len(values) == 1 else "numbers, or too many values")
+
+
+def _values(cells: Cells) -> tuple[str, ...]:
+    """The distinct values in order: by number, or by letters."""
+    found = {cell for cell in cells if not is_missing(cell)}
+    try:
+        return tuple(sorted(found, key=float))
+    except ValueError:
+        return tuple(sorted(found))
+
+
+def _class_score(name: str) -> int:
+    """How much a name sounds like the class: `dx` more than `dx_type`, whose last word is another."""
+    words = name_words(name)
+    if fold(name) in CLASS_WORDS:
+        return 3
+    return 2 if words and words[-1] in CLASS_WORDS else 1 if not set(words).isdisjoint(CLASS_WORDS) else 0
+
+
+def _class_column(columns: Mapping[str, Cells], folders: Cells | None) -> str | None:
+    best, chosen = 0, None
+    for name, cells in columns.items():
+        values = _values(cells)
+        if not 2 <= len(values) <= min(MOST_CLASSES, len(cells) // 2):
+            continue
+        score = _class_score(name) + (3 if folders is not None and _same_division(cells, folders) else 0)
+        if score > best and score > 1:
+            best, chosen = score, name
+    return chosen
+
+
+def _group_column(columns: Mapping[str, Cells]) -> str | None:
+    """A patient rather than a lesion; values must repeat, or nothing is to be kept together."""
+    for word in GROUP_WORDS:
+        for name, cells in columns.items():
+            known = [cell for cell in cells if not is_missing(cell)]
+            words = name_words(name)
+            if word in words and METADATA_WORDS.isdisjoint(set(words) - {"id", "index"}):
+                distinct = len(set(known))
+                if max(2, len(known) // 50) <= distinct < len(known):
+                    return name
+    return None
+
+
+def _same_division(one: Cells, other: Cells) -> bool:
+    """Whether two columns divide the images in the same way, whatever they call the parts."""
+    pairs = {(a, b) for a, b in zip(one, other, strict=True) if not (is_missing(a) or is_missing(b))}
+    return len(pairs) > 1 and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})

@@ -1,0 +1,300 @@
+"""What is proposed for a folder: the rows of its table, the role of each column, and everything that was assumed."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.data.checks.findings import counted
+from conceptlens.data.checks.masks import OBJECT
+from conceptlens.data.labels.words import fold, is_missing, yes_no
+from conceptlens.data.splits.names import split_of
+from conceptlens.workflows.init.columns import ColumnRole, column_roles
+from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_copies, patients
+from conceptlens.workflows.init.tables import ImageTable, read_tables
+
+CLASS, SPLIT, COPIES = "class", "split", "same picture"
+SMALL = 2000  # images up to which one split is too small to be believed, and folds are cheap
+FOLDS = 5
+LEAST = 50  # images from which a model can be trained and judged
+IMBALANCE = 3  # times as many images of the largest class as of the smallest
+
+Ask = Callable[[str, str, Sequence[str]], str]  # question, default, what else may be answered → answer
+
+
+@dataclass
+class Proposal:
+    """What `init` writes."""
+
+    contents: Contents
+    images: tuple[str, ...]
+    columns: dict[str, tuple[str, ...]]
+    roles: dict[str, ColumnRole]
+    assumed: list[str] = field(default_factory=list)
+    mask_columns: dict[str, str] = field(default_factory=dict)  # part → column
+    finding_parts: dict[str, str] = field(default_factory=dict)  # finding's column → part
+    folds: int = 0
+    balanced: bool = False
+
+    def column(self, role: str) -> str | None:
+        return next((name for name, found in self.roles.items() if found.role == role), None)
+
+    def named(self, role: str) -> list[str]:
+        return [name for name, found in self.roles.items() if found.role == role]
+
+    @property
+    def has_concepts(self) -> bool:
+        return bool(self.named("concept") or self.named("finding"))
+
+    def add(self, name: str, cells: Sequence[str], role: ColumnRole) -> None:
+        self.columns[name], self.roles[name] = tuple(cells), role
+
+
+def propose(contents: Contents, ask: Ask, *, quiet: bool = True) -> Proposal:
+    """Look, decide, and ask where a person may know better."""
+    table, said = read_tables(contents)
+    proposal = _start(contents, table)
+    proposal.assumed += said
+    _ask_class(proposal, ask)
+    _splits_by_folder(proposal)
+    found = find_copies(contents, quiet=quiet)
+    _attach_masks(proposal, found.alike, ask)
+    _leave_out_copies(proposal, found)
+    _choose_group(proposal, found.alike, ask)
+    _ask_concepts(proposal, ask)
+    _balance_and_folds(proposal)
+    return proposal
+
+
+def _start(contents: Contents, table: ImageTable | None) -> Proposal:
+    if table is None:
+        folders = _class_folders(contents.images)
+        if folders is None:
+            raise UserError(
+                f"{contents.root}: {counted(len(contents.images), 'image')}, but no class of any. Put the images into "
+                "a folder for each class, or add a table (CSV, Excel) with a column of image names and one of classes."
+            )
+        role = ColumnRole(CLASS, "class", tuple(sorted(set(folders))), reason="the folders")
+        proposal = Proposal(contents, contents.images, {CLASS: folders}, {CLASS: role})
+        proposal.assumed.append("The folder of an image is its class; no table names the images.")
+        return proposal
+    proposal = Proposal(contents, table.images, {}, {})
+    spoken = " and ".join(table.sources)
+    proposal.assumed.append(f"{spoken}: the column {table.image_column!r} names the image.")
+    if table.unmatched:
+        proposal.assumed.append(f"{counted(table.unmatched, 'row')} of {spoken} name no image here and are left out.")
+    lone = len(contents.images) - len(table.images)
+    if lone:
+        proposal.assumed.append(f"{counted(lone, 'image')} have no row in {spoken} and are left out.")
+    folders = _class_folders(table.images)
+    for found in column_roles(table.columns, folders):
+        proposal.add(found.name, table.columns[found.name], found)
+    if proposal.column("class") is None and folders is not None:
+        proposal.add(CLASS, folders, ColumnRole(CLASS, "class", tuple(sorted(set(folders))), reason="the folders"))
+    if table.split is not None and proposal.column("split") is None:
+        proposal.add(SPLIT, table.split, ColumnRole(SPLIT, "split", reason="the names of the tables"))
+        proposal.assumed.append("The tables' names say which images are for training and which test.")
+    return proposal
+
+
+def _class_folders(images: Sequence[str]) -> tuple[str, ...] | None:
+    """The folder of each image that may be its class; None if there are not two of them with two images each."""
+    folders = []
+    for image in images:
+        parents = [part for part in PurePosixPath(image).parts[:-1] if split_of(part) is None]
+        folders.append(parents[-1] if parents else "")
+    counts = Counter(folders)
+    return tuple(folders) if len(counts) > 1 and "" not in counts and min(counts.values()) > 1 else None
+
+
+def _ask_class(proposal: Proposal, ask: Ask) -> None:
+    found = proposal.column("class")
+    wanted = ask("Which column is the class", found or "", list(proposal.columns))
+    name = next((name for name in proposal.columns if fold(name) == fold(wanted)), None)
+    if name is None:
+        hint = did_you_mean(wanted, proposal.columns) if wanted else f"Columns: {', '.join(proposal.columns)}."
+        raise UserError(
+            f"{proposal.contents.root}: which column is the class? {hint} Name it: --class-column COLUMN."
+        )
+    if name != found:
+        if found:
+            proposal.roles[found] = ColumnRole(found, "metadata")
+        values = tuple(sorted({cell for cell in proposal.columns[name] if not is_missing(cell)}))
+        proposal.roles[name] = ColumnRole(name, "class", values, reason="you said so")
+    role = proposal.roles[name]
+    counts = Counter(cell for cell in proposal.columns[name] if not is_missing(cell))
+    shown = ", ".join(f"{value} ({count:,})" for value, count in counts.most_common(8))
+    proposal.assumed.append(f"The class is {name!r}, by {role.reason}: {shown}{' …' * (len(counts) > 8)}.")
+
+
+def _splits_by_folder(proposal: Proposal) -> None:
+    if proposal.column("split") is not None:
+        return
+    sides = [next((s for part in PurePosixPath(i).parts[:-1] if (s := split_of(part))), "") for i in proposal.images]
+    if all(sides) and "train" in sides and len(set(sides)) > 1:
+        proposal.add(SPLIT, sides, ColumnRole(SPLIT, "split", reason="folders called train, val or test"))
+        proposal.assumed.append("Folders say which images are for training and which test.")
+
+
+def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask) -> None:
+    """A column of mask files for each part; parts that some annotated images have and others lack become findings."""
+    masks = proposal.contents.masks
+    if not masks:
+        return
+    rows = {image: row for row, image in enumerate(proposal.images)}
+    twin = {member: next((m for m in members if m in rows), None) for members in sets for member in members}
+    cells: dict[str, list[list[str]]] = {}
+    lost, moved = 0, 0
+    for mask in masks:
+        image = mask.image if mask.image in rows else twin.get(mask.image or "")
+        if image is None:
+            lost += 1
+            continue
+        moved += image != mask.image
+        cells.setdefault(mask.part, [[] for _ in proposal.images])[rows[image]].append(mask.file)
+    if not cells:
+        proposal.assumed.append(f"{counted(lost, 'mask')} belong to no image that has a class; they are not used.")
+        return
+    proposal.assumed.append(
+        f"{counted(len(masks) - lost, 'file')} are masks ({', '.join(sorted(cells))}), not images: they are regions, by "
+        "which maps are judged." + f" {lost:,} more belong to no image that has a class." * bool(lost)
+    )
+    if moved:
+        proposal.assumed.append(f"{moved:,} of these masks belong to a nearly equal copy of their image.")
+    annotated = [any(cells[part][row] for part in cells) for row in range(len(proposal.images))]
+    for part in sorted(cells):
+        column = f"mask: {part}"
+        proposal.add(column, [";".join(files) for files in cells[part]], ColumnRole(column, "metadata", reason="masks"))
+        proposal.mask_columns[part] = column
+    varied = [
+        part
+        for part in sorted(cells)
+        if part != OBJECT and any(known and not cells[part][row] for row, known in enumerate(annotated))
+    ]
+    question = f"Is a part without a mask absent from an image that has other masks ({', '.join(varied)})"
+    if varied and yes_no(ask(question, "yes", ("yes", "no"))):
+        for part in varied:
+            answers = [
+                ("yes" if cells[part][row] else "no") if known else "" for row, known in enumerate(annotated)
+            ]
+            proposal.add(part, answers, ColumnRole(part, "finding", ("no", "yes")))
+            proposal.finding_parts[part] = part
+        proposal.assumed.append(
+            f"{counted(sum(annotated), 'image')} have masks: a part that has none there is absent ({', '.join(varied)})."
+        )
+
+
+def _leave_out_copies(proposal: Proposal, copies: Copies) -> None:
+    """Equal pictures with different classes teach nothing; of a picture on both sides of a split, the test keeps it."""
+    rows = {image: row for row, image in enumerate(proposal.images)}
+    name, side = proposal.column("class"), proposal.column("split")
+    assert name is not None
+    quarrel: set[int] = set()
+    for members in copies.equal:
+        known = [rows[member] for member in members if member in rows]
+        if len({proposal.columns[name][row] for row in known}) > 1:
+            quarrel.update(known)
+    if quarrel:
+        proposal.assumed.append(
+            f"{counted(len(quarrel), 'image')} are left out: equal pictures with different classes, such as "
+            f"{' and '.join(PurePosixPath(proposal.images[row]).name for row in sorted(quarrel)[:2])}."
+        )
+    torn: set[int] = set()
+    for members in copies.alike if side else ():
+        known = [rows[member] for member in members if member in rows and rows[member] not in quarrel]
+        if len({proposal.columns[side or ""][row] for row in known}) > 1:
+            torn.update(row for row in known if split_of(proposal.columns[side or ""][row]) != "test")
+    if torn:
+        proposal.assumed.append(
+            f"{counted(len(torn), 'training image')} are left out: the test has the same picture."
+        )
+    kept = [row for row in range(len(proposal.images)) if row not in quarrel | torn]
+    proposal.images = tuple(proposal.images[row] for row in kept)
+    proposal.columns = {name: tuple(cells[row] for row in kept) for name, cells in proposal.columns.items()}
+
+
+def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask) -> None:
+    """The column that says which images belong together: a table's, DICOM headers', or copies of a picture."""
+    rows = {image: row for row, image in enumerate(proposal.images)}
+    if proposal.column("group") is None and (known := patients(proposal.contents)):
+        cells = [known.get(image, "") for image in proposal.images]
+        if len(set(cells)) < len(cells):
+            proposal.add(PATIENT, cells, ColumnRole(PATIENT, "group", reason="the headers of DICOM files"))
+    together = [[rows[member] for member in members if member in rows] for members in sets]
+    together = [members for members in together if len(members) > 1]
+    if proposal.column("group") is None and together:
+        cells = [""] * len(proposal.images)
+        for number, members in enumerate(together, start=1):
+            for row in members:
+                cells[row] = f"picture {number}"
+        proposal.add(COPIES, cells, ColumnRole(COPIES, "group", reason="nearly equal images"))
+    found = proposal.column("group")
+    wanted = ask("Which column says what belongs together (patient, lesion, eye)", found or "none", ("none",))
+    name = next((name for name in proposal.columns if fold(name) == fold(wanted)), None)
+    if name != found and found:
+        proposal.roles[found] = ColumnRole(found, "metadata")
+    if name is None:
+        proposal.assumed.append(
+            "Every image stands alone: no column names a patient or a lesion. If several images are of one patient, add "
+            "a column and set data.group_column, or the test is too easy."
+        )
+        return
+    role = proposal.roles[name] = ColumnRole(name, "group", reason=proposal.roles[name].reason or "you said so")
+    if name == COPIES:
+        proposal.assumed.append(
+            f"{counted(sum(map(len, together)), 'image')} are nearly equal to another one and stay on one side of every "
+            f"split (column {COPIES!r}). A column of patients would be better."
+        )
+    else:
+        count = len({cell for cell in proposal.columns[name] if not is_missing(cell)})
+        proposal.assumed.append(
+            f"What belongs together is {name!r} ({count:,} of them), by {role.reason}: never on two sides of a split."
+        )
+
+
+def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
+    marked = [name for name in proposal.named("finding") if proposal.roles[name].marked]
+    if marked:
+        shown = ", ".join(map(repr, marked))
+        answer = yes_no(ask(f"Columns with a mark or a blank ({shown}): does a blank mean no", "yes", ("yes", "no")))
+        for name in marked:
+            blank = "no" if answer else ""
+            proposal.columns[name] = tuple(blank if is_missing(cell) else "yes" for cell in proposal.columns[name])
+            if not answer:  # what nobody said no to cannot be learned
+                proposal.roles[name] = ColumnRole(name, "metadata", reason="only marks, and blanks that say nothing")
+        meaning = "a no" if answer else "unknown, so they are not concepts"
+        proposal.assumed.append(f"In {shown} a mark means yes; a blank is {meaning}.")
+    if notes := [n for n in proposal.named("metadata") if n not in proposal.mask_columns.values()]:
+        proposal.assumed.append(f"Not concepts, kept to compare subgroups: {', '.join(notes)}.")
+    concepts = [*proposal.named("concept"), *proposal.named("finding")]
+    if not concepts:
+        proposal.assumed.append("No column describes what can be seen: there are no concept labels yet.")
+        return
+    dropped = ask(f"Concepts are {', '.join(concepts)}. Which are not visible in the images", "none", concepts)
+    for name in (part.strip() for part in dropped.split(",")):
+        match = next((concept for concept in concepts if fold(concept) == fold(name)), None)
+        if match:
+            proposal.roles[match] = ColumnRole(match, "metadata", reason="you said so")
+    for name in proposal.named("concept"):
+        values = proposal.roles[name].values
+        proposal.assumed.append(f"{name!r} is a concept with one of {len(values)} values: {', '.join(values)}.")
+    if findings := proposal.named("finding"):
+        proposal.assumed.append(f"Yes or no in each image: {', '.join(findings)}.")
+
+
+def _balance_and_folds(proposal: Proposal) -> None:
+    name = proposal.column("class")
+    assert name is not None
+    counts = Counter(cell for cell in proposal.columns[name] if not is_missing(cell))
+    n = sum(counts.values())
+    if max(counts.values()) >= IMBALANCE * min(counts.values()):
+        proposal.balanced = True
+        proposal.assumed.append("Classes differ much in size: each counts the same in the loss.")
+    if n < LEAST:
+        proposal.assumed.append(f"{counted(n, 'image')} are few: from about {LEAST} on a result means something.")
+    if n <= SMALL and proposal.column("split") is None:
+        proposal.folds = max(2, min(FOLDS, min(counts.values())))
+        proposal.assumed.append(
+            f"{counted(n, 'image')} are few for one test set: {proposal.folds} folds test each image once."
+        )
