@@ -1,12 +1,12 @@
-"""Encoders that can be used at once: the built-in one, those of plug-ins, and timm models in the hub's cache here."""
+"""Encoders that can be used at once: the built-in ones, those of plug-ins, and timm models in the hub's cache here."""
 
 from conceptlens.core.registry import ENCODERS
-from conceptlens.encoders import BUILTIN, TIMM
+from conceptlens.encoders import BUILTIN, LITE0, TIMM
 
 
 def encoders_at_hand() -> list[str]:
-    """Their names, the built-in one first; nothing is downloaded."""
-    return [BUILTIN, *ENCODERS.names(), *_cached_timm()]
+    """Their names, the built-in ones first; nothing is downloaded."""
+    return [BUILTIN, LITE0, *ENCODERS.names(), *_cached_timm()]
 
 
 def _cached_timm() -> list[str]:
