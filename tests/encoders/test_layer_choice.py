@@ -133,5 +133,5 @@ def test_names_of_layers() -> None:
     assert choose_layers(None, 3, "e") == ()
     assert choose_layers("all", 3, "e") == (0, 1, 2)
     assert choose_layers([-1, 0], 3, "e") == (2, 0)
-    with pytest.raises(UserError, match=r"`all`, or whole numbers from -3 to 2, got 3"):
+    with pytest.raises(UserError, match=r"`all`, `several`, or whole numbers from -3 to 2, got 3"):
         choose_layers([3], 3, "e")
