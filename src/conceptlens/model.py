@@ -99,7 +99,7 @@ class TrainedModel(OpenedRun):
         return _kept(evaluate_run(self, data=config, split=split), out)
 
     def trust(self, *, out: str | Path | None = None, **settings: Any) -> "Trust":
-        """Every examination that the data allows: corrections, leakage, maps, calibration, subgroups.
+        """Every examination that the data allows: corrections, leakage, maps, calibration, subgroups, faithfulness.
 
         Args:
             out: File for the result; nothing is written by default.

@@ -51,6 +51,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination, "intervene_run", lambda run, **settings: finding)
     monkeypatch.setattr(examination, "leakage_run", lambda run, **settings: fine)
     monkeypatch.setattr(examination, "localize_run", no_maps)
+    monkeypatch.setattr(examination, "faithfulness_run", no_maps)
 
 
 @pytest.mark.usefixtures("faked")
@@ -65,7 +66,7 @@ def test_json_is_exactly_the_verdicts_and_their_numbers(
     assert list(printed["verdicts"]) == list(NUMBERS)
     assert {side: tuple(numbers) for side, numbers in printed["numbers"].items()} == NUMBERS
     assert (printed["verdicts"]["corrections"], printed["verdicts"]["leakage"]) == ("finding", "pass")
-    assert printed["verdicts"]["maps"] == "unmeasured"
+    assert printed["verdicts"]["maps"] == printed["verdicts"]["faithfulness"] == "unmeasured"
     assert set(printed["numbers"]["maps"].values()) == {None}
     assert printed["numbers"]["calibration"]["class_ece"] is not None
     assert "calibration" in err  # progress

@@ -42,10 +42,10 @@ def trust(
     out: str | Path | None = None,
     quiet: bool = True,
 ) -> "Trust":
-    """Examine a run in every way that its data allows: corrections, leakage, maps, calibration, subgroups.
+    """Examine a run in all ways that its data allows: corrections, leakage, maps, calibration, subgroups, faithfulness.
 
     Prints what was found first, then what passed, then what could not be measured and why. Writes `trust/trust.json`,
-    the results of `interventions`, `leakage` and `localize`, and the run's report again.
+    the results of `interventions`, `leakage`, `localize` and `faithfulness`, and the run's report again.
 
     Args:
         run: The run folder.

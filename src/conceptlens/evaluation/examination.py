@@ -1,7 +1,7 @@
-"""All examinations of a run in one: corrections, leakage, maps, calibration, subgroups. `trust/trust.json` of a run.
+"""All examinations of a run in one: corrections, leakage, maps, calibration, subgroups, faithfulness: `trust.json`.
 
-What cannot be measured says why and stops no other. The verdicts on corrections, leakage and maps are those of the
-commands that measure them alone.
+What cannot be measured says why and stops no other. The verdicts on corrections, leakage, maps and faithfulness are
+those of the commands that measure them alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +15,7 @@ from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.calibration.reliability import calibration, concept_calibration
 from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration
+from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
 from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.evaluation.subgroups.metadata import make_columns
 from conceptlens.evaluation.subgroups.outcomes import outcomes
@@ -28,17 +29,19 @@ from conceptlens.stats.estimates import Bootstrap
 if TYPE_CHECKING:
     from conceptlens.runs.opened import OpenedRun
 
-Side = Literal["corrections", "leakage", "maps", "calibration", "subgroups"]
+Side = Literal["corrections", "leakage", "maps", "calibration", "subgroups", "faithfulness"]
 NUMBERS: dict[Side, tuple[str, ...]] = {
     "corrections": ("untouched", "sham", "truth", "wrong", "ceiling", "area"),
     "leakage": ("raw", "excess", "above_ceiling"),
     "maps": ("ap", "best_blind_ap", "pointing", "best_blind_pointing"),
     "calibration": ("class_ece", "concept_ece"),
     "subgroups": ("worst", "overall"),
+    "faithfulness": ("insertion", "center_insertion", "deletion", "center_deletion", "own_part", "other_parts"),
 }
 HEADINGS: dict[Outcome, str] = {"finding": "findings", "pass": "passed", "unmeasured": "not measured"}
 MARKS: dict[Outcome, str] = {"finding": "!", "pass": "+", "unmeasured": "?"}
 IMAGES = 500  # on which maps are judged, at most
+FAITHFUL_IMAGES = 32  # on which their faithfulness is, at most: each is encoded a hundred times
 
 
 class Trust(Document):
@@ -133,6 +136,7 @@ def trust_run(
         "maps": ("localization", lambda: localize_run(run, split=chosen, n=n)),
         "calibration": ("", lambda: _Judged(*_calibration(run, chosen, resamples))),
         "subgroups": ("", lambda: _Judged(*_subgroups(run, chosen, resamples))),
+        "faithfulness": ("faithfulness", lambda: faithfulness_run(run, split=chosen, n=min(n, FAITHFUL_IMAGES))),
     }
     verdicts: dict[Side, Verdict] = {}
     numbers: dict[Side, Numbers] = {}

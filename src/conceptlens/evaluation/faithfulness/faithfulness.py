@@ -223,7 +223,15 @@ def faithfulness_run(
             "against_center": against(dropped, CENTER),
         },
         moved=_moved(columns.joined("moved"), units, judged),
-        **{name: topic(name) for name in TOPICS if name != "moved"},
+        occlusion=topic("occlusion"),
+        background_swap=topic("background_swap"),
+        stability=topic("stability"),
+        other_image=topic("other_image"),
+        randomized=topic("randomized"),
+        random_encoder=topic("random_encoder"),
+        random_head=topic("random_head"),
+        high_norm=topic("high_norm"),
+        agreement=topic("agreement"),
     )
     faithfulness.verdict = judge_faithfulness(faithfulness.to_dict())
     faithfulness.numbers = faithfulness_numbers(faithfulness.to_dict())

@@ -8,7 +8,8 @@ from conceptlens.evaluation.faithfulness.stability import rank_correlation
 
 def effective_patches(mass: Tensor) -> Tensor:
     """exp of the entropy of maps (…, L) that sum to one: 1 for a single patch, L for a uniform map."""
-    return torch.special.entr(mass).sum(-1).exp()
+    entropy: Tensor = torch.special.entr(mass).sum(-1)
+    return entropy.exp()
 
 
 def likeness_to_next(maps: Tensor) -> Tensor:

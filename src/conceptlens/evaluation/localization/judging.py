@@ -150,8 +150,8 @@ def judge(bench: Bench, indices: Indices) -> Found:
                 for name, values in alike.items():
                     measured[name][OTHER_IMAGE] = torch.where(truth.seen, values, torch.nan)
                 for name, numbers in blind.items():
-                    rows = {key: values[:, part_of.clamp(min=0)] for key, values in numbers.items()}
-                    measured[name] = {key: torch.where(truth.seen, values, torch.nan) for key, values in rows.items()}
+                    gathered = {key: values[:, part_of.clamp(min=0)] for key, values in numbers.items()}
+                    measured[name] = {key: torch.where(truth.seen, one, torch.nan) for key, one in gathered.items()}
                 for name, numbers in measured.items():
                     into = columns[target].setdefault(name, {})
                     for key, values in numbers.items():

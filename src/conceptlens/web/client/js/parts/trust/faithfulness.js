@@ -12,6 +12,8 @@ const CHECKS = [
   ["stability", "Alike under slight noise", "near 1, and above that with another image."],
   ["other_image", "Alike to another image's map", "near 0: a map that is the same for every image has not looked."],
   ["randomized", "Alike to the map of shuffled weights", "near 0: the map depends on what was learned."],
+  ["random_encoder", "Alike to the map of a random encoder", "near 0: the map depends on what the encoder learned."],
+  ["random_head", "Alike to the map of a random concept head", "near 0: the map depends on what the concepts learned."],
   ["agreement", "Own map and Grad-CAM", "high: two ways of looking tell the same."],
 ];
 

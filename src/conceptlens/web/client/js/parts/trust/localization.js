@@ -1,4 +1,4 @@
-/** Do maps point at the region of their concept? Beside image-free maps; from `localization.json`. */
+/** Do maps point at the region of their concept? Beside maps that know no concepts; from `localization.json`. */
 import { rows } from "../../charts/rows.js";
 import { choice, h } from "../../dom.js";
 import { card } from "../frame.js";
@@ -13,7 +13,12 @@ export const MAPS = {
   prior: "prior: where parts are expected",
   uniform: "uniform",
   center_prior: "center prior",
+  central_cell: "central cell",
   mean_region: "mean region of other images",
+  mean_cell: "most covered cell of other images",
+  darkness: "darkness or brightness",
+  color_distance: "color distance from the edge",
+  token_pca: "main component of tokens",
   perfect: "the region itself",
 };
 /** What a measure says, how it is read, and what a good value is. */
@@ -21,19 +26,19 @@ const MEASURES = {
   energy: [
     "Share of the map on the region",
     percent,
-    "far to the right of uniform, center prior and mean region, which are image-free.",
+    "far to the right of maps that know no concepts.",
   ],
   lift: ["Times a uniform map", short, "above 2: more than twice the mass that a uniform map puts there."],
-  pointing: ["Peak in the region", percent, "near 100%, and to the right of the image-free maps."],
+  pointing: ["Peak in the region", percent, "near 100%, and to the right of maps that know no concepts."],
   pointing_patch: [
     "Peak within a patch of it",
     percent,
-    "near 100%, and to the right of the image-free maps.",
+    "near 100%, and to the right of maps that know no concepts.",
   ],
   pointing_tenth: [
     "Peak within a tenth of the object",
     percent,
-    "near 100%, and to the right of the image-free maps.",
+    "near 100%, and to the right of maps that know no concepts.",
   ],
   iou_best: [
     "Overlap with the region",
@@ -42,7 +47,18 @@ const MEASURES = {
   ],
   distance_patches: ["Distance of centers, in patches", short, "near 0: left of the center prior and of the mean region."],
 };
-const IMAGE_FREE = ["prior", "uniform", "center_prior", "mean_region", "perfect"];
+const BLIND = [
+  "prior",
+  "uniform",
+  "center_prior",
+  "central_cell",
+  "mean_region",
+  "mean_cell",
+  "darkness",
+  "color_distance",
+  "token_pca",
+  "perfect",
+];
 
 export function localization(found, { state, set }) {
   const targets = Object.keys(found.targets).sort().reverse(); // part before object: the harder question first
@@ -85,11 +101,11 @@ export function localization(found, { state, set }) {
             .filter((key) => judged.maps[key]?.[measure])
             .map((key) => ({
               name: MAPS[key],
-              marks: [{ ...judged.maps[key][measure], kind: IMAGE_FREE.includes(key) ? 2 : 0 }],
+              marks: [{ ...judged.maps[key][measure], kind: BLIND.includes(key) ? 2 : 0 }],
             })),
           {
             label: `${name} by map`,
-            kinds: ["maps of the image", null, "image-free maps"],
+            kinds: ["maps of the model", null, "maps that know no concepts"],
             read,
             within: read === percent ? [0, 1] : null,
           },
@@ -130,8 +146,8 @@ function against(judged, measure, read) {
     ),
     good(
       measure === "distance_patches"
-        ? "whole bars to the left of 0 against every image-free map."
-        : "whole bars to the right of 0 against every image-free map.",
+        ? "whole bars to the left of 0 against every map that knows no concepts."
+        : "whole bars to the right of 0 against every map that knows no concepts.",
     ),
   );
 }

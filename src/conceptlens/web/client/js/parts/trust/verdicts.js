@@ -82,6 +82,8 @@ export function ofSets(found) {
 
 /** @returns {Verdict} */
 export function ofMaps(found) {
+  if (found.verdict && found.verdict.outcome !== "unmeasured")
+    return { verdict: OUTCOMES[found.verdict.outcome], says: found.verdict.reason };
   const [target, name] = ["part", "object"].map((key) => [found.targets[key], key]).find(([each]) => each) ?? [];
   if (!target) return { verdict: "plain", says: "No map could be judged." };
   const map = target.maps.own ? "own" : "gradcam";
@@ -99,6 +101,8 @@ export function ofMaps(found) {
 
 /** @returns {Verdict} */
 export function ofFaithfulness(found) {
+  if (found.verdict && found.against_center && Object.keys(found.against_center).length)
+    return { verdict: OUTCOMES[found.verdict.outcome], says: found.verdict.reason };
   const map = found.curves.own ? "own" : "gradcam";
   const against = found.against_random[map];
   const order = map === "own" ? "the method's own map" : "Grad-CAM";
