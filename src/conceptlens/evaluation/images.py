@@ -64,6 +64,9 @@ def judged_images(run: "OpenedRun", data: Mapping[str, Any] | None, split: str |
         source = run.open_data(config)
     elif given:
         config = load_recipe(run.path / "recipe.yaml", {"data": given}).data
+        if files := dict(given.get("regions") or {}).get("mask_files"):
+            # The recipe names the object's masks even where there are none: what is named now takes their place.
+            config = replace(config, regions=replace(config.regions, mask_files=dict(files)))
         source = run.unchanged(run.open_data(config))
     else:
         config, source = run.recipe.data, run.source

@@ -310,3 +310,37 @@ def test_a_perfect_map_has_skill_one_and_the_best_blind_one_none(
     assert result.unmoving["own"] == []
     assert set(result.unmoving["gradcam"]) == set(concepts.names)  # the middle is the same in every image
     assert f"{len(concepts)} concepts hardly move" in result.map_verdicts["gradcam"].reason
+
+
+def test_several_lesions_of_an_image_and_points_are_parts(own_run: Path, own: OwnData, tmp_path: Path) -> None:
+    """Two types of lesions, the first with two spots in every image, the second in every other image; and points."""
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    for number, row in enumerate(own.rows()):
+        width, height = Image.open(own.table.parent / row["image"]).size
+        spots = Image.new("L", (width, height))
+        spots.paste(255, (0, 0, width // 4, height // 4))
+        spots.paste(255, (width // 2, height // 2, width, height))
+        spots.save(masks / f"{Path(row['image']).stem}_HE.png")
+        if number % 2:
+            one = Image.new("L", (width, height))
+            one.paste(255, (0, height // 2, width // 2, height))
+            one.save(masks / f"{Path(row['image']).stem}_EX.png")
+    files = {"haemorrhages": "{name}_HE.png", "exudates": "{name}_EX.png"}
+    opened = OpenedRun.open(own_run)
+    first, second = (group.name for group in opened.concepts.groups[:2])
+    regions = {"masks": str(masks), "mask_files": files, "concepts": {first: "haemorrhages", second: "exudates"}}
+    found = localize_run(opened, data={"regions": regions}).targets["part"]
+    assert set(found["parts"]) == {"haemorrhages", "exudates"}
+    assert found["parts"]["haemorrhages"]["maps"]["uniform"]["energy"]["value"] == pytest.approx(5 / 16, abs=0.02)
+    assert 0 < found["parts"]["exudates"]["images"] < found["parts"]["haemorrhages"]["images"]
+    specific = found["parts"]["haemorrhages"]["maps"]["perfect"]["part_specificity"]["value"]
+    assert specific == pytest.approx(1 - 5 / 9, abs=0.1)  # of the area of both, its own is 5 of 9
+    points = tmp_path / "points.csv"
+    lines = [
+        "image,part,x,y,visible",
+        *(f"{row['image']},{part},0.5,0.25,1" for row in own.rows() for part in ("eye", "bill")),
+    ]
+    points.write_text("\n".join(lines), encoding="utf-8")
+    marked = {"points": str(points), "units": "fraction", "concepts": {first: "eye", second: "bill"}}
+    assert set(localize_run(opened, data={"regions": marked}).targets["part"]["parts"]) == {"eye", "bill"}
