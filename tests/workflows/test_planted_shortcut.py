@@ -57,11 +57,20 @@ def test_the_verdict() -> None:
 
 @pytest.mark.slow
 def test_a_training_takes_the_shortcut(tmp_path: Path) -> None:
-    recipe = tiny(tmp_path / "run", training__epochs=12, data__shapes__n=240)
-    concept = "body colour: red"
-    found = planted_shortcut(recipe, concept, out=tmp_path / "run", side=0.25, n=24)
-    assert found.images == 24
-    assert found.effect["value"] > 0.05
+    recipe = tiny(
+        tmp_path / "run",
+        training__epochs=30,
+        training__learning_rate=3e-3,
+        data__shapes__n=320,
+        data__shapes__noise=0.0,
+        method={"name": "explicd"},
+        regularizer={"name": "none"},
+    )
+    found = planted_shortcut(recipe, "body colour: red", out=tmp_path / "run", side=0.25, n=40)
+    assert found.images == 40
+    assert found.effect["interval"][0] > 0  # it was taken
+    assert found.maps["gradcam"]["pointing"]["value"] > 2 * found.maps["uniform"]["pointing"]["value"]
+    assert found.verdict.outcome in ("pass", "finding")
     assert set(found.maps) == {"own", "gradcam", "uniform", "center_prior"}
     assert found.maps["uniform"]["energy"]["value"] == pytest.approx(0.25**2, abs=0.01)
     assert "planted" in found.text()
