@@ -17,6 +17,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from assault.slow_clients import besiege  # noqa: E402
 from assault.xss import sweep  # noqa: E402
 
 PARTS = ("requests", "schema", "slow", "views")
+CLIENTS = 5
 WARM = 0.2  # of the requests, before memory counts: until then models are loaded and caches filled
 GROWTH = 0.05
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
@@ -84,11 +86,14 @@ def serving(runs: Path) -> Iterator[Server]:
 
 
 def requests(server: Server, count: int, seed: int) -> dict[str, Any]:
-    """Drawn requests in ten pieces; memory after each."""
+    """Drawn requests of some clients at once, in ten pieces; memory after each."""
     found, sizes = Found(), []
     began = time.perf_counter()
     for piece in range(10):
-        found.add(Fuzzer(server.address, seed * 1000 + piece).run(count // 10))
+        seeds = [seed * 1000 + piece * CLIENTS + client for client in range(CLIENTS)]
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            for part in pool.map(lambda each: Fuzzer(server.address, each).run(count // 10 // CLIENTS), seeds):
+                found.add(part)
         sizes.append(round(server.megabytes(), 1))
     warm = sizes[round(WARM * 10) - 1]
     growth = sizes[-1] / warm - 1
