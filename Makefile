@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each: many tests start processes of their own and wait for them; a third gained nothing.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint bench screenshots tour clean install
+.PHONY: demo test test-all lint bench screenshots tour clean install lock release
 
 demo: $(STAMP)
 	@$(BIN)/conceptlens demo
@@ -63,12 +63,23 @@ tour: $(STAMP) $(TRUST)
 
 install: $(STAMP)
 
-# Reinstalls only when the dependencies change: a second run starts in seconds.
+# Versions and hashes for development, servers and releases: requirements/*.txt. Needs uv: pip install -e '.[release]'.
+lock:
+	@$(PYTHON) scripts/lock.py
+
+# What is published, with a bill of materials of what a server installs. The tools: requirements/release.txt.
+release:
+	rm -rf dist
+	python -m build
+	python scripts/sbom.py dist/conceptlens.cdx.json
+
+# Reinstalls only when the dependencies change: a second run starts in seconds. LOCKED=1: exactly the locked versions.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(f"conceptlens needs Python 3.11 or newer, found {sys.version.split()[0]}: run make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing conceptlens into $(VENV) (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@$(if $(LOCKED),$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(LOCKED),--no-deps --no-build-isolation -e .,-e ".[dev]")
 	@touch $(STAMP)
 
 clean:

@@ -8,6 +8,7 @@ import torch
 import conceptlens as cl
 from conceptlens.core.files import read_json
 from conceptlens.stats.rank import DEFINITIONS, patch_ranks
+from conceptlens.testing import build, check_precision, images
 from tests.training.tiny import tiny
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
@@ -22,6 +23,34 @@ def test_trains_on_the_gpu(tmp_path: Path, precision: str) -> None:
     stored = read_json(run.path / "metrics.json")["splits"]["test"]["class"]["confusion"]
     if precision == "fp32":
         assert cl.evaluate(run.path).metrics["class"]["confusion"] == stored
+
+
+@pytest.mark.parametrize("method", cl.list_methods())
+def test_bf16_on_the_gpu_is_within_its_bounds(method: str) -> None:
+    check_precision(method, "cuda")
+
+
+@pytest.mark.parametrize("method", cl.list_methods())
+def test_fp32_on_the_gpu_is_that_of_the_cpu(method: str) -> None:
+    """Logits within 0.2 % of the largest: convolutions may use TF32, whose numbers have 10 bits."""
+    pipeline, pixels = build(method), images()
+    with torch.no_grad():
+        here = pipeline(pixels).logits
+        there = pipeline.to("cuda")(pixels.to("cuda")).logits.cpu()
+    assert float((there - here).abs().max()) <= 2e-3 * float(here.abs().max()) + 1e-4
+
+
+def test_bf16_learns_what_fp32_learns(tmp_path: Path) -> None:
+    """The loss of every epoch is within 5 %: the same data, order and draws, other roundings."""
+    losses = [
+        [
+            line["loss"]
+            for line in cl.train(tiny(tmp_path / name, training__precision=name), quiet=True).read_history()
+            if "loss" in line
+        ]
+        for name in ("fp32", "bf16")
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
 
 
 def test_gpu_and_cpu_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

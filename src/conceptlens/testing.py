@@ -38,6 +38,7 @@ ENCODER = {
     "options": {"width": 32, "depth": 2, "heads": 2, "text_width": 16},
 }
 IMAGES = 6
+BF16 = 0.05  # how far a logit may be off in bf16, whose numbers have 8 bits: a share of the largest logit, and plain
 Method = str | Mapping[str, Any]  # a name, or a recipe's `method` section
 
 
@@ -159,18 +160,19 @@ def check_shapes(method: Method) -> None:
         torch.testing.assert_close(total, output.concept_logits, rtol=1e-5, atol=1e-5, msg="evidence does not add up")
 
 
-def check_precision(method: Method) -> None:
-    """Output in fp32, and much the same in bf16."""
-    pipeline = build(method)
+def check_precision(method: Method, device: str = "cpu") -> None:
+    """Output in fp32; in bf16 logits differ by at most `BF16` of the largest logit, and `BF16`."""
+    pipeline = build(method).to(device)
+    pixels = images().to(device)
     with torch.no_grad():
-        full = _tensors(pipeline(images()))
+        full = _tensors(pipeline(pixels))
         assert all(value.dtype == torch.float32 for value in full.values()), "outputs are fp32"
-        with torch.autocast("cpu", torch.bfloat16):
-            half = _tensors(pipeline(images()))
+        with torch.autocast(device, torch.bfloat16):
+            half = _tensors(pipeline(pixels))
     for (name, value), expected in zip(half.items(), full.values(), strict=True):
         assert value.isfinite().all(), f"{name} is not finite in bf16"
         if name in ("logits", "concept_logits") and value.numel():
-            most = 0.05 * float(expected.abs().max()) + 0.05
+            most = BF16 * float(expected.abs().max()) + BF16
             assert float((value - expected).abs().max()) <= most, f"{name} is far off in bf16"
 
 

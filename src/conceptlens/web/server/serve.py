@@ -113,14 +113,14 @@ def serve(
         ready=READY,
         sessions=Sessions(revocation_file()),
     )
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # a line for each request that is no HTTP fills a disk
     server = uvicorn.Server(
         uvicorn.Config(
             app,
             http=GuardedConnection,
             ws="none",
             access_log=False,  # addresses hold names of images
-            log_level="warning",
+            log_level="error",
             server_header=False,
             date_header=False,
             proxy_headers=False,
