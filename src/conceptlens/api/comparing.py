@@ -59,7 +59,7 @@ def make_study(
     options: int = 5,
     attention: int = 4,
     control: Literal["moved", "patches", "other"] = "moved",
-    map: Literal["auto", "attention", "gradcam"] = "auto",
+    map: Literal["auto", "evidence", "attention", "gradcam"] = "auto",
     concepts: Sequence[str] = (),
     split: Literal["train", "val", "test"] = "test",
     side: int = 384,

@@ -14,7 +14,7 @@ from PIL import Image
 from conceptlens import api
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.files import read_json, write_json
-from conceptlens.workflows.study.cases import Case, has_a_place
+from conceptlens.workflows.study.cases import Case
 from conceptlens.workflows.study.distractors import distractors
 from conceptlens.workflows.study.key import Key
 from conceptlens.workflows.study.make import Pack
@@ -166,13 +166,6 @@ def test_concepts_are_used_evenly() -> None:
     assert chosen[0] == 0
     assert chosen[4] is None
     assert Counter(chosen[:3]) == {0: 1, 1: 1, 2: 1}
-
-
-def test_absence_has_no_place() -> None:
-    concepts = ConceptSet.load("blood-cells")
-    kept = [concepts.names[k] for k in has_a_place(concepts)]
-    assert "granularity: yes" in kept
-    assert not {"granularity: no", "cytoplasm vacuole: no", "granule type: nil"} & set(kept)
 
 
 def test_distractors_are_true_of_the_image_and_elsewhere() -> None:
