@@ -79,7 +79,7 @@ def make_study(
         options: Number of answers to choose from.
         attention: Number of attention checks.
         control: How maps are shuffled.
-        map: Which map is shown.
+        map: Which map is shown; by default the method's own, evidence before attention, or else Grad-CAM.
         concepts: Ask about this concept or group only.
         split: Of the run's own data.
         side: Largest side of the pictures in pixels.

@@ -212,3 +212,15 @@ def test_bad_input(refuse: Refuse, shapes_run: Path, tmp_path: Path) -> None:
     refuse("study", "make", shapes_run, "--n", 12, "--concepts", "wing spam", says="Unknown concept")
     refuse("study", "make", shapes_run, "--n", 12, "--catch-share", 1.5, says="between 0 and 1")
     refuse("study", "analyze", tmp_path, tmp_path / "r.json", says="key.json")
+
+
+def test_raters_see_what_speaks_for_a_concept(evidence_run: Path, tmp_path: Path) -> None:
+    """`auto` takes evidence; what speaks against a concept, and values without a place, are left out."""
+    pack = api.make_study(evidence_run, out=tmp_path, n=10, attention=0, catch_share=0.1, control="patches")
+    key = Key.read(pack.folder / "key.json")
+    assert key.map == "evidence"
+    asked = {trial.concept for trial in key.trials} | {each for trial in key.trials for each in trial.options}
+    assert "body pattern: plain" not in asked
+    maps = [np.frombuffer(base64.b64decode(each["values"]), dtype=np.uint8) for each in content(pack)["maps"]]
+    assert all(each.max() == 255 for each in maps)
+    assert any((each == 0).any() for each in maps)  # where evidence speaks against it
