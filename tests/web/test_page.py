@@ -66,7 +66,7 @@ CHANGED = "([place, old]) => document.querySelector(place).getAttribute('aria-la
 
 @pytest.fixture(scope="module")
 def runs(world: World, blind: Path, evidence_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run, its copy, one without slots or codebook, one without concepts, one with evidence, a broken one."""
+    """A finished run, its copy, one without slots or codes, one without concepts, one with evidence, a broken one."""
     folder = tmp_path_factory.mktemp("runs")
     for name in ("first", "second"):
         shutil.copytree(world.slots, folder / name)

@@ -15,6 +15,12 @@ TITLES = {
 }
 
 
+EVIDENCE = (
+    "The gray picture shows the evidence of a card's weightiest concept that has a place: blue patches add to its "
+    "logit, striped orange ones take away. "
+)
+
+
 def story_cards(material: Material, pictures: Pictures) -> Html:
     """Section 7."""
     stories = material.stories
@@ -46,6 +52,8 @@ def _introduction(material: Material, stories: Stories) -> str:
         f"Chosen from the {SPOKEN.get(stories.split, stories.split)} images by a fixed rule: the most confident "
         "correct and wrong predictions and the least confident ones, of different classes where possible. "
     )
+    if any(story.map for story in stories.stories):
+        chosen += EVIDENCE
     if not any(story.concepts for story in stories.stories):
         return chosen + "This method has no concepts, so there are no reasons to show."
     if not stories.average_of:
@@ -104,10 +112,8 @@ def _map(story: Story, drawn: Picture, doubt: str | None) -> Html | None:
     """The evidence of one concept, with the sum that it is part of."""
     if story.map is None:
         return None
-    words = (
-        f"{story.map.concept}: blue patches add to its logit, striped orange ones take away "
-        f"({largest(story.map.evidence)}); {story.map.evidence.words}."
-    )
+    evidence = story.map.evidence
+    words = f"Evidence of {story.map.concept}, {largest(evidence)} logits; {evidence.words}."
     told = f"{words} {capital(doubt)}." if doubt else words
     image = h("img", src=drawn.address, width=drawn.width, height=drawn.height, alt=f"Evidence of {story.map.concept}")
     return h("div", image, h("p", told, class_="note"), class_="top map")
