@@ -122,3 +122,17 @@ def chromium() -> Iterator[Any]:
         browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def evidence_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of `evidence-cbm` on drawn shapes whose value "body pattern: plain" has no place; for reading only."""
+    import conceptlens as cl
+    from conceptlens.core.package_files import package_text
+    from tests.training.tiny import tiny
+
+    folder = tmp_path_factory.mktemp("evidence")
+    shapes = package_text("conceptlens.concepts", "library", "shapes.yaml")
+    (folder / "mine.yaml").write_text(shapes.replace("  body pattern:\n", "  body pattern:\n    placeless: [plain]\n"))
+    settings = {"method": {"name": "evidence-cbm", "class_token": True}, "concepts": str(folder / "mine.yaml")}
+    return cl.train(tiny(folder / "run", training__epochs=1, **settings), quiet=True).path

@@ -107,3 +107,17 @@ def test_the_file_survives_a_round_trip(hostile: RunFolder, tmp_path: Path) -> N
     stories = Stories.read(hostile.path)
     stories.write(tmp_path)
     assert (tmp_path / "stories.json").read_bytes() == (hostile.path / "stories.json").read_bytes()
+
+
+def test_stories_show_the_evidence_of_their_weightiest_concept(evidence_run: Path) -> None:
+    stories = Stories.read(evidence_run).stories
+    shown = [story.map for story in stories if story.map]
+    assert shown
+    for each in shown:
+        assert each.concept != "body pattern: plain"
+        total = np.sum(each.evidence.values) + each.evidence.unplaced
+        assert total == pytest.approx(each.evidence.logit, abs=1e-5)
+    page = (evidence_run / "report.html").read_text("utf-8")
+    assert page.count('alt="Evidence of ') == len(shown)
+    assert shown[0].evidence.words in page
+    assert "Map not checked." in page

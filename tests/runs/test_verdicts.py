@@ -30,3 +30,9 @@ def test_captions(tmp_path: Path) -> None:
     assert map_captions(tmp_path) == {"gradcam": NOT_BETTER}
     (tmp_path / "localization.json").write_text("damaged")
     assert map_captions(tmp_path) == {"attention": NOT_CHECKED, "gradcam": NOT_CHECKED}
+
+
+def test_evidence_is_what_localize_calls_own(tmp_path: Path) -> None:
+    write_json(tmp_path / "localization.json", {"map_verdicts": {"own": {"outcome": "finding"}}})
+    captions = map_captions(tmp_path, evidence=True)
+    assert captions == {"evidence": NOT_BETTER, "attention": NOT_CHECKED, "gradcam": NOT_CHECKED}

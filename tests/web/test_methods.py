@@ -50,7 +50,7 @@ def test_a_card_says_what_the_model_says_of_itself(name: str) -> None:
     card, model = method_cards()[name], build(name).model
     assert card.supervision == model.supervision
     assert bool(card.bypass) == bool(model.bypass)
-    assert card.attention == model.has_attention
+    assert (card.attention, card.evidence) == (model.has_attention, model.has_evidence)
     assert card.scheme.text == model.uses_text if model.reads_concepts else not card.scheme.text
     assert bool(card.scheme.concepts) == model.reads_concepts
     assert (card.scheme.reads == "layers") == model.needs_layers

@@ -65,13 +65,14 @@ CHANGED = "([place, old]) => document.querySelector(place).getAttribute('aria-la
 
 
 @pytest.fixture(scope="module")
-def runs(world: World, blind: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a finished run, its copy, one without slots or codebook, one without concepts, a broken one."""
+def runs(world: World, blind: Path, evidence_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, its copy, one without slots or codes, one without concepts, one with evidence, a broken one."""
     folder = tmp_path_factory.mktemp("runs")
     for name in ("first", "second"):
         shutil.copytree(world.slots, folder / name)
     shutil.copytree(world.whole, folder / "plain")
     shutil.copytree(blind, folder / "blind")
+    shutil.copytree(evidence_run, folder / "evidence")
     (folder / "broken").mkdir()
     (folder / "broken" / "run.json").write_text("{", encoding="utf-8")
     return folder
@@ -211,6 +212,26 @@ def test_maps_follow_concepts_and_patches(visit: Open) -> None:
     page.wait_for_selector(".view-concepts .things")
     assert page.locator(".thing[aria-selected=true]").count() == 1
     assert saved(page, "Map (PNG)").startswith(b"\x89PNG")
+    evidence_is_signed(visit("#/image?run=evidence&image=test/1&concept=4"))
+
+
+def evidence_is_signed(page: Any) -> None:
+    """Evidence is the first map, adds up, says what a patch adds and takes, and absence has none."""
+    page.wait_for_selector(".picture")
+    assert page.locator(".map-panel .segment button").first.inner_text() == "Evidence"
+    assert "logits" in page.locator(".heat.signed").inner_text()
+    said = page.locator(".map-panel .caption").inner_text()
+    numbers = re.search(r"Sum of the map (−?[\d.]+) ([+−]) ([\d.]+) \(not placed, \d+%\) = logit (−?[\d.]+)", said)
+    assert numbers is not None, said
+    placed, rest, logit = (float(numbers[at].replace("−", "-")) for at in (1, 3, 4))
+    assert placed + (rest if numbers[2] == "+" else -rest) == pytest.approx(logit, abs=0.011)
+    page.locator(".picture").click(position={"x": 30, "y": 30})
+    assert "logits" in page.locator(".picture .tip").inner_text()
+    assert "adds most to" in page.locator(".picture .tip").inner_text()
+    assert "Concepts from which it takes most" in page.locator(".patch").inner_text()
+    page.get_by_label("Concept whose map is shown").select_option(label="body pattern: plain")
+    assert "absence has no place" in page.locator(".map-panel .caption").inner_text()
+    assert page.locator(".heat").is_hidden()
 
 
 def test_a_slider_gives_what_the_library_gives(visit: Open, runs: Path) -> None:

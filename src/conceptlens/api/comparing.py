@@ -59,7 +59,7 @@ def make_study(
     options: int = 5,
     attention: int = 4,
     control: Literal["moved", "patches", "other"] = "moved",
-    map: Literal["auto", "attention", "gradcam"] = "auto",
+    map: Literal["auto", "evidence", "attention", "gradcam"] = "auto",
     concepts: Sequence[str] = (),
     split: Literal["train", "val", "test"] = "test",
     side: int = 384,
@@ -79,7 +79,7 @@ def make_study(
         options: Number of answers to choose from.
         attention: Number of attention checks.
         control: How maps are shuffled.
-        map: Which map is shown.
+        map: Which map is shown; by default the method's own, evidence before attention, or else Grad-CAM.
         concepts: Ask about this concept or group only.
         split: Of the run's own data.
         side: Largest side of the pictures in pixels.

@@ -1,7 +1,7 @@
 """What a page is drawn from: the files of a run, read once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from conceptlens.reports.stories import Stories
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.folds import FOLDS
 from conceptlens.runs.verdicts import FILE as TRUST
+from conceptlens.runs.verdicts import map_captions
 
 SPOKEN = {"train": "training", "val": "validation", "test": "test", FOLDS: "cross-validated"}
 
@@ -53,6 +54,7 @@ class Material:
     slot_names: list[str]  # what each slot serves; empty where there are no slots
     prior: Prior | None = None  # where parts are expected, for a method that has such a prior
     trust: Trust | None = None  # what examinations found; None: it was not examined
+    map_captions: Mapping[str, str] = field(default_factory=dict)  # by kind: why its maps are to be doubted
 
     @classmethod
     def read(cls, run: RunFolder) -> "Material":
@@ -82,6 +84,7 @@ class Material:
             slot_names=_slot_names(run, concepts, value_of(splits[split], "slots.slots") or 0),
             prior=read_prior(path / "model" / "weights.safetensors"),
             trust=Trust.read(path / TRUST) if (path / TRUST).exists() else None,
+            map_captions=map_captions(path, evidence=True),
         )
 
     def number(self, path: str) -> float | None:

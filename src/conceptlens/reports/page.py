@@ -43,8 +43,7 @@ def render_report(run: RunFolder) -> Path:
         raise UserError(f"{run.path}: this run is not done ({status}). Finish it with {run.how_to_go_on}.")
     try:
         material = Material.read(run)
-        pictures = pictures_of(run, material.info, material.concepts, _ids(material))
-        return _write(run, material, pictures)
+        return _write(run, material, pictures_of(run, material))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{run.path}: its files do not fit together ({type(error).__name__}: {error}). "
@@ -78,11 +77,7 @@ def write_report(
     )
     told.write(run.path)
     material = Material.read(run)
-    return _write(run, material, pictures_from(reader.source, _ids(material)))
-
-
-def _ids(material: Material) -> list[str]:
-    return [story.image for story in material.stories.stories] if material.stories else []
+    return _write(run, material, pictures_from(reader.source, material.stories, card.fit))
 
 
 def _write(run: RunFolder, material: Material, pictures: Pictures) -> Path:

@@ -15,7 +15,8 @@ from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
 from conceptlens.explanations.answer import NO_CAUTION, Answer, Answerer, Head
 from conceptlens.explanations.caution import Caution
-from conceptlens.explanations.document import Account, LogitDecomposition, Reference
+from conceptlens.explanations.document import Account, EvidenceMap, LogitDecomposition, Reference
+from conceptlens.explanations.maps.patch_maps import evidence_map
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.subjects import Subject, class_names
 from conceptlens.methods.contract import Pipeline
@@ -45,6 +46,13 @@ class GroupReading(BaseModel):
     values: list[ConceptReading]
 
 
+class StoryMap(BaseModel):
+    """Where the weightiest concept that has a place comes from."""
+
+    concept: str
+    evidence: EvidenceMap
+
+
 class Story(BaseModel):
     """One image. `explained` is the class that the contributions speak of, against the second choice if any."""
 
@@ -62,6 +70,7 @@ class Story(BaseModel):
     unlike_training: bool | None = None  # None: not known
     prediction_set: list[str] | None = None  # classes that cannot be excluded; None: not known
     cautions: list[str] = Field(default_factory=list)  # both in words
+    map: StoryMap | None = None  # of methods that have evidence
 
 
 class Stories(BaseModel):
@@ -131,6 +140,12 @@ def tell(
         vectors=None if predictions.vectors is None else predictions.vectors[rows],
     )
     stories = [_story(answer, choice) for answer, choice in zip(answers, chosen, strict=True)]
+    if pipeline.model.has_evidence:
+        pipeline.eval()
+        pixels = reader.batch(predictions.indices[rows]).numpy()
+        seen = [Subject(story.image, each) for story, each in zip(stories, pixels, strict=True)]
+        for story, answer in zip(stories, answerer.stream(seen, maps=("evidence",)), strict=True):
+            story.map = _map(answer, card.classes.index(story.explained))
     weighed = answers[0].decomposition(chosen[0].about, None) is not None
     return Stories(split=split, average_of=len(sample) if weighed else 0, stories=stories)
 
@@ -162,6 +177,18 @@ def _story(answer: Answer, choice: Choice) -> Story:
         prediction_set=answer.prediction_set,
         cautions=answer.cautions,
     )
+
+
+def _map(answer: Answer, about: int) -> StoryMap | None:
+    """The evidence of the weightiest concept that has a place; None where there is no such concept."""
+    concepts, maps = answer.answerer.concepts, answer.maps
+    assert maps is not None
+    placed = [k for k in answer.argue(about, answer.rival).deciding if not concepts.placeless[k]]
+    if not placed or maps.evidence is None or maps.unplaced is None:
+        return None
+    k = placed[0]
+    unplaced, logit = float(maps.unplaced[k]), float(answer.concept_logits[k])
+    return StoryMap(concept=concepts.names[k], evidence=evidence_map(maps.evidence[k], maps.grid, unplaced, logit))
 
 
 def _readings(answer: Answer, decomposition: LogitDecomposition | None) -> list[GroupReading]:

@@ -1,7 +1,7 @@
 """Some images one by one: what the model says, what is true, and which concepts decided."""
 
 from conceptlens.explanations.caution import UNLIKE
-from conceptlens.explanations.pictures.panel import capital
+from conceptlens.explanations.pictures.panel import capital, largest
 from conceptlens.pages.markup import Html, h, join, names, percent
 from conceptlens.reports.material import SPOKEN, Material, value_of
 from conceptlens.reports.reasons import Reason, lengths, reasons_of, reasons_table
@@ -13,6 +13,12 @@ TITLES = {
     "wrong": ("Most confident wrong predictions", "Wrong"),
     "unsure": ("Least confident predictions", "Unsure"),
 }
+
+
+EVIDENCE = (
+    "The gray picture shows the evidence of a card's weightiest concept that has a place: blue patches add to its "
+    "logit, striped orange ones take away. "
+)
 
 
 def story_cards(material: Material, pictures: Pictures) -> Html:
@@ -29,7 +35,9 @@ def story_cards(material: Material, pictures: Pictures) -> Html:
         parts.append(h("p", f"Pictures are missing: {pictures.reason.rstrip('.')}.", class_="watch"))
     for kind, (title, _) in TITLES.items():
         cards = [
-            _card(material, *each, scale, pictures.found.get(each[0].image)) for each in told if each[0].kind == kind
+            _card(material, *each, scale, pictures.found.get(each[0].image), pictures.maps.get(each[0].image))
+            for each in told
+            if each[0].kind == kind
         ]
         if cards:
             parts += [h("h3", title), h("div", cards, class_="cards")]
@@ -44,6 +52,8 @@ def _introduction(material: Material, stories: Stories) -> str:
         f"Chosen from the {SPOKEN.get(stories.split, stories.split)} images by a fixed rule: the most confident "
         "correct and wrong predictions and the least confident ones, of different classes where possible. "
     )
+    if any(story.map for story in stories.stories):
+        chosen += EVIDENCE
     if not any(story.concepts for story in stories.stories):
         return chosen + "This method has no concepts, so there are no reasons to show."
     if not stories.average_of:
@@ -61,7 +71,12 @@ def _introduction(material: Material, stories: Stories) -> str:
 
 
 def _card(
-    material: Material, story: Story, reasons: list[Reason], scale: tuple[float, float], picture: Picture | None
+    material: Material,
+    story: Story,
+    reasons: list[Reason],
+    scale: tuple[float, float],
+    picture: Picture | None,
+    drawn: Picture | None,
 ) -> Html:
     badge = TITLES[story.kind][1]
     if story.kind == "unsure":
@@ -75,7 +90,8 @@ def _card(
     told = reasons_table(story, reasons, scale) if reasons else None
     why = h("p", capital(story.sentence)) if story.sentence else None
     cautions = [h("p", capital(words), class_="watch" if words == UNLIKE else "note") for words in story.cautions]
-    return h("article", top, cautions, why, told, h("p", story.image, class_="file"), class_="card")
+    place = _map(story, drawn, material.map_captions.get("evidence")) if drawn else None
+    return h("article", top, cautions, why, told, place, h("p", story.image, class_="file"), class_="card")
 
 
 def _facts(story: Story, task: str) -> list[tuple[str, str]]:
@@ -90,6 +106,17 @@ def _facts(story: Story, task: str) -> list[tuple[str, str]]:
 def _second(story: Story) -> str:
     others = sorted((-share, name) for name, share in story.probabilities.items() if name not in story.predicted)
     return f"{others[0][1]} ({percent(-others[0][0], 0)})" if others else "none"
+
+
+def _map(story: Story, drawn: Picture, doubt: str | None) -> Html | None:
+    """The evidence of one concept, with the sum that it is part of."""
+    if story.map is None:
+        return None
+    evidence = story.map.evidence
+    words = f"Evidence of {story.map.concept}, {largest(evidence)} logits; {evidence.words}."
+    told = f"{words} {capital(doubt)}." if doubt else words
+    image = h("img", src=drawn.address, width=drawn.width, height=drawn.height, alt=f"Evidence of {story.map.concept}")
+    return h("div", image, h("p", told, class_="note"), class_="top map")
 
 
 def _image(story: Story, picture: Picture) -> Html:

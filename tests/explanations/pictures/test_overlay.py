@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from conceptlens.explanations.document import IndexMap, LegendEntry, PatchMap
-from conceptlens.explanations.pictures.colors import TABLE, code_color, rgb
-from conceptlens.explanations.pictures.overlay import index_overlay, overlay
+from conceptlens.explanations.document import EvidenceMap, IndexMap, LegendEntry, PatchMap
+from conceptlens.explanations.pictures.colors import SIGNED_TABLE, TABLE, code_color, rgb, stripes
+from conceptlens.explanations.pictures.overlay import evidence_overlay, index_overlay, overlay
 from conceptlens.explanations.pictures.sheet import Tile, sheet, wrap
 
 PICTURE = Image.new("RGB", (64, 64), (200, 100, 40))
@@ -61,3 +61,45 @@ def test_a_sheet_holds_all_its_tiles(count: int) -> None:
     page = sheet("title", ["words"], [Tile(PICTURE, ["name", "line"])] * count, ["note"])
     found = (np.asarray(page) == (200, 100, 40)).all(-1).sum()
     assert found == count * 64 * 64
+
+
+def evidence(values: list[list[float]], unplaced: float = 0.0) -> EvidenceMap:
+    flat = np.array(values)
+    total, low, high = float(flat.sum()), float(flat.min()), float(flat.max())
+    share = abs(unplaced) / (abs(total) + abs(unplaced)) if total or unplaced else 0.0
+    logit = total + unplaced
+    return EvidenceMap(
+        grid=flat.shape,  # type: ignore[arg-type]
+        values=values,
+        range=(low, high),
+        total=total,
+        unplaced=unplaced,
+        unplaced_share=share,
+        logit=logit,
+    )
+
+
+def test_evidence_has_two_colors_about_zero() -> None:
+    drawn = np.asarray(evidence_overlay(PICTURE, evidence([[-0.25, 0.0], [0.0, 0.5]]), 1.0)).astype(float)
+    gray = 0.7 * np.asarray(PICTURE.convert("L"))[0, 0] + 0.3 * 255
+    np.testing.assert_allclose(drawn[-1, -1], SIGNED_TABLE[-1], atol=1)  # the largest amount, at full strength
+    np.testing.assert_allclose(drawn[0, -1], [gray] * 3, atol=2)  # nothing: the picture without its color
+    half = 0.5**0.6  # half the largest amount, on the other side of 0
+    striped = stripes(64, 64)
+    solid, faint = ((y, x) for y, x in ((0, 4), (0, 0)))
+    assert (bool(striped[solid]), bool(striped[faint])) == (False, True)
+    for place, part in ((solid, 1.0), (faint, 0.25)):
+        expected = (1 - part * half) * gray + part * half * SIGNED_TABLE[64]
+        np.testing.assert_allclose(drawn[place], expected, atol=3)
+    red, _, blue = drawn[solid]
+    assert red > blue  # orange, where the largest is blue
+
+
+def test_evidence_of_nothing_leaves_the_gray_picture() -> None:
+    drawn = np.asarray(evidence_overlay(PICTURE, evidence([[0.0]]), 1.0))
+    assert np.ptp(drawn, axis=-1).max() == 0
+
+
+def test_the_sum_is_said_in_words() -> None:
+    assert evidence([[-1.0, 4.1]], -0.4).words == "sum of the map 3.10 − 0.40 (not placed, 11%) = logit 2.70"
+    assert evidence([[-1.0, 0.5]], 1.5).words == "sum of the map −0.50 + 1.50 (not placed, 75%) = logit 1.00"

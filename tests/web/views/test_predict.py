@@ -17,7 +17,7 @@ from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import load_predictions
 from conceptlens.runs.saved import load_pipeline
 from conceptlens.web.server.problems import Problem
-from conceptlens.web.views.predict import byte_maps, truth_edits, wanted_columns
+from conceptlens.web.views.predict import byte_maps, signed_byte_maps, truth_edits, wanted_columns
 from tests.web.conftest import World, client_of
 
 
@@ -274,3 +274,28 @@ def test_concepts_and_codebook_are_told_at_once_and_complete_once_images_were_lo
         assert later["complete"]
         assert later == client.get(book).json()
         assert sum(each["count"] for each in later["codes"]) == later["patches"] > 0
+
+
+def test_bytes_of_evidence_have_a_sign() -> None:
+    values = np.array([[-0.5, 0.0, 0.25], [0.0, 0.0, 0.0]])
+    packed = signed_byte_maps([3, 5], values).model_dump()
+    found = np.frombuffer(base64.b64decode(packed["data"]), dtype=np.uint8).reshape(2, 3)
+    assert packed["of"] == [3, 5]
+    assert packed["scale"] == [0.5, 0.0]
+    np.testing.assert_allclose((found - 128.0) / 127 * np.array([[0.5], [0.0]]), values, atol=0.5 / 127)
+
+
+def test_evidence_adds_up_to_the_scores(evidence_run: Path) -> None:
+    told = client_of(evidence_run).get(f"/api/v1/runs/{evidence_run.name}/images/test/0/prediction").json()
+    maps, concepts = told["maps"], told["concepts"]
+    cells = maps["grid"][0] * maps["grid"][1]
+    assert [each["name"] for each in concepts if each["placeless"]] == ["body pattern: plain"]
+    assert (
+        maps["evidence"]["of"] == maps["gradcam"]["of"] == [each["index"] for each in concepts if not each["placeless"]]
+    )
+    found = np.frombuffer(base64.b64decode(maps["evidence"]["data"]), dtype=np.uint8).reshape(-1, cells)
+    scale = np.array(maps["evidence"]["scale"])
+    sums = ((found - 128.0) / 127 * scale[:, None]).sum(1)
+    for k, total, most in zip(maps["evidence"]["of"], sums, scale, strict=True):
+        exact = concepts[k]["score"] - maps["unplaced"][k]
+        assert total == pytest.approx(exact, abs=cells * most / 254 + 1e-6)

@@ -21,6 +21,7 @@ from conceptlens.core.files import file_hash, read_json, write_json
 from conceptlens.core.upgrades import SCHEMA
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.explanations.answer import Answerer
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.saved import load_pipeline
 from conceptlens.workflows.export import agreement
 from conceptlens.workflows.export import export as command
@@ -326,3 +327,37 @@ def test_onnx(own_run: Path, tmp_path: Path) -> None:
         for name, value in zip(names, found, strict=True):
             np.testing.assert_allclose(value, by_hand(own_run, pixels(count))[name].numpy(), atol=1e-4)
     assert str(Path(conceptlens.__file__).parents[2]).encode() not in done.path.read_bytes()
+
+
+def test_maps_are_the_evidence_where_there_is_any(evidence_run: Path) -> None:
+    """The graph before it is written: tracing takes seconds."""
+    run = OpenedRun.open(evidence_run, device="cpu")
+    answerer, side = Answerer.of(run), run.card.image_size
+    readout = Readout(run.pipeline, answerer.concepts, run.card.task, side).eval()
+    images = pixels(2, side)
+
+    def exported(batch: Tensor) -> dict[str, Any]:
+        with torch.no_grad():
+            return {name: value.numpy() for name, value in readout(batch).items()}
+
+    assert (
+        readout.outputs
+        == list(exported(images))
+        == ["class_probabilities", "concept_probabilities", "maps", "unplaced"]
+    )
+    assert agreement.compare(exported, lambda batch: agreement.live_outputs(answerer, batch), images) < 1e-5
+    found = exported(images)
+    assert found["maps"].min() < 0 < found["maps"].max()
+    logits = found["maps"].sum((2, 3)) + found["unplaced"]
+    body = answerer.concepts.group("body shape").concepts  # exclusive: logits are centered, so shares tell them
+    shares = np.log(found["concept_probabilities"][:, body])
+    np.testing.assert_allclose(logits[:, body], shares - shares.mean(1, keepdims=True), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_an_exported_file_holds_the_evidence(evidence_run: Path, tmp_path: Path) -> None:
+    done = api.export(evidence_run, out=tmp_path / "evidence.pt2")
+    about = {output.name: output.about for output in done.card.outputs}
+    assert about["maps"].startswith("evidence: how much each patch adds")
+    assert "no place" in about["unplaced"]
+    assert done.card.check.largest_difference < 1e-4

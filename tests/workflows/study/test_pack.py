@@ -14,7 +14,7 @@ from PIL import Image
 from conceptlens import api
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.files import read_json, write_json
-from conceptlens.workflows.study.cases import Case, has_a_place
+from conceptlens.workflows.study.cases import Case
 from conceptlens.workflows.study.distractors import distractors
 from conceptlens.workflows.study.key import Key
 from conceptlens.workflows.study.make import Pack
@@ -168,13 +168,6 @@ def test_concepts_are_used_evenly() -> None:
     assert Counter(chosen[:3]) == {0: 1, 1: 1, 2: 1}
 
 
-def test_absence_has_no_place() -> None:
-    concepts = ConceptSet.load("blood-cells")
-    kept = [concepts.names[k] for k in has_a_place(concepts)]
-    assert "granularity: yes" in kept
-    assert not {"granularity: no", "cytoplasm vacuole: no", "granule type: nil"} & set(kept)
-
-
 def test_distractors_are_true_of_the_image_and_elsewhere() -> None:
     concepts = ConceptSet.load("blood-cells")
     truth = concepts.index("nucleus shape", "irregular")
@@ -219,3 +212,15 @@ def test_bad_input(refuse: Refuse, shapes_run: Path, tmp_path: Path) -> None:
     refuse("study", "make", shapes_run, "--n", 12, "--concepts", "wing spam", says="Unknown concept")
     refuse("study", "make", shapes_run, "--n", 12, "--catch-share", 1.5, says="between 0 and 1")
     refuse("study", "analyze", tmp_path, tmp_path / "r.json", says="key.json")
+
+
+def test_raters_see_what_speaks_for_a_concept(evidence_run: Path, tmp_path: Path) -> None:
+    """`auto` takes evidence; what speaks against a concept, and values without a place, are left out."""
+    pack = api.make_study(evidence_run, out=tmp_path, n=10, attention=0, catch_share=0.1, control="patches")
+    key = Key.read(pack.folder / "key.json")
+    assert key.map == "evidence"
+    asked = {trial.concept for trial in key.trials} | {each for trial in key.trials for each in trial.options}
+    assert "body pattern: plain" not in asked
+    maps = [np.frombuffer(base64.b64decode(each["values"]), dtype=np.uint8) for each in content(pack)["maps"]]
+    assert all(each.max() == 255 for each in maps)
+    assert any((each == 0).any() for each in maps)  # where evidence speaks against it

@@ -187,4 +187,5 @@ def read_as(concept_logits: npt.NDArray[np.float64], concepts: ConceptSet) -> Fl
 def _asked(bench: Bench, batch: Indices, device: torch.device) -> Tensor:
     """Which concepts' maps count in which images, (B, K)."""
     labels = torch.from_numpy(bench.judged.source.examples.concepts[batch]).to(device)
-    return torch.ones_like(labels, dtype=torch.bool) if bench.where == "visible" else labels == 1
+    asked = torch.ones_like(labels, dtype=torch.bool) if bench.where == "visible" else labels == 1
+    return asked & torch.from_numpy(~bench.concepts.placeless).to(device)  # absence has no place

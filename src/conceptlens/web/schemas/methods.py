@@ -37,6 +37,7 @@ class MethodCard(Part):
     supervision_title: str
     bypass: str | None
     attention: bool
+    evidence: bool = False
     command: str
 
 

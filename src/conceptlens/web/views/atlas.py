@@ -27,8 +27,8 @@ class Atlas:
     rows: Indices  # (n,) in the split
     labels: npt.NDArray[Any]  # (n,), or (n, C)
     grid: tuple[int, int]
-    peak: Indices | None  # (n, S): the patch at which each slot looks most
-    height: Floats | None  # (n, S): its weight
+    peak: Indices | None  # (n, S): the patch at which each slot looks most; (n, K) that with most evidence, if any
+    height: Floats | None  # the same shape: its weight or evidence
     codes: Indices | None  # (n, L)
     similarity: Floats | None  # (n, L)
 
@@ -55,8 +55,9 @@ def _look(loaded: LoadedRun) -> Atlas:
             continue
         tokens = loaded.pipeline.encoder(torch.from_numpy(np.stack(pixels)).to(loaded.device))
         output, grid = loaded.pipeline.read(tokens), tokens.grid
-        if output.attention is not None:
-            height, peak = output.attention.float().max(-1)
+        looked = output.attention if output.evidence is None else output.evidence
+        if looked is not None:
+            height, peak = looked.float().max(-1)
             _keep(kept, peak=peak, height=height)
         if output.codes is not None:
             _keep(kept, codes=output.codes)

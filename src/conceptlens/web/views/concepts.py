@@ -45,7 +45,8 @@ def concepts_of(loaded: LoadedRun, *, look: bool = True) -> Concepts:
     chance = set(value_of(measured, "groups_at_chance.names") or ())
     influence = _influence(readout) if readout else None
     projection, spots = _map(loaded, readout)
-    shared = _shared_slots(loaded)
+    evidence = loaded.pipeline.model.has_evidence
+    shared = {} if evidence else _shared_slots(loaded)
     entries = []
     for k, concept in enumerate(loaded.concepts.concepts):
         group = loaded.concepts.groups[loaded.concepts.group_of[k]]
@@ -72,7 +73,7 @@ def concepts_of(loaded: LoadedRun, *, look: bool = True) -> Concepts:
                 by_class=None if readout is None or column is None else _by_class(readout, column),
                 flags=flags,
                 place=spots[k] if spots else None,
-                patches=_patches(atlas, loaded.slot(k)),
+                patches=[] if concept.placeless else _patches(atlas, k if evidence else loaded.slot(k)),
                 images=_surest(column, loaded),
             )
         )
@@ -191,6 +192,7 @@ def _flags(
 
 
 def _patches(atlas: Atlas | None, slot: int | None) -> list[PatchRef]:
+    """Where a slot, or the evidence of a concept, is largest."""
     if atlas is None or atlas.peak is None or atlas.height is None or slot is None:
         return []
     best = np.argsort(-atlas.height[:, slot], kind="stable")[:EXAMPLES]

@@ -38,6 +38,7 @@ class _Family(Part):
     sentences: list[str] = Field(min_length=3, max_length=3)
     supervision: Supervision
     attention: bool
+    evidence: bool = False
     scheme: dict[str, Any]
     names: dict[str, _Name]
 
@@ -86,6 +87,7 @@ def _card(family: _Family, name: str) -> MethodCard:
         supervision_title=TITLES[supervision],
         bypass=scheme.bypass,
         attention=family.attention,
+        evidence=family.evidence,
         command=f"conceptlens train {ready if ready in recipe_names() else f'RECIPE --method {name}'}",
     )
 

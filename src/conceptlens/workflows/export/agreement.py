@@ -16,7 +16,7 @@ from conceptlens.explanations.answer import Answer, Answerer
 from conceptlens.explanations.subjects import Subject
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.export.card import Check
-from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, MAPS
+from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, MAPS, UNPLACED
 from conceptlens.workflows.export.torch_file import Outputs
 
 IMAGES = 5
@@ -48,22 +48,26 @@ def draw(size: int) -> Tensor:
 def live_outputs(answerer: Answerer, images: Tensor) -> dict[str, npt.NDArray[Any]]:
     """What `predict` and `explain` say of bytes (B, 3, S, S)."""
     subjects = [Subject(f"image {row}", pixels) for row, pixels in enumerate(images.numpy())]
-    answers = answerer.batch(subjects, maps=("attention",))
+    model = answerer.pipeline.model
+    answers = answerer.batch(subjects, maps=("evidence" if model.has_evidence else "attention",))
     outputs = {CLASSES: np.stack([answer.probabilities for answer in answers])}
     if len(answerer.concepts):
         outputs[CONCEPTS] = np.stack([answer.concept_probabilities for answer in answers])
-    if answerer.pipeline.model.has_attention:
+    if model.has_evidence or model.has_attention:
         outputs[MAPS] = np.stack([_concept_maps(answer) for answer in answers])
+    if model.has_evidence:
+        outputs[UNPLACED] = np.stack([answer.maps.unplaced for answer in answers if answer.maps])  # type: ignore[misc]
     return outputs
 
 
 def _concept_maps(answer: Answer) -> npt.NDArray[np.float32]:
-    """The attention of each concept's slot, (K, h, w)."""
+    """The evidence of each concept, or the attention of its slot, (K, h, w)."""
     assert answer.maps is not None
-    assert answer.maps.attention is not None
-    slots = answer.answerer.pipeline.model.concept_slot.cpu().numpy()
-    maps: npt.NDArray[np.float32] = answer.maps.attention[slots]
-    return maps.reshape(len(slots), *answer.maps.grid)
+    maps = answer.maps.evidence
+    if maps is None:
+        assert answer.maps.attention is not None
+        maps = answer.maps.attention[answer.answerer.pipeline.model.concept_slot.cpu().numpy()]
+    return maps.reshape(len(maps), *answer.maps.grid)
 
 
 def compare(

@@ -26,13 +26,15 @@ from conceptlens.workflows.export.card import (
     card_path,
     refuse_strangers,
 )
-from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, INPUT, MAPS, Readout, trace
+from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, INPUT, MAPS, UNPLACED, Readout, trace
 from conceptlens.workflows.export.onnx_file import OnnxFile, need_onnx, to_onnx
 from conceptlens.workflows.export.torch_file import TorchFile, to_torch
 
 Format = Literal["torch", "onnx"]
 SUFFIX = {"torch": ".pt2", "onnx": ".onnx"}
 SIZES = range(16, 4097)  # as encoder.image_size
+ATTENTION = "attention of the slot that each concept reads"
+EVIDENCE = "evidence: how much each patch adds to the concept's logit, signed"
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,12 @@ def _card(
         MAPS: Output(
             name=MAPS,
             shape=("batch", k, *readout.grid),
-            about="attention of the slot that each concept reads, on the grid of patches, row by row",
+            about=f"{EVIDENCE if model.has_evidence else ATTENTION}, on the grid of patches, row by row",
+        ),
+        UNPLACED: Output(
+            name=UNPLACED,
+            shape=("batch", k),
+            about="the part of each concept's logit that has no place: the sum of its map and this are the logit",
         ),
     }
     return ExportCard(

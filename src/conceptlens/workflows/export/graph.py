@@ -1,4 +1,4 @@
-"""The graph that is exported: bytes → class probabilities, concept probabilities and, where there is attention, maps.
+"""The graph that is exported: bytes → class probabilities, concept probabilities and, where there are any, maps.
 
 Everything between the pixels of a square image and the numbers that `predict` reports is inside: whoever runs the
 file need not know how the encoder normalizes, or which concepts exclude each other.
@@ -11,10 +11,11 @@ from torch.export import Dim, ExportedProgram
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import Task
+from conceptlens.explanations.maps.concept_maps import own_maps
 from conceptlens.methods.contract import Pipeline
 
 INPUT = "images"
-CLASSES, CONCEPTS, MAPS = "class_probabilities", "concept_probabilities", "maps"
+CLASSES, CONCEPTS, MAPS, UNPLACED = "class_probabilities", "concept_probabilities", "maps", "unplaced"
 
 
 class Readout(nn.Module):
@@ -37,7 +38,9 @@ class Readout(nn.Module):
     @property
     def outputs(self) -> list[str]:
         """Names in their order."""
-        return [CLASSES, *([CONCEPTS] if self.spans else []), *([MAPS] if self.pipeline.model.has_attention else [])]
+        model = self.pipeline.model
+        maps = [MAPS, UNPLACED] if model.has_evidence else [MAPS] if model.has_attention else []
+        return [CLASSES, *([CONCEPTS] if self.spans else []), *maps]
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         # A division makes numbers of bytes and of bytes written as numbers alike, so that the graph takes both.
@@ -50,9 +53,11 @@ class Readout(nn.Module):
         outputs = {CLASSES: logits.sigmoid() if self.task == "multilabel" else logits.softmax(-1)}
         if shares:
             outputs[CONCEPTS] = torch.cat(shares, 1)
-        if said.attention is not None:
-            own = said.attention[:, self.pipeline.model.concept_slot].float()  # (B, K, L)
+        own = own_maps(said, self.pipeline.model)  # (B, K, L)
+        if own is not None:
             outputs[MAPS] = own.reshape(*own.shape[:2], *self.grid)
+        if said.evidence is not None and said.unplaced is not None:
+            outputs[UNPLACED] = said.unplaced.float()
         return outputs
 
 

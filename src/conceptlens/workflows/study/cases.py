@@ -12,7 +12,6 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import resize_square
-from conceptlens.encoders.text.hashed import NEGATIONS
 from conceptlens.explanations.answer import Answer, Answerer
 from conceptlens.explanations.subjects import Subject
 from conceptlens.runs.image_choice import Indices
@@ -20,7 +19,7 @@ from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.study.sampling import draw_concepts
 
 BATCH = 16
-ABSENT = NEGATIONS | {"nil", "absence", "unknown", "false"}
+MapKind = Literal["evidence", "attention", "gradcam"]
 Floats = npt.NDArray[np.float64]
 Question = Literal["choice", "likert"]
 QUESTIONS: tuple[Question, ...] = ("choice", "likert")
@@ -38,22 +37,13 @@ class Case:
     grids: dict[Question, Floats]  # their maps (h, w), numbers ≥ 0
 
 
-def has_a_place(concepts: ConceptSet) -> list[int]:
-    """Concepts that can be pointed at: the absence of something is nowhere."""
-    return [
-        k
-        for k, each in enumerate(concepts.concepts)
-        if not ABSENT & set(each.value.lower().split()) and not ABSENT & set(each.text.lower().split())
-    ]
-
-
 def find_cases(
     run: OpenedRun,
     indices: Indices,
     n: int,
     *,
     wanted: Sequence[int],
-    kind: Literal["attention", "gradcam"],
+    kind: MapKind,
     side: int,
     generator: np.random.Generator,
 ) -> list[Case]:
@@ -109,12 +99,7 @@ class _Shown:
 
 
 def _batch(
-    answerer: Answerer,
-    source: DataSource,
-    indices: Indices,
-    wanted: Sequence[int],
-    kind: Literal["attention", "gradcam"],
-    side: int,
+    answerer: Answerer, source: DataSource, indices: Indices, wanted: Sequence[int], kind: MapKind, side: int
 ) -> Iterator[_Shown]:
     card, images = answerer.card, [source.read(int(index)) for index in indices]
     subjects = [
@@ -139,13 +124,21 @@ def _batch(
 
 
 def _maps(answer: Answer, wanted: Sequence[int]) -> dict[int, Floats]:
-    """The maps (h, w) of the wanted concepts, of the one kind that was asked for."""
+    """The maps (h, w) of the wanted concepts, of the one kind that was asked for; of evidence what speaks for each.
+
+    What speaks against a concept is left out: raters are asked what the bright places show, and a map in two colors
+    would tell them whose it is.
+    """
     maps = answer.maps
     assert maps is not None
+    if "evidence" in maps.without:
+        raise UserError("This method has no evidence of patches. Use --map attention or --map gradcam.")
     if "attention" in maps.without:
         raise UserError("This method has no attention over patches. Use --map gradcam.")
     rows = maps.gradcam
-    if maps.attention is not None:
+    if maps.evidence is not None:
+        rows = {k: maps.evidence[k].clip(0) for k in wanted}
+    elif maps.attention is not None:
         slots = {k: answer.slot(k) for k in wanted}
         rows = {k: maps.attention[slot] for k, slot in slots.items() if slot is not None}
     return {k: row.astype(np.float64).reshape(maps.grid) for k, row in rows.items()}

@@ -33,7 +33,7 @@ class Key(Document):
     method: str
     weights: str
     split: str
-    map: str  # whose maps: the method's own attention, or Grad-CAM
+    map: str  # whose maps: the method's own evidence (what speaks for a concept) or attention, or Grad-CAM
     control: Control
     seed: int
     images: int  # with true maps

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from conceptlens.encoders import TEXT, make_text_encoder
 from conceptlens.explanations.explain import choose_concepts
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.opened import OpenedRun
-from conceptlens.workflows.study.cases import find_cases, has_a_place
+from conceptlens.workflows.study.cases import MapKind, find_cases
 from conceptlens.workflows.study.key import Key
 from conceptlens.workflows.study.power import Plan, images_needed, power_of
 from conceptlens.workflows.study.rendering import render
@@ -30,7 +30,7 @@ from conceptlens.workflows.study.trials import build
 
 KIND = "study"
 PAGE, KEY = "study.html", "key.json"
-MAPS = ("auto", "attention", "gradcam")
+MAPS = ("auto", "evidence", "attention", "gradcam")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def make_study(
         options: Answers to choose from, the right one among them.
         attention: Checks of attention.
         control: How maps are shuffled: `moved`, `patches` or `other`.
-        map: `attention`, `gradcam`, or `auto`: the method's own where it has one.
+        map: `evidence`, `attention`, `gradcam`, or `auto`: the method's own, evidence before attention, if it has one.
         concepts: Ask about these only: concepts, groups, or `all`; by default all that can be pointed at.
         split: Of the run's own data.
         side: Largest side of the pictures in pixels.
@@ -108,7 +108,8 @@ def make_study(
     opened = OpenedRun.open(run)
     opened.need_concepts("it has no maps of them")
     vocabulary = opened.concepts
-    wanted = has_a_place(vocabulary) if concepts is None else choose_concepts(vocabulary, concepts)
+    placed = [k for k in range(len(vocabulary)) if not vocabulary.placeless[k]]
+    wanted = placed if concepts is None else [k for k in choose_concepts(vocabulary, concepts) if k in placed]
     if not wanted:
         raise UserError("No concept can be pointed at. Name some with --concepts.")
     target = Path(out) if out else opened.path / "study"
@@ -121,8 +122,9 @@ def make_study(
     pool = opened.splits[split]
     # More than are needed: an image of which the model asserts nothing that can be pointed at is passed over.
     order = pool[draw_images(strata[pool], len(pool), generator)]
-    attends = opened.pipeline.model.has_attention if map == "auto" else map == "attention"
-    used: Literal["attention", "gradcam"] = "attention" if attends else "gradcam"
+    model = opened.pipeline.model
+    own: MapKind = "evidence" if model.has_evidence else "attention" if model.has_attention else "gradcam"
+    used: MapKind = own if map == "auto" else map  # type: ignore[assignment]
     note(f"looking for {total} images among {len(pool)}")
     cases = find_cases(opened, order, total, wanted=wanted, kind=used, side=side, generator=generator)
     if len(cases) < total:
@@ -142,7 +144,7 @@ def make_study(
         options=options,
         attention=attention,
         generator=generator,
-        wanted=has_a_place(vocabulary),
+        wanted=placed,
     )
     study = fingerprint(opened.card.weights_hash, str(seed), json.dumps(page["trials"]), json.dumps(page["maps"]))
     key = Key(

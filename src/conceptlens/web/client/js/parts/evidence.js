@@ -9,7 +9,9 @@ export function sumWords(prediction, k) {
   const [logit, unplaced] = [prediction.concepts[k].score, prediction.maps.unplaced[k]];
   const total = logit - unplaced;
   const share = Math.abs(unplaced) / (Math.abs(total) + Math.abs(unplaced) || 1);
-  return `Sum of the map ${signed(total)}, not placed ${signed(unplaced)} (${percent(share, 0)}): logit ${signed(logit)}.`;
+  const [placed, whole] = [total, logit].map((value) => value.toFixed(2).replace("-", "−"));
+  const rest = `${unplaced < 0 ? "−" : "+"} ${Math.abs(unplaced).toFixed(2)} (not placed, ${percent(share, 0)})`;
+  return `Sum of the map ${placed} ${rest} = logit ${whole}.`;
 }
 
 /** The largest amount of a map, on either side of 0. */

@@ -71,8 +71,9 @@ export function patchFacts({ run, prediction, maps, patch, onconcept }) {
           : null,
       ),
     ),
-    maps.evidence.size ? movedChips(maps, prediction, patch, onconcept) : null,
-    listOf("Concepts that attend here most", maps, prediction, "attention", patch, onconcept),
+    maps.evidence.size
+      ? movedChips(maps, prediction, patch, onconcept)
+      : listOf("Concepts that attend here most", maps, prediction, "attention", patch, onconcept),
     listOf("Concepts whose score this patch raises most (Grad-CAM)", maps, prediction, "gradcam", patch, onconcept),
   );
 }

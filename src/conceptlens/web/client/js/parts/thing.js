@@ -125,7 +125,7 @@ export function conceptFacts({ run, each, classes, grid }) {
       byClass("How often in each class", classes, each.by_class, (value) => percent(value, 0)),
       byClass("Weight for each class", classes, each.weights, signed),
     ),
-    patches(run, grid, each.patches, "Patches it attends to most"),
+    patches(run, grid, each.patches, "Patches where its map is largest"),
     each.images?.length
       ? [
           h("h3", {}, "Images with the highest probability"),

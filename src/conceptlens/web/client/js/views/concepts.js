@@ -11,7 +11,7 @@ import { known, percent, plural, short } from "../words.js";
 
 const ABOUT = {
   concepts:
-    "All concepts: how well each is predicted, which classes it speaks for, and the patches that it attends to most.",
+    "All concepts: how well each is predicted, which classes it speaks for, and the patches where its map is largest.",
   codebook:
     "Codes are vectors that training placed among the patches: where their patches occur, how often, and the concept that each is named after.",
 };

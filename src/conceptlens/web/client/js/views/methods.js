@@ -95,7 +95,7 @@ function about(method) {
       { class: "facts wide" },
       fact("Supervision", method.supervision_title.toLowerCase()),
       fact("Bypass", method.bypass ?? "none: the class depends on the concepts alone"),
-      fact("Map of each concept", method.attention ? "its own attention" : "none of its own; Grad-CAM can be drawn"),
+      fact("Map of each concept", method.evidence ? "its own evidence, signed" : method.attention ? "its own attention" : "none of its own; Grad-CAM can be drawn"),
       method.family.length > 1
         ? fact(
             "Same family",
