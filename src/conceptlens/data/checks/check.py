@@ -10,6 +10,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import EXAMPLES, Finding, Level, Problems, counted
+from conceptlens.data.checks.identity import identity_findings
 from conceptlens.data.checks.images import copy_findings, image_findings
 from conceptlens.data.checks.labels import class_counts, class_findings, concept_findings
 from conceptlens.data.checks.learnable import split_findings
@@ -127,6 +128,7 @@ def check_data(
     survey = survey_images(source, workers=workers, quiet=quiet)
     findings += image_findings(source, survey)
     findings += copy_findings(source, survey, side_of)
+    findings += identity_findings(source)
     return DataReport(
         source=config.source,
         images=len(source),

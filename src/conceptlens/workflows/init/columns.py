@@ -15,7 +15,7 @@ Cells = Sequence[str]
 CLASS_WORDS = tuple(
     "class classes label labels diagnosis dx target category y grade pathology disease outcome".split()
 )
-GROUP_WORDS = tuple("patient subject participant person mrn animal case lesion eye specimen slide".split())
+GROUP_WORDS = tuple("patient subject participant person mrn animal case series lesion eye specimen slide".split())
 SPLIT_WORDS = ("split", "set", "subset", "partition", "fold")
 # What is known of an image without looking at it.
 METADATA_WORDS = frozenset(

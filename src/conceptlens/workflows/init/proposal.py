@@ -8,16 +8,19 @@ from pathlib import PurePosixPath
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.data.checks.findings import counted
 from conceptlens.data.checks.masks import OBJECT
+from conceptlens.data.images.dicom import SUFFIXES as DICOM
+from conceptlens.data.images.dicom import header_words
 from conceptlens.data.labels.words import fold, is_missing, yes_no
 from conceptlens.data.splits.names import split_of
 from conceptlens.workflows.init.columns import ColumnRole, column_roles
 from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_copies, patients
-from conceptlens.workflows.init.tables import ImageTable, read_tables
+from conceptlens.workflows.init.tables import SERIES, ImageTable, read_tables, some
 
 CLASS, SPLIT, COPIES = "class", "split", "same picture"
 SMALL = 2000  # images up to which one split is too small to be believed, and folds are cheap
 FOLDS = 5
 LEAST = 50  # images from which a model can be trained and judged
+FRAMES = 8  # of a file with several that are used
 IMBALANCE = 3  # times as many images of the largest class as of the smallest
 
 Ask = Callable[[str, str, Sequence[str]], str]  # question, default, what else may be answered → answer
@@ -64,6 +67,7 @@ def propose(contents: Contents, ask: Ask, *, quiet: bool = True) -> Proposal:
     _choose_group(proposal, found.alike, ask)
     _ask_concepts(proposal, ask)
     _balance_and_folds(proposal)
+    _spread_frames(proposal)
     return proposal
 
 
@@ -251,6 +255,30 @@ def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
         proposal.assumed.append(
             f"What belongs together is {name!r} ({count:,} of them), by {role.reason}: never on two sides of a split."
         )
+
+
+def _spread_frames(proposal: Proposal) -> None:
+    """A row for each of some frames of a DICOM file that has several; they belong together."""
+    root, rows, names = proposal.contents.root, [], []
+    spread = 0
+    for row, image in enumerate(proposal.images):
+        words = header_words(root / image, ("NumberOfFrames",)) if image.lower().endswith(DICOM) else {}
+        frames = int(words.get("NumberOfFrames", "1"))
+        chosen = [f"{image}#{frame}" for frame in range(1, frames + 1)] if frames > 1 else [image]
+        spread += frames > 1
+        for name in some(chosen, FRAMES):
+            rows.append(row)
+            names.append(name)
+    if not spread:
+        return
+    whole = proposal.images
+    proposal.images = tuple(names)
+    proposal.columns = {name: tuple(cells[row] for row in rows) for name, cells in proposal.columns.items()}
+    if proposal.column("group") is None:
+        proposal.add(SERIES, [whole[row] for row in rows], ColumnRole(SERIES, "group", reason="the frames of a file"))
+    proposal.assumed.append(
+        f"{counted(spread, 'file')} hold several frames: at most {FRAMES} of each are used, as images of their own."
+    )
 
 
 def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
