@@ -41,13 +41,7 @@ def init(
     from conceptlens.workflows.init.init import init_folder
 
     return init_folder(
-        path,
-        out=out,
-        class_column=class_column,
-        group_column=group_column,
-        yes=yes,
-        overwrite=overwrite,
-        quiet=quiet,
+        path, out=out, class_column=class_column, group_column=group_column, yes=yes, overwrite=overwrite, quiet=quiet
     )
 
 
@@ -57,6 +51,7 @@ def check_data(
     concepts: str | Path | None = None,
     data: Mapping[str, Any] | str | None = None,
     out: str | Path | None = None,
+    copies: str | Path | None = None,
     quiet: bool = True,
 ) -> "DataReport":
     """Find what is wrong with images, labels and splits before anything is trained.
@@ -66,11 +61,13 @@ def check_data(
         concepts: The concept file, or the name of a ready one.
         data: Settings of a recipe's `data` section.
         out: A .json file for the findings.
+        copies: A .csv file for every pair of equal or nearly equal images, with a group that keeps them together.
         quiet: Show no progress.
     """
     from conceptlens.concepts import ConceptSet
-    from conceptlens.core.files import write_json
+    from conceptlens.core.files import write_json, write_text
     from conceptlens.data.checks.check import check_data as check
+    from conceptlens.data.checks.check import copies_table
     from conceptlens.recipes.parse import load_recipe
 
     section = {"source": data} if isinstance(data, str) else dict(data or {})
@@ -82,6 +79,8 @@ def check_data(
     report = check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
     if out is not None:
         write_json(Path(out), report.to_dict())
+    if copies is not None:
+        write_text(Path(copies), copies_table(report))
     return report
 
 

@@ -40,19 +40,21 @@ def how_good(material: Material) -> list[str]:
     guess = 0.5 if several else 1 / max(len(material.classes), 1)
     sure = f" ({material.confidence} interval {percent(interval[0])} to {percent(interval[1])})" if interval else ""
     lines = [
-        f"Balanced accuracy {percent(value)}{sure} on {count(material.number('class.n'))} {material.images}; a guess gives "
-        f"{percent(guess)}."
+        f"Balanced accuracy {percent(value)}{sure} on {count(material.number('class.n'))} {material.images}; a guess "
+        f"gives {percent(guess)}."
     ]
     common, accuracy = (None if several else most_frequent(material)), material.number("class.accuracy")
     if common is not None and accuracy is not None:
         lines.append(f"Accuracy {percent(accuracy)}; always naming the most frequent class gives {percent(common)}.")
     other = material.number("black_box.balanced_accuracy")
     if other is not None:
-        verdict = "within its interval of" if interval and interval[0] <= other <= interval[1] else (
-            "above" if value > other else "below"
+        verdict = (
+            "within its interval of"
+            if interval and interval[0] <= other <= interval[1]
+            else ("above" if value > other else "below")
         )
         lines.append(
-            f"That is {verdict} a black box, a linear classifier on the same encoder's image vectors ({percent(other)})."
+            f"That is {verdict} a black box ({percent(other)}), a linear classifier on the same encoder's image vectors."
         )
     spread = [fold.get("class.balanced_accuracy") for fold in material.metrics.get("per_fold", [])]
     known = [value for value in spread if value is not None]

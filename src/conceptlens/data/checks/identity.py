@@ -5,6 +5,7 @@ that ultrasound and X-ray machines print. It is a reason to look, not proof; and
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +52,8 @@ def identity_findings(source: DataSource) -> Iterator[Finding]:
             continue  # unreadable images are reported elsewhere
     if burned:
         message = (
-            f"{counted(len(burned), 'image')} of {min(LOOKED_AT, len(ids))} that were looked at may have letters burned "
-            "into them: a name, a date, a machine's label. Look at them before you share a report; a model may also "
+            f"{counted(len(burned), 'image')} of {min(LOOKED_AT, len(ids))} that were looked at may have letters burned in"
+            ": a name, a date, a machine's label. Look at them before you share a report; a model may also "
             "learn from such marks."
         )
         yield Finding("warning", "burned-in-text", message, len(burned), tuple(burned[:EXAMPLES]))
@@ -96,7 +97,7 @@ def has_letters(image: Image.Image) -> bool:
             if abs(box[1] - bottom) <= max(1, tall // 8) and abs((box[1] - box[0]) - tall) <= max(1, tall // 5)
         )
         run = 1
-        for (_, end), (start, _) in zip(row, row[1:], strict=False):
+        for (_, end), (start, _) in pairwise(row):
             run = run + 1 if 0 < start - end <= 1.5 * tall else 1
             if run >= LETTERS:
                 return True

@@ -21,7 +21,6 @@ from conceptlens.data.labels.rows import examples_of, find_column
 from conceptlens.data.sources.encoded import EncodedSource
 from conceptlens.recipes.schema import DataConfig
 
-
 _FRAME = re.compile(r"#(\d+)$")  # `scan.dcm#3` is the third frame of scan.dcm
 
 

@@ -160,7 +160,9 @@ def serve_labeling(
     try:
         server = LabelServer(labeling, n=n, port=port)
     except OSError as error:
-        raise UserError(f"--port {port}: cannot listen there ({error.strerror}). Leave it out for any free one.") from None
+        raise UserError(
+            f"--port {port}: cannot listen there ({error.strerror}). Leave it out for any free one."
+        ) from None
     with server:
         say(f"label at {server.address} (Ctrl+C or the page's button finishes)")
         if open_browser:

@@ -118,9 +118,7 @@ def _ask_class(proposal: Proposal, ask: Ask) -> None:
     name = next((name for name in proposal.columns if fold(name) == fold(wanted)), None)
     if name is None:
         hint = did_you_mean(wanted, proposal.columns) if wanted else f"Columns: {', '.join(proposal.columns)}."
-        raise UserError(
-            f"{proposal.contents.root}: which column is the class? {hint} Name it: --class-column COLUMN."
-        )
+        raise UserError(f"{proposal.contents.root}: which column is the class? {hint} Name it: --class-column COLUMN.")
     if name != found:
         if found:
             proposal.roles[found] = ColumnRole(found, "metadata")
@@ -161,8 +159,8 @@ def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
         proposal.assumed.append(f"{counted(lost, 'mask')} belong to no image that has a class; they are not used.")
         return
     proposal.assumed.append(
-        f"{counted(len(masks) - lost, 'file')} are masks ({', '.join(sorted(cells))}), not images: they are regions, by "
-        "which maps are judged." + f" {lost:,} more belong to no image that has a class." * bool(lost)
+        f"{counted(len(masks) - lost, 'file')} are masks ({', '.join(sorted(cells))}), not images: they are regions, "
+        "by which maps are judged." + f" {lost:,} more belong to no image that has a class." * bool(lost)
     )
     if moved:
         proposal.assumed.append(f"{moved:,} of these masks belong to a nearly equal copy of their image.")
@@ -179,13 +177,11 @@ def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
     question = f"Is a part without a mask absent from an image that has other masks ({', '.join(varied)})"
     if varied and yes_no(ask(question, "yes", ("yes", "no"))):
         for part in varied:
-            answers = [
-                ("yes" if cells[part][row] else "no") if known else "" for row, known in enumerate(annotated)
-            ]
+            answers = [("yes" if cells[part][row] else "no") if known else "" for row, known in enumerate(annotated)]
             proposal.add(part, answers, ColumnRole(part, "finding", ("no", "yes")))
             proposal.finding_parts[part] = part
         proposal.assumed.append(
-            f"{counted(sum(annotated), 'image')} have masks: a part that has none there is absent ({', '.join(varied)})."
+            f"{counted(sum(annotated), 'image')} have masks: a part without one is absent there ({', '.join(varied)})."
         )
 
 
@@ -210,9 +206,7 @@ def _leave_out_copies(proposal: Proposal, copies: Copies) -> None:
         if len({proposal.columns[side or ""][row] for row in known}) > 1:
             torn.update(row for row in known if split_of(proposal.columns[side or ""][row]) != "test")
     if torn:
-        proposal.assumed.append(
-            f"{counted(len(torn), 'training image')} are left out: the test has the same picture."
-        )
+        proposal.assumed.append(f"{counted(len(torn), 'training image')} are left out: the test has the same picture.")
     kept = [row for row in range(len(proposal.images)) if row not in quarrel | torn]
     proposal.images = tuple(proposal.images[row] for row in kept)
     proposal.columns = {name: tuple(cells[row] for row in kept) for name, cells in proposal.columns.items()}
@@ -240,15 +234,15 @@ def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
         proposal.roles[found] = ColumnRole(found, "metadata")
     if name is None:
         proposal.assumed.append(
-            "Every image stands alone: no column names a patient or a lesion. If several images are of one patient, add "
-            "a column and set data.group_column, or the test is too easy."
+            "Every image stands alone: no column names a patient or a lesion. If several images are of one patient, "
+            "add a column and set data.group_column, or the test is too easy."
         )
         return
     role = proposal.roles[name] = ColumnRole(name, "group", reason=proposal.roles[name].reason or "you said so")
     if name == COPIES:
         proposal.assumed.append(
-            f"{counted(sum(map(len, together)), 'image')} are nearly equal to another one and stay on one side of every "
-            f"split (column {COPIES!r}). A column of patients would be better."
+            f"{counted(sum(map(len, together)), 'image')} are nearly equal to another one and stay on one side of "
+            f"every split (column {COPIES!r}). A column of patients would be better."
         )
     else:
         count = len({cell for cell in proposal.columns[name] if not is_missing(cell)})

@@ -135,9 +135,11 @@ class Labeling:
         mine = {image for image, _ in self.log.answers()}
         labels = self.labels(self.log.rater)
         order = next_images(self.features, labels, self.concepts, min(n + len(mine), len(ids)))
-        others = {image for rater, found in all_raters(self.folder).items() if rater != self.log.rater for image, _ in found}
+        others = {
+            image for rater, found in all_raters(self.folder).items() if rater != self.log.rater for image, _ in found
+        }
         fresh = [ids[index] for index in order if ids[index] not in mine]
-        twice = [image for image in sorted(others - mine)][: n // 5]  # a fifth is labeled twice
+        twice = sorted(others - mine)[: n // 5]  # a fifth is labeled twice
         return [*twice, *(image for image in fresh if image not in twice)][:n]
 
     def keep(self, image: str, answers: Mapping[str, str]) -> None:
@@ -156,7 +158,9 @@ class Labeling:
         final = agreed(list(by_rater.values()))
         self._write_table({key: answer for key, answer in final.items() if answer not in (None, UNSURE)})
         labels = self.labels()
-        accuracy, ahead = (None, []) if (labels >= 0).any(1).sum() < 40 else forecast(self.features, labels, self.concepts)
+        accuracy, ahead = (
+            (None, []) if (labels >= 0).any(1).sum() < 40 else forecast(self.features, labels, self.concepts)
+        )
         return LabelReport(
             file=str(self.table),
             images=len(self.source),
