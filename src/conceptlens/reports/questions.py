@@ -54,7 +54,7 @@ def how_good(material: Material) -> list[str]:
             else ("above" if value > other else "below")
         )
         lines.append(
-            f"That is {verdict} a black box ({percent(other)}), a linear classifier on the same encoder's image vectors."
+            f"That is {verdict} a black box ({percent(other)}), a linear classifier on the encoder's image vectors."
         )
     spread = [fold.get("class.balanced_accuracy") for fold in material.metrics.get("per_fold", [])]
     known = [value for value in spread if value is not None]

@@ -52,9 +52,9 @@ def identity_findings(source: DataSource) -> Iterator[Finding]:
             continue  # unreadable images are reported elsewhere
     if burned:
         message = (
-            f"{counted(len(burned), 'image')} of {min(LOOKED_AT, len(ids))} that were looked at may have letters burned in"
-            ": a name, a date, a machine's label. Look at them before you share a report; a model may also "
-            "learn from such marks."
+            f"{counted(len(burned), 'image')} of {min(LOOKED_AT, len(ids))} that were looked at may have letters "
+            "burned in: a name, a date, a label of the machine. Look at them before you share a report; a model may "
+            "also learn from such marks."
         )
         yield Finding("warning", "burned-in-text", message, len(burned), tuple(burned[:EXAMPLES]))
 

@@ -64,7 +64,10 @@ def image_findings(source: DataSource, survey: Survey) -> Iterator[Finding]:
     yield from handled("info", "alpha", which(lambda facts: facts.alpha), "with transparency; laid over white")
     yield from handled("info", "exif-rotated", which(lambda facts: facts.rotated), "turned by a tag; turned upright")
     yield from handled(
-        "info", "frames", which(lambda facts: facts.frames > 1), "with several frames; the first is read"
+        "info",
+        "frames",
+        which(lambda facts: facts.frames > 1),
+        "with several frames; the first is read, or the one that a table names",
     )
 
 

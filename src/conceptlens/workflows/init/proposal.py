@@ -305,6 +305,16 @@ def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
         proposal.assumed.append(f"Yes or no in each image: {', '.join(findings)}.")
 
 
+def _smallest_class_units(proposal: Proposal, class_column: str) -> int:
+    """Of how many groups, or images that stand alone, the smallest class is: no more folds can each have it."""
+    group = proposal.columns.get(proposal.column("group") or "", ("",) * len(proposal.images))
+    units: dict[str, set[str]] = {}
+    for image, unit, name in zip(proposal.images, group, proposal.columns[class_column], strict=True):
+        if not is_missing(name):
+            units.setdefault(name, set()).add(unit or image)
+    return min(map(len, units.values()))
+
+
 def _balance_and_folds(proposal: Proposal) -> None:
     name = proposal.column("class")
     assert name is not None
@@ -316,7 +326,7 @@ def _balance_and_folds(proposal: Proposal) -> None:
     if n < LEAST:
         proposal.assumed.append(f"{counted(n, 'image')} are few: from about {LEAST} on a result means something.")
     if n <= SMALL and proposal.column("split") is None:
-        proposal.folds = max(2, min(FOLDS, min(counts.values())))
+        proposal.folds = max(2, min(FOLDS, _smallest_class_units(proposal, name)))
         proposal.assumed.append(
             f"{counted(n, 'image')} are few for one test set: {proposal.folds} folds test each image once."
         )
