@@ -1,7 +1,7 @@
 """The public functions: each is an API call and a command. They import what they need when called."""
 
 from conceptlens.api.comparing import analyze_study, compare, make_study
-from conceptlens.api.data import check_concepts, check_data, draft_concepts, init
+from conceptlens.api.data import check_concepts, check_data, draft_concepts, init, label
 from conceptlens.api.folders import migrate, rehash
 from conceptlens.api.looking import explain, predict, what_if
 from conceptlens.api.sharing import export, make_report, serve, share
@@ -24,6 +24,7 @@ __all__ = [
     "faithfulness",
     "init",
     "interventions",
+    "label",
     "leakage",
     "list_everything",
     "load",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from conceptlens.workflows.authoring.check import Checked
     from conceptlens.workflows.authoring.draft import Drafted
     from conceptlens.workflows.init.init import Setup
+    from conceptlens.workflows.label.labeling import LabelReport
 
 
 def init(
@@ -40,13 +41,7 @@ def init(
     from conceptlens.workflows.init.init import init_folder
 
     return init_folder(
-        path,
-        out=out,
-        class_column=class_column,
-        group_column=group_column,
-        yes=yes,
-        overwrite=overwrite,
-        quiet=quiet,
+        path, out=out, class_column=class_column, group_column=group_column, yes=yes, overwrite=overwrite, quiet=quiet
     )
 
 
@@ -56,6 +51,7 @@ def check_data(
     concepts: str | Path | None = None,
     data: Mapping[str, Any] | str | None = None,
     out: str | Path | None = None,
+    copies: str | Path | None = None,
     quiet: bool = True,
 ) -> "DataReport":
     """Find what is wrong with images, labels and splits before anything is trained.
@@ -65,11 +61,13 @@ def check_data(
         concepts: The concept file, or the name of a ready one.
         data: Settings of a recipe's `data` section.
         out: A .json file for the findings.
+        copies: A .csv file for every pair of equal or nearly equal images, with a group that keeps them together.
         quiet: Show no progress.
     """
     from conceptlens.concepts import ConceptSet
-    from conceptlens.core.files import write_json
+    from conceptlens.core.files import write_json, write_text
     from conceptlens.data.checks.check import check_data as check
+    from conceptlens.data.checks.check import copies_table
     from conceptlens.recipes.parse import load_recipe
 
     section = {"source": data} if isinstance(data, str) else dict(data or {})
@@ -81,7 +79,57 @@ def check_data(
     report = check(recipe.data, ConceptSet.load(concepts) if concepts else None, quiet=quiet)
     if out is not None:
         write_json(Path(out), report.to_dict())
+    if copies is not None:
+        write_text(Path(copies), copies_table(report))
     return report
+
+
+def label(
+    recipe: str | Path,
+    *,
+    rater: str = "me",
+    n: int = 50,
+    table: str | Path | None = None,
+    read: str | Path | None = None,
+    status: bool = False,
+    port: int = 0,
+    open_browser: bool = True,
+    quiet: bool = True,
+) -> "LabelReport":
+    """Label concepts of images on a page or in a table, the most useful images first.
+
+    Answers are kept at once in `labels/RATER.csv` beside the recipe's table, so labeling resumes where it was left. At
+    the end the labels on which raters agree are written into the table, with an estimate of what more would bring.
+
+    Args:
+        recipe: A recipe whose data is a CSV table, as `init` writes it.
+        rater: Who labels; two raters get some images in common, and their agreement is measured.
+        n: How many images to queue.
+        table: Write the next images as a CSV table to this file, to be filled in a spreadsheet, instead of a page.
+        read: Read a table that was filled in.
+        status: Say where labeling stands, and label nothing.
+        port: Port of the page; any free one by default.
+        open_browser: Open the page in a browser, if this is a terminal.
+        quiet: Show no progress.
+    """
+    import sys
+
+    from conceptlens.workflows.label.labeling import Labeling, read_sheet, write_sheet
+
+    if n < 1:
+        raise UserError(f"--n: expected one image or more, found {n}.")
+    labeling, say = Labeling(recipe, rater), note(quiet)
+    if read is not None:
+        say(f"{read_sheet(labeling, Path(read))} images read from {read}")
+    if table is not None:
+        count = write_sheet(labeling, Path(table), n)
+        say(f"{table}: {count} images to fill in; read it back with --read {table}")
+    if read is not None or table is not None or status:
+        return labeling.finish()
+    from conceptlens.web.label.server import serve_labeling
+
+    opens = open_browser and sys.stdout.isatty()
+    return serve_labeling(labeling, n=n, port=port, open_browser=opens, say=lambda text: print(text, file=sys.stderr))
 
 
 def draft_concepts(

@@ -56,8 +56,21 @@ def share(
 
     if not 0 < max_mb < 10_000:
         raise UserError(f"--max-mb: expected a number of megabytes, as 15, found {max_mb:g}.")
+    for warning in _identity_warnings(run):
+        note(False)(f"warning: {warning}")
     limit = round(max_mb * 1_000_000)
     return share_run(run, file, views=list(views) or None, images=n, limit=limit, say=note(quiet))
+
+
+def _identity_warnings(run: str | Path) -> list[str]:
+    """What may name a patient in a run's images; nothing where its data is not here, since no picture is either."""
+    from conceptlens.data.checks.identity import identity_findings
+    from conceptlens.runs.opened import OpenedRun
+
+    try:
+        return [finding.message for finding in identity_findings(OpenedRun.open(run).source)]
+    except (UserError, OSError):
+        return []
 
 
 def export(

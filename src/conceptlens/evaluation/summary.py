@@ -195,7 +195,11 @@ def run_text(run: "RunFolder | OpenedRun") -> str:
     """The result of a finished run, and where to look."""
     splits, info = read_json(run.path / "metrics.json")["splits"], run.info
     split, spoken = next(
-        (each for each in ((FOLDS, "cross-validated"), ("test", "test")) if splits.get(each[0], {}).get("class", {}).get("n")),
+        (
+            each
+            for each in ((FOLDS, "cross-validated"), ("test", "test"))
+            if splits.get(each[0], {}).get("class", {}).get("n")
+        ),
         ("test", "test") if "test" in splits else ("val", "validation"),
     )
     metrics = splits[split]

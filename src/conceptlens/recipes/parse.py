@@ -70,8 +70,8 @@ def recipe_names() -> list[str]:
 def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
     """The raw recipe and where it came from: a mapping, a file, or the name of a ready one.
 
-    Paths of own code start from the recipe's folder, those of data are looked for there first. The recipe of a run folder may not name code that the user has not
-    allowed.
+    Paths of own code start from the recipe's folder, those of data are looked for there first. The recipe of a run
+    folder may not name code that the user has not allowed.
     """
     if isinstance(recipe, Mapping):
         return dict(recipe), "recipe"

@@ -61,7 +61,7 @@ def _show(path: str) -> Callable[[Any], str]:
 
 def _words(material: Material) -> dict[str, str]:
     """What the meanings leave open."""
-    common = _most_frequent(material)
+    common = most_frequent(material)
     return {
         "images": material.images,
         "usual": "" if common is None else f" Always naming the most frequent class would give {percent(common)}.",
@@ -78,7 +78,7 @@ def _chance(material: Material) -> Mapping[str, float | None]:
     concept = sum(known) / len(known) if known else None
     several = material.task == "multilabel"
     return {
-        "class.accuracy": None if several else _most_frequent(material),
+        "class.accuracy": None if several else most_frequent(material),
         "class.balanced_accuracy": 0.5 if several else 1 / len(material.classes),
         "class.macro_auc": 0.5,
         "concept.balanced_accuracy": concept,
@@ -88,7 +88,7 @@ def _chance(material: Material) -> Mapping[str, float | None]:
     }
 
 
-def _most_frequent(material: Material) -> float | None:
+def most_frequent(material: Material) -> float | None:
     """Share of the most frequent class."""
     images = material.number("class.n")
     found = [row.get("support", 0) for row in material.metrics["class"].get("per_class", [])]

@@ -17,6 +17,7 @@ from conceptlens.reports.headline import headline, result
 from conceptlens.reports.material import Material, shown_split
 from conceptlens.reports.measures import numbers
 from conceptlens.reports.provenance import provenance
+from conceptlens.reports.questions import questions
 from conceptlens.reports.stories import tell
 from conceptlens.reports.story_cards import story_cards
 from conceptlens.reports.thumbnails import Pictures, pictures_from, pictures_of
@@ -88,6 +89,7 @@ def _write(run: RunFolder, material: Material, pictures: Pictures) -> Path:
 def page(material: Material, pictures: Pictures) -> str:
     """The whole page."""
     sections = (
+        ("questions", "What you may ask", questions(material)),
         ("numbers", "The numbers", numbers(material)),
         ("training", "Training", curves(material)),
         ("classes", "Classes", classes(material)),

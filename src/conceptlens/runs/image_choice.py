@@ -34,6 +34,8 @@ class RunImages(Protocol):
 
 def choose_images(run: "OpenedRun", *, split: str, show: str, n: int) -> Indices:
     """Positions of at most n images of a split; all but `all` need predictions of the whole split."""
+    if split in SPLITS and not len(run.splits[split]):
+        run.refuse_cross_validated(split)
     return choose(run, run.pipeline, run.card, split=split, show=show, n=n)
 
 

@@ -24,6 +24,7 @@ from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import DataConfig, Recipe
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folder import RunFolder, check_writable
+from conceptlens.runs.folds import fold_folders
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
 from conceptlens.runs.readout import Readout, TrainingLabels, read_out
 from conceptlens.runs.saved import Card, load_pipeline
@@ -174,7 +175,17 @@ class OpenedRun:
         """What training kept of the images of a split."""
         if split not in self._predictions:
             self._predictions[split] = load_predictions(self.path, split)
+        if not self._predictions[split].ids:
+            self.refuse_cross_validated(split)
         return self._predictions[split]
+
+    def refuse_cross_validated(self, split: str) -> None:
+        """Say where the test images of a cross-validated run are: its final model has learned from all of them."""
+        if split == "test" and (folders := fold_folders(self.path)):
+            raise UserError(
+                f"{self.path}: this run was cross-validated, and its final model has seen every image. Name one of its "
+                f"{len(folders)} folds, as {folders[0]}, whose test images its model has not seen; or --split val."
+            )
 
     def readout(self, split: str = "test") -> Readout:
         """What the class head read of each image of a split, and the head."""

@@ -5,25 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conceptlens.core.devices import best_device
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import DataSource
-from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.splits import Splits
 from conceptlens.data.splits.spread import spread
 from conceptlens.encoders import AUTO, make_encoder
 from conceptlens.encoders.at_hand import encoders_at_hand
+from conceptlens.encoders.features import image_features
 from conceptlens.evaluation.classification.balanced import balanced_accuracy
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.schema import EncoderConfig
 
 IMAGES = 400  # of each side that are looked at
-BATCH = 32
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -54,23 +51,10 @@ def with_encoder(recipe: Recipe, source: DataSource, splits: Splits, note: Calla
 
 def probe(name: str, source: DataSource, splits: Splits, recipe: Recipe) -> float:
     """How well a linear model of an encoder's vectors recognizes the classes of validation images."""
-    encoder = make_encoder(EncoderConfig(name=name, image_size=recipe.encoder.image_size)).eval().requires_grad_(False)
-    encoder.to(best_device())
-
-    def vectors(indices: Indices) -> Floats:
-        found = []
-        with PixelReader(source, encoder.image_size, recipe.data.fit, cache_mb=0) as reader, torch.inference_mode():
-            pieces = [indices[start : start + BATCH] for start in range(0, len(indices), BATCH)]
-            for _, pixels in reader.prefetch(iter(pieces)):
-                tokens = encoder(pixels.to(best_device()))
-                pooled = tokens.patches.mean(1)
-                whole = pooled if tokens.cls is None else torch.cat([tokens.cls, pooled], 1)
-                found.append(whole.double().cpu().numpy())
-        return np.concatenate(found)
-
+    encoder = make_encoder(EncoderConfig(name=name, image_size=recipe.encoder.image_size))
     labels = source.examples.labels if source.task == "multilabel" else source.examples.labels[:, None]
     sides = [spread(splits[side], IMAGES) for side in ("train", "val")]
-    train, val = (vectors(side) for side in sides)
+    train, val = (image_features(encoder, source, side, recipe.data.fit) for side in sides)
     return float(np.mean([_score(train, val, *(column[side] for side in sides)) for column in labels.T]))
 
 

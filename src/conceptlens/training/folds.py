@@ -84,6 +84,9 @@ def pooled_result(run: Path, source: DataSource, concepts: ConceptSet, recipe: R
     result["ceiling"] = {
         key: _mean([each.get("ceiling", {}).get(key) for each in found]) for key in ("accuracy", "balanced_accuracy")
     }
+    result["black_box"] = {
+        key: _mean([each.get("black_box", {}).get(key) for each in found]) for key in ("accuracy", "balanced_accuracy")
+    }
     result["per_fold"] = [{path: _at(each, path) for path in MEASURES if _at(each, path) is not None} for each in found]
     save_predictions(run, FOLDS, pooled, source, thresholds)
     return result

@@ -19,6 +19,7 @@ from conceptlens.data.sources.open import BUILTIN, open_source
 from conceptlens.data.splits.splits import Splits, make_splits
 from conceptlens.data.splits.spread import spread
 from conceptlens.encoders.freezing import weights_hash
+from conceptlens.evaluation.black_box import black_box_reference
 from conceptlens.evaluation.concepts.groups import concept_counts, concept_priors
 from conceptlens.evaluation.summary import full_summary, thresholds_from
 from conceptlens.methods.build import Blueprint, build_pipeline
@@ -230,6 +231,10 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
         name: full_summary(found, source, concepts, splits, recipe.metrics, thresholds=thresholds, priors=priors)
         for name, found in predicted.items()
     }
+    learned = source.examples.labels[spread(splits.train, TRAINING)]
+    for name, found in predicted.items():
+        labels = source.examples.labels[found.indices]
+        metrics[name]["black_box"] = black_box_reference(training, learned, found.vectors, labels)
     encoder = session.pipeline.encoder
     structure = {} if encoder.structure is None else {"structure": encoder.structure}
     card = Card(

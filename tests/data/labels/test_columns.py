@@ -123,3 +123,40 @@ def test_words() -> None:
     assert match_value("TRUE", {"yes": 0, "no": 1}) == 0
     assert match_value("0", {"yes": 0, "no": 1}) == 1
     assert match_value("3.0", {"3": 5}) == 5
+
+
+def test_an_excel_sheet(tmp_path: Path) -> None:
+    """The first sheet, values as shown, blank cells and rows beyond the header's width left out."""
+    from datetime import datetime
+
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (
+        ["image", "class", "age", "seen"],
+        ["a", "x", 61, datetime(2024, 5, 2)],
+        [None] * 4,
+        ["b", None, 2.5, True],
+    ):
+        sheet.append(row)
+    sheet["F9"] = " "
+    book.save(tmp_path / "t.xlsx")
+    table = read_columns(tmp_path / "t.xlsx", Problems(), expect="image")
+    assert {column.name: column.texts() for column in table.columns} == {
+        "image": ("a", "b"),
+        "class": ("x", ""),
+        "age": ("61", "2.5"),
+        "seen": ("2024-05-02", "true"),
+    }
+    assert table.rows.tolist() == [2, 4]
+    (tmp_path / "bad.xlsx").write_bytes(b"no zip")
+    with pytest.raises(UserError, match="not an Excel file"):
+        read_columns(tmp_path / "bad.xlsx", Problems(), expect="image")
+
+
+def test_excel_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(UserError, match=r"conceptlens\[excel\]"):
+        read_columns(tmp_path / "t.xlsx", Problems(), expect="image")

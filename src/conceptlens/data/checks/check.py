@@ -1,6 +1,8 @@
 """`conceptlens data check`: what is wrong with the data, before anything is trained."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +12,8 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import EXAMPLES, Finding, Level, Problems, counted
-from conceptlens.data.checks.images import copy_findings, image_findings
+from conceptlens.data.checks.identity import identity_findings
+from conceptlens.data.checks.images import Copies, copy_findings, find_copies, image_findings
 from conceptlens.data.checks.labels import class_counts, class_findings, concept_findings
 from conceptlens.data.checks.learnable import split_findings
 from conceptlens.data.checks.survey import survey_images
@@ -34,6 +37,8 @@ class DataReport(ResultMixin):
     splits: dict[str, int]  # side → images
     how: str  # whether the splits were given or drawn
     findings: tuple[Finding, ...]
+    copies: tuple[tuple[str, ...], ...] = ()  # sets of images that are equal or nearly so
+    pairs: tuple[tuple[str, str, str], ...] = ()  # every pair: image, image, `equal` or `near`
 
     @property
     def ok(self) -> bool:
@@ -59,6 +64,7 @@ class DataReport(ResultMixin):
             "concepts": self.concepts,
             "splits": {"how": self.how, **self.splits},
             "findings": [finding.to_json() for finding in self.findings],
+            "copies": [list(members) for members in self.copies],
         }
 
     def text(self) -> str:
@@ -126,7 +132,9 @@ def check_data(
             side_of[splits[side]] = side
     survey = survey_images(source, workers=workers, quiet=quiet)
     findings += image_findings(source, survey)
-    findings += copy_findings(source, survey, side_of)
+    copies = find_copies(survey)
+    findings += copy_findings(source, copies, side_of)
+    findings += identity_findings(source)
     return DataReport(
         source=config.source,
         images=len(source),
@@ -136,7 +144,25 @@ def check_data(
         splits={side: len(splits[side]) for side in SPLITS} if splits is not None else {},
         how=splits.how if splits is not None else "",
         findings=_sorted(findings),
+        copies=tuple(tuple(source.examples.ids[index] for index in members) for members in copies.sets(len(source))),
+        pairs=tuple(_pairs(copies, source.examples.ids)),
     )
+
+
+def _pairs(copies: Copies, ids: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    for same in copies.equal:
+        yield from ((ids[same[0]], ids[other], "equal") for other in same[1:].tolist())
+    yield from ((ids[a], ids[b], "near") for a, b in copies.near.tolist())
+
+
+def copies_table(report: DataReport) -> str:
+    """A CSV of every pair of copies, with the group of both: `image`, `copy`, `kind`, `group`."""
+    group = {name: f"picture {number}" for number, members in enumerate(report.copies, 1) for name in members}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["image", "copy", "kind", "group"])
+    writer.writerows([first, second, kind, group[first]] for first, second, kind in report.pairs)
+    return text.getvalue()
 
 
 def _splits(source: DataSource, config: DataConfig, findings: list[Finding]) -> Splits | None:

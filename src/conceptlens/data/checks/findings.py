@@ -45,14 +45,15 @@ class Problems:
             raise UserError(f"{message}{for_example(finding.examples)}")
         self.findings.append(finding)
 
-
     def take(self, other: "Problems") -> None:
         """Findings that were gathered elsewhere; a strict one raises all errors among them in one."""
         errors = [finding for finding in other.findings if finding.level == "error"]
         self.findings += other.findings
         if self.strict and errors:
             shown = [f"{each.message}{for_example(each.examples)}" for each in errors[:MOST]]
-            more = [f"… and {len(errors) - MOST} more; `conceptlens data check` lists them."] if len(errors) > MOST else []
+            more = (
+                [f"… and {len(errors) - MOST} more; `conceptlens data check` lists them."] if len(errors) > MOST else []
+            )
             raise UserError("\n".join([*shown, *more]))
 
 

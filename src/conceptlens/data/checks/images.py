@@ -1,9 +1,12 @@
 """What the pixels give away: files that cannot be read, unusual ones and what is done about them, copies."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from conceptlens.data.checks.duplicates import near_copies, same_pixels
 from conceptlens.data.checks.findings import EXAMPLES, Finding, Level, counted
@@ -61,25 +64,51 @@ def image_findings(source: DataSource, survey: Survey) -> Iterator[Finding]:
     yield from handled("info", "alpha", which(lambda facts: facts.alpha), "with transparency; laid over white")
     yield from handled("info", "exif-rotated", which(lambda facts: facts.rotated), "turned by a tag; turned upright")
     yield from handled(
-        "info", "frames", which(lambda facts: facts.frames > 1), "with several frames; the first is read"
+        "info",
+        "frames",
+        which(lambda facts: facts.frames > 1),
+        "with several frames; the first is read, or the one that a table names",
     )
 
 
-def copy_findings(source: DataSource, survey: Survey, side_of: npt.NDArray[np.str_]) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class Copies:
+    """Positions of images that are there more than once."""
+
+    equal: list[npt.NDArray[np.int64]]  # sets with equal pixels, each of two or more
+    near: npt.NDArray[np.int64]  # (P, 2): pairs that are nearly equal, one image of each set standing for all
+
+    def sets(self, n: int) -> list[list[int]]:
+        """Sets of two or more of n images that are equal or nearly so, directly or through others."""
+        links = [(int(same[0]), int(other)) for same in self.equal for other in same[1:]]
+        links += [(int(a), int(b)) for a, b in self.near]
+        graph = coo_array((np.ones(len(links)), tuple(np.array(links, dtype=np.int64).reshape(-1, 2).T)), shape=(n, n))
+        labels = connected_components(graph, directed=False)[1]
+        together: dict[int, list[int]] = {}
+        for position, label in enumerate(labels.tolist()):
+            together.setdefault(label, []).append(position)
+        return [members for members in together.values() if len(members) > 1]
+
+
+def find_copies(survey: Survey) -> Copies:
+    """Equal and nearly equal images of a survey."""
+    usable = np.array([facts is not None for facts in survey.facts], dtype=bool)
+    equal = same_pixels(survey.digest, usable)
+    for same in equal:
+        usable[same[1:]] = False
+    return Copies(equal, near_copies(survey.gradient, survey.detail, survey.brightness, usable))
+
+
+def copy_findings(source: DataSource, copies: Copies, side_of: npt.NDArray[np.str_]) -> Iterator[Finding]:
     """Copies within a side of the split, across sides, and copies whose classes contradict each other.
 
     Args:
         source: The images.
-        survey: Their marks.
+        copies: Those that are there more than once.
         side_of: The side of the split of each image, (N,); "" if it is on none.
     """
     ids, labels = source.examples.ids, source.examples.labels
-    usable = np.array([facts is not None for facts in survey.facts], dtype=bool)
-    sets = same_pixels(survey.digest, usable)
-    distinct = usable.copy()
-    for same in sets:
-        distinct[same[1:]] = False
-    pairs = near_copies(survey.gradient, survey.detail, survey.brightness, distinct)
+    sets, pairs = copies.equal, copies.near
 
     def across(members: npt.NDArray[np.int64]) -> bool:
         return len({side for side in side_of[members].tolist() if side}) > 1
@@ -109,7 +138,7 @@ def copy_findings(source: DataSource, survey: Survey, side_of: npt.NDArray[np.st
         found = [pair for pair in pairs if across(pair) is divided]
         if found:
             hint = (
-                " A group column (patient, lesion) keeps them together."
+                " A group column (patient, lesion) keeps them together; `--copies FILE.csv` writes one."
                 if divided and source.examples.group is None
                 else ""
             )

@@ -16,9 +16,10 @@ from conceptlens.core.errors import UserError
 from conceptlens.data.images.names import FileNames, words_of
 from conceptlens.data.images.read import open_image
 
-MASK_WORDS = frozenset(
-    "mask masks seg segs segmentation segmentations segmented groundtruth groundtruths gt annotation annotations".split()
-)
+MASK_WORDS = {
+    *("mask", "masks", "seg", "segs", "segmentation", "segmentations", "segmented"),
+    *("groundtruth", "groundtruths", "gt", "annotation", "annotations"),
+}
 OBJECT = "object"
 _SAMPLE = 8  # candidates of a folder that are opened; if all of them are masks, or none, so is the rest
 _SIDE = 128  # pixels of a side that are looked at

@@ -4,10 +4,11 @@
 - The first window center and width are used; without them the table of values of interest; without that 8 bits stay as
   they are and more are spread from their smallest to their largest value. `data.window` overrides all of it.
 - MONOCHROME1 is inverted, so that bright is bright. Palettes and YBR become RGB.
-- Of several frames the first is read, and only that one is decoded.
+- Of several frames the first is read, or the one that a table names (`scan.dcm#3`); only that one is decoded.
 """
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,19 +41,20 @@ def is_dicom(source: Path | bytes | BinaryIO) -> bool:
 
 
 def read_dicom(
-    source: Path | bytes | BinaryIO, *, name: str, window: Window, max_pixels: int
+    source: Path | bytes | BinaryIO, *, name: str, window: Window, max_pixels: int, frame: int = 0
 ) -> tuple[Image.Image, dict[str, Any]]:
-    """The first frame as RGB, and what the file held, as keywords of `ImageFacts`.
+    """One frame as RGB, and what the file held, as keywords of `ImageFacts`.
 
     Args:
         source: A path, the file's bytes, or an open binary file.
         name: What to call the image in an error.
         window: Which values become black and white.
         max_pixels: More are refused before anything is decoded.
+        frame: Which of several frames, counted from 0.
     """
     if isinstance(source, Path):
         with source.open("rb") as opened:
-            return read_dicom(opened, name=name, window=window, max_pixels=max_pixels)
+            return read_dicom(opened, name=name, window=window, max_pixels=max_pixels, frame=frame)
     file = io.BytesIO(source) if isinstance(source, bytes) else source
     header = _header(file, name)
     rows, columns = int(header.get("Rows") or 0), int(header.get("Columns") or 0)
@@ -63,10 +65,13 @@ def read_dicom(
             f"{name}: {columns} × {rows} pixels are too many; at most {max_pixels // 1_000_000} million are read. "
             "Make it smaller."
         )
+    frames = int(header.get("NumberOfFrames") or 1)
+    if frame >= frames:
+        raise UserError(f"{name}: frame {frame + 1} was asked for, but the file has {frames}.")
     from pydicom.pixels.utils import pixel_array
 
     file.seek(0)
-    pixels = pixel_array(file, index=0)
+    pixels = pixel_array(file, index=frame)
     kind = str(header.get("PhotometricInterpretation", "MONOCHROME2"))
     facts = {
         "width": columns,
@@ -76,7 +81,7 @@ def read_dicom(
         "alpha": False,
         "deep": int(header.get("BitsStored", 8)) > 8,
         "rotated": False,
-        "frames": int(header.get("NumberOfFrames") or 1),
+        "frames": frames,
     }
     if not facts["gray"]:
         return Image.fromarray(_color(pixels, header, kind)), facts
@@ -164,12 +169,31 @@ def _color(pixels: npt.NDArray[Any], header: Any, kind: str) -> npt.NDArray[np.u
     return np.ascontiguousarray(pixels[..., :3] >> max(bits - 8, 0)).astype(np.uint8)
 
 
-def read_patient(file: Path) -> str | None:
-    """The patient's id in a file's header, or the name where there is none; None if the header says neither."""
+IDENTITY = (
+    *("PatientName", "PatientID", "PatientBirthDate", "PatientAddress", "OtherPatientIDs", "AccessionNumber"),
+    *("ReferringPhysicianName", "InstitutionName", "OperatorsName"),
+)
+
+
+def header_words(file: Path, names: Sequence[str]) -> dict[str, str]:
+    """Those of a header's fields that are filled in; none of a file that is damaged, which `data check` reports."""
     try:
         import pydicom
 
-        header = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=["PatientID", "PatientName"])
-    except Exception:  # whatever stands in the header of a damaged file, `data check` says that it is damaged
-        return None
-    return str(header.get("PatientID") or header.get("PatientName") or "").strip() or None
+        header = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=list(names))
+    except Exception:
+        return {}
+    return {name: text for name in names if (text := str(header.get(name) or "").strip())}
+
+
+def read_patient(file: Path) -> str | None:
+    """The patient's id in a file's header, or the name where there is none; None if the header says neither."""
+    words = header_words(file, ("PatientID", "PatientName"))
+    return words.get("PatientID") or words.get("PatientName")
+
+
+def identity_fields(file: Path) -> list[str]:
+    """Names of the fields that may name someone and are filled in, and whether pixels are said to hold print."""
+    words = header_words(file, (*IDENTITY, "BurnedInAnnotation"))
+    burned = words.pop("BurnedInAnnotation", "").upper() == "YES"
+    return [*words, *(["BurnedInAnnotation"] if burned else [])]

@@ -6,7 +6,7 @@
 - 16-bit and floating-point gray is scaled by a window (see `window`): by default the image's smallest value becomes 0,
   its largest 255. 16-bit color keeps its upper 8 bits.
 - DICOM files are rescaled and windowed as they ask for (see `dicom`).
-- Of several frames or pages, the first is read.
+- Of several frames or pages, the first is read, or the one that a table names (`scan.tif#3`).
 """
 
 import io
@@ -96,12 +96,12 @@ def describe_image(source: Encoded, *, name: str) -> ImageFacts:
 
 
 def examine_image(
-    source: Encoded, *, name: str, at_least: int | None = None, window: Window = "file"
+    source: Encoded, *, name: str, at_least: int | None = None, window: Window = "file", frame: int = 0
 ) -> tuple[Image.Image, ImageFacts]:
-    """The image as `open_image` returns it, and what its file held."""
+    """The image as `open_image` returns it, and what its file held; of several frames one, counted from 0."""
     try:
         if is_dicom(source):
-            picture, held = read_dicom(source, name=name, window=window, max_pixels=MAX_PIXELS)
+            picture, held = read_dicom(source, name=name, window=window, max_pixels=MAX_PIXELS, frame=frame)
             return picture, ImageFacts(**held)
         with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=_formats()) as file:
             width, height = file.size
@@ -109,6 +109,10 @@ def examine_image(
                 raise UserError(f"{name}: expected an image, found one of {width} × {height} pixels.")
             if width * height > MAX_PIXELS:
                 raise _too_large(name, f"{width} × {height}")
+            if frame:
+                if frame >= _frames(file):
+                    raise UserError(f"{name}: frame {frame + 1} was asked for, but the file has {_frames(file)}.")
+                file.seek(frame)
             mode = file.mode
             deep = mode == "F" or mode.startswith("I") or any(raw in str(file.tile) for raw in _DEEP_COLOR)
             turned = _orientation(file) > 1

@@ -68,7 +68,8 @@ def report_unknown_class(
     problems.add(
         "error",
         "unknown-class",
-        f"{place}: {name!r} is not one of the classes. {did_you_mean(name, classes)}{hint} {_rename_hint(name, classes)}",
+        f"{place}: {name!r} is not one of the classes. {did_you_mean(name, classes)}{hint} "
+        f"{_rename_hint(name, classes)}",
         count=count,
     )
 

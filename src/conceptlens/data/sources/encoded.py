@@ -16,11 +16,15 @@ class EncodedSource(DataSource):
     def encoded(self, index: int) -> Path | bytes:
         """The image's file, or its content."""
 
+    def frame(self, index: int) -> int:
+        """Which of several frames of its file the image is, counted from 0."""
+        return 0
+
     def examine(self, index: int, at_least: int | None = None) -> tuple[Image.Image, ImageFacts]:
         """The image as RGB, upright, and what its file held; see `examine_image`."""
         file = self.encoded(index)
         name = str(file) if isinstance(file, Path) else f"{self.name}: {self.examples.ids[index]}"
-        return examine_image(file, name=name, at_least=at_least, window=self.window)
+        return examine_image(file, name=name, at_least=at_least, window=self.window, frame=self.frame(index))
 
     def read(self, index: int) -> Image.Image:
         return self.examine(index)[0]

@@ -155,7 +155,7 @@ def _no_concepts(source: str) -> UserError:
         "    groups:\n"
         "      border: {kind: exclusive, column: border, values: [regular, irregular]}\n"
         "      colour: {kind: exclusive, column: colour, values: [light brown, dark brown, black]}\n\n"
-        "and pass it as `concepts: my-concepts.yaml` in the recipe, or --concepts. `conceptlens init` writes one from the "
-        "columns of a table; `--method black-box` trains without. "
+        "and pass it as `concepts: my-concepts.yaml` in the recipe, or --concepts. `conceptlens init` writes one from "
+        "the columns of a table; `--method black-box` trains without. "
         f"Ready ones, by name: {', '.join(library())}."
     )

@@ -6,6 +6,7 @@ as a value. Columns that nothing else claims are kept as metadata.
 """
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from conceptlens.data.labels.rename import rename_table
 from conceptlens.data.labels.rows import examples_of, find_column
 from conceptlens.data.sources.encoded import EncodedSource
 from conceptlens.recipes.schema import DataConfig
+
+_FRAME = re.compile(r"#(\d+)$")  # `scan.dcm#3` is the third frame of scan.dcm
 
 
 class Table(EncodedSource):
@@ -55,7 +58,13 @@ class Table(EncodedSource):
         problems.take(gathered)
 
     def encoded(self, index: int) -> Path:
-        return self._base / self._files[index]
+        name = self._files[index]
+        whole = self._base / name
+        return self._base / _FRAME.sub("", name) if _FRAME.search(name) and not whole.is_file() else whole
+
+    def frame(self, index: int) -> int:
+        found = _FRAME.search(self._files[index])
+        return int(found[1]) - 1 if found and not (self._base / self._files[index]).is_file() else 0
 
 
 def _locate(
@@ -129,6 +138,9 @@ def _existing(root: str, name: str) -> str | None:
             return name
     except ValueError:  # a zero byte in a name
         return None
+    frame = _FRAME.search(name)
+    if frame and int(frame[1]) > 0 and os.path.isfile(_FRAME.sub("", path)):
+        return name
     if not name.lower().endswith(SUFFIXES):
         return next((name + suffix for suffix in (*SUFFIXES, ".JPG", ".PNG") if os.path.isfile(path + suffix)), None)
     return None

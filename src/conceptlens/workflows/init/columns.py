@@ -12,17 +12,25 @@ from conceptlens.data.splits.names import split_of
 Role = Literal["class", "group", "split", "certainty", "concept", "finding", "metadata", "empty"]
 Cells = Sequence[str]
 
-CLASS_WORDS = tuple(
-    "class classes label labels diagnosis dx target category y grade pathology disease outcome".split()
+CLASS_WORDS = (
+    *("class", "classes", "label", "labels", "diagnosis", "dx", "target", "category", "y"),
+    *("grade", "pathology", "disease", "outcome"),
 )
-GROUP_WORDS = tuple("patient subject participant person mrn animal case lesion eye specimen slide".split())
+# From the coarsest: a patient rather than a lesion.
+GROUP_WORDS = (
+    *("patient", "subject", "participant", "person", "mrn", "animal", "case", "series"),
+    *("lesion", "eye", "specimen", "slide"),
+)
 SPLIT_WORDS = ("split", "set", "subset", "partition", "fold")
 # What is known of an image without looking at it.
-METADATA_WORDS = frozenset(
-    "age sex gender race ethnicity skin site hospital center clinic scanner camera device vendor manufacturer model date "
-    "year month day time localization location region laterality side comment comments note notes remark remarks path "
-    "file filename url width height rows columns top bottom left right x y w h id index weight kg cm quality".split()
-)
+METADATA_WORDS = {
+    *("age", "sex", "gender", "race", "ethnicity", "skin", "weight", "kg", "cm"),
+    *("site", "hospital", "center", "clinic", "scanner", "camera", "device", "vendor", "manufacturer", "model"),
+    *("date", "year", "month", "day", "time", "localization", "location", "region", "laterality", "side"),
+    *("comment", "comments", "note", "notes", "remark", "remarks", "quality", "id", "index"),
+    *("path", "file", "filename", "url", "width", "height", "rows", "columns"),
+    *("top", "bottom", "left", "right", "x", "y", "w", "h"),
+}
 MARKS = frozenset({"x", "xx", "✓", "✔", "✗", "+", "*", "1", "yes", "y", "true", "present", "ja", "si", "oui"})
 MOST_CLASSES = 50
 MOST_VALUES = 12  # of a concept
@@ -112,7 +120,9 @@ def _class_column(columns: Mapping[str, Cells], folders: Cells | None) -> str | 
     best, chosen = 0, None
     for name, cells in columns.items():
         values = _values(cells)
-        if not 2 <= len(values) <= min(MOST_CLASSES, len(cells) // 2):
+        if not 2 <= len(values) <= min(MOST_CLASSES, len(cells) // 2) or not set(GROUP_WORDS).isdisjoint(
+            name_words(name)
+        ):
             continue
         score = _class_score(name) + (3 if folders is not None and _same_division(cells, folders) else 0)
         if score > best and score > 1:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from conceptlens.core.errors import UserError
-from conceptlens.data.checks.duplicates import near_copies, same_pixels
+from conceptlens.data.checks import images
 from conceptlens.data.checks.masks import MaskFile, find_masks
 from conceptlens.data.checks.survey import survey_images
 from conceptlens.data.dataset import UNLABELED, Examples, no_concepts
@@ -95,26 +95,8 @@ def find_copies(contents: Contents, *, quiet: bool) -> Copies:
     """Images that are there more than once."""
     files = contents.images
     survey = survey_images(ImageFiles(contents.root, files), quiet=quiet)
-    usable = np.array([facts is not None for facts in survey.facts], dtype=bool)
-    equal = same_pixels(survey.digest, usable)
-    for same in equal:
-        usable[same[1:]] = False
-    links = [(int(same[0]), int(other)) for same in equal for other in same[1:]]
-    links += [(int(a), int(b)) for a, b in near_copies(survey.gradient, survey.detail, survey.brightness, usable)]
-    first = list(range(len(files)))  # each image's set, by its first member
-
-    def leader(index: int) -> int:
-        while first[index] != index:
-            index = first[index]
-        return index
-
-    for a, b in links:
-        low, high = sorted((leader(a), leader(b)))
-        first[high] = low
-    sets: dict[int, list[str]] = {}
-    for index, file in enumerate(files):
-        sets.setdefault(leader(index), []).append(file)
+    found = images.find_copies(survey)
     return Copies(
-        tuple(tuple(files[index] for index in same.tolist()) for same in equal),
-        tuple(tuple(members) for members in sets.values() if len(members) > 1),
+        tuple(tuple(files[index] for index in same.tolist()) for same in found.equal),
+        tuple(tuple(files[index] for index in members) for members in found.sets(len(files))),
     )

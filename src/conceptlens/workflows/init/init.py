@@ -85,7 +85,9 @@ def init_folder(
     contents = look(Path(path))
     folder = Path(out) if out else Path(f"{contents.root.resolve().name}-setup")
     if (folder / RECIPE).exists() and not overwrite:
-        raise UserError(f"{folder / RECIPE}: is already there. --overwrite writes it again; --out names another folder.")
+        raise UserError(
+            f"{folder / RECIPE}: is already there. --overwrite writes it again; --out names another folder."
+        )
     given = {"the class": class_column, "belongs together": group_column}
     if ask is None:
         ask = ask_person(given) if not yes and sys.stdin.isatty() else default_answers(given)

@@ -8,16 +8,19 @@ from pathlib import PurePosixPath
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.data.checks.findings import counted
 from conceptlens.data.checks.masks import OBJECT
+from conceptlens.data.images.dicom import SUFFIXES as DICOM
+from conceptlens.data.images.dicom import header_words
 from conceptlens.data.labels.words import fold, is_missing, yes_no
 from conceptlens.data.splits.names import split_of
 from conceptlens.workflows.init.columns import ColumnRole, column_roles
 from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_copies, patients
-from conceptlens.workflows.init.tables import ImageTable, read_tables
+from conceptlens.workflows.init.tables import SERIES, ImageTable, read_tables, some
 
 CLASS, SPLIT, COPIES = "class", "split", "same picture"
 SMALL = 2000  # images up to which one split is too small to be believed, and folds are cheap
 FOLDS = 5
 LEAST = 50  # images from which a model can be trained and judged
+FRAMES = 8  # of a file with several that are used
 IMBALANCE = 3  # times as many images of the largest class as of the smallest
 
 Ask = Callable[[str, str, Sequence[str]], str]  # question, default, what else may be answered → answer
@@ -64,6 +67,7 @@ def propose(contents: Contents, ask: Ask, *, quiet: bool = True) -> Proposal:
     _choose_group(proposal, found.alike, ask)
     _ask_concepts(proposal, ask)
     _balance_and_folds(proposal)
+    _spread_frames(proposal)
     return proposal
 
 
@@ -114,9 +118,7 @@ def _ask_class(proposal: Proposal, ask: Ask) -> None:
     name = next((name for name in proposal.columns if fold(name) == fold(wanted)), None)
     if name is None:
         hint = did_you_mean(wanted, proposal.columns) if wanted else f"Columns: {', '.join(proposal.columns)}."
-        raise UserError(
-            f"{proposal.contents.root}: which column is the class? {hint} Name it: --class-column COLUMN."
-        )
+        raise UserError(f"{proposal.contents.root}: which column is the class? {hint} Name it: --class-column COLUMN.")
     if name != found:
         if found:
             proposal.roles[found] = ColumnRole(found, "metadata")
@@ -157,8 +159,8 @@ def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
         proposal.assumed.append(f"{counted(lost, 'mask')} belong to no image that has a class; they are not used.")
         return
     proposal.assumed.append(
-        f"{counted(len(masks) - lost, 'file')} are masks ({', '.join(sorted(cells))}), not images: they are regions, by "
-        "which maps are judged." + f" {lost:,} more belong to no image that has a class." * bool(lost)
+        f"{counted(len(masks) - lost, 'file')} are masks ({', '.join(sorted(cells))}), not images: they are regions, "
+        "by which maps are judged." + f" {lost:,} more belong to no image that has a class." * bool(lost)
     )
     if moved:
         proposal.assumed.append(f"{moved:,} of these masks belong to a nearly equal copy of their image.")
@@ -175,13 +177,11 @@ def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
     question = f"Is a part without a mask absent from an image that has other masks ({', '.join(varied)})"
     if varied and yes_no(ask(question, "yes", ("yes", "no"))):
         for part in varied:
-            answers = [
-                ("yes" if cells[part][row] else "no") if known else "" for row, known in enumerate(annotated)
-            ]
+            answers = [("yes" if cells[part][row] else "no") if known else "" for row, known in enumerate(annotated)]
             proposal.add(part, answers, ColumnRole(part, "finding", ("no", "yes")))
             proposal.finding_parts[part] = part
         proposal.assumed.append(
-            f"{counted(sum(annotated), 'image')} have masks: a part that has none there is absent ({', '.join(varied)})."
+            f"{counted(sum(annotated), 'image')} have masks: a part without one is absent there ({', '.join(varied)})."
         )
 
 
@@ -206,9 +206,7 @@ def _leave_out_copies(proposal: Proposal, copies: Copies) -> None:
         if len({proposal.columns[side or ""][row] for row in known}) > 1:
             torn.update(row for row in known if split_of(proposal.columns[side or ""][row]) != "test")
     if torn:
-        proposal.assumed.append(
-            f"{counted(len(torn), 'training image')} are left out: the test has the same picture."
-        )
+        proposal.assumed.append(f"{counted(len(torn), 'training image')} are left out: the test has the same picture.")
     kept = [row for row in range(len(proposal.images)) if row not in quarrel | torn]
     proposal.images = tuple(proposal.images[row] for row in kept)
     proposal.columns = {name: tuple(cells[row] for row in kept) for name, cells in proposal.columns.items()}
@@ -236,21 +234,45 @@ def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
         proposal.roles[found] = ColumnRole(found, "metadata")
     if name is None:
         proposal.assumed.append(
-            "Every image stands alone: no column names a patient or a lesion. If several images are of one patient, add "
-            "a column and set data.group_column, or the test is too easy."
+            "Every image stands alone: no column names a patient or a lesion. If several images are of one patient, "
+            "add a column and set data.group_column, or the test is too easy."
         )
         return
     role = proposal.roles[name] = ColumnRole(name, "group", reason=proposal.roles[name].reason or "you said so")
     if name == COPIES:
         proposal.assumed.append(
-            f"{counted(sum(map(len, together)), 'image')} are nearly equal to another one and stay on one side of every "
-            f"split (column {COPIES!r}). A column of patients would be better."
+            f"{counted(sum(map(len, together)), 'image')} are nearly equal to another one and stay on one side of "
+            f"every split (column {COPIES!r}). A column of patients would be better."
         )
     else:
         count = len({cell for cell in proposal.columns[name] if not is_missing(cell)})
         proposal.assumed.append(
             f"What belongs together is {name!r} ({count:,} of them), by {role.reason}: never on two sides of a split."
         )
+
+
+def _spread_frames(proposal: Proposal) -> None:
+    """A row for each of some frames of a DICOM file that has several; they belong together."""
+    root, rows, names = proposal.contents.root, [], []
+    spread = 0
+    for row, image in enumerate(proposal.images):
+        words = header_words(root / image, ("NumberOfFrames",)) if image.lower().endswith(DICOM) else {}
+        frames = int(words.get("NumberOfFrames", "1"))
+        chosen = [f"{image}#{frame}" for frame in range(1, frames + 1)] if frames > 1 else [image]
+        spread += frames > 1
+        for name in some(chosen, FRAMES):
+            rows.append(row)
+            names.append(name)
+    if not spread:
+        return
+    whole = proposal.images
+    proposal.images = tuple(names)
+    proposal.columns = {name: tuple(cells[row] for row in rows) for name, cells in proposal.columns.items()}
+    if proposal.column("group") is None:
+        proposal.add(SERIES, [whole[row] for row in rows], ColumnRole(SERIES, "group", reason="the frames of a file"))
+    proposal.assumed.append(
+        f"{counted(spread, 'file')} hold several frames: at most {FRAMES} of each are used, as images of their own."
+    )
 
 
 def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
@@ -283,6 +305,16 @@ def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
         proposal.assumed.append(f"Yes or no in each image: {', '.join(findings)}.")
 
 
+def _smallest_class_units(proposal: Proposal, class_column: str) -> int:
+    """Of how many groups, or images that stand alone, the smallest class is: no more folds can each have it."""
+    group = proposal.columns.get(proposal.column("group") or "", ("",) * len(proposal.images))
+    units: dict[str, set[str]] = {}
+    for image, unit, name in zip(proposal.images, group, proposal.columns[class_column], strict=True):
+        if not is_missing(name):
+            units.setdefault(name, set()).add(unit or image)
+    return min(map(len, units.values()))
+
+
 def _balance_and_folds(proposal: Proposal) -> None:
     name = proposal.column("class")
     assert name is not None
@@ -294,7 +326,7 @@ def _balance_and_folds(proposal: Proposal) -> None:
     if n < LEAST:
         proposal.assumed.append(f"{counted(n, 'image')} are few: from about {LEAST} on a result means something.")
     if n <= SMALL and proposal.column("split") is None:
-        proposal.folds = max(2, min(FOLDS, min(counts.values())))
+        proposal.folds = max(2, min(FOLDS, _smallest_class_units(proposal, name)))
         proposal.assumed.append(
             f"{counted(n, 'image')} are few for one test set: {proposal.folds} folds test each image once."
         )

@@ -6,13 +6,18 @@ from pathlib import PurePosixPath
 
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import Problems
+from conceptlens.data.images.dicom import SUFFIXES as DICOM
+from conceptlens.data.images.dicom import header_words
 from conceptlens.data.images.names import FileNames, words_of
-from conceptlens.data.labels.columns import read_columns
+from conceptlens.data.labels.columns import Column, Columns, read_columns
 from conceptlens.data.labels.words import fold
 from conceptlens.data.splits.names import split_of
 from conceptlens.workflows.init.contents import Contents
 
 LEAST = 0.5  # of a table's rows must name an image
+SERIES = "series"  # the column that says which slices belong together
+SLICES = 16  # of a series that are used
+SERIES_FIELDS = ("SeriesInstanceUID", "StudyInstanceUID", "PatientID", "AccessionNumber")
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def _match(contents: Contents, name: str, files: FileNames) -> ImageTable | None
             best = (found, column.name, cells)
     count, image_column, cells = best
     if not len(table) or count < LEAST * len(table):
-        return None
+        return _match_series(contents, name, table)
     rows: dict[str, int] = {}
     for row, image in enumerate(cells):
         if image:
@@ -89,6 +94,51 @@ def _match(contents: Contents, name: str, files: FileNames) -> ImageTable | None
             columns[column.name] = tuple(texts[row] for row in kept)
     unmatched = sum(cell is None for cell in cells)
     return ImageTable((name,), image_column, tuple(rows), columns, unmatched=unmatched)
+
+
+def _match_series(contents: Contents, name: str, table: Columns) -> ImageTable | None:
+    """A table whose rows name a folder of slices, or a series, a study or a patient of DICOM headers."""
+    sets = image_sets(contents)
+    found = {
+        column.name: [sets.get(value.casefold().strip("/")) for value in column.values] for column in table.columns
+    }
+
+    def share(column: Column) -> float:
+        known = found[column.name]
+        return sum(known[code] is not None for code in column.codes.tolist()) / max(len(table), 1)
+
+    best = max(table.columns, key=share, default=None)
+    if best is None or share(best) < LEAST:
+        return None
+    pairs = [(row, image) for row, code in enumerate(best.codes.tolist()) for image in found[best.name][code] or ()]
+    if len({image for _, image in pairs}) < len(pairs):
+        return None  # one image in two rows
+    columns = {SERIES: tuple(best.values[best.codes[row]] for row, _ in pairs)}
+    for column in table.columns:
+        if column is not best:
+            texts = column.texts()
+            columns[column.name] = tuple(texts[row] for row, _ in pairs)
+    unmatched = len(table) - len({row for row, _ in pairs})
+    return ImageTable((name,), best.name, tuple(image for _, image in pairs), columns, unmatched=unmatched)
+
+
+def image_sets(contents: Contents) -> dict[str, tuple[str, ...]]:
+    """Name of a folder, or an identifier in DICOM headers → some of its images, evenly spread."""
+    sets: dict[str, list[str]] = {}
+    for image in contents.images:
+        path = PurePosixPath(image)
+        names = {str(path.parent), path.parent.name}
+        if image.lower().endswith(DICOM):
+            names |= set(header_words(contents.root / image, SERIES_FIELDS).values())
+        for name in names - {".", ""}:
+            sets.setdefault(name.casefold(), []).append(image)
+    return {name: tuple(some(images, SLICES)) for name, images in sets.items()}
+
+
+def some(items: Sequence[str], most: int) -> list[str]:
+    """At most so many, evenly spread."""
+    step = max(1.0, len(items) / most)
+    return [items[int(place * step)] for place in range(min(most, len(items)))]
 
 
 def _joined(family: Sequence[ImageTable]) -> ImageTable:

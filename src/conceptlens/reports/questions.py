@@ -1,0 +1,123 @@
+"""What a person who has to rely on the model asks, in order, each with a short answer and where to read on."""
+
+from collections.abc import Iterator
+
+from conceptlens.evaluation.examination import Side
+from conceptlens.evaluation.verdict import Verdict
+from conceptlens.pages.markup import Html, count, h, names, percent
+from conceptlens.reports.material import Material, value_of
+from conceptlens.reports.measures import most_frequent
+
+TOLD = {
+    "image-labels": "People labeled the concepts of each image.",
+    "class-labels": "It was told the class of each image and nothing about concepts.",
+    "class-table": "A table gave every image of a class the same concepts: what single images show was never told.",
+    "text": "Concepts are texts; no image was labeled with them, so a text encoder decides what they mean.",
+}
+EXAMINE = "Not examined yet: run `conceptlens trust RUN`."
+WEAK_CLASS = 0.5  # recall below which a class is named as a weakness
+
+
+def questions(material: Material) -> Html:
+    """Section 1."""
+    rows = (
+        ("How good is it?", how_good(material)),
+        ("Can I correct it?", [_verdict(material, "corrections")]),
+        ("Which patients or images does it fail?", [*_weak_classes(material), _verdict(material, "subgroups")]),
+        ("What does it look at?", [_verdict(material, "maps")]),
+        ("What was it told?", what_it_was_told(material)),
+        ("What should I do next?", next_steps(material)),
+    )
+    return h("dl", [(h("dt", h("strong", title)), [h("dd", line) for line in lines if line]) for title, lines in rows])
+
+
+def how_good(material: Material) -> list[str]:
+    """Balanced accuracy with its interval, against chance, against the most frequent class, against a black box."""
+    value, interval = material.number("class.balanced_accuracy"), material.interval("class.balanced_accuracy")
+    if value is None:
+        return ["It could not be measured: no image that was held back has a class."]
+    several = material.task == "multilabel"
+    guess = 0.5 if several else 1 / max(len(material.classes), 1)
+    sure = f" ({material.confidence} interval {percent(interval[0])} to {percent(interval[1])})" if interval else ""
+    lines = [
+        f"Balanced accuracy {percent(value)}{sure} on {count(material.number('class.n'))} {material.images}; a guess "
+        f"gives {percent(guess)}."
+    ]
+    common, accuracy = (None if several else most_frequent(material)), material.number("class.accuracy")
+    if common is not None and accuracy is not None:
+        lines.append(f"Accuracy {percent(accuracy)}; always naming the most frequent class gives {percent(common)}.")
+    other = material.number("black_box.balanced_accuracy")
+    if other is not None:
+        verdict = (
+            "within its interval of"
+            if interval and interval[0] <= other <= interval[1]
+            else ("above" if value > other else "below")
+        )
+        lines.append(
+            f"That is {verdict} a black box ({percent(other)}), a linear classifier on the encoder's image vectors."
+        )
+    spread = [fold.get("class.balanced_accuracy") for fold in material.metrics.get("per_fold", [])]
+    known = [value for value in spread if value is not None]
+    if known:
+        lines.append(f"Its {len(known)} folds lie between {percent(min(known))} and {percent(max(known))}.")
+    rows = material.metrics["class"].get("per_class", [])
+    recalls = [f"{row['class']} {percent(row.get('recall'))}" for row in rows if row.get("recall") is not None]
+    if recalls:
+        lines.append(f"Found of each class: {names(recalls)}.")
+    return lines
+
+
+def _weak_classes(material: Material) -> list[str]:
+    rows = material.metrics["class"].get("per_class", [])
+    weak = [row["class"] for row in rows if row.get("recall") is not None and row["recall"] < WEAK_CLASS]
+    return [f"More than half of these classes are missed: {names(weak)}."] if weak else []
+
+
+def _verdict(material: Material, side: Side) -> str:
+    if "concept" not in material.metrics and side in ("corrections", "maps"):
+        return "It has no concepts: there is nothing to correct, and no concept's map to look at."
+    if material.trust is None:
+        return EXAMINE
+    verdict: Verdict = material.trust.verdicts[side]
+    return {"pass": "Yes. ", "finding": "Careful. ", "unmeasured": "Not measured. "}[verdict.outcome] + verdict.reason
+
+
+def what_it_was_told(material: Material) -> list[str]:
+    """Where concept labels came from, and how many there are."""
+    supervision = str(material.info.get("supervision"))
+    if "concept" not in material.metrics:
+        supervision = "class-labels"
+    elif material.concepts.by_class and material.number("concept.auc_within_class") is None:
+        supervision = "class-table"  # within a class nothing varies
+    lines = [TOLD.get(supervision, supervision)]
+    counts = material.card.get("concept_counts") or []
+    shown = sorted((n, name) for n, name in zip(counts, material.concepts.names, strict=False) if n >= 0)
+    if shown and "concept" in material.metrics:
+        never = len(material.concepts) - len(shown)
+        lines.append(
+            f"The rarest concept in its training images is {shown[0][1]!r} ({shown[0][0]:,} images)"
+            + (f"; {never} were never labeled." if never else ".")
+        )
+    bypass = material.info.get("bypass")
+    lines.append(f"The class also reads {bypass}." if bypass else "The class reads nothing but these concepts.")
+    return lines
+
+
+def next_steps(material: Material) -> Iterator[str]:
+    """The most useful things to do now."""
+    if "concept" not in material.metrics:
+        yield "Name concepts (`conceptlens concepts draft`), label some images (`conceptlens label`), train with them."
+    at_chance = value_of(material.metrics, "concept.groups_at_chance.names") or []
+    if at_chance:
+        yield f"Label more images of, or leave out, what it cannot read yet: {names(at_chance)} (`conceptlens label`)."
+    if material.split == "val":
+        yield "Hold images back for a test, or set `data.folds: 5`: these numbers chose the model and are optimistic."
+    if (material.number("class.n") or 0) < 100:
+        yield "Test on more images: with fewer than 100 the interval is wide."
+    if material.trust is None:
+        yield "Run `conceptlens trust RUN`: corrections, leakage, maps, calibration, subgroups."
+    else:
+        for side, verdict in material.trust.verdicts.items():
+            if verdict.outcome == "finding":
+                yield f"Look into {side}: {verdict.reason}"
+    yield "Try it on images of another clinic or camera: `conceptlens evaluate RUN --data OTHER`."

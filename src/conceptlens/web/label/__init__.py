@@ -1,0 +1,1 @@
+"""The labeling page: one image at a time, answered by keys."""

@@ -1,0 +1,1 @@
+"""`conceptlens label`: concept labels by people, the most useful images first."""

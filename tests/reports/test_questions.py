@@ -1,0 +1,73 @@
+"""A clinician's questions are answered in order, from numbers at hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.evaluation.black_box import black_box_reference
+from conceptlens.evaluation.examination import NUMBERS, Trust
+from conceptlens.evaluation.verdict import Verdict
+from conceptlens.reports.questions import how_good, next_steps, questions, what_it_was_told
+from tests.reports.test_sections import material
+
+
+@pytest.fixture
+def concepts() -> ConceptSet:
+    return ConceptSet.from_yaml("classes: [a]\ngroups:\n  border: {values: [sharp, blurred]}\n")
+
+
+def test_in_order(concepts: ConceptSet) -> None:
+    page = str(questions(material(concepts)))
+    places = [page.index(word) for word in ("How good", "correct it", "fail?", "look at", "told?", "do next")]
+    assert places == sorted(places)
+    assert page.count("conceptlens trust RUN") == 4  # three questions that nobody measured yet, and the next step
+
+
+def test_against_chance_and_the_black_box(concepts: ConceptSet) -> None:
+    made = material(concepts, count=4)
+    balanced = made.metrics["class"]["balanced_accuracy"]
+    metrics = {
+        **made.metrics,
+        "intervals": {"class.balanced_accuracy": [balanced - 0.05, balanced + 0.05]},
+        "black_box": {"balanced_accuracy": balanced + 0.01},
+        "per_fold": [{"class.balanced_accuracy": 0.5}, {"class.balanced_accuracy": 0.75}],
+    }
+    told = " ".join(how_good(replace(made, metrics=metrics)))
+    assert "a guess gives 25.0%" in told
+    assert "always naming the most frequent class gives 25.0%" in told
+    assert "within its interval of a black box" in told
+    assert "2 folds lie between 50.0% and 75.0%" in told
+    assert all(f"class {number} " in told for number in range(4))
+
+
+def test_what_it_was_told(concepts: ConceptSet) -> None:
+    info = {"id": "r", "method": "m", "data": {"name": "d"}, "bypass": None, "supervision": "image-labels"}
+    made = material(concepts, info=info)
+    made = replace(made, card={**made.card, "concept_counts": [7, 3]})
+    told = what_it_was_told(made)
+    assert told[0].startswith("People labeled")
+    assert "'border: blurred' (3 images)" in told[1]
+    assert told[-1] == "The class reads nothing but these concepts."
+    none = replace(made, metrics={"class": made.metrics["class"]}, info={**info, "bypass": "the whole image vector"})
+    assert "nothing about concepts" in what_it_was_told(none)[0]
+    assert any("concepts draft" in step for step in next_steps(none))
+
+
+def test_findings_come_next(concepts: ConceptSet) -> None:
+    verdicts = {side: Verdict(outcome="pass", reason="Fine.") for side in NUMBERS}
+    verdicts["leakage"] = Verdict(outcome="finding", reason="It leaks.")
+    numbers = {side: dict.fromkeys(keys) for side, keys in NUMBERS.items()}
+    trust = Trust(run="r", split="test", verdicts=verdicts, numbers=numbers)
+    steps = list(next_steps(material(concepts, trust=trust)))
+    assert "Look into leakage: It leaks." in steps
+    assert not any("trust RUN" in step for step in steps)
+
+
+def test_the_black_box_is_a_linear_classifier() -> None:
+    labels = np.arange(40) % 2
+    vectors = (np.random.default_rng(0).normal(size=(40, 3)) + 8 * labels[:, None]).astype(np.float32)
+    assert black_box_reference(vectors, labels, vectors, labels) == {"accuracy": 1.0, "balanced_accuracy": 1.0}
+    assert black_box_reference(None, labels, vectors, labels)["accuracy"] is None
+    assert black_box_reference(vectors, np.zeros(40, np.int64), vectors, labels)["accuracy"] is None

@@ -1,0 +1,111 @@
+"""`data.folds`: each image is tested once, groups stay together, one final model; and what is said at chance."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import conceptlens as cl
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
+from conceptlens.evaluation.examination import _over_folds
+from conceptlens.evaluation.verdict import Verdict
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.runs.folds import fold_folders
+from conceptlens.runs.opened import OpenedRun
+from conceptlens.runs.predictions import load_predictions
+from conceptlens.training.records.warnings import chance_warnings
+
+TINY = {
+    "data": {"source": "shapes", "folds": 3, "shapes": {"n": 60, "size": 32, "classes": 2}},
+    "encoder": {"name": "builtin/vit-mini", "image_size": 32, "options": {"width": 32, "depth": 1, "heads": 2}},
+    "method": "cbm",
+    "training": {"epochs": 1, "batch_size": 16, "warmup": 0, "threads": 1, "rank_every": 0},
+    "metrics": {"bootstrap": 20, "rank_images": 2},
+}
+
+
+@pytest.mark.slow
+def test_folds_and_a_final_model(tmp_path: Path) -> None:
+    model = cl.train(TINY, out=tmp_path / "run", quiet=True)
+    run = OpenedRun.open(model.path)
+    assert len(run.splits.test) == 0
+    assert len(run.splits.train) + len(run.splits.val) == 60
+    folders = fold_folders(run.path)
+    assert [folder.name for folder in folders] == ["1", "2", "3"]
+    tests = [set(read_json(folder / "splits.json")["splits"]["test"]) for folder in folders]
+    assert sum(map(len, tests)) == len(set.union(*tests)) == 60
+    pooled = load_predictions(run.path, "folds")
+    assert sorted(pooled.ids) == sorted(run.source.examples.ids)
+    first = load_predictions(folders[0])
+    np.testing.assert_array_equal(pooled.logits[: len(first.ids)], first.logits)
+    metrics = read_json(run.path / "metrics.json")["splits"]
+    truth, said = pooled.labels, pooled.logits.argmax(1)
+    assert metrics["folds"]["class"]["accuracy"] == pytest.approx((truth == said).mean())
+    assert len(metrics["folds"]["per_fold"]) == 3
+    assert "cross-validated" in model.text()
+    assert "cross-validated images" in (run.path / "report.html").read_text()
+    trust = model.trust(resamples=20, n=4)
+    assert trust.split == "folds"
+    # A run that was stopped between folds goes on.
+    run.folder.update(status="running")
+    (folders[2] / "run.json").unlink()
+    for file in sorted(folders[2].rglob("*"), reverse=True):
+        file.unlink() if file.is_file() else file.rmdir()
+    cl.resume(run.path, quiet=True)
+    assert read_json(run.path / "metrics.json")["splits"]["folds"]["class"] == metrics["folds"]["class"]
+
+
+def test_settings_that_cannot_be_meant() -> None:
+    with pytest.raises(UserError, match=r"data\.folds: expected 0 \(off\) or 2 and more, found 1"):
+        load_recipe({"data": {"source": "shapes", "folds": 1}})
+    with pytest.raises(UserError, match=r"data\.split\.folds"):
+        load_recipe({"data": {"source": "shapes", "folds": 3, "split": {"folds": 5}}})
+
+
+def test_verdicts_over_folds() -> None:
+    good, bad = Verdict(outcome="pass", reason="Fine."), Verdict(outcome="finding", reason="Bad.")
+    none = Verdict(outcome="unmeasured", reason="No data.")
+    assert _over_folds([good, bad, good]).outcome == "pass"
+    assert _over_folds([good, bad]).outcome == "finding"
+    assert _over_folds([none, bad, bad, good]).reason == "In 2 of 3 folds. Bad."
+    assert _over_folds([none, none]) == none
+
+
+def test_a_result_at_chance_is_called_so() -> None:
+    def measured(balanced: float, low: float, high: float) -> dict[str, object]:
+        rows = [{"class": "a", "support": 90}, {"class": "b", "support": 10}, {"class": "c", "support": 0}]
+        found = {"n": 100, "accuracy": 0.9, "balanced_accuracy": balanced, "per_class": rows}
+        return {"class": found, "intervals": {"class.balanced_accuracy": [low, high]}}
+
+    (told,) = chance_warnings(measured(0.55, 0.48, 0.62), "single")
+    assert "balanced accuracy 55.0% (48.0% to 62.0%), where that gives 50.0%" in told
+    assert "accuracy 90.0%, where it gives 90.0%" in told
+    assert chance_warnings(measured(0.75, 0.6, 0.85), "single") == []
+    assert chance_warnings(measured(0.55, 0.48, 0.62), "multilabel") == []
+
+
+def test_one_encoder_at_hand_is_taken_without_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.training import encoder_choice
+
+    recipe = load_recipe({"data": {"source": "shapes"}, "encoder": {"name": "auto"}})
+    said: list[str] = []
+    monkeypatch.setattr(encoder_choice, "encoders_at_hand", lambda: ["builtin/vit"])
+    chosen = encoder_choice.with_encoder(recipe, None, None, said.append)  # type: ignore[arg-type]
+    assert chosen.encoder.name == "builtin/vit"
+    scores = {"builtin/vit": 0.6, "mine": 0.8}
+    monkeypatch.setattr(encoder_choice, "encoders_at_hand", lambda: list(scores))
+    monkeypatch.setattr(encoder_choice, "probe", lambda name, *_: scores[name])
+    chosen = encoder_choice.with_encoder(recipe, None, None, said.append)  # type: ignore[arg-type]
+    assert chosen.encoder.name == "mine"
+    assert "builtin/vit 0.600, mine 0.800" in said[-1]
+
+
+def test_the_probe_finds_classes_that_a_line_separates() -> None:
+    from conceptlens.training.encoder_choice import _score
+
+    generator = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    vectors = generator.normal(size=(60, 4)) + 6 * labels[:, None]
+    assert _score(vectors[:40], vectors[40:], labels[:40], labels[40:]) == 1.0
+    assert _score(vectors[:40], vectors[40:], np.zeros(40, int), labels[40:]) == 0.0

@@ -1,0 +1,76 @@
+"""The labeling page's server: only who has the token, answers kept at once, undo, finish."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from conceptlens.web.label.server import LabelServer
+from conceptlens.workflows.label.labeling import Labeling
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LabelServer]:
+    for number in range(4):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / f"{number}.png")
+    (tmp_path / "t.csv").write_text("image,class\n" + "".join(f"{n}.png,{'ab'[n % 2]}\n" for n in range(4)))
+    (tmp_path / "c.yaml").write_text("classes: [a, b]\ngroups:\n  border: {values: [sharp, blurred]}\n")
+    (tmp_path / "r.yaml").write_text("data: t.csv\nconcepts: c.yaml\n")
+    monkeypatch.setattr(Labeling, "features", np.eye(4))
+    made = LabelServer(Labeling(tmp_path / "r.yaml", "ann"), n=3)
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def call(server: LabelServer, path: str, body: Any = None, token: str | None = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"X-Token": server.token if token is None else token}
+    url = f"http://127.0.0.1:{server.server_address[1]}{path}"
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers)) as reply:
+        content = reply.read()
+        return json.loads(content) if reply.headers["Content-Type"] == "application/json" else content
+
+
+def test_from_the_first_image_to_the_table(server: LabelServer) -> None:
+    assert b"Label concepts" in call(server, "/")
+    first = call(server, "/next")
+    assert first["left"] == 3
+    assert first["questions"] == [{"name": "border", "values": ["sharp", "blurred"]}]
+    picture = call(server, f"/image?token={server.token}&id={first['image']}")
+    assert picture.startswith(b"\x89PNG")
+    second = call(server, "/answer", {"image": first["image"], "answers": {"border": "sharp"}})
+    assert second["image"] != first["image"]
+    back = call(server, "/undo", {})
+    assert (back["image"], back["answers"]) == (first["image"], {"border": "sharp"})
+    call(server, "/answer", {"image": first["image"], "answers": {"border": "blurred"}})
+    assert "1 of 4 images" in call(server, "/done", {})["text"]
+    assert f"{first['image']}," in server.labeling.table.read_text()
+    assert "blurred" in server.labeling.table.read_text()
+
+
+def test_strangers_and_nonsense_are_refused(server: LabelServer) -> None:
+    for path, body, token, code in (
+        ("/next", None, "", 403),
+        ("/done", {}, "wrong", 403),
+        ("/image?token=x&id=0.png", None, None, 404),
+        (f"/image?token={server.token}&id=../t.csv", None, None, 404),
+        ("/answer", {"image": "0.png", "answers": {"border": "green"}}, None, 400),
+        ("/answer", [], None, 400),
+        ("/undo", {}, None, 400),
+        ("/else", {}, None, 404),
+    ):
+        with pytest.raises(urllib.error.HTTPError) as error:
+            call(server, path, body, token)
+        assert error.value.code == code
+    assert server.report is None

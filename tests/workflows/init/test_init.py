@@ -1,0 +1,233 @@
+"""`conceptlens init` on folders that nobody prepared."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.errors import UserError
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.workflows.init.columns import column_roles
+from conceptlens.workflows.init.init import default_answers, init_folder
+
+
+def photo(path: Path, number: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(number).integers(0, 256, (40, 48, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+def mask(path: Path, covered: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.zeros((40, 48), dtype=np.uint8)
+    pixels[:covered, :10] = 255
+    Image.fromarray(pixels).save(path)
+
+
+def table(path: Path, rows: Sequence[dict[str, str]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def clinic(root: Path, n: int = 40) -> Path:
+    """Photographs with a sheet: patients, a diagnosis, a color, marks with X, an age; and masks of two parts."""
+    rows = []
+    for number in range(n):
+        name = f"IMG_{number:03d}"
+        photo(root / "photos" / f"{name}.png", number)
+        mask(root / "photos" / "masks" / f"{name}_lesion.png", 20)
+        if number % 4 == 0:
+            mask(root / "photos" / "masks" / f"{name}_vessel.png", 5)
+        rows.append(
+            {
+                "File": name,
+                "patient_id": f"P{number // 2}",
+                "diagnosis": ("benign", "malignant")[number // 2 % 2],
+                "lesion colour": ("red", "brown", "black")[number % 3],
+                "ulcer": "X" if number % 5 == 0 else "",
+                "age": str(30 + number),
+                "remarks": "",
+            }
+        )
+    table(root / "sheet.csv", rows)
+    return root
+
+
+def test_a_sheet_with_patients_marks_and_masks(tmp_path: Path) -> None:
+    setup = init_folder(clinic(tmp_path / "clinic"), out=tmp_path / "out")
+    assert setup.check.ok, setup.text()
+    assert setup.check.images == 40
+    recipe = load_recipe(setup.recipe)
+    assert (recipe.data.class_column, recipe.data.group_column) == ("diagnosis", "patient_id")
+    assert recipe.data.folds == 5
+    assert recipe.method["name"] == "evidence-cbm"
+    assert recipe.data.regions.mask_columns == {"lesion": "mask: lesion", "vessel": "mask: vessel"}
+    concepts = ConceptSet.load(str(recipe.concepts))
+    assert concepts.classes == ("benign", "malignant")
+    assert concepts.group("lesion colour").values == ("black", "brown", "red")
+    # Marks are answers, and so is a part that some of the annotated images lack.
+    assert concepts.group("findings").values == ("ulcer", "vessel")
+    assert recipe.data.regions.concepts == {"findings: vessel": "vessel"}
+    with (tmp_path / "out" / "images.csv").open(encoding="utf-8") as file:
+        first, second = list(csv.DictReader(file))[:2]
+    assert first["image"] == "photos/IMG_000.png"
+    assert (first["ulcer"], second["ulcer"], first["vessel"], second["vessel"]) == ("yes", "no", "yes", "no")
+    assert "remarks" not in first
+    assert any("patient_id" in line for line in setup.assumed)
+    text = setup.recipe.read_text()
+    assert all(line in text for line in setup.assumed)
+    assert "conceptlens train" in setup.text()
+    assert setup.to_dict()["check"]["ok"]
+
+
+def test_what_is_there_is_not_replaced(tmp_path: Path) -> None:
+    init_folder(clinic(tmp_path / "clinic"), out=tmp_path / "out")
+    with pytest.raises(UserError, match="--overwrite"):
+        init_folder(tmp_path / "clinic", out=tmp_path / "out")
+    init_folder(tmp_path / "clinic", out=tmp_path / "out", overwrite=True)
+
+
+def test_answers_of_a_person_count(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def ask(question: str, default: str, others: Sequence[str]) -> str:
+        asked.append(question)
+        if "blank" in question or "without a mask" in question:
+            return "no"
+        return "lesion colour" if "the class" in question else "none" if "belongs together" in question else default
+
+    setup = init_folder(clinic(tmp_path / "clinic"), out=tmp_path / "out", ask=ask)
+    recipe = load_recipe(setup.recipe)
+    assert recipe.data.class_column == "lesion colour"
+    assert recipe.data.group_column == "group"  # the default: none
+    assert len(asked) == 5 or "findings" not in setup.recipe.read_text()
+    assert recipe.concepts is None  # a mark without a no, a diagnosis that is no longer the class
+    assert recipe.method["name"] == "black-box"
+
+
+def test_tables_of_a_split_with_equal_names(tmp_path: Path) -> None:
+    """As IDRiD: 001 is one image in the training set and another in the test set; the tables' names tell them apart."""
+    root = tmp_path / "retina"
+    for side, word in (("a. Training Set", 0), ("b. Testing Set", 100)):
+        for number in range(20):
+            photo(root / "1. Images" / side / f"eye_{number:03d}.png", number + word)
+        rows = [{"Image name": f"eye_{n:03d}", "Retinopathy grade": str(n % 3)} for n in range(20)]
+        table(root / "labels" / f"{side.replace('Set', 'Labels')}.csv", rows)
+    setup = init_folder(root, out=tmp_path / "out")
+    assert setup.check.ok, setup.text()
+    recipe = load_recipe(setup.recipe)
+    assert (recipe.data.class_column, recipe.data.split_column, recipe.data.folds) == ("Retinopathy grade", "split", 0)
+    assert setup.check.splits["test"] == 20
+    assert setup.check.images == 40
+
+
+def test_a_folder_alone(tmp_path: Path) -> None:
+    for number in range(24):
+        photo(tmp_path / "cells" / ("round", "long")[number % 2] / f"{number}.png", number)
+    setup = init_folder(tmp_path / "cells", out=tmp_path / "out")
+    recipe = load_recipe(setup.recipe)
+    assert (recipe.method["name"], recipe.concepts, recipe.data.class_column) == ("black-box", None, "class")
+    assert setup.check.classes == {"long": 12, "round": 12}
+    assert "no concepts yet" in setup.text()
+
+
+def test_copies_stay_together_and_contradictions_are_left_out(tmp_path: Path) -> None:
+    root = tmp_path / "cells"
+    for number in range(20):
+        photo(root / ("a", "b")[number % 2] / f"{number}.png", number)
+    photo(root / "a" / "again.png", 2)  # the same picture, the same class
+    photo(root / "a" / "wrong.png", 3)  # the same picture as b/3.png
+    setup = init_folder(root, out=tmp_path / "out")
+    assert setup.check.images == 20
+    assert load_recipe(setup.recipe).data.group_column == "same picture"
+    assert any("different classes" in line for line in setup.assumed)
+
+
+def test_images_without_a_class_are_refused(tmp_path: Path) -> None:
+    photo(tmp_path / "x" / "1.png", 0)
+    photo(tmp_path / "x" / "2.png", 1)
+    with pytest.raises(UserError, match="no class of any"):
+        init_folder(tmp_path / "x", out=tmp_path / "out")
+    with pytest.raises(UserError, match="no such folder"):
+        init_folder(tmp_path / "y")
+    table(tmp_path / "x" / "t.csv", [{"image": "1", "kind": "k"}, {"image": "2", "kind": "k"}])
+    with pytest.raises(UserError, match="--class-column"):
+        init_folder(tmp_path / "x", out=tmp_path / "out")
+
+
+def test_roles_of_columns() -> None:
+    n = 60
+    cells = {
+        "dx": [("nv", "mel")[i % 2] for i in range(n)],
+        "dx_type": [("histo", "consensus")[i // 3 % 2] for i in range(n)],
+        "code": [("7", "9")[i % 2] for i in range(n)],  # says what the class says
+        "lesion_id": [f"L{i // 2}" for i in range(n)],
+        "patient": [f"p{i // 4}" for i in range(n)],
+        "sex": [("f", "m")[i // 5 % 2] for i in range(n)],
+        "border": [("sharp", "blurred", "")[i % 3] for i in range(n)],
+        "hair": [("0", "1")[i // 7 % 2] for i in range(n)],
+        "mark": [("x", "")[i // 11 % 2] for i in range(n)],
+        "size_mm": [f"{i}.5" for i in range(n)],
+        "set": [("train", "test")[i // 50] for i in range(n)],
+    }
+    roles = {found.name: found.role for found in column_roles(cells)}
+    assert roles == {
+        "dx": "class",
+        "dx_type": "metadata",
+        "code": "metadata",
+        "lesion_id": "metadata",
+        "patient": "group",  # a patient rather than a lesion
+        "sex": "metadata",
+        "border": "concept",
+        "hair": "finding",
+        "mark": "finding",
+        "size_mm": "metadata",
+        "set": "split",
+    }
+
+
+def test_default_answers() -> None:
+    ask = default_answers({"the class": "dx", "belongs together": ""})
+    assert ask("Which column is the class", "y", ()) == "dx"
+    assert ask("Which column says what belongs together", "none", ()) == "none"
+
+
+def test_folders_of_slices_named_by_a_table(tmp_path: Path) -> None:
+    """A series of slices has one row; its slices belong together."""
+    root = tmp_path / "ct"
+    for scan in range(12):
+        for slice_ in range(20):
+            photo(root / "scans" / f"scan{scan:02d}" / f"{slice_:03d}.png", 100 * scan + slice_)
+    table(root / "reads.csv", [{"scan": f"scan{scan:02d}", "diagnosis": "ab"[scan % 2]} for scan in range(12)])
+    setup = init_folder(root, out=tmp_path / "out")
+    recipe = load_recipe(setup.recipe)
+    assert (recipe.data.class_column, recipe.data.group_column) == ("diagnosis", "series")
+    assert setup.check.images == 12 * 16  # evenly spread
+    assert setup.check.ok, setup.text()
+
+
+def test_frames_of_dicom_files_and_patients_in_headers(tmp_path: Path) -> None:
+    pytest.importorskip("pydicom")
+    from tests.data.images.test_dicom import dicom
+
+    root = tmp_path / "echo"
+    for number in range(12):
+        folder = root / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(number).integers(0, 256, (10, 24, 24), dtype=np.uint8)
+        (folder / f"{number}.dcm").write_bytes(dicom(pixels, NumberOfFrames=10, PatientID=f"secret {number // 4}"))
+    setup = init_folder(root, out=tmp_path / "out")
+    text = (tmp_path / "out" / "images.csv").read_text()
+    assert "a/0.dcm#1" in text
+    assert setup.check.images == 12 * 8
+    assert "secret" not in text  # a number stands for the patient
+    assert load_recipe(setup.recipe).data.group_column == "patient"
+    assert any(finding.code == "patient-fields" for finding in setup.check.findings)
+    assert setup.check.ok, setup.text()
