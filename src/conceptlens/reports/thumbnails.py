@@ -8,6 +8,7 @@ from PIL import Image
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.core.network import offline
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.sources.open import open_source
 from conceptlens.pages.pictures import data_address, encode_image
@@ -58,7 +59,8 @@ def pictures_of(run: RunFolder, info: Mapping[str, Any], concepts: ConceptSet, i
     if not ids:
         return Pictures()
     try:
-        source, _ = open_source(load_recipe(run.path / "recipe.yaml").data, concepts)
+        with offline():
+            source, _ = open_source(load_recipe(run.path / "recipe.yaml").data, concepts)
     except (UserError, OSError) as error:
         return Pictures(reason=str(error).splitlines()[0])
     if source.examples.fingerprint != info["data"]["hash"]:

@@ -17,6 +17,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.devices import best_device
 from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import read_json
+from conceptlens.core.network import offline
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.sources.open import open_source
 from conceptlens.data.splits.splits import Splits
@@ -133,7 +134,8 @@ class OpenedRun:
     @cached_property
     def source(self) -> DataSource:
         """The run's own data, checked to be what it was trained on."""
-        return self.unchanged(open_source(self.recipe.data, self.concepts, data=self.memory)[0])
+        with offline():  # the run names it, not the user
+            return self.unchanged(open_source(self.recipe.data, self.concepts, data=self.memory)[0])
 
     def open_data(self, config: DataConfig) -> DataSource:
         """Other data, with labels of the run's concepts."""
