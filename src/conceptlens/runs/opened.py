@@ -17,6 +17,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.devices import best_device
 from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import read_json
+from conceptlens.core.manifest import has_manifest
 from conceptlens.core.network import offline
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.sources.open import open_source
@@ -73,6 +74,15 @@ class OpenedRun:
     @property
     def path(self) -> Path:
         return self.folder.path
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """A sentence where nothing vouches for the files of this run; none where their manifest does."""
+        if has_manifest(self.path):
+            return ()
+        return (
+            f"{self.path}: unverified, as it has no manifest; a changed file is not noticed (`conceptlens rehash`).",
+        )
 
     @property
     def name(self) -> str:
