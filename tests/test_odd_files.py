@@ -79,7 +79,6 @@ def test_absurd_numbers_in_a_recipe(key: str, value: str) -> None:
 
 def test_absurd_numbers_on_the_command_line(refuse: Refuse, own_run: Path) -> None:
     refuse("leakage", own_run, "--permutations", "1" + "0" * 40, says=("--permutations", "can be meant"))
-    refuse("share", own_run, "x.html", "--max-mb", "inf", says="--max-mb")
 
 
 def test_scores_that_are_not_finite_are_refused(refuse: Refuse, own: OwnData, own_run: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from conceptlens.core.errors import UserError, did_you_mean, suggestions
 from conceptlens.recipes.parse import parse_overrides, recipe_keys
 
 Words = list[str]
-LARGEST = 1e15  # of any number
+LARGEST = 10**15  # of any whole number
 SETTINGS = {"overrides": "--", "data": "--data."}  # parameters that take dotted settings, and how these begin
 
 # Options of every command: name, placeholder of a value, help.
@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         try:
             value = super()._get_value(action, arg_string)
-            if isinstance(value, (int, float)) and not abs(value) <= LARGEST:
+            if isinstance(value, int) and abs(value) > LARGEST:
                 raise UserError(f"{action.option_strings[-1]}: {arg_string} is no number that can be meant.")
             return value
         except argparse.ArgumentError:

@@ -78,7 +78,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     )
     for key in ("epochs", "batch_size", "accumulate", "validate_every"):
         value = getattr(training, key)
-        need(f"training.{key}", value in (None, "auto") or 1 <= value <= MOST, f"1 to {MOST:,}", value)
+        need(f"training.{key}", value in (None, "auto") or value >= 1, "1 or more", value)
+        need(f"training.{key}", value in (None, "auto") or value <= MOST, f"at most {MOST:,}", value)
     need(
         "training.accumulate",
         training.batch_size % training.accumulate == 0,
@@ -126,7 +127,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         need(
             f"training.stages ({stage.name}).epochs",
             stage.epochs is None or stage.epochs == "auto" or 1 <= stage.epochs <= MOST,
-            f"1 to {MOST:,}",
+            f"1 or more, at most {MOST:,}",
             stage.epochs,
         )
         weight = stage.class_weight
