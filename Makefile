@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each: many tests start processes of their own and wait for them; a third gained nothing.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint bench screenshots tour clean install lock release
+.PHONY: demo test test-all lint bench assault screenshots tour clean install lock release
 
 demo: $(STAMP)
 	@$(BIN)/conceptlens demo
@@ -26,6 +26,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+# Mutated inputs, kills at random moments, full disks: a seeded sample of some 20 minutes; ARGS=--full for all of it.
+assault: $(STAMP)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m assault $(ARGS)
 
 # What the pictures and the tour show: each folder is made once, by the command that a person would use.
 CL := $(BIN)/conceptlens

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 import conceptlens as cl
 from conceptlens.cli import main
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_text
 from conceptlens.cortex.generators.builtin.generator import SmallGenerator, save_generator
 from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.cortex.generators.condition import Condition
@@ -65,7 +66,8 @@ def test_prototypes_of_a_run_are_explained(run: Path, tmp_path: Path) -> None:
         assert model.encode(image[None])[0].tolist() == each["tokens"]
     info = json.loads((tmp_path / "study/run.json").read_text())
     assert open_study(tmp_path / "study").pictures("test", [0]) is not None
-    (tmp_path / "study/run.json").write_text(json.dumps(info | {"data": info["data"] | {"hash": "other images"}}))
+    other = info["data"] | {"hash": "other images"}
+    write_text(tmp_path / "study/run.json", json.dumps(info | {"data": other}))
     assert open_study(tmp_path / "study").pictures("test", [0]) is None
     assert main(["codebook", "search", str(tmp_path / "study"), found["sets"][0]["concept"], "--steps", "2"]) == 0
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from conceptlens.cli import main
+from conceptlens.core.files import write_text
 from conceptlens.cortex.bias import study as bias_study
 from conceptlens.cortex.bias.study import draw, judged_shares
 from conceptlens.cortex.editing.settings import SearchSettings
@@ -274,6 +275,6 @@ def test_an_extractor_of_another_codebook_is_refused(
     save_small_generator(tmp_path / "other", "round", "square", side=16, name="other", seed=1)
     info = read(copy / "run.json")
     info["model"]["name"] = str(tmp_path / "other")
-    (copy / "run.json").write_text(json.dumps(info))
+    write_text(copy / "run.json", json.dumps(info))
     assert main(["codebook", "tokens", str(copy)]) == 2
     assert "another codebook" in capsys.readouterr().err

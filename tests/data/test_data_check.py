@@ -47,12 +47,16 @@ def test_kinds_of_images(tmp_path: Path, cells: ConceptSet, paint) -> None:
             options = {"size": (20, 60)}
         paint(tmp_path / name, seed, **options)
         rows.append(f"{name},{'Monocyte' if seed % 2 else 'Neutrophil'}")
+    with Image.open(tmp_path / "3.png") as seen_through:
+        seen_through.putpixel((0, 0), (0, 0, 0, 100))
+        seen_through.save(tmp_path / "3.png")
     Image.fromarray(np.arange(1600, dtype=np.uint16).reshape(40, 40)).save(tmp_path / "10.png")
     (tmp_path / "11.png").write_bytes((tmp_path / "12.png").read_bytes()[:200])
     report = check_data(table(tmp_path, rows), cells, quiet=True)
     codes = found(report)
     assert codes["gray"] == ("warning", 4)
-    assert codes["alpha"] == ("info", 4)
+    assert codes["alpha"] == ("info", 1)
+    assert codes["opaque-alpha"] == ("info", 3)
     assert codes["exif-rotated"] == ("info", 2)
     assert codes["16-bit"] == ("info", 1)
     assert codes["ragged-sizes"] == ("info", 2)

@@ -306,7 +306,7 @@ def test_a_text_tower_with_code_of_its_own_is_refused(tmp_path: Path) -> None:
 def _offline(monkeypatch: pytest.MonkeyPatch, files: dict[str, Path]) -> list[tuple[str, str]]:
     asked = []
 
-    def download(repository: str, file: str, revision: str | None = None) -> str:
+    def download(repository: str, file: str, revision: str | None = None, *, local_files_only: bool) -> str:
         asked.append((repository, file))
         if file not in files:
             raise ConnectionError("no route")

@@ -14,7 +14,7 @@ from conceptlens import api
 from conceptlens.cli import main
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json, write_json
+from conceptlens.core.files import read_json, write_json, write_text
 from conceptlens.core.upgrades import SCHEMA
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.explanations.document import Explanation
@@ -174,7 +174,7 @@ def test_a_reader_of_the_class_token_has_no_attention(class_token_run: Path, fil
 
 def test_without_the_data_scores_are_compared_with_zero(mine: OwnData, own_run: Path, tmp_path: Path) -> None:
     run = shutil.copytree(own_run, tmp_path / "run", ignore=shutil.ignore_patterns("explain"))
-    (run / "recipe.yaml").write_text((run / "recipe.yaml").read_text("utf-8").replace("lesions.csv", "gone.csv"))
+    write_text(run / "recipe.yaml", (run / "recipe.yaml").read_text("utf-8").replace("lesions.csv", "gone.csv"))
     told = api.explain(run, [mine.image(0)]).items[0].load()
     assert told.reference.what == "zero scores"
     assert "gone.csv" in (told.reference.why or "")

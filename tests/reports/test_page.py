@@ -11,7 +11,7 @@ import pytest
 
 from conceptlens import api
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json, write_json
+from conceptlens.core.files import read_json, write_json, write_text
 from conceptlens.reports.page import render_report
 from conceptlens.runs.folder import RunFolder
 from tests.reports.conftest import CLASSES, SCRIPT
@@ -129,13 +129,13 @@ def test_times_do_not_show(run: RunFolder) -> None:
     first = (run.path / "report.html").read_bytes()
     lines = [json.loads(line) for line in run.history.read_text().splitlines()]
     assert all("time" in line for line in lines)
-    run.history.write_text("".join(json.dumps({**line, "time": 1e6}) + "\n" for line in lines))
+    write_text(run.history, "".join(json.dumps({**line, "time": 1e6}) + "\n" for line in lines))
     assert render_report(run).read_bytes() == first
 
 
 def test_without_the_data_there_are_no_pictures_and_the_page_says_so(run: RunFolder, tmp_path: Path) -> None:
     recipe = (run.path / "recipe.yaml").read_text("utf-8")
-    (run.path / "recipe.yaml").write_text(re.sub(r"source: .*", f"source: {tmp_path / 'gone.csv'}", recipe), "utf-8")
+    write_text(run.path / "recipe.yaml", re.sub(r"source: .*", f"source: {tmp_path / 'gone.csv'}", recipe))
     page = Reader(render_report(run).read_text("utf-8"))
     assert page.open == []
     assert page.all("img") == []
@@ -188,5 +188,5 @@ def test_where_a_run_lies_does_not_show(run: RunFolder, tmp_path: Path) -> None:
     first = render_report(run).read_bytes()
     shutil.copytree(run.path, tmp_path / "elsewhere" / "run")
     recipe = tmp_path / "elsewhere" / "run" / "recipe.yaml"
-    recipe.write_text(re.sub(r"\nout: .*", "\nout: elsewhere", recipe.read_text("utf-8")), "utf-8")
+    write_text(recipe, re.sub(r"\nout: .*", "\nout: elsewhere", recipe.read_text("utf-8")))
     assert render_report(RunFolder.open(recipe.parent)).read_bytes() == first

@@ -88,9 +88,11 @@ def test_verify_finds_what_rotted_in_its_place(refuse: Refuse, own: OwnData, run
 
 
 def test_a_run_without_a_manifest(own: OwnData, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", str(run), str(own.image(0))]) == 0
+    assert "unverified" not in capsys.readouterr().out
     (run / manifest.NAME).unlink()
     assert main(["predict", str(run), str(own.image(0))]) == 0
-    capsys.readouterr()
+    assert "unverified" in capsys.readouterr().out
     assert main(["rehash", str(run), "--check"]) == 0
     assert "unverified" in capsys.readouterr().out
     assert not manifest.has_manifest(run)

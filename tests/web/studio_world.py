@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from conceptlens.core.files import write_text
 from conceptlens.cortex.bias.study import bias_result
 from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.training import ExtractorTraining
@@ -36,5 +37,5 @@ def without_model(root: Path, to: Path) -> Path:
     """A copy of the study of classes whose model is gone."""
     copy = shutil.copytree(root / "shapes", to / "alone")
     text = (copy / "run.json").read_text("utf-8")
-    (copy / "run.json").write_text(text.replace(str(root.parent / "model"), str(root.parent / "gone")), "utf-8")
+    write_text(copy / "run.json", text.replace(str(root.parent / "model"), str(root.parent / "gone")))
     return copy.parent

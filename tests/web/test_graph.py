@@ -10,6 +10,7 @@ from PIL import Image
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 
+from conceptlens.core.files import write_text
 from conceptlens.gig.document import Graph
 from conceptlens.gig.pages.pictures import sheet_file
 from conceptlens.runs.folder import RunFolder
@@ -188,7 +189,7 @@ def test_a_graph_of_version_0_1_is_upgraded(client: Any, folder: Path) -> None:
     raw = json.loads((folder / "graph.json").read_text())
     for node in raw["nodes"]:
         node["faces"] = node.pop("crops")
-    (folder / "graph.json").write_text(json.dumps(raw | {"schema": 1}))
+    write_text(folder / "graph.json", json.dumps(raw | {"schema": 1}))
     assert client.get(f"{BASE}/classes").json() == now
     assert Graph.read(folder / "graph.json").nodes[2].crops
 

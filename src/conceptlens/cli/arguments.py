@@ -21,6 +21,7 @@ from conceptlens.core.errors import UserError, did_you_mean, suggestions
 from conceptlens.recipes.parse import parse_overrides, recipe_keys
 
 Words = list[str]
+LARGEST = 10**15  # of any whole number
 SETTINGS = {"overrides": "--", "data": "--data."}  # parameters that take dotted settings, and how these begin
 
 # Options of every command: name, placeholder of a value, help.
@@ -29,6 +30,7 @@ COMMON: tuple[tuple[str, str | None, str], ...] = (
     ("--fail-on-findings", None, "Exit with code 3 if something was found."),
     ("--device", "NAME", "Where to compute: cpu, cuda or cuda:N; the GPU where there is one by default."),
     ("--allow-code", "PATH", "A Python file or module that a run folder names and that may run, because you trust it."),
+    ("--online", None, "Let a command on an existing run fetch from a hub what is not on this machine."),
     ("--verify", None, "Compare every file of the run with its hash first; without it, those that seem changed."),
     ("--debug", None, "Show the traceback of an error."),
 )
@@ -49,7 +51,10 @@ class Parser(argparse.ArgumentParser):
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         try:
-            return super()._get_value(action, arg_string)
+            value = super()._get_value(action, arg_string)
+            if isinstance(value, int) and abs(value) > LARGEST:
+                raise UserError(f"{action.option_strings[-1]}: {arg_string} is no number that can be meant.")
+            return value
         except argparse.ArgumentError:
             name = action.option_strings[-1] if action.option_strings else action.dest
             kind = "a whole number" if action.type is int else "a number"

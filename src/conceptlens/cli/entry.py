@@ -7,16 +7,20 @@ import inspect
 import io
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from conceptlens.cli.arguments import COMMON, Docstring, Words, arguments, make_parser
 from conceptlens.cli.commands import COMMANDS, GROUPS, load_function, renamed_names, renamed_options
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.manifest import verify_everything
+from conceptlens.core.network import allow_online
 from conceptlens.core.plugins import allow_code
 from conceptlens.core.system_errors import reason
 from conceptlens.core.version import __version__
@@ -148,8 +152,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal without our letters still shows the rest
     debug = "--debug" in words
     verify_everything("--verify" in words)
+    before = _end_like_ctrl_c()
     try:
-        return _run([word for word in words if word not in ("--debug", "--verify")])
+        with allow_online("--online" in words):
+            return _run([word for word in words if word not in ("--debug", "--online", "--verify")])
     except KeyboardInterrupt:
         print("interrupted; `conceptlens resume RUN` goes on from the last state", file=sys.stderr)
         return 130
@@ -167,3 +173,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         print(f"error: {told}", file=sys.stderr)
         return 2
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _end_like_ctrl_c() -> Any:
+    """Let SIGTERM, as schedulers and `kill` send it, save the status and leave as Ctrl-C does; returns what it did."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt("ended by SIGTERM")
+
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, interrupt)

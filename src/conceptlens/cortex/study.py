@@ -16,6 +16,7 @@ from conceptlens.core.devices import best_device
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_json
+from conceptlens.core.network import offline
 from conceptlens.cortex.extractors.trained import InformationExtractor, codebook_hash
 from conceptlens.cortex.extractors.training import Epoch, ExtractorTraining, train_extractor
 from conceptlens.cortex.generators.condition import Condition, parse_condition
@@ -89,7 +90,8 @@ class Study(ResultMixin):
         if samples.rows is None:
             return None
         try:
-            source, _ = _open_data(about["source"], about["concepts"])
+            with offline():
+                source, _ = _open_data(about["source"], about["concepts"])
         except UserError:
             return None
         if source.examples.fingerprint != about["hash"]:

@@ -10,6 +10,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import TableRow
 from conceptlens.core.errors import unknown_name
 from conceptlens.core.files import read_json
+from conceptlens.core.manifest import has_manifest
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.splits.splits import Splits
 from conceptlens.evaluation.classification.classification import choose_thresholds, class_metrics
@@ -206,4 +207,6 @@ def run_text(run: "RunFolder | OpenedRun") -> str:
     head = f"{info['method']} on {info['data']['name']}: {metrics['class'].get('n', 0)} {spoken} images"
     places = f"look at {run.path / 'report.html'}; all numbers are in {run.path / 'metrics.json'}"
     warnings = [f"warning: {warning}" for warning in info.get("warnings") or []]
+    if not has_manifest(run.path):
+        warnings.append("unverified: this run has no manifest, and a changed file is not noticed")
     return "\n".join((head, text_table(metrics), *warnings, places))

@@ -433,6 +433,12 @@ class Answerer:
         vectors: Singles | None = None,
     ) -> list[Answer]:
         """Answers from scores (N, …), as a run keeps them of its images; without maps."""
+        whole = np.isfinite(logits).all(1) & np.isfinite(concept_logits).all(1)
+        if not whole.all():
+            raise UserError(
+                f"{subjects[int(whole.argmin())].image}: the model's scores of this image are not finite, so there is "
+                "no answer. Its training diverged or its weights are damaged: train it again."
+            )
         probabilities = class_probabilities(logits, self.card.task)
         read = concept_probabilities_of(concept_logits, self.concepts)
         unlike = self.caution.unlike(vectors)

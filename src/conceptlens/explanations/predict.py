@@ -223,7 +223,7 @@ def predict(run: OpenedRun, images: Images) -> Predictions:
         run=run.name,
         classes=run.card.classes,
         concepts=run.read_concepts,
-        notes=answerer.caution.without,
+        notes=(*run.unverified, *answerer.caution.without),
     )
 
 

@@ -4,6 +4,7 @@ Each stage writes its files atomically and is skipped when they exist, so that t
 stopped. The stages are: outputs of the model, samples of each layer, concepts of each layer, graphs, validation, page.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from conceptlens.core.devices import best_device
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import read_checked, write_bytes, write_text
+from conceptlens.core.network import offline
 from conceptlens.core.plugins import check_code, code_records, is_code, trust
 from conceptlens.gig.dictionaries.clusters import nearest
 from conceptlens.gig.dictionaries.concept_vectors import concept_vectors
@@ -137,8 +139,9 @@ def decompose_run(
             reason = "Sharing ratios cannot be propagated through a part of this model. Use --rule gradient instead."
             run.update(status="failed", reason=reason)
             raise UserError(reason) from error
-        except UserError as error:
-            run.update(status="failed", reason=str(error))
+        except BaseException as error:  # Ctrl-C and SIGTERM as well: nothing runs any more
+            with contextlib.suppress(OSError):
+                run.update(status="failed", reason=str(error) or type(error).__name__)
             raise
         run.update(status="done", reason=None)
         return result
@@ -150,7 +153,8 @@ def resume_decomposition(path: str | Path, note: Note = lambda text: None) -> De
     settings = Settings.read(run.path / "settings.json")
     if is_code(settings.model):
         check_code([settings.model], run.path)
-    return decompose_run(settings, run.path, note=note)
+    with offline():
+        return decompose_run(settings, run.path, note=note)
 
 
 def make_settings(**values: object) -> Settings:

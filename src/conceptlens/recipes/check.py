@@ -7,6 +7,8 @@ from dataclasses import asdict
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.recipes.schema import Recipe
 
+LARGEST = 1e15  # of any number
+MOST = 1_000_000  # epochs, images of a batch
 PARTS = ("encoder", "regularizer", "model")  # of a pipeline, by which a stage says what learns
 
 
@@ -18,7 +20,7 @@ def _numbers(node: object, path: str = "") -> Iterator[tuple[str, float]]:
     elif isinstance(node, Sequence) and not isinstance(node, str):
         for value in node:
             yield from _numbers(value, path)
-    elif isinstance(node, float):
+    elif isinstance(node, (int, float)) and not isinstance(node, bool):
         yield path, node
 
 
@@ -33,6 +35,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
 
     for key, number in _numbers(asdict(recipe)):
         need(key, math.isfinite(number), "a finite number", number)
+        need(key, abs(number) <= LARGEST, f"a number that can be meant, at most {LARGEST:.0e}", number)
     split = data.split
     need("data.source", bool(data.source.strip()), "the name of a data set, a folder or a table", data.source)
     need("data.split.val", 0 < split.val < 1, "a share between 0 and 1", split.val)
@@ -89,6 +92,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     for key in ("epochs", "batch_size", "accumulate", "validate_every"):
         value = getattr(training, key)
         need(f"training.{key}", value in (None, "auto") or value >= 1, "1 or more", value)
+        need(f"training.{key}", value in (None, "auto") or value <= MOST, f"at most {MOST:,}", value)
     need(
         "training.accumulate",
         training.batch_size % training.accumulate == 0,
@@ -135,8 +139,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         need(f"{key}.learning_rate", rate is None or 0 < rate < 10, "a rate above 0", rate)
         need(
             f"training.stages ({stage.name}).epochs",
-            stage.epochs is None or stage.epochs == "auto" or stage.epochs >= 1,
-            "1 or more",
+            stage.epochs is None or stage.epochs == "auto" or 1 <= stage.epochs <= MOST,
+            f"1 or more, at most {MOST:,}",
             stage.epochs,
         )
         weight = stage.class_weight

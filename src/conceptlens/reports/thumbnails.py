@@ -7,6 +7,7 @@ import numpy as np
 from PIL import Image
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.network import offline
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import Fit, resize_square
 from conceptlens.data.sources.open import open_source
@@ -70,7 +71,8 @@ def pictures_of(run: RunFolder, material: Material) -> Pictures:
     if not material.stories or not material.stories.stories:
         return Pictures()
     try:
-        source, _ = open_source(load_recipe(run.path / "recipe.yaml").data, material.concepts)
+        with offline():
+            source, _ = open_source(load_recipe(run.path / "recipe.yaml").data, material.concepts)
     except (UserError, OSError) as error:
         return Pictures(reason=str(error).splitlines()[0])
     if source.examples.fingerprint != material.info["data"]["hash"]:

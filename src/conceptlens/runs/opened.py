@@ -17,6 +17,8 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.devices import best_device
 from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import read_json
+from conceptlens.core.manifest import has_manifest
+from conceptlens.core.network import offline
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.sources.open import open_source
 from conceptlens.data.splits.splits import Splits
@@ -73,6 +75,15 @@ class OpenedRun:
     @property
     def path(self) -> Path:
         return self.folder.path
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """A sentence where nothing vouches for the files of this run; none where their manifest does."""
+        if has_manifest(self.path):
+            return ()
+        return (
+            f"{self.path}: unverified, as it has no manifest; a changed file is not noticed (`conceptlens rehash`).",
+        )
 
     @property
     def name(self) -> str:
@@ -134,7 +145,8 @@ class OpenedRun:
     @cached_property
     def source(self) -> DataSource:
         """The run's own data, checked to be what it was trained on."""
-        return self.unchanged(open_source(self.recipe.data, self.concepts, data=self.memory)[0])
+        with offline():  # the run names it, not the user
+            return self.unchanged(open_source(self.recipe.data, self.concepts, data=self.memory)[0])
 
     def open_data(self, config: DataConfig) -> DataSource:
         """Other data, with labels of the run's concepts."""

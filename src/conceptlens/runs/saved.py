@@ -87,4 +87,7 @@ def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:
         raise UserError(
             f"{weights}: the weights do not fit the recipe: {str(error).splitlines()[-1].strip()}"
         ) from None
+    for name, parameter in pipeline.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            raise UserError(f"{weights}: {name} holds values that are not finite numbers. Train the run again.")
     return pipeline.eval(), card, concepts

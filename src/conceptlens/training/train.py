@@ -10,10 +10,11 @@ import torch
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_json
+from conceptlens.core.network import offline
 from conceptlens.core.plugins import code_records
 from conceptlens.core.processes import Launched
 from conceptlens.core.registry import METHODS
-from conceptlens.data.checks.learnable import check_learnable
+from conceptlens.data.checks.learnable import check_learnable, constant_findings
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.sources.open import BUILTIN, open_source
 from conceptlens.data.splits.splits import Splits, make_splits
@@ -91,6 +92,8 @@ def open_session(
         progress.note(f"warning: {warning}")
     loss = recipe.training.loss
     check_learnable(source, splits, concepts, class_loss=loss.class_weight > 0, concept_loss=loss.concept_weight > 0)
+    for finding in constant_findings(source, splits, concepts) if loss.concept_weight > 0 else ():
+        progress.note(f"warning: {finding.message}")
     class_weights(loss, source.examples.labels[splits.train], len(source.classes), source.task)  # refuses a wrong count
     torch.manual_seed(recipe.seed)
     blueprint = Blueprint(recipe, concepts, source.classes)
@@ -165,7 +168,7 @@ def resume_run(path: str | Path, report: Report, *, data: Any = None, quiet: boo
     recipe.training.threads = read_json(run.path / "environment.json").get("threads") or recipe.training.threads
     processes = Launched(recipe.training.precision)
     progress = Progress(quiet=quiet or not processes.main)
-    with run.lock() if processes.main else contextlib.nullcontext():
+    with run.lock() if processes.main else contextlib.nullcontext(), offline():
         if run.info["status"] == "done":  # by another process, just now
             return run
         return _finish(open_session(recipe, run, processes, progress, data), report)
@@ -262,6 +265,8 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
         write_json(run.path / "metrics.json", {"splits": metrics})
     warnings = training_warnings(run.read_history(), metrics["val"], recipe, len(splits.train))
     warnings += chance_warnings(metrics.get(FOLDS) or metrics.get("test") or metrics["val"], source.task)
+    if recipe.training.loss.concept_weight > 0:
+        warnings += [finding.message for finding in constant_findings(source, splits, concepts)]
     run.update(warnings=warnings)
     for warning in warnings:
         session.progress.note(f"warning: {warning}")

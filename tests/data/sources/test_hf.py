@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +13,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from conceptlens.cli import main
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_text
+from conceptlens.core.network import offline
 from conceptlens.data.sources import hf_hub
 from conceptlens.data.sources.hf import HuggingFace
 from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.schema import DataConfig
+from tests.conftest import Refuse
+from tests.own_data import OwnData
 
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
@@ -178,6 +185,35 @@ def test_from_the_hub_once(tmp_path: Path, cells: ConceptSet, monkeypatch: pytes
     assert len(asked) == 3  # from the cache
     with pytest.raises(UserError, match="no part 'large'"):
         open_source(config("hf:someone/cells:large"), cells)
+    monkeypatch.setattr(hf_hub, "HfApi", None)  # who asks now, breaks
+    with offline():
+        assert reds(open_source(config("hf:someone/cells"), cells)[0]) == [4, 1, 2, 3]
+        with pytest.raises(UserError, match=r"hf:someone/fish: this run's data is on the hub.*--online"):
+            open_source(config("hf:someone/fish"), cells)
+
+
+def test_commands_on_a_run_ask_no_hub(
+    refuse: Refuse, own: OwnData, own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Hub:
+        def dataset_info(self, repository: str, revision: str) -> None:
+            asked.append(repository)
+            raise ConnectionError("no route")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(hf_hub, "HfApi", Hub)
+    run = tmp_path / "run"
+    shutil.copytree(own_run, run)
+    recipe = (run / "recipe.yaml").read_text("utf-8")
+    write_text(run / "recipe.yaml", re.sub(r"source: .*", "source: hf:stranger/data", recipe, count=1))
+    refuse("evaluate", run, says=("hf:stranger/data", "--online"))
+    assert main(["report", str(run)]) == 0
+    assert main(["explain", str(run), str(own.image(0)), "--out", str(tmp_path / "out")]) == 0
+    assert asked == []
+    refuse("evaluate", run, "--online", says="no route")
+    assert asked == ["stranger/data"]
 
 
 def test_a_hub_out_of_reach(cells: ConceptSet, monkeypatch: pytest.MonkeyPatch) -> None:

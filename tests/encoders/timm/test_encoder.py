@@ -206,7 +206,7 @@ def test_files_that_are_missing_or_broken(tmp_path: Path) -> None:
 def _hub(monkeypatch: pytest.MonkeyPatch, result: Path | Exception) -> list[tuple[str, str]]:
     asked: list[tuple[str, str]] = []
 
-    def download(repository: str, file: str, revision: str | None = None) -> str:
+    def download(repository: str, file: str, revision: str | None = None, *, local_files_only: bool) -> str:
         asked.append((repository, file))
         if isinstance(result, Exception):
             raise result

@@ -48,7 +48,7 @@ def test_orthogonal_concepts_shrink_by_lambda() -> None:
 
 KERNEL = """
 import torch
-from conceptlens.gig import lasso, lasso_triton
+from conceptlens.gig.dictionaries import lasso, lasso_triton
 g = torch.Generator().manual_seed(0)
 for size in (1, 5, 33):
     v = torch.nn.functional.normalize(torch.randn(3, size, 40, generator=g), dim=2)

@@ -208,7 +208,7 @@ def test_what_is_exported_needs_no_operator_of_ours() -> None:
 KERNEL = """
 import torch
 from tests.nn.transport.test_sinkhorn import EPS, problem
-from conceptlens.nn import sinkhorn_triton
+from conceptlens.nn.transport import sinkhorn_triton
 from conceptlens.nn.transport.sinkhorn import log_domain
 sinkhorn_triton.TILE = 32  # several rows a tile, several tiles, both with a rest
 for eps in EPS:

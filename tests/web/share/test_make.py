@@ -12,6 +12,7 @@ import pytest
 import conceptlens as cl
 from conceptlens.cli import main
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_text
 from conceptlens.runs.folder import RunFolder
 from tests.training.tiny import tiny
 from tests.web.conftest import client_of
@@ -191,7 +192,7 @@ def test_a_run_that_is_not_done_is_refused(run: RunFolder, tmp_path: Path) -> No
     place = tmp_path / "going"
     shutil.copytree(run.path, place)
     info = json.loads((place / "run.json").read_text("utf-8"))
-    (place / "run.json").write_text(json.dumps({**info, "status": "running"}), "utf-8")
+    write_text(place / "run.json", json.dumps({**info, "status": "running"}))
     with pytest.raises(UserError, match="not done"):
         cl.api.share(place, tmp_path / "x.html", quiet=True)
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 from conceptlens import api
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.files import write_text
 from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import load_predictions
@@ -157,7 +158,7 @@ def test_an_uploaded_file_is_seen_as_the_stored_one(client: Any, told: dict[str,
 
 def test_without_its_data_a_run_still_predicts_files(own_world: World) -> None:
     recipe = own_world.slots / "recipe.yaml"
-    recipe.write_text(recipe.read_text("utf-8").replace("source: shapes", "source: /nowhere/at/all.csv"), "utf-8")
+    write_text(recipe, recipe.read_text("utf-8").replace("source: shapes", "source: /nowhere/at/all.csv"))
     with client_of(own_world.root) as client:
         error = client.get("/api/v1/runs/slots/images/test/0/prediction").json()["error"]
         assert (error["code"], "cannot be opened" in error["message"]) == ("missing", True)

@@ -11,6 +11,7 @@ import conceptlens as cl
 from conceptlens import api
 from conceptlens.cli import main
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.files import write_text
 from conceptlens.evaluation.codebook.document import Audit
 from conceptlens.evaluation.codebook.projection import principal
 from conceptlens.evaluation.concepts.findings import concept_findings
@@ -134,7 +135,7 @@ def test_what_cannot_be_audited(run: Path, refuse: Refuse, tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     refuse("audit", run, "--out", tmp_path / "file", says="expected a folder")
     info = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**info, "status": "failed"}))
+    write_text(run / "run.json", json.dumps({**info, "status": "failed"}))
     refuse("audit", run, says="is not done")
 
 

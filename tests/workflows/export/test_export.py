@@ -17,7 +17,7 @@ import conceptlens
 from conceptlens import api
 from conceptlens.cli import main
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import file_hash, read_json, write_json
+from conceptlens.core.files import file_hash, read_json, write_json, write_text
 from conceptlens.core.upgrades import SCHEMA
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.explanations.answer import Answerer
@@ -223,7 +223,7 @@ def test_without_the_runs_data_images_are_drawn(own_run: Path, tmp_path: Path) -
     run = tmp_path / "run"
     shutil.copytree(own_run, run)
     recipe = (run / "recipe.yaml").read_text("utf-8")
-    (run / "recipe.yaml").write_text(recipe.replace("lesions.csv", "gone.csv"), "utf-8")
+    write_text(run / "recipe.yaml", recipe.replace("lesions.csv", "gone.csv"))
     done = api.export(run)
     assert done.path == run / "export" / "model.pt2"
     assert done.card.check.of == "drawn"

@@ -15,7 +15,7 @@ from conceptlens.data.checks.findings import EXAMPLES, Finding, Level, Problems,
 from conceptlens.data.checks.identity import identity_findings
 from conceptlens.data.checks.images import Copies, copy_findings, find_copies, image_findings
 from conceptlens.data.checks.labels import class_counts, class_findings, concept_findings
-from conceptlens.data.checks.learnable import split_findings
+from conceptlens.data.checks.learnable import constant_findings, split_findings
 from conceptlens.data.checks.survey import survey_images
 from conceptlens.data.dataset import SPLITS, DataSource
 from conceptlens.data.sources.open import BUILTIN, open_source
@@ -126,6 +126,7 @@ def check_data(
     splits = _splits(source, config, findings)
     if splits is not None and not any(finding.code in ("no-labels", "one-class") for finding in findings):
         findings += split_findings(source, splits)
+        findings += constant_findings(source, splits, concepts)
     side_of = np.full(len(source), "", dtype="<U5")
     for side in SPLITS:
         if splits is not None:

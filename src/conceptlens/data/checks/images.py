@@ -62,6 +62,8 @@ def image_findings(source: DataSource, survey: Survey) -> Iterator[Finding]:
     what = f"with more than 8 bits; gray is scaled by {ends}, colour cut to 8 bits"
     yield from handled("info", "16-bit", deep, what)
     yield from handled("info", "alpha", which(lambda facts: facts.alpha), "with transparency; laid over white")
+    opaque = which(lambda facts: facts.opaque)
+    yield from handled("info", "opaque-alpha", opaque, "with an alpha channel that is opaque everywhere; it is dropped")
     yield from handled("info", "exif-rotated", which(lambda facts: facts.rotated), "turned by a tag; turned upright")
     yield from handled(
         "info",

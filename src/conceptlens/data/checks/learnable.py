@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.data.checks.findings import Finding
+from conceptlens.data.checks.findings import EXAMPLES, Finding, counted
 from conceptlens.data.checks.labels import class_findings
 from conceptlens.data.dataset import UNLABELED, DataSource
 from conceptlens.data.splits.splits import Splits
@@ -25,6 +25,20 @@ def split_findings(source: DataSource, splits: Splits) -> Iterator[Finding]:
     if not len(_classes_in(source, splits.val)):
         message = "No validation image has a class: nothing can choose a model or a threshold."
         yield Finding("error", "no-validation-labels", message)
+
+
+def constant_findings(source: DataSource, splits: Splits, concepts: ConceptSet) -> Iterator[Finding]:
+    """Concepts that never vary among the training images: whatever their scores are, nothing taught them."""
+    labels = source.examples.concepts[splits.train]
+    seen = [np.unique(column[column != UNKNOWN]) for column in labels.T]
+    names = [name for name, values in zip(concepts.names, seen, strict=True) if len(values) == 1]
+    if names:
+        shown = ", ".join(names[:EXAMPLES]) + ", …" * (len(names) > EXAMPLES)
+        message = (
+            f"{counted(len(names), 'concept')} with the same label in every training image ({shown}): a model cannot "
+            "learn what they look like."
+        )
+        yield Finding("warning", "one-training-value", message, len(names), tuple(names[:EXAMPLES]))
 
 
 def check_learnable(

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from conceptlens.core.errors import UNREADABLE, UserError, unreadable
+from conceptlens.core.files import check_regular
 from conceptlens.data.images.dicom import SUFFIXES as DICOM_SUFFIXES
 from conceptlens.data.images.dicom import is_dicom, read_dicom
 from conceptlens.data.images.window import Window, spread
@@ -57,10 +58,11 @@ class ImageFacts:
     height: int
     mode: str  # Pillow's name: RGB, L, I;16, …; or DICOM and its photometric interpretation
     gray: bool
-    alpha: bool
+    alpha: bool  # some pixels can be seen through
     deep: bool  # more than 8 bits a channel
     rotated: bool  # an orientation tag turns it
     frames: int
+    opaque: bool = False  # it has an alpha channel, but no pixel can be seen through
 
 
 def open_image(source: Encoded, *, name: str, at_least: int | None = None, window: Window = "file") -> Image.Image:
@@ -83,6 +85,7 @@ def upright_rgb(image: Image.Image, *, name: str, window: Window = "file") -> Im
     """An image that is in memory as `open_image` would give it: upright, RGB, gray of many bits windowed."""
     try:
         image.load()
+        _transparency(image, name)
         turn = _orientation(image)
         rgb = _rgb(image, name, window)
     except OSError as error:
@@ -99,6 +102,8 @@ def examine_image(
     source: Encoded, *, name: str, at_least: int | None = None, window: Window = "file", frame: int = 0
 ) -> tuple[Image.Image, ImageFacts]:
     """The image as `open_image` returns it, and what its file held; of several frames one, counted from 0."""
+    if isinstance(source, Path):
+        check_regular(source)
     try:
         if is_dicom(source):
             picture, held = read_dicom(source, name=name, window=window, max_pixels=MAX_PIXELS, frame=frame)
@@ -119,6 +124,7 @@ def examine_image(
             if at_least is not None:
                 file.draft(file.mode, (2 * at_least, 2 * at_least))
             file.load()
+            clear = _transparency(file, name)
             turn = _orientation(file)  # a TIFF is upright by now, a PNG may name its orientation only here
             image = _rgb(file, name, window)
             facts = ImageFacts(
@@ -126,7 +132,8 @@ def examine_image(
                 height,
                 mode,
                 gray=mode in {"1", "L", "LA", "La", "F"} or mode.startswith("I"),
-                alpha=file.has_transparency_data,
+                alpha=clear == "some",
+                opaque=clear == "opaque",
                 deep=deep,
                 rotated=turned or turn > 1,
                 frames=_frames(file),
@@ -210,6 +217,19 @@ def _rgb(image: Image.Image, name: str, window: Window) -> Image.Image:
     if image.mode == "RGB":
         return image.copy()  # the file is closed when it leaves the block, its pixels are not
     return image.convert("RGB")
+
+
+def _transparency(image: Image.Image, name: str) -> Literal["none", "opaque", "some"]:
+    """What an image's alpha channel says; one that hides every pixel is refused, as only white would be left."""
+    if not image.has_transparency_data:
+        return "none"
+    lowest, highest = image.convert("RGBA").getchannel("A").getextrema()
+    if highest == 0:
+        raise UserError(
+            f"{name}: every pixel is fully transparent, so there is nothing to see. If its colors are meant, save it "
+            "without its alpha channel."
+        )
+    return "opaque" if lowest == 255 else "some"
 
 
 def _too_large(name: str, size: str) -> UserError:

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.core.errors import UNREADABLE, UserError, unreadable
+from conceptlens.core.files import check_regular
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.words import LIST_SEPARATOR, fold
 
@@ -88,6 +90,7 @@ def read_columns(path: Path, problems: Problems, *, expect: str) -> Columns:
     """
     if path.suffix.lower() in {".parquet", ".pq"}:
         return _read_parquet(path)
+    check_regular(path)
     if path.suffix.lower() == ".xlsx":
         return _read_excel(path)
     try:
@@ -138,11 +141,11 @@ def _delimiter(sample: str, expect: str) -> str:
 
 
 def _refuse_repeated(header: list[str], source: str) -> None:
-    named = [name for name in header if name]
-    repeated = sorted({name for name in named if named.count(name) > 1})
+    times = Counter(name for name in header if name)
+    repeated = sorted(name for name, count in times.items() if count > 1)
     if repeated:
         raise UserError(
-            f"{source}: the column {repeated[0]!r} is there {named.count(repeated[0])} times; rename all but one."
+            f"{source}: the column {repeated[0]!r} is there {times[repeated[0]]} times; rename all but one."
         )
 
 

@@ -27,8 +27,12 @@ def to_device(
     What `batches` raises is raised where its batch is awaited. The thread in the background ends with the iterator.
     """
     if device.type != "cuda":
-        for indices, values in batches:
-            yield indices, values.to(device)
+        try:
+            for indices, values in batches:
+                yield indices, values.to(device)
+        finally:
+            if isinstance(batches, Generator):  # since Python 3.12, closing one generator does not end what it reads
+                batches.close()
         return
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 

@@ -11,7 +11,8 @@ from typing import Any
 from huggingface_hub import HfApi, hf_hub_download
 
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.core.files import fingerprint, new_folder, write_json
+from conceptlens.core.files import fingerprint, new_folder, read_json, write_json
+from conceptlens.core.network import is_offline
 from conceptlens.data.sources.hf import INFO, SPLITS, STATE, need_pyarrow
 
 PREFIX = "hf:"
@@ -22,6 +23,10 @@ def from_hub(source: str) -> Path:
     """The folder of a data set called `hf:OWNER/NAME`, or `…/NAME:PART` if it has several parts."""
     need_pyarrow(source)
     repository, _, part = source.removeprefix(PREFIX).partition(":")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "conceptlens" / "hf"
+    last = cache / f"{fingerprint(repository, part)}.json"  # which folder it was when the hub was last asked
+    if is_offline():
+        return _kept(source, last)
     try:
         commit = str(HfApi().dataset_info(repository, revision=REVISION).sha)
         names = HfApi().list_repo_files(repository, repo_type="dataset", revision=commit)
@@ -35,11 +40,22 @@ def from_hub(source: str) -> Path:
     part = part or ("default" if "default" in files else next(iter(files), ""))
     if part not in files:
         raise UserError(f"{source}: the hub has no part {part!r} of it as Parquet. {did_you_mean(part, files)}")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "conceptlens" / "hf"
     folder = cache / fingerprint(repository, part, commit)
     if not (folder / SPLITS).is_file():
         _keep(source, repository, commit, files[part], folder)
+    write_json(last, {"folder": folder.name})
     return folder
+
+
+def _kept(source: str, last: Path) -> Path:
+    """The data set as it was when the hub was last asked; nothing is asked now."""
+    name = read_json(last).get("folder") if last.is_file() else None
+    if not isinstance(name, str) or not (last.parent / name / SPLITS).is_file():
+        raise UserError(
+            f"{source}: this run's data is on the hub and not on this machine, and a command on an existing run does "
+            "not fetch it by itself. Add --online if you want that, or name other data with --data."
+        )
+    return last.parent / name
 
 
 def _keep(source: str, repository: str, commit: str, splits: dict[str, list[str]], folder: Path) -> None:

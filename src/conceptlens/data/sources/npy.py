@@ -14,6 +14,7 @@ from PIL import Image
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import check_regular
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import UNLABELED, DataSource, Examples
 from conceptlens.data.labels.classes import concepts_of_classes, order_classes
@@ -87,6 +88,7 @@ class NpyPair(DataSource):
 
 def _load(path: Path, *, mmap: bool = False) -> npt.NDArray[Any]:
     """An array of plain numbers; an array of Python objects would run code when it is read."""
+    check_regular(path)
     try:
         with path.open("rb") as file:
             version = np.lib.format.read_magic(file)

@@ -7,6 +7,7 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.network import is_offline
 
 FILE = "model.safetensors"
 INSTEAD = "Give a local file (`encoder.weights: FILE.safetensors`) or start from scratch (`encoder.pretrained: false`)."
@@ -38,12 +39,14 @@ def from_hub(name: str, repository: str, file: str, *, instead: str, revision: s
         revision: A branch, tag or commit.
     """
     try:
-        return Path(hf_hub_download(repository, file, revision=revision))
+        return Path(hf_hub_download(repository, file, revision=revision, local_files_only=is_offline()))
     except EntryNotFoundError as error:
         if not isinstance(error, LocalEntryNotFoundError):
             pickles = ", and pickles are never loaded" if file.endswith(".safetensors") else ""
             raise UserError(f"{name}: {repository} on the hub has no {file}{pickles}. {instead}") from None
         reason = "the hub cannot be reached and the file is not in the cache"
+        if is_offline():
+            reason = "it is not in the cache, and a command on an existing run asks no hub without --online"
     except Exception as error:  # the hub's errors come from several HTTP libraries without a common base
         reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no details'}"
     raise UserError(f"{name}: expected {file} from the hub ({repository}), but {reason}. {instead}")

@@ -1,0 +1,1 @@
+"""An assault on conceptlens: mutated inputs, kills at random moments, full and read-only disks. `python -m assault`."""

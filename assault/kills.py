@@ -1,0 +1,233 @@
+"""Kills at random moments: what goes on afterwards gives the same bits as what was never stopped."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from assault.watch import Part, tree_of
+from assault.world import World
+
+LIMIT = 900  # seconds of one command
+PORT = 8765
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A command that is killed: what starts it, what goes on with it, and what must be the same in the end."""
+
+    name: str
+    begin: Callable[[Path], list[object]]
+    again: Callable[[Path], list[object]]
+    same: Callable[[str], bool]
+
+
+def _weights_and_numbers(name: str) -> bool:
+    kept = ("model/", "metrics.json", "predictions/", "stories.json", "splits.json", "concepts.yaml", "distribution")
+    return name.startswith(kept) or any(f"/{part}" in name for part in kept)
+
+
+def victims(world: World) -> list[Victim]:
+    data, root = world.data, world.root
+    small = ["--training.epochs", "4", "--training.checkpoint_every", "1", "--quiet"]
+    store = ["--encoder.train", "none", "--quiet"]
+    network = root / "network.py"
+    network.write_text(NETWORK)
+    compare = root / "compare.yaml"
+    compare.write_text(COMPARE.format(recipe=data.recipe, table=data.table, concepts=data.concepts))
+
+    def decompose(out: Path) -> list[object]:
+        some = ["--n", "12", "--per-image", "2", "--layers", "one", "--layers", "two", "--examples", "2"]
+        return ["decompose", f"{network}:build", data.images, *some, "--validate-on", "0", "--out", out, "--quiet"]
+
+    def extract(out: Path) -> list[object]:
+        few = ["--samples-per-concept", "8", "--epochs", "2", "--batch-size", "8", "--filters", "8", "--hidden", "16"]
+        return ["codebook", "extract", "builtin/cells", *few, "--out", out, "--overwrite", "--quiet"]
+
+    def study(out: Path) -> list[object]:
+        return ["study", "make", world.run, "--n", "8", "--out", out]
+
+    def train(out: Path) -> list[object]:
+        return ["train", data.recipe, *small, "--out", out]
+
+    def resume(out: Path) -> list[object]:
+        return ["resume", out, "--quiet"] if (out / "run.json").exists() else [*train(out), "--overwrite"]
+
+    def extracted(name: str) -> bool:
+        return name.startswith(("extractor/", "samples/")) or name == "metrics.json"
+
+    return [
+        Victim("train", train, resume, _weights_and_numbers),
+        Victim(
+            "encode",
+            lambda out: ["encode", data.recipe, "--encoder.store", out, *store],
+            lambda out: ["encode", data.recipe, "--encoder.store", out, *store],
+            lambda name: name.endswith((".npy", "store.json")),
+        ),
+        Victim(
+            "compare",
+            lambda out: ["compare", compare, "--out", out, "--quiet"],
+            lambda out: ["compare", compare, "--out", out, "--quiet"],
+            _weights_and_numbers,
+        ),
+        Victim(
+            "decompose",
+            decompose,
+            lambda out: decompose(out) if (out / "settings.json").exists() else [*decompose(out), "--overwrite"],
+            lambda name: name.endswith((".safetensors", "graph.json", ".svg")),
+        ),
+        Victim("codebook", extract, extract, extracted),
+        Victim("study", study, study, lambda name: name.endswith(("key.json", "study.html"))),
+    ]
+
+
+NETWORK = '''"""A network that nobody trained: always the same weights."""
+
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+
+def build() -> nn.Module:
+    torch.manual_seed(0)
+    layers = OrderedDict(
+        one=nn.Sequential(nn.Conv2d(3, 6, 3, 2), nn.ReLU()),
+        two=nn.Sequential(nn.Conv2d(6, 8, 3, 2), nn.ReLU()),
+        pool=nn.AdaptiveAvgPool2d(1),
+        flat=nn.Flatten(),
+        head=nn.Linear(8, 2),
+    )
+    return nn.Sequential(layers)
+'''
+
+COMPARE = """
+schema: 1
+name: Two methods
+base: "{recipe}"
+recipes:
+  cbm: {{set: {{method: cbm}}}}
+  black box: {{set: {{method: black-box}}}}
+data:
+  own: {{source: "{table}", class_column: diagnosis, concepts: "{concepts}"}}
+seeds: [0]
+"""
+
+
+def _start(words: list[object]) -> subprocess.Popen[str]:
+    path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(Path(__file__).parents[1]))))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    whole = [sys.executable, "-m", "conceptlens", *map(str, words)]
+    return subprocess.Popen(whole, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def assault_kills(part: Part, world: World, seed: int, number: int, only: tuple[str, ...] = ()) -> None:
+    """Each command to its end once, then killed at random moments of that time, as often as it takes."""
+    for victim in victims(world):
+        if only and victim.name not in only:
+            continue
+        whole = world.root / "whole"
+        shutil.rmtree(whole, ignore_errors=True)
+        started = time.perf_counter()
+        process = _start(victim.begin(whole))
+        _, err = process.communicate(timeout=LIMIT)
+        seconds = time.perf_counter() - started
+        if process.returncode != 0:
+            part.found(-1, victim.name, "traceback", err)
+            continue
+        wanted = {name: data for name, data in tree_of(whole).items() if victim.same(name)}
+        part.more[victim.name] = {"seconds": round(seconds, 1), "files": len(wanted), "kills": 0, "equal": 0}
+        for each in range(number):
+            _kill_and_go_on(part, world, victim, wanted, seconds, random.Random(f"{victim.name} {seed} {each}"), each)
+
+
+def _kill_and_go_on(
+    part: Part, world: World, victim: Victim, wanted: dict[str, bytes], seconds: float, draw: random.Random, each: int
+) -> None:
+    out = world.root / "whole"  # the same place: paths are part of some files
+    shutil.rmtree(out, ignore_errors=True)
+    words, told = victim.begin(out), part.more[victim.name]
+    moments = sorted(draw.uniform(0.2, 1.0) * seconds for _ in range(draw.choice((1, 1, 2))))
+    for moment in moments:
+        process = _start(words)
+        try:
+            process.communicate(timeout=moment)
+        except subprocess.TimeoutExpired:
+            process.send_signal(draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)))
+            process.communicate(timeout=LIMIT)
+            told["kills"] += 1
+        words = victim.again(out)
+    process = _start(words)
+    _, err = process.communicate(timeout=LIMIT)
+    part.attempts += 1
+    what = f"{victim.name} stopped after {', '.join(f'{moment:.2f}' for moment in moments)} s"
+    if process.returncode != 0:
+        part.found(each, what, "traceback" if process.returncode == 1 else "lost", err)
+        return
+    found = {name: data for name, data in tree_of(out).items() if victim.same(name)}
+    differ = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    if differ:
+        part.found(each, what, "changed", ", ".join(differ))
+    else:
+        part.accepted += 1
+        told["equal"] += 1
+    if left := [name for name in found if "/." in f"/{name}" and name.endswith((".tmp", ".old"))]:
+        part.found(each, what, "lost", f"left behind: {left}")
+
+
+def assault_serve(part: Part, world: World, seed: int, number: int) -> None:
+    """A server that is killed while labels are corrected: what it confirmed is there when it starts again."""
+    home = world.root / "served"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(world.run, home / "run")
+    confirmed = 0
+    for each in range(number):
+        draw = random.Random(f"serve {seed} {each}")
+        process = _start(["serve", home, "--port", str(PORT), "--threads", "1"])
+        try:
+            about = _ask("/runs/run/corrections", wait=LIMIT)
+            part.attempts += 1
+            if about["total"] < confirmed:
+                part.found(each, "serve", "lost", f"{confirmed} corrections were confirmed, {about['total']} are there")
+            ends = time.monotonic() + draw.uniform(0.1, 4)
+            while time.monotonic() < ends:
+                value = draw.choice(("regular", "irregular"))
+                edits = [f"border={value}"]
+                image = {"split": "test", "row": draw.randrange(4)}
+                body = {"rater": f"rater {draw.randrange(99)}", "image": image, "edits": edits}
+                confirmed = max(confirmed, _ask("/runs/run/corrections", body)["total"])
+            part.accepted += 1
+        except (OSError, ValueError, KeyError) as error:
+            part.found(each, "serve", "server error", repr(error))
+        finally:
+            process.kill()
+            process.communicate()
+    part.more["confirmed"] = confirmed
+
+
+def _ask(address: str, body: dict[str, object] | None = None, wait: float = 60) -> dict[str, int]:
+    """An answer of the server; while it starts, it is asked again."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"} if body else {}
+    ends = time.monotonic() + wait
+    while True:
+        try:
+            request = urllib.request.Request(f"http://127.0.0.1:{PORT}/api/v1{address}", data, headers)
+            with urllib.request.urlopen(request, timeout=wait) as answer:
+                found: dict[str, int] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            raise ValueError(f"{error.code}: {error.read().decode()[:500]}") from None
+        except urllib.error.URLError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.2)

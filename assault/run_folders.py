@@ -1,0 +1,89 @@
+"""Damaged run folders: with a manifest an answer is refused or as before; without one, nothing breaks."""
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from assault.mutate import mutate_file
+from assault.watch import Hang, Part, command, judge, limited
+from assault.world import World
+from conceptlens.core import manifest
+from conceptlens.web.server.app import create_app
+
+COMMANDS = ("predict", "evaluate", "report", "explain", "leakage", "rehash")
+ADDRESSES = (
+    *("/runs", "/runs/{run}", "/runs/{run}/history", "/runs/{run}/concepts", "/runs/{run}/codebook"),
+    *("/runs/{run}/images?split=test", "/runs/{run}/images/test/0/prediction", "/runs/{run}/images/test/0/thumbnail"),
+    *("/runs/{run}/head", "/runs/{run}/corrections", "/runs/{run}/documents/metrics", "/runs/{run}/documents/trust"),
+    *("/runs/{run}/comparison", "/runs/{run}/graphs/classes", "/runs/{run}/studio", "/studies"),
+    "/methods/ivq-cbm/evidence",
+)
+
+
+def words_of(name: str, run: Path, world: World) -> list[object]:
+    images = [world.data.image(0)] if name in ("predict", "explain") else []
+    more = {
+        "rehash": ["--check"],
+        "leakage": ["--permutations", "3", "--resamples", "10"],
+        "explain": ["--out", run / "explain"],
+    }
+    return [name, run, *images, *more.get(name, []), "--json"]
+
+
+def files_of(run: Path) -> list[Path]:
+    return [file for file in sorted(run.rglob("*")) if file.is_file() and not file.name.startswith(".")]
+
+
+def assault_commands(part: Part, world: World, seed: int, number: int) -> None:
+    """Commands on folders of which one file is damaged."""
+    expected: dict[str, Any] = {}
+    for name in COMMANDS:
+        copy = world.copy_run("reference")
+        expected[name] = command(*words_of(name, copy, world)).answer
+    for each in range(number):
+        draw = random.Random(f"folder {seed} {each}")
+        run = world.copy_run("damaged")
+        what = mutate_file(draw.choice(files_of(run)), draw)
+        if guarded := draw.random() < 0.7:
+            what += ", guarded"
+        else:
+            (run / manifest.NAME).unlink(missing_ok=True)
+        name = draw.choice(COMMANDS)
+        ended = command(*words_of(name, run, world))
+        accepted = judge(part, each, f"{name}: {what}", ended)
+        same = str(expected[name]).replace("reference", "damaged") == str(ended.answer)
+        if accepted and guarded and name in ("predict", "evaluate", "explain", "leakage") and not same:
+            part.found(each, f"{name}: {what}", "changed", ended.out[:1500])
+
+
+def assault_page(part: Part, world: World, seed: int, number: int) -> None:
+    """The page over a whole run and a damaged one: no server error, and the whole one is always there."""
+    home = world.root / "page"
+    for each in range(number):
+        draw = random.Random(f"page {seed} {each}")
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.copytree(world.run, home / "whole")
+        shutil.copytree(world.run, home / "damaged")
+        (home / "damaged" / manifest.NAME).unlink()
+        what = mutate_file(draw.choice(files_of(home / "damaged")), draw)
+        client = TestClient(create_app([home]), base_url="http://127.0.0.1", raise_server_exceptions=False)
+        for address in ("/runs", *draw.sample(ADDRESSES[1:], 6)):
+            part.attempts += 1
+            try:
+                with limited():
+                    answer = client.get(f"/api/v1{address.format(run='damaged')}")
+            except Hang:
+                part.found(each, f"{address}: {what}", "hang", "")
+                continue
+            part.accepted += answer.status_code == 200
+            part.refused += answer.status_code in (404, 409, 400, 422)
+            if answer.status_code >= 500:
+                part.found(each, f"{address}: {what}", "server error", answer.text)
+            if address == "/runs":
+                states = {card["name"]: card["status"] for card in answer.json().get("runs", [])}
+                is_run = (home / "damaged" / "run.json").is_file()
+                if states.get("whole") != "done" or ("damaged" not in states and is_run):
+                    part.found(each, f"{address}: {what}", "lost", str(states))

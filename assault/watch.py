@@ -1,0 +1,118 @@
+"""One attempt, watched: how a command or a request ended, and whether it ended at all."""
+
+import contextlib
+import io
+import json
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from conceptlens.cli import main
+
+LIMIT = 60  # seconds after which an attempt hangs
+
+
+class Hang(BaseException):
+    """An attempt took too long."""
+
+
+@dataclass
+class Finding:
+    """Something that should not be."""
+
+    part: str
+    number: int
+    what: str
+    kind: str  # traceback, hang, changed, lost, server error
+    detail: str
+
+
+@dataclass
+class Part:
+    """One part of the assault, as it went."""
+
+    name: str
+    attempts: int = 0
+    refused: int = 0
+    accepted: int = 0
+    seconds: float = 0.0
+    findings: list[Finding] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def found(self, number: int, what: str, kind: str, detail: str) -> None:
+        self.findings.append(Finding(self.name, number, what, kind, detail[-2000:]))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@contextlib.contextmanager
+def limited(seconds: float = LIMIT) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int  # -1: it hung
+    out: str
+    err: str
+
+    @property
+    def answer(self) -> Any:
+        with contextlib.suppress(ValueError):
+            return json.loads(self.out)
+        return self.out
+
+
+def command(*words: object) -> Ended:
+    """A command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            with limited():
+                code = main([str(word) for word in words])
+        except Hang:
+            code = -1
+        except BaseException:
+            code, _ = 1, err.write(traceback.format_exc())
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+def judge(part: Part, number: int, what: str, ended: Ended) -> bool:
+    """Count an attempt; whether it was accepted."""
+    part.attempts += 1
+    if ended.code == -1:
+        part.found(number, what, "hang", ended.err)
+    elif ended.code not in (0, 2, 3) or "Traceback" in ended.err:
+        part.found(number, what, "traceback", ended.err)
+    part.accepted += ended.code == 0
+    part.refused += ended.code == 2
+    return ended.code == 0
+
+
+def timed(run: Callable[[Part], None], name: str) -> Part:
+    part, started = Part(name), time.perf_counter()
+    run(part)
+    part.seconds = round(time.perf_counter() - started, 1)
+    return part
+
+
+def tree_of(folder: Path) -> dict[str, bytes]:
+    """The files of a folder."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
