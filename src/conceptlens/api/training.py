@@ -193,6 +193,7 @@ def _demo_model(recipe: str, settings: Mapping[str, Any], out: Path, *, overwrit
     note(quiet)(f"training {recipe}: about two minutes on two cores")
     return train(recipe, settings, overwrite=there, quiet=quiet)
 
+
 def list_everything() -> TextResult:
     """List recipes, methods, concept sets, data and encoders that come with the package or its plug-ins."""
     from conceptlens.concepts import library

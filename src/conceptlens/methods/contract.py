@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Space = Literal["probability", "log-probability", "logit", "cosine"]
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them
 IMAGE_VECTOR = "image vector"  # of `Tokens.aux`: the encoder's vector in its text space, (B, D_text), unit length
+DRAWS = "draws"  # of `Tokens.aux`: numbers from 0 to 1 of each image, (B, n), the same however a batch is split
 OWN = "own"  # as a name of an encoder: the pipeline's
 
 
@@ -64,6 +65,7 @@ class ConceptModel(nn.Module, ABC):
     has_evidence: bool = False  # whether it says what each patch adds to a concept's logit
     fits_images: ClassVar[bool] = True  # whether a stage of the kind `fit` has something to learn from images
     fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
+    draws: int = 0  # numbers from 0 to 1 that its forward pass needs of each image while it trains: `Tokens.aux[DRAWS]`
     concepts_see_class: ClassVar[bool] = True  # False: concepts are learned from their own labels alone
     randint_on_class_tables: ClassVar[bool] = False  # whether RandInt stays on where labels follow from the class
     bottleneck: Bottleneck  # of methods whose head reads concept logits through one
@@ -176,12 +178,15 @@ class Pipeline(nn.Module):
         self.regularizer = regularizer
         self.model = model
 
-    def forward(self, images: Tensor, second: Tensor | None = None) -> ConceptOutput:
+    def forward(self, images: Tensor, second: Tensor | None = None, *, draws: Tensor | None = None) -> ConceptOutput:
         """Images of bytes or in [0, 1], (B, 3, H, W), and a second view of them, if the regularizer asks for one.
 
-        While the encoder is cut, what a token store keeps of the images may come in their place.
+        While the encoder is cut, what a token store keeps of the images may come in their place. `draws` (B, n) are
+        what chance has in store for each image, for a model that asks for them.
         """
         tokens = self.encoder.encode(images)
+        if draws is not None and self.model.draws:
+            tokens.aux = {**tokens.aux, DRAWS: draws}
         return self.read(tokens, Context(images, None if second is None else self.encoder(second)))
 
     def read(self, tokens: Tokens, context: Context = NOTHING) -> ConceptOutput:

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import ConceptOutput
+from conceptlens.methods.contract import DRAWS, ConceptOutput
 from conceptlens.methods.grounded import GroundedModel
 from conceptlens.nn.attention.additive_reader import AdditiveReader, AttentionPer
 from conceptlens.nn.grounding.gaussian_prior import SIGMA
@@ -92,6 +92,7 @@ class EvidenceCBM(GroundedModel):
         self.reader = AdditiveReader(
             setup.concepts, widths, attention=attention, temperature=temperature, dropout=patch_dropout
         )
+        self.draws = 1 if patch_dropout else 0
         self.register_buffer("concept_slot", self.reader.concept_slot.clone())
         self.unplaced = nn.Parameter(0.02 * torch.randn(count, setup.width)) if class_token else None
         self.head = nn.Linear(count, setup.classes)
@@ -109,7 +110,7 @@ class EvidenceCBM(GroundedModel):
         )
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        read = self.reader((*tokens.layers, tokens.patches), self.expected_logits(tokens.grid))
+        read = self.reader((*tokens.layers, tokens.patches), self.expected_logits(tokens.grid), tokens.aux.get(DRAWS))
         scores, unplaced = read.logits, self.reader.centered_bias().expand(len(read.logits), -1)
         summary = tokens.patches.mean(1) if tokens.cls is None else tokens.cls
         if self.unplaced is not None:

@@ -274,12 +274,17 @@ class TrainStage(Stage):
         return tuple(view.to(session.processes.device) for view in drawn)
 
     def chance(self, step: int) -> Tensor | None:
-        """What RandInt draws for the images of a batch: the same for any number of processes and pieces."""
-        bottleneck = getattr(self.session.pipeline.model, "bottleneck", None)
-        if bottleneck is None or not bottleneck.randint:
+        """What chance has in store for the images of a batch, the same for any number of processes and pieces.
+
+        First what the model's forward pass draws, then what RandInt does.
+        """
+        model = self.session.pipeline.model
+        bottleneck = getattr(model, "bottleneck", None)
+        count = model.draws + (bottleneck.draws if bottleneck is not None and bottleneck.randint else 0)
+        if not count:
             return None
         key = (self.session.recipe.seed, self.position.total_epochs, step, RANDINT)
-        drawn = np.random.default_rng(key).random((self.order.batch_size, bottleneck.draws), dtype=np.float32)
+        drawn = np.random.default_rng(key).random((self.order.batch_size, count), dtype=np.float32)
         return send(torch.from_numpy(drawn), self.session.processes.device)
 
     def rate(self, step: int) -> float:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.nn.attention.additive_reader import AdditiveReader, GroupCenter
+from conceptlens.nn.attention.additive_reader import AdditiveReader, GroupCenter, patch_numbers
 
 CONCEPTS = ConceptSet.from_yaml(
     "{groups: {color: {values: [red, green, blue]}, sign: {kind: independent, values: [dot, bar]}}}"
@@ -95,6 +95,26 @@ def test_hidden_patches_are_not_read_and_an_image_is_never_hidden_whole() -> Non
     hidden = float((attention == 0).float().mean())
     assert 0.38 < hidden < 0.5  # 1/2 less the 1/16 that is read whole
     torch.testing.assert_close(attention.sum(-1), torch.ones(200, 2))
+
+
+def test_which_patches_are_hidden_follows_from_the_draw_of_the_image() -> None:
+    reader = AdditiveReader(CONCEPTS, (4,), dropout=0.5).train()
+    tokens, draws = [torch.randn(6, 30, 4)], torch.rand(6, 1)
+    whole = reader(tokens, draws=draws).attention == 0
+    pieces = [reader([tokens[0][part]], draws=draws[part]).attention == 0 for part in (slice(0, 2), slice(2, 6))]
+    assert torch.equal(whole, torch.cat(pieces))
+    assert len({tuple(row.tolist()) for row in whole[:, 0]}) == 6
+
+
+def test_numbers_of_patches_are_uniform_and_unrelated() -> None:
+    numbers = patch_numbers(torch.rand(500, 1, generator=torch.Generator().manual_seed(0)), 196)
+    assert float(numbers.min()) >= 0
+    assert float(numbers.max()) < 1
+    shares = torch.histc(numbers, 10, 0, 1) / numbers.numel()
+    assert bool(((shares - 0.1).abs() < 0.004).all())  # sd 0.001
+    neighbors = torch.corrcoef(torch.stack([numbers[:, :-1].flatten(), numbers[:, 1:].flatten()]))[0, 1]
+    between = torch.corrcoef(torch.stack([numbers[:-1].flatten(), numbers[1:].flatten()]))[0, 1]
+    assert max(abs(float(neighbors)), abs(float(between))) < 0.02  # sd 0.003
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {"dropout": 1.0}])

@@ -72,14 +72,17 @@ class AdditiveReader(nn.Module):
         self.weights = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(count, width), a=5**0.5))
         self.bias = nn.Parameter(torch.zeros(count))
 
-    def forward(self, layers: Sequence[Tensor], expected: Tensor | None = None) -> Evidence:
-        """Layers (B, L, D) each; `expected`, (S, L), is π."""
+    def forward(
+        self, layers: Sequence[Tensor], expected: Tensor | None = None, draws: Tensor | None = None
+    ) -> Evidence:
+        """Layers (B, L, D) each; `expected`, (S, L), is π; `draws`, (B, 1), decide which patches are hidden."""
         x = torch.cat([F.layer_norm(layer, layer.shape[-1:]) for layer in layers], -1)
         asked = x @ (self.queries / self.temperature).to(x.dtype).T  # (B, L, S)
         if expected is not None:
             asked = asked + expected.T
         if self.training and self.dropout:
-            hidden = torch.rand(asked.shape[:2], device=asked.device) < self.dropout
+            draws = torch.rand(len(asked), 1, device=asked.device) if draws is None else draws
+            hidden = patch_numbers(draws, asked.shape[1]) < self.dropout
             hidden &= ~hidden.all(1, keepdim=True)  # an image of which nothing is left is read whole
             asked = asked.masked_fill(hidden.unsqueeze(-1), -torch.inf)
         attention = asked.float().softmax(1).transpose(1, 2)  # (B, S, L)
@@ -95,6 +98,15 @@ class AdditiveReader(nn.Module):
         """b̄, (K,)."""
         centered: Tensor = self.center(self.bias[:, None])[:, 0]
         return centered
+
+
+def patch_numbers(draws: Tensor, patches: int) -> Tensor:
+    """A number from 0 to 1 for each of L patches, (B, L), from one of each image, (B, 1): the same on every device."""
+    seed = (draws.double() * 2**31).long()
+    mixed = (seed + 1) * 6364136223846793005 + torch.arange(1, patches + 1, device=draws.device) * 1442695040888963407
+    for shift in (29, 32):  # the mixing of SplitMix64, in whole numbers that wrap around
+        mixed = (mixed ^ (mixed >> shift)) * -4658895280553007687
+    return ((mixed >> 40) & 0xFFFFFF).double() / 2**24
 
 
 class GroupCenter(nn.Module):

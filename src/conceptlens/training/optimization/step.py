@@ -57,8 +57,9 @@ class Step(nn.Module):
         images = [augment(inputs, view) for view in views] or [inputs]
         with self.autocast():
             model = self.pipeline.model
-            output = self.pipeline(*images)
-            output.chance = targets.chance
+            chance = targets.chance
+            output = self.pipeline(*images, draws=None if chance is None else chance[:, : model.draws])
+            output.chance = None if chance is None else chance[:, model.draws :]
             output = model.teach_classes(model.teach(output, targets.concepts), targets.labels)
             if targets.places is not None:
                 output = model.teach_places(output, targets.places)
