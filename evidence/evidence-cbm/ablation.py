@@ -29,6 +29,7 @@ from conceptlens.data.splits.splits import make_splits
 from conceptlens.encoders import make_encoder
 from conceptlens.evaluation.localization import center_prior_maps, fit_center_prior, mean_region_maps, measure, truth_of
 from conceptlens.evaluation.localization.concept_parts import concept_parts
+from conceptlens.evaluation.localization.image_maps import color_distance_maps, darkness_maps
 from conceptlens.nn.attention.additive_reader import AdditiveReader
 from conceptlens.nn.grounding.part_attention import attention_entropy
 from conceptlens.nn.heads.probabilities import concept_probabilities
@@ -59,6 +60,10 @@ def variants(depth: int, names: list[str]) -> dict[str, dict[str, Any]]:
     cool = base | {"temperature": 4.0}
     rows["4.0, half and last"] = cool | {"layers": [several[0], depth - 1]}
     rows["4.0, patch dropout 0.25"] = cool | {"dropout": 0.25}
+    rows["4.0, patch dropout 0.5"] = cool | {"dropout": 0.5}
+    rows["4.0, patch dropout 0.75"] = cool | {"dropout": 0.75}
+    rows["4.0, patch dropout 0.5, last layer"] = cool | {"dropout": 0.5, "layers": [depth - 1]}
+    rows["16.0, patch dropout 0.5"] = cool | {"dropout": 0.5, "temperature": 16.0}
     rows["4.0, entropy 0.01"] = cool | {"entropy": 0.01}
     rows["4.0, attention by the last layer"] = cool | {"attend": "last"}
     rows["class token"] = base | {"class_token": True}
@@ -98,14 +103,20 @@ class World:
         self.indices = {"train": splits.train, "val": splits.val}
         self.layers: dict[str, list[Tensor]] = {}
         self.cls: dict[str, Tensor] = {}
+        plain: dict[str, list[tuple[Tensor, Tensor]]] = {}
         with PixelReader(self.source, size, recipe.data.fit, cache_mb=0) as reader, torch.inference_mode():
             for name, indices in self.indices.items():
                 pieces: list[list[Tensor]] = []
                 for start in range(0, len(indices), 32):
-                    tokens = network(reader.batch(indices[start : start + 32]))
+                    pixels = reader.batch(indices[start : start + 32])
+                    tokens = network(pixels)
+                    plain.setdefault(name, []).append(
+                        (color_distance_maps(pixels / 255, self.grid), darkness_maps(pixels / 255, self.grid))
+                    )
                     pieces.append([*(layer.half() for layer in tokens.layers), tokens.cls])
                 columns = [torch.cat(column) for column in zip(*pieces, strict=True)]
                 self.layers[name], self.cls[name] = columns[:-1], columns[-1].float()
+        self.color, self.dark = (torch.cat(maps) for maps in zip(*plain["val"], strict=True))
         self.depth = len(self.layers["train"])
         self.widths = [layer.shape[-1] for layer in self.layers["train"]]
         labels = self.source.examples.concepts
@@ -228,6 +239,9 @@ def measured(world: World, model: Variant) -> dict[str, Any]:
         "attention": torch.cat([p[1].attention for p in pieces])[:, model.reader.concept_slot],
         "center": center.expand_as(maps),
         "mean region": average.expand_as(maps),
+        "magnitude": maps.abs(),
+        "color": world.color[:, None].expand_as(maps),
+        "darkness": world.dark[:, None].expand_as(maps),
     }
     row: dict[str, Any] = {"auc": pooled, "within": within}
     for name, values in kinds.items():
