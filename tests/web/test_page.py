@@ -221,7 +221,7 @@ def evidence_is_signed(page: Any) -> None:
     assert page.locator(".map-panel .segment button").first.inner_text() == "Evidence"
     assert "logits" in page.locator(".heat.signed").inner_text()
     said = page.locator(".map-panel .caption").inner_text()
-    numbers = re.search(r"Sum of the map (−?[\d.]+) ([+−]) ([\d.]+) \(not placed, \d+%\) = logit (−?[\d.]+)", said)
+    numbers = re.search(r"Sum of the map (−?[\d.]+) ([+−]) ([\d.]+) \(not placed, \d+%\) = logit (−?\d+\.\d+)", said)
     assert numbers is not None, said
     placed, rest, logit = (float(numbers[at].replace("−", "-")) for at in (1, 3, 4))
     assert placed + (rest if numbers[2] == "+" else -rest) == pytest.approx(logit, abs=0.011)

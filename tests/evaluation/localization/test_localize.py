@@ -344,3 +344,9 @@ def test_several_lesions_of_an_image_and_points_are_parts(own_run: Path, own: Ow
     points.write_text("\n".join(lines), encoding="utf-8")
     marked = {"points": str(points), "units": "fraction", "concepts": {first: "eye", second: "bill"}}
     assert set(localize_run(opened, data={"regions": marked}).targets["part"]["parts"]) == {"eye", "bill"}
+
+
+def test_absence_is_not_judged(evidence_run: Path) -> None:
+    found = localize_run(OpenedRun.open(evidence_run), n=12).to_dict()["targets"]["part"]["by_concept"]
+    assert set(found["body pattern: plain"]["own"].values()) == {None}
+    assert found["body pattern: striped"]["own"]["energy"] is not None

@@ -69,7 +69,7 @@ def evidence(values: list[list[float]], unplaced: float = 0.0) -> EvidenceMap:
     share = abs(unplaced) / (abs(total) + abs(unplaced)) if total or unplaced else 0.0
     logit = total + unplaced
     return EvidenceMap(
-        grid=flat.shape,  # type: ignore[arg-type]
+        grid=flat.shape,
         values=values,
         range=(low, high),
         total=total,
