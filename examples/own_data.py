@@ -73,8 +73,8 @@ def idrid(out: Path, source: Path, small: bool = False) -> cl.TrainedModel:
     print(setup.text())
     file = setup.recipe.parent / "concepts.yaml"
     tree = parse_yaml(file.read_text("utf-8"), where=str(file))
-    tree["groups"]["lesions"] = {"kind": "independent", "values": LESIONS_BY_GRADE["4"]}
-    tree["by_class"] = {grade: {"lesions": LESIONS_BY_GRADE[grade]} for grade in tree["classes"]}
+    tree["groups"]["lesions"] = {"kind": "independent", "values": list(LESIONS_BY_GRADE["4"])}
+    tree["by_class"] = {grade: {"lesions": list(LESIONS_BY_GRADE[grade])} for grade in tree["classes"]}
     file.write_text(dump_yaml(tree), "utf-8")
     print(cl.check_data(setup.recipe).text())
     model = cl.train(setup.recipe, _settings(small), out=out / "idrid-run", overwrite=True, quiet=True)

@@ -155,8 +155,7 @@ def table(out: Path) -> None:
     """Mean over seeds of default and best of trials, and their difference in points."""
     lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     head = ("set", "training images", "seeds", "default", "best of trials", "default minus best")
-    print(f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", sep="
-")
+    print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
     for name, size in sorted({(line["set"], line["size"]) for line in lines}):
         found = {
             what: {line["seed"]: line["test_balanced"] for line in lines if line["what"] == what and

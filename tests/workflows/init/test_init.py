@@ -222,7 +222,7 @@ def test_frames_of_dicom_files_and_patients_in_headers(tmp_path: Path) -> None:
         folder = root / "ab"[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
         pixels = np.random.default_rng(number).integers(0, 256, (10, 24, 24), dtype=np.uint8)
-        (folder / f"{number}.dcm").write_bytes(dicom(pixels, NumberOfFrames=10, PatientID=f"secret {number // 4}"))
+        (folder / f"{number}.dcm").write_bytes(dicom(pixels, NumberOfFrames=10, PatientID=f"secret {number // 2}"))
     setup = init_folder(root, out=tmp_path / "out")
     text = (tmp_path / "out" / "images.csv").read_text()
     assert "a/0.dcm#1" in text

@@ -217,10 +217,11 @@ def _read_excel(path: Path) -> Columns:
         rows = book.worksheets[0].iter_rows(values_only=True)
         header = [text_of(cell).strip() for cell in next(rows, ())]
         _refuse_repeated(header, str(path))
-        filled = ((number, [text_of(cell) for cell in row]) for number, row in enumerate(rows, start=2))
+        texts = ((number, [text_of(cell) for cell in row]) for number, row in enumerate(rows, start=2))
         # Sheets are as wide as anyone ever typed, and as long.
-        cut = ((number, (cells + [""] * len(header))[: len(header)]) for number, cells in filled if any(cells))
-        return _encode(header, cut, str(path))
+        cut = ((number, (cells + [""] * len(header))[: len(header)]) for number, cells in texts)
+        filled = ((number, cells) for number, cells in cut if any(cell.strip() for cell in cells))
+        return _encode(header, filled, str(path))
     except UNREADABLE as error:
         raise unreadable(error, path, "a table") from None
     except (BadZipFile, KeyError, ValueError, IndexError) as error:
