@@ -27,9 +27,10 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
 
-# Mutated inputs, kills at random moments, full disks: a seeded sample of some 20 minutes; ARGS=--full for all of it.
+# Mutated inputs, kills, full disks, then a server under attack: a seeded sample of some 25 minutes; ARGS=--full for all.
 assault: $(STAMP)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m assault $(ARGS)
+	@$(BIN)/python assault/server.py $(filter --full,$(ARGS))
 
 # What the pictures and the tour show: each folder is made once, by the command that a person would use.
 CL := $(BIN)/conceptlens

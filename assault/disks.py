@@ -6,7 +6,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from assault.watch import Ended, Part, command, judge, tree_of
+from assault.watch import Ended, Part, command, content, judge, tree_of
 from assault.world import World
 
 KEPT = ("metrics.json", "model/weights.safetensors", "stories.json", "predictions/test.safetensors")
@@ -14,7 +14,7 @@ KEPT = ("metrics.json", "model/weights.safetensors", "stories.json", "prediction
 
 def assault_full_disk(part: Part, world: World, seed: int, number: int) -> None:
     """No file may grow beyond a limit, as on a disk that is full; then there is room again."""
-    wanted = {name: (world.run / name).read_bytes() for name in KEPT}
+    wanted = {name: content(world.run / name) for name in KEPT}
     for each in range(number):
         draw = random.Random(f"disk {seed} {each}")
         out = world.root / "full"
@@ -28,7 +28,7 @@ def assault_full_disk(part: Part, world: World, seed: int, number: int) -> None:
             begun = (out / "run.json").exists()
             again = ["resume", out] if begun else ["train", world.data.recipe, "--out", out]
             judge(part, each, "with room again", command(*again, "--quiet"))
-        differ = [name for name in KEPT if not (out / name).is_file() or (out / name).read_bytes() != wanted[name]]
+        differ = [name for name in KEPT if not (out / name).is_file() or content(out / name) != wanted[name]]
         if differ:
             part.found(each, f"files of at most {limit} bytes, then resumed", "changed", ", ".join(differ))
 

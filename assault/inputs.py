@@ -1,5 +1,6 @@
 """Damaged images, tables, recipes and weights: refused with a reason or read, never a traceback, never a hang."""
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -8,9 +9,10 @@ import numpy as np
 from PIL import Image
 from safetensors.numpy import save_file
 
-from assault.mutate import MUTATIONS, flip
+from assault.mutate import MUTATIONS, edit_json, flip
 from assault.watch import Part, command, judge
 from assault.world import World
+from conceptlens.core.files import read_yaml
 
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM")
 MODES = ("RGB", "L", "RGBA", "P", "1", "I;16", "F", "LA", "CMYK")
@@ -73,8 +75,10 @@ def assault_recipes(part: Part, world: World, seed: int, number: int) -> None:
         concepts = draw.random() < 0.4
         source = world.data.concepts if concepts else world.data.recipe
         file = place / source.name
-        mutation = draw.choice(MUTATIONS)
-        file.write_bytes(mutation(source.read_bytes(), draw))
+        mutation, data = draw.choice(MUTATIONS), source.read_bytes()
+        if draw.random() < 0.6:  # values and keys rather than bytes; JSON is YAML
+            mutation, data = edit_json, json.dumps(read_yaml(source)).encode()
+        file.write_bytes(mutation(data, draw))
         words = ["concepts", "check", file] if concepts else [draw.choice(("recipe", "estimate")), file]
         judge(part, each, f"{words[0]}: {source.name}, {mutation.__name__}", command(*words))
 

@@ -39,7 +39,7 @@ def _weights_and_numbers(name: str) -> bool:
 def victims(world: World) -> list[Victim]:
     data, root = world.data, world.root
     small = ["--training.epochs", "4", "--training.checkpoint_every", "1", "--quiet"]
-    store = ["--encoder.train", "none", "--quiet"]
+    store = ["--encoder.train", "none", "--regularizer", "none", "--quiet"]
     network = root / "network.py"
     network.write_text(NETWORK)
     compare = root / "compare.yaml"
@@ -54,7 +54,7 @@ def victims(world: World) -> list[Victim]:
         return ["codebook", "extract", "builtin/cells", *few, "--out", out, "--overwrite", "--quiet"]
 
     def study(out: Path) -> list[object]:
-        return ["study", "make", world.run, "--n", "8", "--out", out]
+        return ["study", "make", world.run, "--n", "10", "--out", out]
 
     def train(out: Path) -> list[object]:
         return ["train", data.recipe, *small, "--out", out]

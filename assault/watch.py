@@ -114,5 +114,14 @@ def timed(run: Callable[[Part], None], name: str) -> Part:
 
 
 def tree_of(folder: Path) -> dict[str, bytes]:
-    """The files of a folder."""
-    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+    """What the files of a folder hold."""
+    return {str(file.relative_to(folder)): content(file) for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def content(file: Path) -> bytes:
+    """The bytes of a file; of safetensors with its header in order, as the format writes words in any order."""
+    data = file.read_bytes()
+    if file.suffix != ".safetensors":
+        return data
+    size = int.from_bytes(data[:8], "little")
+    return json.dumps(json.loads(data[8 : 8 + size]), sort_keys=True).encode() + data[8 + size :]

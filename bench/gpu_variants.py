@@ -1,6 +1,7 @@
 """What `bench/gpu.py` lets take turns: our training as the loop drives it, a bare classifier, the published step."""
 
 import statistics
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -51,7 +52,8 @@ class Ours:
         pipeline = build_pipeline(blueprint)
         train = np.arange(steps * batch)
         splits = Splits(train, train[:batch], train[:batch], 0, "given", source.examples.ids)
-        run, processes = RunFolder.create(recipe.out), Launched("bf16")
+        run, processes = RunFolder(Path(recipe.out)), Launched("bf16")
+        run.path.mkdir(parents=True, exist_ok=True)
         plain = PixelReader(source, pixels, cache_mb=0)
         self.session = Session(
             blueprint, pipeline, source, splits, plain, run, processes, Progress(quiet=True), resident=reader

@@ -74,7 +74,8 @@ def milliseconds(steps: int, n: int, *, rank_every: int = 0, published: bool = F
         )
         watch = Stopwatch(steps)
         session = open_session(recipe, None, Launched(), watch)
-        run = RunFolder.create(recipe.out)
+        run = RunFolder(Path(recipe.out))
+        run.path.mkdir()
         sample = session.reader.batch(session.splits.train[:16])
         learning = {name for name, parameter in session.pipeline.named_parameters() if parameter.requires_grad}
         if published:

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -29,6 +30,7 @@ import conceptlens as cl
 from conceptlens import api, cortex, gig
 from conceptlens.core.registry import METHODS
 from conceptlens.core.upgrades import upgrade
+from conceptlens.cortex.extractors.trained import InformationExtractor
 from tests.training.tiny import tiny
 from tests.workflows.compare.fakes import comparison_file
 
@@ -162,7 +164,15 @@ def decompose_entry(folder: Path) -> Record:
 
 def codebook_entry(folder: Path) -> Record:
     run, study = train(folder / "codes", "ivq-cbm"), folder / "codebook"
-    cortex.extract(run, out=study, data="shapes", samples_per_concept=12, epochs=1, batch_size=8, filters=4, hidden=8)
+
+    def drawn_anywhere(model: Any, concepts: Any, network: str, options: Any, seed: int) -> InformationExtractor:
+        """Version 0.1 drew the first weights from wherever torch's generator stood."""
+        return InformationExtractor.make(network, model.codebook, model.grid, concepts, **options)
+
+    with mock.patch("conceptlens.cortex.study.new_extractor", drawn_anywhere):
+        cortex.extract(
+            run, out=study, data="shapes", samples_per_concept=12, epochs=1, batch_size=8, filters=4, hidden=8
+        )
     cortex.tokens(study, tokens_per_image=4, noise_samples=2, samples_per_concept=5)
     return {name: document(study / "codebook" / name) for name in ("tokens.json", "grids.json")}
 

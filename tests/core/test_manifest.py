@@ -91,6 +91,16 @@ def test_a_line_that_was_cut_off_is_left_out(folder: Path) -> None:
     json.loads((folder / manifest.NAME).read_bytes().splitlines()[-1])
 
 
+@pytest.mark.parametrize(
+    "line", [b'{"file": [], "size": 1, "mtime": 1, "sha256": "x"}', b"[]", b"[" * 100_000, b"\xff"]
+)
+def test_a_line_that_is_none_is_left_out(folder: Path, line: bytes) -> None:
+    with (folder / manifest.NAME).open("ab") as file:
+        file.write(b"\n" + line)
+    assert read_json(folder / "card.json")["classes"] == ["a", "b"]
+    assert not manifest.changes(folder)
+
+
 def test_a_file_that_no_manifest_speaks_of_is_taken_as_it_is(folder: Path, tmp_path: Path) -> None:
     (folder / "mine.json").write_text("{}")
     assert read_json(folder / "mine.json") == {}

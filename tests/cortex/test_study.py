@@ -3,6 +3,8 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.open import open_model
 from conceptlens.cortex.results import mask_result
-from conceptlens.cortex.study import open_study
+from conceptlens.cortex.study import new_extractor, open_study
 from tests.cortex.tiny import save_small_generator
 
 
@@ -278,3 +280,16 @@ def test_an_extractor_of_another_codebook_is_refused(
     write_text(copy / "run.json", json.dumps(info))
     assert main(["codebook", "tokens", str(copy)]) == 2
     assert "another codebook" in capsys.readouterr().err
+
+
+def test_the_seed_decides_the_first_weights() -> None:
+    """They were drawn before the seed was set: the same command gave another extractor each time."""
+    model: Any = SimpleNamespace(codebook=torch.rand(8, 4), grid=(4, 4))
+
+    def weights(state: int, seed: int) -> torch.Tensor:
+        torch.manual_seed(state)
+        extractor = new_extractor(model, ["a", "b"], "CE", {"filters": 4, "hidden": 8}, seed)
+        return torch.cat([value.flatten() for value in extractor.parameters()])
+
+    assert torch.equal(weights(1, 0), weights(2, 0))
+    assert not torch.equal(weights(1, 0), weights(1, 1))

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from conceptlens import api
+from conceptlens.core import manifest
 from conceptlens.runs.opened import OpenedRun
 from tests.web.browser import CHROMIUM, SAID, Open, flip_verdict, flippable, push_slider, saved, serve, until
 from tests.web.conftest import World
@@ -433,6 +434,7 @@ def test_training_is_followed_while_it_goes_on(visit: Open, runs: Path) -> None:
     live = runs / "live"
     shutil.copytree(runs / "first", live)
     lines = (live / "history.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (live / manifest.NAME).unlink()
     (live / "history.jsonl").write_text("".join(lines[: len(lines) // 2]), encoding="utf-8")
     info = json.loads((live / "run.json").read_text(encoding="utf-8"))
     (live / "run.json").write_text(json.dumps({**info, "status": "running"}), encoding="utf-8")

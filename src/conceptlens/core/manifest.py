@@ -214,9 +214,9 @@ def _parse(folder: Path, size: int, mtime: int) -> dict[str, tuple[Entry, ...]]:
         raise UserError(f"{folder / NAME}: not a manifest. `conceptlens rehash {shlex.quote(str(folder))}` makes one.")
     entries: dict[str, tuple[Entry, ...]] = {}
     for words in map(_object, lines[1:]):
-        if {"file", "size", "mtime", "sha256"} <= words.keys():
-            entry = Entry(words["size"], words["mtime"], words["sha256"])
-            entries[words["file"]] = (*entries.get(words["file"], ())[-1:], entry)
+        name, length, written, sha256 = (words.get(key) for key in ("file", "size", "mtime", "sha256"))
+        if isinstance(name, str) and isinstance(length, int) and isinstance(written, int) and isinstance(sha256, str):
+            entries[name] = (*entries.get(name, ())[-1:], Entry(length, written, sha256))
     return entries
 
 

@@ -190,9 +190,7 @@ def new_study(
             parts = split_samples(samples, seed=seed)
             for name, part in parts.items():
                 part.save(run.path / "samples" / f"{name}.safetensors")
-            extractor = InformationExtractor.make(
-                network, model.codebook, model.grid, samples.concepts, **(options or {})
-            )
+            extractor = new_extractor(model, samples.concepts, network, options or {}, seed)
             settings = training or ExtractorTraining()
 
             def epoch(done: Epoch) -> None:
@@ -215,6 +213,14 @@ def new_study(
             run.update(status="failed", reason=f"{type(error).__name__}: {error}")
             raise
         return Study(run, model, extractor, parts, conditions, device)
+
+
+def new_extractor(
+    model: VQModel, concepts: Sequence[str], network: str, options: Mapping[str, Any], seed: int
+) -> InformationExtractor:
+    """One whose first weights follow from the seed, wherever torch's generator stands."""
+    torch.manual_seed(seed)
+    return InformationExtractor.make(network, model.codebook, model.grid, concepts, **options)
 
 
 def _generate(

@@ -71,7 +71,11 @@ def test_gray_alpha_palette_cmyk_and_bits() -> None:
     assert (pixels(encode(Image.new("1", (2, 2), 1))) == 255).all()
     half = pixels(encode(Image.new("RGBA", (1, 1), (0, 0, 0, 128))))
     assert half.reshape(-1).tolist() == [127] * 3  # half black over white
-    assert pixels(encode(Image.new("LA", (1, 1), (0, 0)))).reshape(-1).tolist() == [255] * 3
+    hidden = Image.new("LA", (2, 1), (0, 0))
+    with pytest.raises(UserError, match="every pixel is fully transparent"):
+        pixels(encode(hidden))
+    hidden.putpixel((1, 0), (7, 255))
+    assert pixels(encode(hidden)).reshape(-1).tolist() == [255] * 3 + [7] * 3
     palette = Image.new("P", (2, 1))
     palette.putpalette([10, 20, 30, 200, 0, 0])
     palette.putpixel((1, 0), 1)
@@ -113,7 +117,7 @@ def test_facts_of_a_plain_image() -> None:
     frames = encode(corner(), "GIF", save_all=True, append_images=[Image.new("RGB", (4, 2), "white")])
     assert describe_image(frames, name="it").frames == 2
     assert open_image(frames, name="it").getpixel((3, 1)) == (0, 0, 0)
-    assert describe_image(encode(corner().convert("RGBA")), name="it").alpha
+    assert describe_image(encode(corner().convert("RGBA")), name="it").opaque
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

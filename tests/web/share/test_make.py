@@ -152,9 +152,7 @@ def test_data_that_is_gone_leaves_the_views_that_need_no_images(hostile: RunFold
     place = tmp_path / "moved"
     shutil.copytree(hostile.path, place)
     recipe = (place / "recipe.yaml").read_text("utf-8")
-    (place / "recipe.yaml").write_text(
-        re.sub(r"source: .*", f"source: {tmp_path}/gone/table.csv", recipe, count=1), "utf-8"
-    )
+    write_text(place / "recipe.yaml", re.sub(r"source: .*", f"source: {tmp_path}/gone/table.csv", recipe, count=1))
     told = cl.api.share(place, tmp_path / "x.html", quiet=True)
     assert told.note.views == ["training"]
     assert str(tmp_path) not in json.dumps(taken_apart(told.file).answers, ensure_ascii=False)

@@ -12,7 +12,7 @@ from typing import Any
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, read_text, read_yaml
-from conceptlens.core.manifest import has_manifest
+from conceptlens.core.manifest import check, has_manifest
 from conceptlens.reports.material import shown_split, value_of
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.results import Kind, results
@@ -122,6 +122,7 @@ class RunIndex:
         if after is not None and not re.fullmatch(r"\d{1,15}-[0-9a-f]{1,8}", after):
             raise bad("after: expected the `cursor` of an earlier answer.")
         if path:
+            check(path)
             with path.open("rb") as file:
                 if after:
                     start = int(after.split("-")[0])
@@ -266,6 +267,7 @@ def _scores(metrics: Any) -> dict[str, float | str] | None:
 
 def _tail(path: Path) -> bytes:
     """The complete lines at the end of a history."""
+    check(path)
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - TAIL))
