@@ -60,7 +60,7 @@ class GuardedConnection(H11Protocol):
         self._abort_later()
 
     def send_400_response(self, msg: str) -> None:
-        """Where a body stops being HTTP, the request is over: its work must not answer after this, nor this after it."""
+        """Where a body stops being HTTP, the request is over: its work must not answer after this."""
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:  # an answer has begun
