@@ -15,14 +15,16 @@ ENTRIES = re.findall(r'\{\s*name: "([\w-]+)",([^}]*)\}', MAIN.split("const VIEWS
 VIEWS = {name: re.findall(r'"(\w+)"', "".join(re.findall(r"kinds: \[(.*?)\]", rest))) for name, rest in ENTRIES}
 # What a name could have become, and whether any name is on the page at all.
 LOOK = """() => ({
-    struck: document.querySelectorAll(".struck, [data-struck]").length + (window.struck ? 1 : 0),
+    struck: document.querySelectorAll(".struck, [data-struck]").length + (window.struck ? 1 : 0)
+        + [...document.querySelectorAll("b")].filter((each) => each.textContent === "long").length, // the studio's
     handlers: [...document.querySelectorAll("*")].flatMap((each) => [...each.attributes])
         .filter((each) => each.name.startsWith("on")).length,
     links: [...document.querySelectorAll("[href], [src], [action]")]
         .map((each) => each.getAttribute("href") ?? each.getAttribute("src") ?? each.getAttribute("action"))
         .filter((each) => /^\\s*(javascript|vbscript|data:text)/i.test(each)).length,
     shown: document.documentElement.textContent.includes("class=struck")
-        || document.documentElement.textContent.includes("data-struck"),
+        || document.documentElement.textContent.includes("data-struck")
+        || document.documentElement.textContent.includes("<b>long</b>"),
 })"""
 OPEN = "() => document.querySelectorAll('details').forEach((each) => { each.open = true; })"
 

@@ -1,5 +1,6 @@
 """Deadlines of connections and the number of them: whoever is slow loses their own place, never that of another."""
 
+import logging
 import socket
 import threading
 import time
@@ -26,9 +27,12 @@ Connect = Callable[[], socket.socket]
 
 
 async def answer(scope: Any, receive: Any, send: Any) -> None:
-    """`/big` is large, `/long` takes a while, everything else is one byte."""
+    """`/big` is large, `/long` takes a while, `/read` reads its body, everything else is one byte."""
     import anyio
 
+    if scope["path"] == "/read":
+        while (await receive()).get("more_body"):
+            pass
     if scope["path"] == "/long":
         await anyio.sleep(0.7)
     body = BIG if scope["path"] == "/big" else b"."
@@ -117,6 +121,24 @@ def test_a_body_has_a_deadline_also_when_it_is_not_read(connect: Connect, method
     line.sendall(method + b" / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000\r\n\r\n")
     assert b" 200 " in whole(line)
     assert ended(line, b"x") < 1
+
+
+@pytest.mark.parametrize(("path", "pieces"), [(b"read", 2), (b"", 2), (b"long", 2), (b"", 1)])
+def test_a_body_that_stops_being_http_leaves_no_traceback(
+    connect: Connect, path: bytes, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the request is read, after it was answered, while it is worked on, and before anything began."""
+    said: list[str] = []
+    for name in ("uvicorn.error", "asyncio"):
+        monkeypatch.setattr(logging.getLogger(name), "error", lambda text, *rest, **more: said.append(text))
+    line = connect()
+    head = b"POST /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n" % path
+    for part in (head, b"ZZ\r\n") if pieces == 2 else (head + b"ZZ\r\n",):
+        line.sendall(part)
+        time.sleep(0.05)
+    assert ended(line) < 1
+    time.sleep(0.8 if path == b"long" else 0.05)  # until the work is done
+    assert said == []
 
 
 def test_nothing_ends_a_connection_that_is_quick(connect: Connect) -> None:

@@ -59,6 +59,16 @@ class GuardedConnection(H11Protocol):
         super().timeout_keep_alive_handler()
         self._abort_later()
 
+    def send_400_response(self, msg: str) -> None:
+        """Where a body stops being HTTP, the request is over: its work must not answer after this."""
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:  # an answer has begun
+            self.transport.abort()
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self._watch_reader()
