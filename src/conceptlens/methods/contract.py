@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Space = Literal["probability", "log-probability", "logit", "cosine"]
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them
 IMAGE_VECTOR = "image vector"  # of `Tokens.aux`: the encoder's vector in its text space, (B, D_text), unit length
+PATCH_VECTORS = "patch vectors"  # the same for each patch, (B, L, D_text)
 OWN = "own"  # as a name of an encoder: the pipeline's
 
 
@@ -56,6 +57,7 @@ class ConceptModel(nn.Module, ABC):
     supervision: Supervision = "image-labels"  # what tells it about concepts; options may change it
     uses_text: bool = True  # whether it reads the texts of the concepts
     uses_image_vector: bool = False  # whether it reads `Tokens.aux[IMAGE_VECTOR]`
+    uses_patch_vectors: ClassVar[bool] = False  # whether it reads `Tokens.aux[PATCH_VECTORS]`
     needs_layers: ClassVar[bool] = False  # whether it reads `Tokens.layers` and `layer_cls`; its preset asks for them
     reads_concepts: ClassVar[bool] = True  # without, concept scores have no columns, and nothing is measured of them
     space: Space = "logit"  # the space of the bottleneck
@@ -188,15 +190,19 @@ class Pipeline(nn.Module):
         """From tokens on: the same path for live and for stored tokens."""
         seen = tokens.patches
         regularized = self.regularizer(tokens, context)
-        output: ConceptOutput = self.model(self.with_image_vector(regularized.tokens))
+        output: ConceptOutput = self.model(self.with_text_space(regularized.tokens))
         output.losses = {**output.losses, **regularized.losses}
         output.patches, output.codes = seen, regularized.codes
         return output
 
-    def with_image_vector(self, tokens: Tokens) -> Tokens:
-        """The tokens with the encoder's vector in its text space, where the method reads it."""
-        if not self.model.uses_image_vector:
+    def with_text_space(self, tokens: Tokens) -> Tokens:
+        """The tokens with the encoder's vectors in its text space, of the image or of each patch, where they are read."""
+        if not (self.model.uses_image_vector or self.model.uses_patch_vectors):
             return tokens
-        aux = {**tokens.aux, IMAGE_VECTOR: self.encoder.embed(tokens)}
+        aux = dict(tokens.aux)
+        if self.model.uses_image_vector:
+            aux[IMAGE_VECTOR] = self.encoder.embed(tokens)
+        if self.model.uses_patch_vectors:
+            aux[PATCH_VECTORS] = self.encoder.embed_patches(tokens)
         # `replace` would stop a compiler
         return Tokens(tokens.patches, tokens.grid, tokens.cls, tokens.layers, aux, tokens.layer_cls)
