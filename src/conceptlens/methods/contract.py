@@ -37,6 +37,7 @@ class ConceptOutput:
     # Σ_l evidence + unplaced = concept logit. Where it exists, it is the map.
     evidence: Tensor | None = None
     unplaced: Tensor | None = None  # (B, K): the part of that logit that has no place: the bias, and a class token's
+    class_evidence: Tensor | None = None  # (B, C, L): what each patch adds to a class logit, where classes are such sums
     assignment: Tensor | None = None  # (B, L, S): how each patch is shared among the slots, where patches choose
     layer_weights: Tensor | None = None  # (B, K, layers): a concept's weights over the layers, where it has any
     losses: dict[str, Tensor] = field(default_factory=dict)  # label-free terms, (B,) each: one value per image
