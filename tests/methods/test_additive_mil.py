@@ -36,5 +36,5 @@ def test_class_logits_are_sums_of_what_each_patch_says(setup: Setup, hidden: int
 
 
 def test_senseless_widths_are_refused(setup: Setup) -> None:
-    with pytest.raises(UserError, match="method.inner"):
+    with pytest.raises(UserError, match=r"method\.inner"):
         AdditiveMIL(setup, inner=0)

@@ -14,9 +14,7 @@ from conceptlens.testing import build, check_method, images
 
 def tokens(batch: int = 3) -> Tokens:
     generator = torch.Generator().manual_seed(5)
-    return Tokens(
-        torch.randn(batch, 9, 8, generator=generator), (3, 3), cls=torch.randn(batch, 8, generator=generator)
-    )
+    return Tokens(torch.randn(batch, 9, 8, generator=generator), (3, 3), cls=torch.randn(batch, 8, generator=generator))
 
 
 def random_model(setup: Setup, **options: object) -> EvidenceCBM:
@@ -33,9 +31,7 @@ def test_evidence_and_what_has_no_place_add_up_to_the_calibrated_logit(setup: Se
     output = random_model(setup, class_token=class_token)(tokens())
     assert output.evidence is not None
     assert output.unplaced is not None
-    torch.testing.assert_close(
-        output.evidence.sum(-1) + output.unplaced, output.concept_logits, rtol=1e-5, atol=1e-5
-    )
+    torch.testing.assert_close(output.evidence.sum(-1) + output.unplaced, output.concept_logits, rtol=1e-5, atol=1e-5)
     spread = output.unplaced.std(0)
     assert bool((spread > 0).all()) is class_token  # without the class token, only the bias has no place
 

@@ -49,13 +49,15 @@ def test_only_attention_and_head_learn_and_only_from_the_class(setup: Setup) -> 
     assert EvidenceText.supervision == "text"
     learns = {name for name, value in EvidenceText(setup).named_parameters() if value.requires_grad}
     assert learns == {"reader.queries", "head.weight", "head.bias"}
-    learns = {name for name, value in EvidenceText(setup, attention="uniform").named_parameters() if value.requires_grad}
+    learns = {
+        name for name, value in EvidenceText(setup, attention="uniform").named_parameters() if value.requires_grad
+    }
     assert learns == {"head.weight", "head.bias"}
 
 
 def test_another_text_tower_is_refused(setup: Setup) -> None:
     wide = Setup(setup.concepts, torch.randn(len(setup.concepts), 7), 8, 2)
-    with pytest.raises(UserError, match="Set `encoder.text: auto`"):
+    with pytest.raises(UserError, match=r"Set `encoder\.text: auto`"):
         EvidenceText(wide)(tokens())
     with pytest.raises(UserError, match="logit_scale"):
         EvidenceText(setup, logit_scale=0.0)
@@ -80,4 +82,6 @@ def test_the_pipeline_hands_it_the_patches_in_the_text_space() -> None:
     given = pipeline.encoder(images())
     aux = pipeline.with_text_space(given).aux[PATCH_VECTORS]
     torch.testing.assert_close(aux, pipeline.encoder.embed_patches(given))
-    torch.testing.assert_close(pipeline(images()).concept_logits.mean(0), torch.zeros(len(pipeline.model.concept_slot)), rtol=0, atol=1e-3)
+    torch.testing.assert_close(
+        pipeline(images()).concept_logits.mean(0), torch.zeros(len(pipeline.model.concept_slot)), rtol=0, atol=1e-3
+    )

@@ -1,13 +1,14 @@
 """Additive MIL: class logits as sums over patches, without concepts. What an additive reader can do with classes alone.
 
-S. A. Javed et al.: Additive MIL: Intrinsically Interpretable Multiple Instance Learning for Pathology, NeurIPS 2022. The
-classifier is applied to each patch before the sum rather than behind it:
+S. A. Javed et al.: Additive MIL: Intrinsically Interpretable Multiple Instance Learning for Pathology, NeurIPS 2022.
+The classifier is applied to each patch before the sum rather than behind it:
 
     α_l = softmax_l(w · tanh(V x_l))           attention of Ilse et al., Attention-based Deep MIL, ICML 2018
     C_l = ψ(α_l x_l)                           what patch l adds to the class logits
     logits = Σ_l C_l + b
 
-It reads no concepts and says so, as `black-box` does. x_l are the tokens of the layers read, side by side, each normalized.
+It reads no concepts and says so, as `black-box` does. x_l are the tokens of the layers read, side by side, each
+normalized.
 """
 
 import torch

@@ -37,7 +37,7 @@ class ConceptOutput:
     # Σ_l evidence + unplaced = concept logit. Where it exists, it is the map.
     evidence: Tensor | None = None
     unplaced: Tensor | None = None  # (B, K): the part of that logit that has no place: the bias, and a class token's
-    class_evidence: Tensor | None = None  # (B, C, L): what each patch adds to a class logit, where classes are such sums
+    class_evidence: Tensor | None = None  # (B, C, L): what each patch adds to a class logit, where that is a sum
     assignment: Tensor | None = None  # (B, L, S): how each patch is shared among the slots, where patches choose
     layer_weights: Tensor | None = None  # (B, K, layers): a concept's weights over the layers, where it has any
     losses: dict[str, Tensor] = field(default_factory=dict)  # label-free terms, (B,) each: one value per image
@@ -197,7 +197,7 @@ class Pipeline(nn.Module):
         return output
 
     def with_text_space(self, tokens: Tokens) -> Tokens:
-        """The tokens with the encoder's vectors in its text space, of the image or of each patch, where they are read."""
+        """The tokens with the encoder's vectors in its text space, of image or patches, where they are read."""
         if not (self.model.uses_image_vector or self.model.uses_patch_vectors):
             return tokens
         aux = dict(tokens.aux)

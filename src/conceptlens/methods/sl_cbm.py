@@ -1,11 +1,11 @@
 """SL-CBM: a map for each concept, and one attention over patches that the likeness to texts asks for.
 
-H. Zhang et al.: SL-CBM: Enhancing Concept Bottleneck Models with Semantic Locality for Better Interpretability, AAAI 2026
-(arXiv 2601.12804), as its published code computes it:
+H. Zhang et al.: SL-CBM: Enhancing Concept Bottleneck Models with Semantic Locality for Better Interpretability, AAAI
+2026 (arXiv 2601.12804), as its published code computes it:
 
     S_l = W z_l + b                                         (K,) a patch: the concepts' maps, by a 1 × 1 convolution
     q = ⟨image, t_k⟩_k                                      (K,): similarity of the image's vector with the texts
-    a_l = softmax_l(⟨W_q q, W_k norm(S_l)⟩ / √K)            cross-attention in the space of concepts, one for all of them
+    a_l = softmax_l(⟨W_q q, W_k norm(S_l)⟩ / √K)            cross-attention in the space of concepts, one for all
     f_k = Σ_l a_l norm(S_l)_k                               the bottleneck; class = linear(norm(f))
     L = λ₁ L_class + λ₂ L_concept + λ₃ H(softmax_k S_l)     entropy: few concepts a patch
 

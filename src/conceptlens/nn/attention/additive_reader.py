@@ -80,9 +80,7 @@ class AdditiveReader(nn.Module):
             self.register_buffer("weights", fixed)
         self.bias = nn.Parameter(torch.zeros(count))
 
-    def forward(
-        self, layers: Sequence[Tensor], expected: Tensor | None = None, seen: Tensor | None = None
-    ) -> Evidence:
+    def forward(self, layers: Sequence[Tensor], expected: Tensor | None = None, seen: Tensor | None = None) -> Evidence:
         """Layers (B, L, D) each; `expected`, (S, L), is π; `seen`, (B, L, D'), is what `fixed` weights read."""
         x = torch.cat([F.layer_norm(layer, layer.shape[-1:]) for layer in layers], -1)
         asked = x @ (self.queries / self.temperature).to(x.dtype).T  # (B, L, S)

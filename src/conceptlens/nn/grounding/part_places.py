@@ -95,10 +95,7 @@ class PartPlaces(nn.Module):
         if self.prior is None:
             return {}
         moved = (self.prior.means.detach() - self.prior.start_means).norm(dim=-1)
-        return {
-            "prior_moved": float(moved.mean()),
-            "prior_sigma": float(self.prior.log_sigma.detach().exp().mean()),
-        }
+        return {"prior_moved": float(moved.mean()), "prior_sigma": float(self.prior.log_sigma.detach().exp().mean())}
 
 
 def slot_centroids(attention: Tensor, grid: tuple[int, int]) -> Tensor:
