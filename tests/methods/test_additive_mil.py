@@ -25,7 +25,7 @@ def test_class_logits_are_sums_of_what_each_patch_says(setup: Setup, hidden: int
             pieces = [given.layers[0][image, patch], given.patches[image, patch]]
             rows.append(torch.cat([(x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt() for x in pieces]))
         first, _, last = model.attend
-        asked = [math.exp(float(last.weight[0] @ torch.tanh(first.weight @ x + first.bias))) for x in rows]
+        asked = [math.exp(float(last.weight[0].detach() @ torch.tanh(first.weight @ x + first.bias))) for x in rows]
         logits = model.bias.clone()
         for patch, x in enumerate(rows):
             said = model.classify(asked[patch] / sum(asked) * x)

@@ -27,6 +27,7 @@ class SLCBM(ConceptModel):
 
     uses_image_vector = True
     has_attention = True
+    has_evidence = True
 
     def __init__(
         self,
