@@ -27,10 +27,10 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.files import write_json
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
-from conceptlens.nn.grounding.places import PlaceTargets
 from conceptlens.nn.grounding.foreground_gate import log_gate
 from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, patch_centers
 from conceptlens.nn.grounding.part_attention import PartAttention
+from conceptlens.nn.grounding.places import PlaceTargets
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes import LossConfig
 from conceptlens.training.optimization.compiled import Compiled

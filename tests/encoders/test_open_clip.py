@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from conceptlens.api import predict, train
 from conceptlens.core.errors import UserError
 from conceptlens.encoders import list_encoders, make_encoder, make_text_encoder, text_encoder_name
-from conceptlens.encoders.contract import Cut, Encoder
+from conceptlens.encoders.contract import Cut, Encoder, Tokens
 from conceptlens.encoders.freezing import set_trainable
 from conceptlens.encoders.open_clip import files as open_clip_files
 from conceptlens.encoders.open_clip.encoder import OpenClipTrunk, OpenClipViT
@@ -94,6 +94,8 @@ def test_image_and_text_are_open_clip_s(clip: tuple[str, Any]) -> None:
     torch.testing.assert_close(tokens.layers[0], expected["image_intermediates"][0])
     torch.testing.assert_close(tokens.layers[1], tokens.patches)
     torch.testing.assert_close(encoder.embed(tokens), reference.encode_image(pixels, normalize=True), atol=1e-5, rtol=0)
+    projected = reference.visual.ln_post(tokens.patches) @ reference.visual.proj
+    torch.testing.assert_close(encoder.embed_patches(tokens), torch.nn.functional.normalize(projected, dim=-1))
     normed = make(name, final_norm=True)(images)
     torch.testing.assert_close(normed.patches, reference.visual.ln_post(expected["image_intermediates"][1]))
     torch.testing.assert_close(normed.cls, tokens.cls)
@@ -147,6 +149,12 @@ def test_other_ways_of_pooling(trunk: str, pool: str, proj: str, final_norm: boo
     images = torch.rand(2, 3, 160, 160)
     expected = reference.encode_image(encoder.normalize(images), normalize=True)
     torch.testing.assert_close(encoder.embed(encoder(images)), expected, atol=1e-5, rtol=0)
+    tokens = encoder(images)
+    found = encoder.embed_patches(tokens)
+    assert found.shape == (2, tokens.patches.shape[1], width)
+    if pool == "avg":  # each patch as the mean of an image that shows nothing else
+        alone = Tokens(tokens.patches[:, 3:4].expand_as(tokens.patches), tokens.grid, tokens.cls)
+        torch.testing.assert_close(found[:, 3], encoder.embed(alone), atol=1e-5, rtol=0)
 
 
 def test_registers_that_would_be_pooled(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from conceptlens.data.regions.regions import read_regions
 from conceptlens.data.sources.shapes import Shapes
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
-from conceptlens.nn.grounding.places import MarkedPlaces, PlaceTargets, TrainingImages
 from conceptlens.nn.grounding.gaussian_prior import patch_centers
+from conceptlens.nn.grounding.places import MarkedPlaces, PlaceTargets, TrainingImages
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes import LossConfig, ShapesConfig
 from conceptlens.training.optimization.losses import SupervisedLoss, Targets

@@ -112,7 +112,7 @@ def test_what_cannot_be_told_is_refused() -> None:
         model("ivq-cbm", places="points", aggregate="mean")
     with pytest.raises(UserError, match="speaks of several"):
         model("evidence-cbm", places="prior", attention="shared")
-    with pytest.raises(UserError, match="method.places: points needs points of parts, but nothing is marked"):
+    with pytest.raises(UserError, match=r"method\.places: points needs points of parts, but nothing is marked"):
         model("explicd", places="points").find_places(images(known_parts=()))
 
 

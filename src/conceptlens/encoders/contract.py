@@ -80,6 +80,16 @@ class Encoder(nn.Module, ABC):
             f"{self.name} has no text tower of its own, so images cannot be compared with texts. Use builtin/vit."
         )
 
+    def embed_patches(self, tokens: Tokens) -> Tensor:
+        """A unit vector a patch, (B, L, width of the text tower): `embed`'s map, applied to each patch by itself.
+
+        No CLIP was trained to match single patches with texts; how well they do is to be measured.
+        """
+        raise UserError(
+            f"{self.name} has no text tower of its own, so patches cannot be compared with texts. Use builtin/vit or "
+            "an open_clip/… encoder."
+        )
+
     @abstractmethod
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """The token grid (h, w) for an image of that size."""

@@ -41,7 +41,7 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
     encoder = make_encoder(recipe.encoder)
     set_trainable(encoder, recipe.encoder.train)
     method = METHODS.get(str(recipe.method["name"]))
-    if method.uses_image_vector and encoder.text is None:
+    if (method.uses_image_vector or method.uses_patch_vectors) and encoder.text is None:
         raise UserError(
             f"method.name: {recipe.method['name']!r} compares images with texts, but {encoder.name} has no text tower "
             "of its own. Use builtin/vit or an open_clip/… encoder."
@@ -91,10 +91,13 @@ def _reader(blueprint: Blueprint, encoder: Encoder) -> Callable[[Sequence[str]],
 
 @torch.no_grad()
 def sample_tokens(pipeline: Pipeline, images: Tensor, *, batch: int = 16) -> list[Tokens]:
-    """Tokens of a few images, in evaluation mode."""
+    """Tokens of a few images, as the method reads them, in evaluation mode."""
     was_training = pipeline.training
     pipeline.eval()
-    pieces = [pipeline.encoder.encode(images[start : start + batch]) for start in range(0, len(images), batch)]
+    pieces = [
+        pipeline.with_text_space(pipeline.encoder.encode(images[start : start + batch]))
+        for start in range(0, len(images), batch)
+    ]
     pipeline.train(was_training)
     return pieces
 

@@ -21,6 +21,7 @@ Space = Literal["probability", "log-probability", "logit", "cosine"]
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]  # as comparisons know them
 IMAGE_VECTOR = "image vector"  # of `Tokens.aux`: the encoder's vector in its text space, (B, D_text), unit length
 DRAWS = "draws"  # of `Tokens.aux`: numbers from 0 to 1 of each image, (B, n), the same however a batch is split
+PATCH_VECTORS = "patch vectors"  # the same for each patch, (B, L, D_text)
 OWN = "own"  # as a name of an encoder: the pipeline's
 
 
@@ -37,6 +38,7 @@ class ConceptOutput:
     # Σ_l evidence + unplaced = concept logit. Where it exists, it is the map.
     evidence: Tensor | None = None
     unplaced: Tensor | None = None  # (B, K): the part of that logit that has no place: the bias, and a class token's
+    class_evidence: Tensor | None = None  # (B, C, L): what each patch adds to a class logit, where that is a sum
     assignment: Tensor | None = None  # (B, L, S): how each patch is shared among the slots, where patches choose
     layer_weights: Tensor | None = None  # (B, K, layers): a concept's weights over the layers, where it has any
     losses: dict[str, Tensor] = field(default_factory=dict)  # label-free terms, (B,) each: one value per image
@@ -57,6 +59,7 @@ class ConceptModel(nn.Module, ABC):
     supervision: Supervision = "image-labels"  # what tells it about concepts; options may change it
     uses_text: bool = True  # whether it reads the texts of the concepts
     uses_image_vector: bool = False  # whether it reads `Tokens.aux[IMAGE_VECTOR]`
+    uses_patch_vectors: ClassVar[bool] = False  # whether it reads `Tokens.aux[PATCH_VECTORS]`
     needs_layers: ClassVar[bool] = False  # whether it reads `Tokens.layers` and `layer_cls`; its preset asks for them
     reads_concepts: ClassVar[bool] = True  # without, concept scores have no columns, and nothing is measured of them
     space: Space = "logit"  # the space of the bottleneck
@@ -193,15 +196,19 @@ class Pipeline(nn.Module):
         """From tokens on: the same path for live and for stored tokens."""
         seen = tokens.patches
         regularized = self.regularizer(tokens, context)
-        output: ConceptOutput = self.model(self.with_image_vector(regularized.tokens))
+        output: ConceptOutput = self.model(self.with_text_space(regularized.tokens))
         output.losses = {**output.losses, **regularized.losses}
         output.patches, output.codes = seen, regularized.codes
         return output
 
-    def with_image_vector(self, tokens: Tokens) -> Tokens:
-        """The tokens with the encoder's vector in its text space, where the method reads it."""
-        if not self.model.uses_image_vector:
+    def with_text_space(self, tokens: Tokens) -> Tokens:
+        """The tokens with the encoder's vectors in its text space, of image or patches, where they are read."""
+        if not (self.model.uses_image_vector or self.model.uses_patch_vectors):
             return tokens
-        aux = {**tokens.aux, IMAGE_VECTOR: self.encoder.embed(tokens)}
+        aux = dict(tokens.aux)
+        if self.model.uses_image_vector:
+            aux[IMAGE_VECTOR] = self.encoder.embed(tokens)
+        if self.model.uses_patch_vectors:
+            aux[PATCH_VECTORS] = self.encoder.embed_patches(tokens)
         # `replace` would stop a compiler
         return Tokens(tokens.patches, tokens.grid, tokens.cls, tokens.layers, aux, tokens.layer_cls)

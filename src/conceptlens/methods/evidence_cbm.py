@@ -20,7 +20,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import DRAWS, ConceptOutput
 from conceptlens.methods.grounded import GroundedModel
-from conceptlens.nn.attention.additive_reader import AdditiveReader, AttentionPer
+from conceptlens.nn.attention.additive_reader import AdditiveReader, AttentionPer, Evidence
 from conceptlens.nn.grounding.gaussian_prior import SIGMA
 from conceptlens.nn.grounding.part_attention import attention_entropy
 from conceptlens.nn.grounding.part_places import Places, part_places
@@ -63,6 +63,7 @@ class EvidenceCBM(GroundedModel):
         Args:
             setup: What the model is built for.
             attention: What has an attention of its own: each `group`, each `concept`, or nothing: one is `shared`.
+                `uniform`: all patches count the same.
             temperature: Of the attention's softmax; below 1, fewer patches count.
             patch_dropout: Share of the patches hidden from the reader while it trains, so that it needs no single one.
             entropy_weight: Weight of the attention's entropy in the loss: above 0, fewer patches count.
@@ -109,8 +110,19 @@ class EvidenceCBM(GroundedModel):
             alignment_weight=alignment_weight,
         )
 
+    def seen(self, tokens: Tokens) -> Tensor | None:
+        """Vectors of the patches that evidence is read from, (B, L, D'); None: the tokens that attention looks at."""
+        return None
+
+    def read(self, tokens: Tokens) -> Evidence:
+        """Concept logits from patches."""
+        found: Evidence = self.reader(
+            (*tokens.layers, tokens.patches), self.expected_logits(tokens.grid), self.seen(tokens), tokens.aux.get(DRAWS)
+        )
+        return found
+
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        read = self.reader((*tokens.layers, tokens.patches), self.expected_logits(tokens.grid), tokens.aux.get(DRAWS))
+        read = self.read(tokens)
         scores, unplaced = read.logits, self.reader.centered_bias().expand(len(read.logits), -1)
         summary = tokens.patches.mean(1) if tokens.cls is None else tokens.cls
         if self.unplaced is not None:

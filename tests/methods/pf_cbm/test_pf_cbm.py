@@ -10,8 +10,8 @@ from conceptlens.core.errors import UserError
 from conceptlens.data.regions.part_points import read_points
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.pf_cbm.pf_cbm import PFCBM
-from conceptlens.nn.grounding.places import MarkedPlaces, PlaceTargets
 from conceptlens.nn.grounding.gaussian_prior import patch_centers
+from conceptlens.nn.grounding.places import MarkedPlaces, PlaceTargets
 from conceptlens.nn.setup import Setup
 from conceptlens.recipes.parse import load_recipe
 from tests.methods.pf_world import GRID, WHERE, WIDTH, N, images, model, patches, pointing, source, spread, train

@@ -185,6 +185,12 @@ class BuiltinViT(Encoder):
             return super().embed(tokens)
         return F.normalize(self.to_text(tokens.cls), dim=-1)
 
+    def embed_patches(self, tokens: Tokens) -> Tensor:
+        if self.to_text is None:
+            return super().embed_patches(tokens)
+        patches = tokens.patches if self.final_norm else self.norm(tokens.patches)
+        return F.normalize(self.to_text(patches), dim=-1)
+
     def grid(self, height: int, width: int) -> tuple[int, int]:
         return -(-height // STRIDE), -(-width // STRIDE)
 

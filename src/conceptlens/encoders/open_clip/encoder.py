@@ -143,6 +143,10 @@ class OpenClipViT(Encoder):
     def embed(self, tokens: Tokens) -> Tensor:
         return F.normalize(self.to_text(tokens.cls), dim=-1)
 
+    def embed_patches(self, tokens: Tokens) -> Tensor:
+        patches = tokens.patches if self.final_norm else self.visual.ln_post(tokens.patches)
+        return F.normalize(self.to_text(patches), dim=-1)
+
 
 class OpenClipTrunk(TimmTokens):
     """An image tower around a timm trunk, as BiomedCLIP's and SigLIP's: read like any timm model, pooled like CLIP."""
@@ -169,6 +173,13 @@ class OpenClipTrunk(TimmTokens):
 
     def embed(self, tokens: Tokens) -> Tensor:
         return F.normalize(self.to_text(self.model.forward_head(self._final(tokens))), dim=-1)
+
+    def embed_patches(self, tokens: Tokens) -> Tensor:
+        """Each patch as an image of its own: the only patch, and what stands where the class token does."""
+        alone = tokens.patches.flatten(0, 1).unsqueeze(1)
+        norm = getattr(self.model, "norm", None)
+        cls = alone[:, 0] if self.final_norm or norm is None else norm(alone)[:, 0]
+        return self.embed(Tokens(alone, (1, 1), cls)).unflatten(0, tokens.patches.shape[:2])
 
     def _final(self, tokens: Tokens) -> Tensor:
         """What the trunk's own pooling expects: all tokens after the final norm, or the last map."""

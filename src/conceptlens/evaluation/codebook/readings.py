@@ -20,6 +20,8 @@ def read_patches(pipeline: Pipeline, concepts: ConceptSet, patches: torch.Tensor
         return "the method reads several layers of the encoder, and a code belongs to one"
     if model.uses_image_vector:
         return "the method reads the encoder's vector of the whole image, which a patch has none of"
+    if model.uses_patch_vectors:
+        return "the method reads the encoder's patches in the text space, to which a code has no way"
     if not model.reads_concepts:
         return "the method reads no concepts"
     rows = patches.float().unsqueeze(1)

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 
-AttentionPer = Literal["group", "concept", "shared"]
+AttentionPer = Literal["group", "concept", "shared", "uniform"]
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,11 @@ class AdditiveReader(nn.Module):
     Args:
         concepts: The K concepts.
         widths: D of each layer read.
-        attention: What has an attention of its own: each group, each concept, or nothing, all sharing one.
+        attention: What has an attention of its own: each group, each concept, or nothing, all sharing one; `uniform`:
+            all patches count the same, but for where a slot is expected.
         temperature: τ.
         dropout: Share of the patches that are hidden from the reader while it trains.
+        fixed: w, (K, D'), which then does not learn, and e_lk = ⟨w̄_k, seen_l⟩ for other vectors of the same patches.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class AdditiveReader(nn.Module):
         attention: AttentionPer = "group",
         temperature: float = 1.0,
         dropout: float = 0.0,
+        fixed: Tensor | None = None,
     ) -> None:
         super().__init__()
         if temperature <= 0:
@@ -63,19 +66,35 @@ class AdditiveReader(nn.Module):
             raise UserError(f"method.patch_dropout: expected a share from 0 to below 1, found {dropout}.")
         self.temperature, self.dropout = temperature, dropout
         group_of, count = torch.as_tensor(concepts.group_of), len(concepts)
-        slots = {"group": group_of, "concept": torch.arange(count), "shared": torch.zeros_like(group_of)}[attention]
+        slots = {"concept": torch.arange(count), "shared": torch.zeros_like(group_of)}.get(attention, group_of)
         self.register_buffer("concept_slot", slots, persistent=False)
         self.concept_slot: Tensor  # (K,)
         self.center = GroupCenter(concepts)
         width = sum(widths)
         self.queries = nn.Parameter(torch.zeros(int(slots.max()) + 1 if count else 0, width))  # all patches alike
-        self.weights = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(count, width), a=5**0.5))
+        self.queries.requires_grad_(attention != "uniform")
+        self.weights: Tensor
+        if fixed is None:
+            self.weights = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(count, width), a=5**0.5))
+        else:
+            self.register_buffer("weights", fixed)
         self.bias = nn.Parameter(torch.zeros(count))
 
     def forward(
-        self, layers: Sequence[Tensor], expected: Tensor | None = None, draws: Tensor | None = None
+        self,
+        layers: Sequence[Tensor],
+        expected: Tensor | None = None,
+        seen: Tensor | None = None,
+        draws: Tensor | None = None,
     ) -> Evidence:
-        """Layers (B, L, D) each; `expected`, (S, L), is π; `draws`, (B, 1), decide which patches are hidden."""
+        """Concept logits and evidence.
+
+        Args:
+            layers: (B, L, D) each.
+            expected: (S, L), π.
+            seen: (B, L, D'), what `fixed` weights read.
+            draws: (B, 1), which decide what patches are hidden in training.
+        """
         x = torch.cat([F.layer_norm(layer, layer.shape[-1:]) for layer in layers], -1)
         asked = x @ (self.queries / self.temperature).to(x.dtype).T  # (B, L, S)
         if expected is not None:
@@ -87,6 +106,7 @@ class AdditiveReader(nn.Module):
             asked = asked.masked_fill(hidden.unsqueeze(-1), -torch.inf)
         attention = asked.float().softmax(1).transpose(1, 2)  # (B, S, L)
         weights = self.center(self.weights).float()
+        x = x if seen is None else seen
         if self.training:  # Σ_l a_ls ⟨w̄_k, x_l⟩ = ⟨w̄_k, Σ_l a_ls x_l⟩
             gathered = (attention.to(x.dtype) @ x).float()  # (B, S, D)
             return Evidence((gathered[:, self.concept_slot] * weights).sum(-1) + self.centered_bias(), attention, None)

@@ -1,6 +1,6 @@
 """Patches to part slots that know their place: gate, part attention with a prior, and the token of the whole (PF-CBM,
-sections 3.2 to 3.4). Any method whose concepts read slots can use it in place of its own queries; one that keeps its own
-attention takes `part_places` alone."""
+sections 3.2 to 3.4). Any method whose concepts read slots can use it in place of its own queries; one that keeps its
+own attention takes `part_places` alone."""
 
 from dataclasses import dataclass
 

@@ -20,10 +20,10 @@ from conceptlens.concepts.part_map import PartMap
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.data.labels.words import match
 from conceptlens.encoders.contract import Tokens
-from conceptlens.nn.grounding.places import PlaceTargets, TrainingImages
 from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, mean_places, patch_centers
 from conceptlens.nn.grounding.object_frame import Pose, pose_of
 from conceptlens.nn.grounding.pca_foreground import pca_foreground
+from conceptlens.nn.grounding.places import PlaceTargets, TrainingImages
 from conceptlens.nn.grounding.pseudo_keypoints import FOREGROUND, name_prototypes, prototype_points
 from conceptlens.nn.quantization.clusters import kmeans, sample_rows
 

@@ -54,7 +54,7 @@ def _encode_all(session: Session, folder: Path, second: Encoder | None) -> tuple
 
     def read(inputs: Tensor) -> Sequence[Tensor]:
         tokens = pipeline.encoder.encode(inputs)
-        vectors = pipeline.model.summarize(pipeline.with_image_vector(tokens))
+        vectors = pipeline.model.summarize(pipeline.with_text_space(tokens))
         return (vectors, pipeline.encoder.embed(tokens)) if own else (vectors,)
 
     pipeline.eval()
