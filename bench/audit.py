@@ -92,7 +92,7 @@ def own_memory() -> float | None:
     status = Path("/proc/self/status")
     if not status.exists():
         return None
-    lines = [line for line in status.read_text().splitlines() if line.startswith("RssAnon")]
+    lines = [line for line in status.read_text("utf-8").splitlines() if line.startswith("RssAnon")]
     return int(lines[0].split()[1]) / 1024 if lines else None
 
 

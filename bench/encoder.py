@@ -100,7 +100,7 @@ def measure(rounds: int) -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     cpu = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
         cpu = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), cpu)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     about = {"cpu": cpu, "cores": os.cpu_count(), "threads": torch.get_num_threads(), "load_before": load}

@@ -118,7 +118,7 @@ def machine(device: str) -> dict[str, Any]:
     if Path("/proc/cpuinfo").exists():
         names = [
             line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines()
             if "model name" in line
         ]
         cpu = names[0] if names else cpu

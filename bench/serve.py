@@ -57,7 +57,7 @@ def server(*words: str) -> Iterator[tuple[str, int]]:
 def memory(pid: int) -> float:
     """Resident megabytes; NaN where the system does not say."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        pages = int(Path(f"/proc/{pid}/statm").read_text("utf-8").split()[1])
     except OSError:
         return float("nan")
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -125,7 +125,8 @@ def main() -> None:
         machine = {"system": platform.platform(), "torch": torch.__version__, "threads": torch.get_num_threads()}
         args.json.write_text(
             json.dumps({"schema": 1, "machine": machine, "milliseconds": dict(rows), "tracking_share": share}, indent=1)
-            + "\n"
+            + "\n",
+            "utf-8",
         )
 
 

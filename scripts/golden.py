@@ -120,7 +120,7 @@ def method_entry(folder: Path, method: str) -> Record:
             Image.fromarray(pixels).save(images / f"{number}.png")
     predicted = folder / f"{method}.json"
     api.predict(run, [images], out=predicted)
-    answers = json.loads(predicted.read_text())["predictions"]
+    answers = json.loads(predicted.read_text("utf-8"))["predictions"]
     record["files"] = dict(leaves([{key: row[key] for key in row if key != "image"} for row in answers]))
     return record
 

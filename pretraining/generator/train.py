@@ -57,7 +57,10 @@ def train_stage(stage: Stage, folder: Path, settings: Settings, deadline: float)
             stage.average.values[name].copy_(value)
     folder.mkdir(parents=True, exist_ok=True)
     began, steps, last = time.monotonic(), stage.stage.steps, stage.stage.last
-    with (folder / "log.jsonl").open("a") as log, tqdm(total=last, initial=step, desc=stage.name, disable=None) as bar:
+    with (
+        (folder / "log.jsonl").open("a", encoding="utf-8") as log,
+        tqdm(total=last, initial=step, desc=stage.name, disable=None) as bar,
+    ):
         while step < last and time.monotonic() < deadline:
             for group in stage.optimizer.param_groups:
                 group["lr"] = rate_at(step, steps, stage.stage.rate, settings.warmup)

@@ -208,7 +208,10 @@ def train(run: Run, seconds: float = math.inf) -> bool:
     run.fill()
     log = run.out / run.stage_name / "log.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a") as file, tqdm(total=run.stage.steps, initial=run.step, desc=run.stage_name, disable=None) as bar:
+    with (
+        log.open("a", encoding="utf-8") as file,
+        tqdm(total=run.stage.steps, initial=run.step, desc=run.stage_name, disable=None) as bar,
+    ):
         for _ in _until(run, began + seconds):
             terms = run.learn()
             bar.update()

@@ -20,6 +20,11 @@ def best_device() -> torch.device:
         raise UserError(f"--device {name}: expected cpu, cuda or cuda:N.") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"--device {name}: this machine has no CUDA device. Use --device cpu.")
+    if device.type == "mps":
+        raise UserError(
+            f"--device {name}: a Mac's GPU is not supported: it lacks float64, which exact sums and solvers here need. "
+            "Use --device cpu."
+        )
     if device.type not in ("cpu", "cuda"):
         raise UserError(f"--device {name}: expected cpu, cuda or cuda:N; {device.type} is not supported.")
     return device

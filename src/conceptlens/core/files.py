@@ -141,7 +141,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield aside
         for file in aside.rglob("*"):
             if file.is_file():
-                with file.open("rb") as handle:
+                with file.open("rb+") as handle:  # Windows flushes only what may be written
                     os.fsync(handle.fileno())
                 manifest.record(path / file.relative_to(aside), file)
         if path.exists():

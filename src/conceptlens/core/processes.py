@@ -46,9 +46,8 @@ class Launched(Processes):
         keep = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
         # Precision is ours: Accelerate's is fixed for the life of a process and rewrites the model's forward.
         launched = int(os.environ.get("WORLD_SIZE", "1"))
-        # Of several processes without a GPU Accelerate would start no group; with one, the user may want the CPU.
-        on_cpu = best_device().type == "cpu" and (launched > 1 or torch.cuda.is_available())
-        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision="no", kwargs_handlers=[keep])
+        # Said, not left to Accelerate: it would start no group of processes without a GPU, and take a Mac's own.
+        self.accelerator = Accelerator(cpu=best_device().type == "cpu", mixed_precision="no", kwargs_handlers=[keep])
         if self.accelerator.num_processes != launched:
             raise UserError(
                 f"{launched} processes were launched, but {self.accelerator.num_processes} found each other. Use "

@@ -195,7 +195,7 @@ def new_study(
 
             def epoch(done: Epoch) -> None:
                 line = {"epoch": done.epoch, "split": "train", "loss": done.loss, "accuracy": done.accuracy}
-                with run.history.open("a") as file:
+                with run.history.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
                 note(f"{network}: epoch {done.epoch + 1} of {settings.epochs}, loss {done.loss:.3f}")
 

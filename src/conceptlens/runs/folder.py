@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from conceptlens.core import manifest
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.files import read_checked, read_json, remove_leftovers, write_json, write_text
+from conceptlens.core.locks import lock_file
 from conceptlens.core.upgrades import upgrade
 
 LOCK = ".lock"
@@ -177,22 +178,14 @@ class RunFolder:
     @contextlib.contextmanager
     def lock(self) -> Iterator["RunFolder"]:
         """One process that writes at a time; the lock dies with its process, however it dies."""
-        try:
-            import fcntl
-        except ImportError:  # not on this system: nothing guards the folder
-            yield self
-            return
-        handle = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
-        try:
+        with contextlib.ExitStack() as held:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held.enter_context(lock_file(self.path / LOCK))
             except BlockingIOError:
                 raise UserError(
                     f"{self.path}: another process is training this run; wait for it or stop it first."
                 ) from None
             yield self
-        finally:
-            os.close(handle)
 
     def clean(self) -> None:
         """Remove what a killed process left half-written."""

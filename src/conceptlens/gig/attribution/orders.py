@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from conceptlens.core.errors import UserError
 from conceptlens.gig.attribution.integrated_gradients import Read, contributions
 from conceptlens.gig.dictionaries.coded import Coded
 
@@ -60,8 +61,10 @@ def _captum(name: str, **options: object) -> Order:
     """One of captum's layer attributions, at the coefficients."""
 
     def order(read: Read, layer: Coded, seed: int) -> Tensor:
-        from captum import attr
-
+        try:
+            from captum import attr
+        except ImportError:
+            raise UserError(f"{name} is captum's, which is not installed: pip install 'conceptlens[captum]'.") from None
         model = FromCoefficients(read, layer)
         explainer = getattr(attr, name)(model, model.coefficients)
         u = layer.u[None]

@@ -5,7 +5,6 @@ writes at a time, guarded by a lock beside it.
 """
 
 import contextlib
-import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_text
+from conceptlens.core.locks import lock_file
 from conceptlens.core.spreadsheet import csv_text
 from conceptlens.data.labels.corrections import COLUMNS, Correction, read_corrections
 from conceptlens.nn.heads.probabilities import concept_labels_of
@@ -163,17 +163,9 @@ def _append(loaded: LoadedRun, given: Sequence[CorrectionRow]) -> tuple[list[Cor
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
     """Other servers wait; the lock dies with its process."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: threads of this process are still kept apart
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(lock_file(path.with_name(f".{path.name}.lock"), wait=True))
+        except OSError as error:
+            raise Problem(409, "missing", f"{path.parent}: cannot be written to ({error.strerror}).") from None
         yield
-        return
-    try:
-        handle = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        raise Problem(409, "missing", f"{path.parent}: cannot be written to ({error.strerror}).") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

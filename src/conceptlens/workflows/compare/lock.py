@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from conceptlens.core.locks import is_running
+
 BEAT = 30.0  # seconds between touches
 STALE = 600.0  # seconds after which a lock that was not renewed is abandoned
 
@@ -84,7 +86,7 @@ def _abandoned(path: Path, stale: float) -> bool:
     except (OSError, ValueError):
         return False
     here = owner.get("host") == socket.gethostname() and isinstance(owner.get("pid"), int)
-    if here and not _alive(owner["pid"]):
+    if here and not is_running(owner["pid"]):
         return True
     probe = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
@@ -92,16 +94,6 @@ def _abandoned(path: Path, stale: float) -> bool:
         return probe.stat().st_mtime - touched > stale
     finally:
         probe.unlink(missing_ok=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _read(path: Path) -> str | None:

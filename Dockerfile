@@ -1,0 +1,23 @@
+# The web page (`serve`) or another command, as a user without rights.
+#   CPU:  docker build -t conceptlens .
+#   CUDA: docker build -t conceptlens:cuda --build-arg TORCH=https://download.pytorch.org/whl/cu128 .
+# torch brings CUDA's libraries in its own wheel: one base image serves both, and the host needs only NVIDIA's driver
+# and container toolkit (docker run --gpus all).
+FROM python:3.12-slim AS build
+ARG TORCH=https://download.pytorch.org/whl/cpu
+WORKDIR /build
+RUN python -m venv /opt/venv && /opt/venv/bin/pip install --no-cache-dir torch torchvision --index-url "$TORCH"
+COPY . .
+RUN /opt/venv/bin/pip install --no-cache-dir ".[page]"
+
+FROM python:3.12-slim
+COPY --from=build /opt/venv /opt/venv
+RUN useradd --create-home --uid 10001 conceptlens && mkdir /runs && chown conceptlens /runs
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
+USER conceptlens
+VOLUME /runs
+EXPOSE 8642
+# Any answer below 500 is a server that lives: without the token it answers 401.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 8642, timeout=4); c.request('GET', '/'); raise SystemExit(c.getresponse().status >= 500)"]
+ENTRYPOINT ["conceptlens"]
+CMD ["serve", "/runs", "--host", "0.0.0.0", "--no-open-browser"]
