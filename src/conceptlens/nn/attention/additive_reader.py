@@ -122,11 +122,11 @@ class AdditiveReader(nn.Module):
 
 def patch_numbers(draws: Tensor, patches: int) -> Tensor:
     """A number from 0 to 1 for each of L patches, (B, L), from one of each image, (B, 1): the same on every device."""
-    seed = (draws.double() * 2**31).long()
+    seed = (draws.float() * 2**24).long()
     mixed = (seed + 1) * 6364136223846793005 + torch.arange(1, patches + 1, device=draws.device) * 1442695040888963407
     for shift in (29, 32):  # the mixing of SplitMix64, in whole numbers that wrap around
         mixed = (mixed ^ (mixed >> shift)) * -4658895280553007687
-    return ((mixed >> 40) & 0xFFFFFF).double() / 2**24
+    return ((mixed >> 40) & 0xFFFFFF).float() / 2**24
 
 
 class GroupCenter(nn.Module):
