@@ -339,6 +339,33 @@ def figures(name: str, rows: list[Row], to: Path) -> list[str]:
     return made
 
 
+PAPER_ZEROS = {  # share of zero coefficients of the clusters in the paper's Table 1
+    "layer1.1": 0.9947,
+    "layer2.0": 0.9964,
+    "layer2.2": 0.9961,
+    "layer3.0": 0.9971,
+    "layer3.2": 0.9967,
+    "layer3.4": 0.9962,
+    "layer4.0": 0.9968,
+    "layer4.2": 0.9936,
+}
+
+
+def at_paper_sparsity(rows: list[Row]) -> str:
+    """Relative l2 where a vector has as many concepts as in the paper; its median share where it names none."""
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if row["key"].startswith("resnet50/dictionaries/"):
+            found.setdefault(row["layer"], {})[row["maker"]] = row
+    usual, lines = float(np.median(list(PAPER_ZEROS.values()))), []
+    for layer, makers in sorted(found.items()):
+        zeros = PAPER_ZEROS.get(layer, usual)
+        used = (1 - zeros) * 8 * makers["clusters"]["channels"]  # the paper has 8 C concepts
+        errors = {name: at_equal_sparsity(makers[name]["lasso"], used) for name in MAKERS}
+        lines.append([layer, f"{zeros:.4f}" if layer in PAPER_ZEROS else "–", number(used, 1), *marked(errors, least=True)])
+    return table(["layer", "zeros in the paper", "concepts a vector", *MAKERS], lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=Path, required=True, help="the folder with rows.jsonl")
@@ -358,6 +385,10 @@ def main() -> None:
         verdicts[name] = report.verdicts
     parts.append("## Verdicts\n\n```json\n" + json.dumps(verdicts, indent=1) + "\n```\n")
     (to / "tables.md").write_text("\n".join(parts), "utf-8")
+    page, start, end = to / "README.md", "<!-- table paper-sparsity -->", "<!-- end -->"
+    if page.exists():
+        before, _, after = page.read_text("utf-8").partition(start)
+        page.write_text(f"{before}{start}\n{at_paper_sparsity(rows)}{end}{after.partition(end)[2]}", "utf-8")
     print(json.dumps(verdicts, indent=1))
 
 

@@ -1,17 +1,18 @@
-"""From the runs of the comparison to `runs.json.gz`, and from that alone to `rank.webp`.
+"""From the runs of the comparison to `runs.json.gz`, and from that alone to `rank.webp` and the tables of README.md.
 
 python evidence/ivq-rank/collect.py [--runs runs/ivq-rank]
 """
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from conceptlens.core.files import read_json, write_bytes, write_json
+from conceptlens.core.files import read_json, write_bytes, write_json, write_text
 from conceptlens.pages.webp import webp
 from conceptlens.reports.material import value_of
 
@@ -69,9 +70,43 @@ def draw(runs: list[dict[str, Any]]) -> None:
     write_bytes(HERE / "rank.webp", webp(made))
 
 
+def of(runs: list[dict[str, Any]], data: str, row: str) -> list[dict[str, Any]]:
+    """The trainings of a row, by seed."""
+    return [run for run in runs if run["run"].rpartition("s")[0] == f"{data}-{row}-"]
+
+
+def table(runs: list[dict[str, Any]], data: str) -> str:
+    """Mean ± standard deviation over seeds; ranks before the first epoch and after the last."""
+    groups = {"blood-cells": 11, "ham10000": 7, "idrid": 9}[data]
+    head = [DATA[data], "class bal. acc.", "concept bal. acc.", "concept AUC", f"groups at chance (of {groups})"]
+    lines = [[*head, "rank, published", "rank, effective"], ["---"] * 7]
+    for row, (name, _, _) in ROWS.items():
+        mine = of(runs, data, row)
+        title = f"`{name}`" if name.startswith("ivq") else name.removeprefix("… ")
+        cells = []
+        for measure in ("class.balanced_accuracy", "concept.balanced_accuracy", "concept.auc"):
+            values = [run["test"][measure] for run in mine]
+            cells.append(f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}")
+        cells.append(" ".join(str(run["test"]["groups_at_chance"]) for run in mine))
+        for kind in ("published", "effective"):
+            curve = np.mean([run["rank_by_epoch"][kind] for run in mine], 0)
+            cells.append(f"{curve[0]:.0f} → {curve[-1]:.0f}")
+        lines.append([title, *cells])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def write_tables(runs: list[dict[str, Any]]) -> None:
+    def fill(match: re.Match[str]) -> str:
+        return f"<!-- table {match[1]} -->\n{table(runs, match[1])}\n<!-- end -->"
+
+    page = HERE / "README.md"
+    pattern = r"<!-- table ([\w-]+) -->.*?<!-- end -->"
+    write_text(page, re.sub(pattern, fill, page.read_text("utf-8"), flags=re.DOTALL))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=Path, help="the comparison's folder; without it only the figure is drawn")
+    parser.add_argument("--runs", type=Path, help="the comparison's folder; without it figure and tables are made from runs.json.gz")
     given = parser.parse_args()
     file = HERE / "runs.json.gz"
     if given.runs:
@@ -80,6 +115,7 @@ def main() -> None:
         write_json(file, {"machine": machine, "runs": [told(run) for run in found]})
     runs = read_json(file)["runs"]
     draw(runs)
+    write_tables(runs)
     print(f"{len(runs)} runs")
 
 
