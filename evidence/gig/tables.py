@@ -362,7 +362,8 @@ def at_paper_sparsity(rows: list[Row]) -> str:
         zeros = PAPER_ZEROS.get(layer, usual)
         used = (1 - zeros) * 8 * makers["clusters"]["channels"]  # the paper has 8 C concepts
         errors = {name: at_equal_sparsity(makers[name]["lasso"], used) for name in MAKERS}
-        lines.append([layer, f"{zeros:.4f}" if layer in PAPER_ZEROS else "–", number(used, 1), *marked(errors, least=True)])
+        paper = f"{zeros:.4f}" if layer in PAPER_ZEROS else "–"
+        lines.append([layer, paper, number(used, 1), *marked(errors, least=True)])
     return table(["layer", "zeros in the paper", "concepts a vector", *MAKERS], lines)
 
 

@@ -106,7 +106,7 @@ def write_tables(runs: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=Path, help="the comparison's folder; without it figure and tables are made from runs.json.gz")
+    parser.add_argument("--runs", type=Path, help="the comparison's folder; without it, runs.json.gz is read")
     given = parser.parse_args()
     file = HERE / "runs.json.gz"
     if given.runs:
