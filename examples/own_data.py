@@ -105,7 +105,8 @@ def folder_alone(out: Path, small: bool = False) -> cl.TrainedModel:
     (setup.recipe.parent / "concepts.yaml").write_text(dump_yaml(concepts), "utf-8")
     recipe = setup.recipe.with_name("with-concepts.yaml")
     recipe.write_text(
-        setup.recipe.read_text("utf-8").replace("method: black-box", "method: evidence-cbm\n\nconcepts: concepts.yaml")
+        setup.recipe.read_text("utf-8").replace("method: black-box", "method: evidence-cbm\n\nconcepts: concepts.yaml"),
+        "utf-8",
     )
     sheet = out / "to-label.csv"
     print(cl.api.label(recipe, table=sheet, n=20).text())

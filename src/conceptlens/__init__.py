@@ -18,13 +18,16 @@ if TYPE_CHECKING:
         list_regularizers,
         register_data_source,
         register_encoder,
+        register_loss,
         register_method,
+        register_metric,
         register_regularizer,
     )
     from conceptlens.data.sources.memory import ImageData
     from conceptlens.encoders import list_encoders
     from conceptlens.model import TrainedModel
     from conceptlens.runs.results import register_result
+    from conceptlens.training.records.callbacks import Callback, MLflow, TensorBoard, WeightsAndBiases
 
 # Imported when first used, so that `import conceptlens` is instant; what is not here is in `conceptlens.api`.
 _LAZY = {
@@ -37,22 +40,29 @@ _LAZY = {
         "list_regularizers",
         "register_data_source",
         "register_encoder",
+        "register_loss",
         "register_method",
+        "register_metric",
         "register_regularizer",
     ),
     "conceptlens.data.sources.memory": ("ImageData",),
     "conceptlens.encoders": ("list_encoders",),
     "conceptlens.model": ("TrainedModel",),
     "conceptlens.runs.results": ("register_result",),
+    "conceptlens.training.records.callbacks": ("Callback", "MLflow", "TensorBoard", "WeightsAndBiases"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 
 __all__ = [
+    "Callback",
     "ConceptClassifier",
     "ConceptSet",
     "ImageData",
+    "MLflow",
+    "TensorBoard",
     "TrainedModel",
     "UserError",
+    "WeightsAndBiases",
     "__version__",
     "allow_code",
     "cortex",
@@ -63,7 +73,9 @@ __all__ = [
     "list_regularizers",
     "register_data_source",
     "register_encoder",
+    "register_loss",
     "register_method",
+    "register_metric",
     "register_regularizer",
     "register_result",
 ]

@@ -193,6 +193,32 @@ class TrainedModel(OpenedRun):
 
         return export_run(self, format=format, out=out, size=size)
 
+    def push_to_hub(
+        self, repository: str, *, private: bool = True, license: str | None = None, message: str | None = None
+    ) -> str:
+        """Publish the model on a hub with a card of what was measured; returns its address. No image is published.
+
+        Args:
+            repository: USER/NAME; is made if it is not there.
+            private: Make a new repository one that only you see.
+            license: Of the weights, as hubs abbreviate it.
+            message: Of the commit.
+        """
+        from conceptlens.workflows.hub.transfer import push_run
+
+        return push_run(self, repository, private=private, license=license, message=message)
+
+    def save_pretrained(self, folder: str | Path, *, license: str | None = None) -> None:
+        """Write what `push_to_hub` publishes to a folder, to look at it before.
+
+        Args:
+            folder: Is made, or replaced.
+            license: Of the weights, for the card.
+        """
+        from conceptlens.workflows.hub.published import save_published
+
+        save_published(self, Path(folder), license=license)
+
     def text(self) -> str:
         """The result of the training, and where to look."""
         from conceptlens.evaluation.summary import run_text

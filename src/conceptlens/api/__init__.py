@@ -3,10 +3,11 @@
 from conceptlens.api.comparing import analyze_study, compare, make_study
 from conceptlens.api.data import check_concepts, check_data, draft_concepts, init, label
 from conceptlens.api.folders import migrate, rehash
+from conceptlens.api.hub import pull, push
 from conceptlens.api.looking import explain, predict, what_if
-from conceptlens.api.sharing import export, make_report, serve, share
+from conceptlens.api.measuring import audit, evaluate, faithfulness, interventions, leakage, localize, refine, trust
+from conceptlens.api.sharing import export, make_report, serve, serve_model, share
 from conceptlens.api.training import demo, encode, estimate, list_everything, load, resume, show_recipe, train
-from conceptlens.api.trust import audit, evaluate, faithfulness, interventions, leakage, localize, refine, trust
 
 __all__ = [
     "analyze_study",
@@ -33,10 +34,13 @@ __all__ = [
     "make_study",
     "migrate",
     "predict",
+    "pull",
+    "push",
     "refine",
     "rehash",
     "resume",
     "serve",
+    "serve_model",
     "share",
     "show_recipe",
     "train",

@@ -20,6 +20,49 @@ def _need_page(what: str) -> None:
         raise UserError(f"{what} needs {' and '.join(lacking)}: pip install 'conceptlens[page]'.")
 
 
+def serve_model(
+    run: "str | Path | OpenedRun",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8643,
+    token_file: str | None = None,
+    name: Sequence[str] = (),
+    batch: int = 32,
+    wait_ms: float = 5.0,
+    queue: int = 512,
+    threads: int | None = None,
+) -> None:
+    """Answer predictions of a run over HTTP until interrupted; needs the extra `page`.
+
+    POST image files or an array to /v1/prediction; /healthz, /readyz, /metrics (Prometheus) and /openapi.json say the
+    rest.
+
+    Args:
+        run: The run folder, or the address of a published model, as hf://USER/NAME.
+        host: Address to listen on. Any other than the loopback needs a token on every prediction.
+        port: Port to listen on; 0 for any free port.
+        token_file: File with the token; by default the variable CONCEPTLENS_TOKEN, or a new token that is shown.
+        name: Another host name of the server.
+        batch: Largest number of images that go through the model together.
+        wait_ms: Milliseconds that an image waits for others.
+        queue: Images that may wait; more are refused with 503.
+        threads: Threads of a pass through the model; all cores by default.
+    """
+    _need_page("The prediction service")
+    if batch < 1 or queue < batch or wait_ms < 0:
+        raise UserError(
+            "Expected --batch 1 or more, --queue at least as much, --wait-ms 0 or more; found "
+            f"{batch}, {queue} and {wait_ms:g}."
+        )
+    from conceptlens.api.training import load
+    from conceptlens.web.server.serve import Options
+    from conceptlens.web.service.app import ServiceOptions
+    from conceptlens.web.service.serve import serve_run
+
+    options = Options(host, port, token_file, name, threads=threads)
+    serve_run(load(run), options, ServiceOptions(batch, wait_ms, queue), note(quiet=False))
+
+
 def make_report(run: str | Path) -> Path:
     """Write a run's report.html again.
 

@@ -10,8 +10,10 @@ from conceptlens.core.progress import note
 if TYPE_CHECKING:
     from conceptlens.model import TrainedModel
     from conceptlens.runs.opened import OpenedRun
+    from conceptlens.training.batches.own_transform import Transform
     from conceptlens.training.cost import Cost
     from conceptlens.training.encode import EncodedImages
+    from conceptlens.training.records.callbacks import Callback
 
 Overrides = Sequence[str] | Mapping[str, Any]
 RecipeLike = str | Path | Mapping[str, Any]
@@ -22,12 +24,16 @@ def load(run: "str | Path | OpenedRun", *, device: str | None = None, data: Any 
     """Open a trained model.
 
     Args:
-        run: Its run folder.
+        run: Its run folder, or the address of a published one, as hf://USER/NAME; fetched once, then from the cache.
         device: Where the weights go; the GPU where there is one by default.
         data: The data it was trained on, where that was in memory.
     """
     from conceptlens.model import TrainedModel
 
+    if isinstance(run, str) and run.startswith("hf://"):
+        from conceptlens.workflows.hub.transfer import fetch_run
+
+        run = fetch_run(run)
     return TrainedModel.open(run, device=device, data=data)
 
 
@@ -39,6 +45,8 @@ def train(
     out: str | Path | None = None,
     overwrite: bool = False,
     quiet: bool = False,
+    callbacks: "Sequence[Callback]" = (),
+    transform: "Transform | None" = None,
     **settings: Any,
 ) -> "TrainedModel":
     """Train a recipe and return the model.
@@ -50,11 +58,14 @@ def train(
         recipe: A YAML file, the name of a ready recipe, or in Python a mapping; the defaults if none is named.
         overrides: Settings laid over the recipe: a mapping, or words as on the command line.
         data: In the place of the recipe's data: the name of a source, or in Python data in memory: (images, labels,
-            concepts), a data frame, a torch `Dataset`, `ImageData` or a `DataSource`.
+            concepts), a data frame, a torch or Hugging Face `Dataset`, `ImageData` or a `DataSource`.
         out: The run folder; `runs/<data>-<method>-<seed>` by default. Of a model that was trained on data in memory, a
             temporary folder that is removed with the model.
         overwrite: Replace a run that is in the way.
         quiet: Show no progress.
+        callbacks: In Python: told as training goes on, as `conceptlens.Callback` or `conceptlens.WeightsAndBiases`.
+        transform: In Python: your own augmentation in the place of `training.augment`: torchvision v2, albumentations,
+            kornia, or a function of bytes (3, H, W). The same image changes alike in the same epoch of every run.
         settings: Further settings by name, as `epochs=10`, `seed=1` or `encoder__train=1`.
     """
     import tempfile
@@ -64,7 +75,7 @@ def train(
     from conceptlens.recipes.parse import load_recipe, merge, parse_overrides, read_recipe
     from conceptlens.recipes.settings import settings_tree
     from conceptlens.reports.page import write_report
-    from conceptlens.training.train import start_run
+    from conceptlens.training.train import Own, start_run
 
     tree = parse_overrides(overrides) if not isinstance(overrides, Mapping) else dict(overrides)
     tree = merge(tree, settings_tree(settings))
@@ -80,19 +91,29 @@ def train(
             temporary = tempfile.TemporaryDirectory(prefix="conceptlens-")
             tree["out"] = str(Path(temporary.name) / "run")
     loaded = load_recipe(recipe, tree, trusted=True)
-    folder = start_run(loaded, write_report, data=held, overwrite=overwrite, quiet=quiet)
+    own = Own(callbacks, transform)
+    folder = start_run(loaded, write_report, data=held, overwrite=overwrite, quiet=quiet, own=own)
     model = TrainedModel(folder, data=held)
     model._temporary = temporary
     return model
 
 
-def resume(run: str | Path, *, data: Any = None, quiet: bool = False) -> Any:
+def resume(
+    run: str | Path,
+    *,
+    data: Any = None,
+    quiet: bool = False,
+    callbacks: "Sequence[Callback]" = (),
+    transform: "Transform | None" = None,
+) -> Any:
     """Continue a training or a decomposition that was stopped; the result is the same as without the stop.
 
     Args:
         run: The run folder.
         data: The data it was trained on, where that was in memory.
         quiet: Show no progress.
+        callbacks: In Python: told as training goes on.
+        transform: In Python: the augmentation that the run began with, where it was your own.
     """
     from conceptlens.runs.folder import RunFolder
 
@@ -102,9 +123,10 @@ def resume(run: str | Path, *, data: Any = None, quiet: bool = False) -> Any:
         return resume_decomposition(run, note(quiet))
     from conceptlens.model import TrainedModel
     from conceptlens.reports.page import write_report
-    from conceptlens.training.train import resume_run
+    from conceptlens.training.train import Own, resume_run
 
-    return TrainedModel(resume_run(run, write_report, data=data, quiet=quiet), data=data)
+    own = Own(callbacks, transform)
+    return TrainedModel(resume_run(run, write_report, data=data, quiet=quiet, own=own), data=data)
 
 
 def estimate(recipe: RecipeLike, overrides: Overrides = ()) -> "Cost":

@@ -24,6 +24,7 @@ Words = list[str]
 LARGEST = 10**15  # of any whole number
 SETTINGS = {"overrides": "--", "data": "--data."}  # parameters that take dotted settings, and how these begin
 
+PYTHON_ONLY = ("callbacks", "transform")  # parameters that take objects
 # Options of every command: name, placeholder of a value, help.
 COMMON: tuple[tuple[str, str | None, str], ...] = (
     ("--json", None, "Print the result as JSON."),
@@ -117,7 +118,7 @@ def make_parser(name: str, function: Callable[..., Any]) -> Parser:
     doc = Docstring.of(function)
     parser = Parser(prog=f"conceptlens {name}", description=f"{doc.about} {doc.more}".strip(), allow_abbrev=False)
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD or parameter.name == "overrides":
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD or parameter.name in ("overrides", *PYTHON_ONLY):
             continue
         if is_dataclass(parameter.annotation):
             help_of = Docstring.of(cast(type[Any], parameter.annotation)).args

@@ -116,6 +116,8 @@ REGULARIZERS = Registry(
 )
 ENCODERS = Registry("encoder", "conceptlens.encoders", reserved=("builtin/", "timm/", "open_clip/"))
 DATA_SOURCES = Registry("data source", "conceptlens.data_sources", reserved=("hf:", *BUILTIN_DATA))
+LOSSES = Registry("loss", "conceptlens.losses")
+METRICS = Registry("metric", "conceptlens.metrics")
 PRESETS: dict[str, Mapping[str, Any]] = {}  # of registered methods, as the files in methods/presets
 CARDS: dict[str, str] = {}  # of registered methods, as the files in methods/cards
 
@@ -181,6 +183,35 @@ def register_data_source(name: str, opener: Callable[..., Any], *, replace: bool
         replace: Take the place of a source of this name.
     """
     DATA_SOURCES.register(name, opener, replace=replace)
+
+
+def register_loss(name: str, function: Callable[..., Any], *, replace: bool = False) -> None:
+    """Add a loss, which a recipe uses as `training.loss.own: {NAME: weight}`.
+
+    Args:
+        name: A plain word.
+        function: From a `ConceptOutput` and `Targets` (labels and concepts of B images) to one value an image, (B,).
+        replace: Take the place of one that exists.
+
+    >>> import conceptlens as cl
+    >>> cl.register_loss("small-scores", lambda output, targets: output.concept_logits.square().mean(1), replace=True)
+    """
+    LOSSES.register(name, function, replace=replace)
+
+
+def register_metric(name: str, function: Callable[..., Any], *, replace: bool = False) -> None:
+    """Add a measure of class predictions, which a recipe asks for as `metrics.own: [NAME]`.
+
+    Args:
+        name: A plain word.
+        function: From probabilities (N, C) and labels (N,), or (N, C) for several labels an image, to a number; images
+            without a label are left out.
+        replace: Take the place of one that exists.
+
+    >>> import conceptlens as cl
+    >>> cl.register_metric("mean-top", lambda probabilities, labels: float(probabilities.max(1).mean()), replace=True)
+    """
+    METRICS.register(name, function, replace=replace)
 
 
 def list_methods(pattern: str = "*") -> list[str]:

@@ -8,9 +8,10 @@ import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import TableRow
-from conceptlens.core.errors import unknown_name
+from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import read_json
 from conceptlens.core.manifest import has_manifest
+from conceptlens.core.registry import METRICS
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.splits.splits import Splits
 from conceptlens.evaluation.classification.classification import choose_thresholds, class_metrics
@@ -60,12 +61,30 @@ def _concepts(
     return {"concept": concept_metrics(logits, truth, concepts, class_labels=labels, priors=priors, **options)}
 
 
-def quick_summary(predictions: Predictions, source: DataSource, concepts: ConceptSet, splits: Splits) -> dict[str, Any]:
+def _own(config: MetricsConfig, shares: Floats, labels: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """The section of registered measures; none where the recipe names none."""
+    known = (labels >= 0) if labels.ndim == 1 else (labels >= 0).any(1)
+    own = {name: METRICS.get(name)(shares[known], labels[known]) for name in config.own}
+    for name, value in own.items():
+        if not isinstance(value, int | float | np.number):
+            raise UserError(f"metrics.own: {name} must return a number, found {type(value).__name__}.")
+    return {"own": {name: float(v) if np.isfinite(v) else None for name, v in own.items()}} if own else {}
+
+
+def quick_summary(
+    predictions: Predictions,
+    source: DataSource,
+    concepts: ConceptSet,
+    splits: Splits,
+    config: MetricsConfig | None = None,
+) -> dict[str, Any]:
     """For each validation during training: no intervals, no thresholds."""
     labels = source.examples.labels[predictions.indices]
     priors = concept_priors(source.examples.concepts[splits.train], concepts)
+    shares = class_probabilities(predictions.logits, source.task)
     return {
-        "class": class_metrics(class_probabilities(predictions.logits, source.task), labels, source.task),
+        "class": class_metrics(shares, labels, source.task),
+        **_own(config or MetricsConfig(), shares, labels),
         **_concepts(predictions, source, concepts, priors),
         **_inside(predictions),
     }
@@ -87,6 +106,7 @@ def full_summary(
     shares = class_probabilities(predictions.logits, source.task)
     summary: dict[str, Any] = {
         "class": class_metrics(shares, labels, source.task, thresholds, names=source.classes, bins=config.bins),
+        **_own(config, shares, labels),
         **_concepts(predictions, source, concepts, priors, bins=config.bins),
         **_inside(predictions),
     }

@@ -102,6 +102,7 @@ class Answer:
         bottleneck: (K,) what the class head read.
         context: (E,) what the head reads of the image besides, of methods such as CEM.
         unlike_training: Whether the image is unlike the training images; None where that is not known.
+        distance: From the training images, relative to the bound beyond which it is unlike them; None likewise.
         maps: None where no map was asked for.
     """
 
@@ -115,6 +116,7 @@ class Answer:
     bottleneck: Floats
     context: npt.NDArray[np.float16] | None = None
     unlike_training: bool | None = None
+    distance: float | None = None
     maps: AnswerMaps | None = None
 
     def __repr__(self) -> str:
@@ -441,7 +443,7 @@ class Answerer:
             )
         probabilities = class_probabilities(logits, self.card.task)
         read = concept_probabilities_of(concept_logits, self.concepts)
-        unlike = self.caution.unlike(vectors)
+        unlike, distances = self.caution.unlike(vectors), self.caution.distances(vectors)
         return [
             Answer(
                 subject,
@@ -454,6 +456,7 @@ class Answerer:
                 bottleneck[row],
                 None if context is None else context[row],
                 None if unlike is None else unlike[row],
+                None if distances is None else distances[row],
             )
             for row, subject in enumerate(subjects)
         ]

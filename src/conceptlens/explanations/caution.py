@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_json
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.image_distribution import FILE, ImageDistribution
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
 from conceptlens.runs.saved import Card
 from conceptlens.stats.conformal import threshold, thresholds
 
+SETS = "prediction_sets.json"  # in a published run, which keeps no predictions: the bounds alone
 ALPHA = 0.1  # share of images whose prediction set may miss the truth
 UNLIKE = "unlike the training images: do not rely on this answer"
 Floats = npt.NDArray[np.float64]
@@ -47,11 +49,18 @@ class Caution:
             if bounds is None:
                 why.append("There are no prediction sets: too few validation images have a class.")
         except UserError:
-            bounds = None
-            why.append("There are no prediction sets: this run keeps no predictions of validation images.")
+            bounds = published_bounds(run)
+            if bounds is None:
+                why.append("There are no prediction sets: this run keeps no predictions of validation images.")
         if why:
             why.append("`conceptlens trust RUN` makes what can be made from the run's own data.")
         return cls(images, bounds, tuple(why))
+
+    def distances(self, vectors: npt.NDArray[np.floating] | None) -> list[float] | None:
+        """How far images (N, D) are from the training images, 1 at the bound beyond which they are unlike them."""
+        if self.images is None or vectors is None or vectors.shape[1] != len(self.images.mean):
+            return None
+        return [float(each) for each in self.images.scores(vectors) / max(self.images.bound, 1e-12)]
 
     def unlike(self, vectors: npt.NDArray[np.floating] | None) -> list[bool] | None:
         """Which images (N, D) are unlike the training images; None where that is not known."""
@@ -64,6 +73,16 @@ class Caution:
         if self.bounds is None or len(self.bounds) != len(probabilities):
             return None
         return [name for name, kept in zip(classes, 1 - probabilities <= self.bounds, strict=True) if kept]
+
+
+def published_bounds(run: Path) -> Floats | None:
+    """What a published run says of its prediction sets; None where it says nothing."""
+    if not (run / SETS).is_file():
+        return None
+    found = read_json(run / SETS).get("bounds", [])
+    if not isinstance(found, list) or not all(each is None or isinstance(each, int | float) for each in found):
+        raise UserError(f"{run / SETS}: expected a number or null for each class. Fetch the model again.")
+    return np.array([np.inf if each is None else each for each in found], dtype=np.float64)
 
 
 def set_bounds(validation: StoredPredictions, alpha: float = ALPHA) -> Floats | None:

@@ -238,6 +238,7 @@ def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
 _FREE = {
     "encoder.options",
     "data.rename.classes",
+    "training.loss.own",
     "data.rename.columns",
     "data.rename.values",
     "data.regions.mask_files",

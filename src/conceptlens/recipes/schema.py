@@ -245,6 +245,7 @@ class LossConfig:
         concept_weight: Weight of the concept loss, Eq. 8.
         class_balance: `none`, `balanced` (inverse frequency), or one weight per class.
         label_smoothing: Of the class loss.
+        own: Weights of registered losses by name (`conceptlens.register_loss`).
     """
 
     concept: Literal["bce", "group"] = "bce"
@@ -252,6 +253,7 @@ class LossConfig:
     concept_weight: float = 1.0
     class_balance: Literal["none", "balanced"] | list[float] = "none"
     label_smoothing: float = 0.0
+    own: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -356,6 +358,8 @@ class MetricsConfig:
         confidence: Of the intervals.
         rank_images: Images per split on which ranks are measured.
         bins: Of the calibration error.
+        own: Registered measures by name (`conceptlens.register_metric`); they are in `metrics.json`, and may choose the
+            model as `training.select: own.NAME`.
         test: Measure the test images; without, as in trials that validation chooses among, nothing looks at them.
     """
 
@@ -363,6 +367,7 @@ class MetricsConfig:
     confidence: float = 0.95
     rank_images: int = 128
     bins: int = 15
+    own: list[str] = field(default_factory=list)
     test: bool = True
 
 

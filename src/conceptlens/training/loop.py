@@ -18,7 +18,7 @@ from conceptlens.core.processes import Launched
 from conceptlens.data.loading.transfer import send
 from conceptlens.methods.build import join, rest_idle_parameters, sample_indices, sample_tokens
 from conceptlens.methods.contract import Pipeline
-from conceptlens.recipes import Recipe, StageConfig
+from conceptlens.recipes import AugmentConfig, Recipe, StageConfig
 from conceptlens.runs.predict import Predictions
 from conceptlens.training.batches.augment import Draw
 from conceptlens.training.batches.order import Order, piece
@@ -42,6 +42,7 @@ from conceptlens.training.stage import Stage, clone
 from conceptlens.training.start import meet_encoder, rest_randint
 
 Indices = npt.NDArray[np.int64]
+NO_CHANGE = AugmentConfig(crop=1.0, flip_horizontal=False, flip_vertical=False)  # beside the user's own
 RANDINT = 26  # keeps its draws apart from those of the augmentation
 
 
@@ -125,7 +126,12 @@ def _train(session: Session) -> dict[str, Tensor]:
         session.progress.note("RandInt is off: the concept labels follow from the class, to tell them tells the class")
     learning = {name for name, parameter in pipeline.named_parameters() if parameter.requires_grad}
     history = (
-        History(session.run.history, keep_bytes=position.history_bytes, seconds=position.seconds)
+        History(
+            session.run.history,
+            keep_bytes=position.history_bytes,
+            seconds=position.seconds,
+            listen=lambda line: session.callbacks.tell("on_log", line),
+        )
         if processes.main
         else None
     )
@@ -238,15 +244,18 @@ class TrainStage(Stage):
         own = [piece(range(batch_size), processes.index * accumulate + part, self.pieces) for part in range(accumulate)]
         inputs = session.stream(batch[part] for batch in batches for part in own)
         indices = send(torch.from_numpy(np.stack(batches)), processes.device) if batches else ()
+        first = position.step
         for step, batch in enumerate(indices, position.step):
             set_rate(self.optimizer, self.rate(step))
             whole, counts = replace(self.targets.targets(batch), chance=self.chance(step)), self.targets.counts(batch)
             views = self.draw(step)
             for part in own:
                 with processes.hold(self.step, last=part is own[-1]):
-                    total, terms, patches = self.step(
-                        next(inputs), tuple(view[part] for view in views), whole[part], counts
-                    )
+                    images = next(inputs)
+                    if session.transform:
+                        own_images = batches[step - first][part].tolist()
+                        images = session.transform(images, own_images, position.total_epochs)
+                    total, terms, patches = self.step(images, tuple(view[part] for view in views), whole[part], counts)
                     processes.backward(total)
                 sums.add(terms)
             clip_gradients(self.parameters, self.training.clip)
@@ -270,7 +279,9 @@ class TrainStage(Stage):
             return ()
         second = session.pipeline.regularizer.second_view
         key = (session.recipe.seed, epoch, step)
-        drawn = draw_views(self.training.augment, second, self.order.batch_size, key)
+        drawn = draw_views(
+            NO_CHANGE if session.transform else self.training.augment, second, self.order.batch_size, key
+        )
         return tuple(view.to(session.processes.device) for view in drawn)
 
     def chance(self, step: int) -> Tensor | None:

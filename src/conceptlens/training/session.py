@@ -25,6 +25,8 @@ from conceptlens.methods.contract import Pipeline
 from conceptlens.nn.grounding.places import PlaceTargets
 from conceptlens.recipes import Recipe
 from conceptlens.runs.folder import RunFolder
+from conceptlens.training.batches.own_transform import OwnTransform
+from conceptlens.training.records.callbacks import Callbacks
 from conceptlens.training.records.progress import Progress
 
 Indices = npt.NDArray[np.int64]
@@ -46,6 +48,8 @@ class Session:
     resident: ResidentReader | None = None  # pixels that live on the device while training
     places: PlaceTargets | None = None  # of the training images, for a method that learns from places
     data: Any = None  # data in memory, where the recipe names none
+    callbacks: Callbacks = field(default_factory=Callbacks)
+    transform: OwnTransform | None = None  # the user's own augmentation
     dropped: dict[str, str] = field(default_factory=dict)  # concept → why the method left it out
 
     @property

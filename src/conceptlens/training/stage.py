@@ -36,7 +36,9 @@ class Stage(ABC):
         """Measure on validation, and keep the weights if they are the best so far; at the start, measure only."""
         session, position = self.session, self.position
         predictions, weights = self.evaluated()
-        summary = quick_summary(predictions, session.source, session.blueprint.concepts, session.splits)
+        summary = quick_summary(
+            predictions, session.source, session.blueprint.concepts, session.splits, session.recipe.metrics
+        )
         gain, tie = standing(summary, self.training.select)
         self.record("val", **_flat(summary))
         if start:
@@ -49,6 +51,8 @@ class Stage(ABC):
             position.best_file = session.processes.gather(position.best_file)[0]
         else:
             position.epochs_without_gain += 1
+        if self.history:
+            session.callbacks.tell("on_epoch_end", position.total_epochs, _flat(summary))
         session.progress.epoch(position.total_epochs, summary, best=position.best_epoch == position.total_epochs)
         labels = torch.from_numpy(session.source.examples.concepts[predictions.indices])
         notes = session.pipeline.model.calibrate(torch.from_numpy(predictions.concept_logits), labels)

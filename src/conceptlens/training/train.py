@@ -1,7 +1,8 @@
 """A run from start to finish: data, pipeline, training, the one look at the test images, the files."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from conceptlens.runs.image_distribution import TRAINING, ImageDistribution, Vec
 from conceptlens.runs.predict import Predictions, predict
 from conceptlens.runs.predictions import save_predictions
 from conceptlens.runs.saved import Card, load_card, save_model
+from conceptlens.training.batches.own_transform import OwnTransform, Transform
 from conceptlens.training.batches.stored import stored_tokens
 from conceptlens.training.encoder_choice import with_encoder
 from conceptlens.training.epochs import with_epochs
@@ -41,6 +43,7 @@ from conceptlens.training.loop import Session, check_stages, fit, stages_of
 from conceptlens.training.optimization.losses import class_weights
 from conceptlens.training.paths import with_absolute_paths
 from conceptlens.training.records import tensorboard
+from conceptlens.training.records.callbacks import Callback, Callbacks
 from conceptlens.training.records.checkpoint import StateFolder
 from conceptlens.training.records.progress import Progress
 from conceptlens.training.records.warnings import chance_warnings, training_warnings
@@ -109,15 +112,50 @@ def open_session(
 Report = Callable[[RunFolder, Pipeline, PixelReader, ConceptSet, dict[str, Predictions]], object]
 
 
+@dataclass(frozen=True)
+class Own:
+    """What a user adds to a training in Python.
+
+    Attributes:
+        callbacks: Told as it goes on.
+        transform: Changes training images, in the place of `training.augment`.
+    """
+
+    callbacks: Sequence[Callback] = ()
+    transform: Transform | None = None
+
+    def join(self, session: Session, began_with: str | None = None) -> Session:
+        """The session with them; a run that began with a transform needs one to go on."""
+        session.callbacks = Callbacks(self.callbacks)
+        if self.transform is not None:
+            if session.recipe.encoder.store:
+                raise UserError(
+                    "transform: stored tokens (encoder.store) are those of unchanged images. Leave one out."
+                )
+            session.transform = OwnTransform(self.transform, session.recipe.seed)
+        elif began_with:
+            raise UserError(
+                f"{session.run.path}: this run was trained with an own transform ({began_with}); pass it to resume: "
+                "conceptlens.resume(run, transform=…)."
+            )
+        return session
+
+
 def start_run(
-    recipe: Recipe, report: Report, *, data: Any = None, overwrite: bool = False, quiet: bool = False
+    recipe: Recipe,
+    report: Report,
+    *,
+    data: Any = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+    own: Own | None = None,
 ) -> RunFolder:
     """Train a recipe into a new run folder; `report` draws the page when everything is measured."""
     processes = Launched(recipe.training.precision)
     if recipe.data.folds and processes.count > 1:
         raise UserError("data.folds: cross-validation trains in one process; data.split.fold trains one fold in many.")
     progress = Progress(quiet=quiet or not processes.main)
-    session = open_session(recipe, None, processes, progress, data)
+    session = (own or Own()).join(open_session(recipe, None, processes, progress, data))
 
     def describe(run: RunFolder) -> None:
         keep_asked(recipe, run.path)
@@ -154,11 +192,14 @@ def _describe(session: Session, run: RunFolder) -> None:
         encoder={"name": recipe.encoder.name, "hash": weights_hash(session.pipeline.encoder)},
         concepts={"name": session.blueprint.concepts.name, "hash": session.blueprint.concepts.fingerprint},
         seed=recipe.seed,
+        **({"transform": session.transform.name} if session.transform else {}),
         **({"code": code_records(own_code)} if (own_code := recipe_code(recipe_tree(recipe))) else {}),
     )
 
 
-def resume_run(path: str | Path, report: Report, *, data: Any = None, quiet: bool = False) -> RunFolder:
+def resume_run(
+    path: str | Path, report: Report, *, data: Any = None, quiet: bool = False, own: Own | None = None
+) -> RunFolder:
     """Go on with a run that was stopped; one that is done stays as it is."""
     run = RunFolder.open(path)
     if run.info["status"] == "done":
@@ -171,7 +212,8 @@ def resume_run(path: str | Path, report: Report, *, data: Any = None, quiet: boo
     with run.lock() if processes.main else contextlib.nullcontext(), offline():
         if run.info["status"] == "done":  # by another process, just now
             return run
-        return _finish(open_session(recipe, run, processes, progress, data), report)
+        session = open_session(recipe, run, processes, progress, data)
+        return _finish((own or Own()).join(session, run.info.get("transform")), report)
 
 
 def _finish(session: Session, report: Report) -> RunFolder:
@@ -183,6 +225,7 @@ def _finish(session: Session, report: Report) -> RunFolder:
             run.update(status="running", reason=None)
             if session.recipe.training.tensorboard:
                 (run.path / tensorboard.FOLDER).mkdir(exist_ok=True)
+            session.callbacks.tell("on_train_begin", run.path, recipe_tree(session.recipe))
         with stored_tokens(session):
             session.pipeline.load_state_dict(fit(session))
             predicted = _predict(session)
@@ -190,6 +233,7 @@ def _finish(session: Session, report: Report) -> RunFolder:
         _measure(session, predicted, training, report)
     except BaseException as error:
         if processes.main:
+            session.callbacks.tell("on_failure", run.path, error)
             reason = str(error) or type(error).__name__
             with contextlib.suppress(OSError):
                 run.update(status="failed", reason=reason[:2000])
@@ -254,11 +298,12 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})
     if recipe.data.folds:
-        quiet = session.progress.quiet
+        same: dict[str, Any] = {"data": session.data, "quiet": session.progress.quiet}
+        same["own"] = Own(transform=session.transform.function if session.transform else None)
         train_folds(
             run.path,
-            lambda fold: start_run(fold, report, data=session.data, quiet=quiet),
-            lambda fold: resume_run(fold, report, data=session.data, quiet=quiet),
+            lambda fold: start_run(fold, report, **same),
+            lambda fold: resume_run(fold, report, **same),
             session.progress.note,
         )
         metrics[FOLDS] = pooled_result(run.path, source, concepts, recipe)
@@ -277,4 +322,5 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
     report(run, session.pipeline, session.reader, concepts, predicted)
     run.update(status="done", reason=None)
     StateFolder(run.path).clear()
+    session.callbacks.tell("on_train_end", run.path, metrics)
     processes.wait()

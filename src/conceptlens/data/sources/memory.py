@@ -99,13 +99,15 @@ class MemorySource(HeldImages):
 
 
 def image_data(data: Any, config: DataConfig) -> ImageData:
-    """Whatever a caller passes as `data`: `ImageData`, a tuple, a mapping, a data frame or a torch `Dataset`."""
+    """What is passed as `data`: `ImageData`, a tuple, a mapping, a data frame, a Hugging Face or torch `Dataset`."""
     if isinstance(data, ImageData):
         return data
     if isinstance(data, tuple) and 2 <= len(data) <= 3:
         return ImageData(*data)
     if hasattr(data, "columns") and hasattr(data, "iloc"):
         return _from_frame(data, config)
+    if hasattr(data, "column_names") and hasattr(data, "features"):
+        return _from_hugging_face(data, config)
     if isinstance(data, Mapping):
         unknown = [key for key in data if key not in ImageData.__dataclass_fields__]
         if "images" not in data or unknown:
@@ -185,6 +187,45 @@ def _from_frame(frame: Any, config: DataConfig) -> ImageData:
         column(config.image_column),
         column(config.class_column),
         rest or None,
+        column(config.group_column),
+        column(config.split_column),
+    )
+
+
+class _ImageColumn:
+    """The images of a `datasets.Dataset`, decoded one at a time."""
+
+    def __init__(self, dataset: Any, name: str) -> None:
+        self.dataset, self.name = dataset, name
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.dataset[index][self.name]
+
+
+def _from_hugging_face(dataset: Any, config: DataConfig) -> ImageData:
+    """A `datasets.Dataset`: columns are named as in a table; a `ClassLabel`'s numbers are read as its names."""
+    names = list(dataset.column_names)
+    if config.image_column not in names:
+        raise UserError(
+            f"data: expected a column {config.image_column!r}, found {', '.join(names)}. Set data.image_column."
+        )
+
+    def column(name: str) -> Any:
+        if name not in names:
+            return None
+        words = getattr(dataset.features[name], "names", None)
+        values = list(dataset[name])
+        return values if words is None else [None if value is None or value < 0 else words[value] for value in values]
+
+    class_column = config.class_column if config.class_column in names or "label" not in names else "label"
+    own = {config.image_column, class_column, config.group_column, config.split_column}
+    return ImageData(
+        _ImageColumn(dataset, config.image_column),
+        column(class_column),
+        {name: column(name) for name in names if name not in own} or None,
         column(config.group_column),
         column(config.split_column),
     )

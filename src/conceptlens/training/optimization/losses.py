@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.core.registry import LOSSES
 from conceptlens.data.dataset import UNLABELED, Examples, Task
 from conceptlens.methods.contract import ConceptOutput
 from conceptlens.nn.grounding.places import PlaceTargets
@@ -83,6 +84,8 @@ class SupervisedLoss:
     def __init__(self, config: LossConfig, concepts: ConceptSet, task: Task, weights: Tensor) -> None:
         """`weights` of the classes, (C,), where the logits will be."""
         self.config, self.concepts, self.task, self.weights = config, concepts, task, weights
+        for name in config.own:
+            LOSSES.get(name)  # refuses before the work
 
     def shares(self, targets: Targets) -> Tensor:
         """What each image adds to the counts of its batch, (B, 1 + n): of the class loss, then of the concept loss."""
@@ -149,7 +152,16 @@ class SupervisedLoss:
         if output.concept_logits.shape[1]:  # not of a method that reads no concepts
             surprise = self.concept_loss(output.concept_logits.float(), targets, counts)
             terms["concept"] = self.config.concept_weight * surprise
-        return terms | {name: value.float().sum() / counts.images for name, value in output.losses.items()}
+        terms |= {name: value.float().sum() / counts.images for name, value in output.losses.items()}
+        return terms | {name: self.own_loss(name, output, targets, counts) for name in self.config.own}
+
+    def own_loss(self, name: str, output: ConceptOutput, targets: Targets, counts: Counts) -> Tensor:
+        """A registered loss, weighted."""
+        values: Tensor = LOSSES.get(name)(output, targets)
+        if not isinstance(values, Tensor) or values.shape != output.logits.shape[:1]:
+            found = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise UserError(f"training.loss.own: {name} must return one value an image, (B,); found {found}.")
+        return self.config.own[name] * values.float().sum() / counts.images
 
 
 def _group_weight(weights: Tensor, exclusive: bool) -> Tensor:

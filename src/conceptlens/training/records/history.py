@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,19 @@ from conceptlens.training.records.tensorboard import FOLDER, Events
 class History:
     """Appends lines and knows how many bytes are safely written."""
 
-    def __init__(self, path: Path, *, keep_bytes: int = 0, seconds: float = 0.0) -> None:
-        """`keep_bytes`: how much of an existing file belongs to the resumed state; the rest is dropped."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        keep_bytes: int = 0,
+        seconds: float = 0.0,
+        listen: Callable[[dict[str, Any]], object] | None = None,
+    ) -> None:
+        """`keep_bytes`: how much of an existing file belongs to the resumed state; the rest is dropped.
+
+        `listen` is told of each line that is added.
+        """
+        self.listen = listen
         self.path, self.started = path, time.monotonic() - seconds
         path.touch()
         with path.open("rb+") as file:
@@ -36,6 +48,8 @@ class History:
             file.write(text + "\n")
         if self.events:
             self.events.add(line)
+        if self.listen:
+            self.listen(line)
 
     def flush(self) -> int:
         """Make the lines durable; returns the file's size."""

@@ -1,0 +1,1 @@
+"""The prediction service: one model behind an address, without a page."""

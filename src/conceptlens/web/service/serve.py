@@ -1,0 +1,45 @@
+"""`conceptlens serve-model`: from the words of the command line to a service that listens."""
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+import torch
+import uvicorn
+
+from conceptlens.core.system_errors import reason
+from conceptlens.runs.opened import OpenedRun
+from conceptlens.web.server.access import Access
+from conceptlens.web.server.serve import Options, listen, make_policy
+from conceptlens.web.service.app import Gate, Service, ServiceOptions, service_app
+
+
+def serve_run(run: OpenedRun, options: Options, service_options: ServiceOptions, say: Callable[[str], object]) -> None:
+    """Answer until interrupted; the model is read while the address already says that it is not ready."""
+    os.environ["HF_HUB_OFFLINE"] = "1"  # a stranger's run folder may name an encoder on a hub: nothing is fetched
+    torch.set_num_threads(options.threads or max(1, os.cpu_count() or 1))
+    taken = listen(options)
+    host, port = taken.getsockname()[:2]
+    service = Service(run, service_options)
+    app = Gate(service_app(service), Access(make_policy(options, say, host)), service.limits)
+    config = uvicorn.Config(
+        app, ws="none", access_log=False, log_level="warning", server_header=False, timeout_graceful_shutdown=5
+    )
+    server = uvicorn.Server(config)
+
+    def load() -> None:
+        try:
+            service.load()
+        except Exception as error:  # the address would say "loading" for ever
+            say(f"error: {reason(error) or error}")
+            server.should_exit = True
+            return
+        say(f"ready: {run.name} on {run.device}")
+
+    shown = f"[{host}]" if ":" in host else host
+    say(f"http://{shown if host not in ('0.0.0.0', '::') else socket.gethostname()}:{port}/  (Ctrl-C stops it)")
+    threading.Thread(target=load, name="conceptlens-load", daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):  # that is how it is stopped
+        server.run(sockets=[taken])
