@@ -50,8 +50,10 @@ def published_tracking(pipeline: Pipeline) -> None:
     """Make every forward pass measure rank as the published code does."""
     real = pipeline.forward
 
-    def forward(images: torch.Tensor, second: torch.Tensor | None = None) -> ConceptOutput:
-        output = real(images, second)
+    def forward(
+        images: torch.Tensor, second: torch.Tensor | None = None, *, draws: torch.Tensor | None = None
+    ) -> ConceptOutput:
+        output = real(images, second, draws=draws)
         assert output.patches is not None
         for matrix in output.patches.detach():
             _, sigma, _ = torch.linalg.svd(matrix, full_matrices=False)
@@ -68,6 +70,7 @@ def milliseconds(steps: int, n: int, *, rank_every: int = 0, published: bool = F
             {
                 "data": {"source": "shapes", "shapes": {"n": n}, "cache_mb": cache_mb},
                 "encoder": {"name": "builtin/vit-mini"},
+                "method": "ivq-cbm",
                 "training": {"rank_every": rank_every, "learning_rate": 1e-3},
                 "out": f"{folder}/run",
             }

@@ -179,7 +179,8 @@ class OpenClipTrunk(TimmTokens):
         alone = tokens.patches.flatten(0, 1).unsqueeze(1)
         norm = getattr(self.model, "norm", None)
         cls = alone[:, 0] if self.final_norm or norm is None else norm(alone)[:, 0]
-        return self.embed(Tokens(alone, (1, 1), cls)).unflatten(0, tokens.patches.shape[:2])
+        vectors = self.embed(Tokens(alone, (1, 1), cls))
+        return vectors.view(*tokens.patches.shape[:2], vectors.shape[-1])
 
     def _final(self, tokens: Tokens) -> Tensor:
         """What the trunk's own pooling expects: all tokens after the final norm, or the last map."""

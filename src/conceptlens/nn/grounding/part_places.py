@@ -131,9 +131,9 @@ def part_places(
     of = torch.from_numpy(routes.of)
     slot_part = torch.full((int(concept_slot.max()) + 1,), WHOLE)
     for slot in range(len(slot_part)):
-        own = of[concept_slot == slot].unique()
+        own = set(of[concept_slot == slot].tolist())
         if len(own) == 1:
-            slot_part[slot] = own[0]
+            slot_part[slot] = own.pop()
     if bool((slot_part == WHOLE).all()):
         raise UserError(
             f"method.places: {places} needs attention that speaks of one part, but here every one speaks of several or "
