@@ -58,7 +58,7 @@ def test_the_class_token_reaches_the_class_only_where_it_is_declared(setup: Setu
 
 
 def test_layers_are_read_side_by_side(setup: Setup) -> None:
-    wide = Setup(setup.concepts, setup.text, setup.width, setup.classes, setup.class_names, (8, 4))
+    wide = Setup(setup.concepts, setup.text, setup.width, setup.classes, setup.class_names, layer_widths=(8, 4))
     model = random_model(wide)
     given = tokens()
     given.layers = (torch.randn(3, 9, 8), torch.randn(3, 9, 4))

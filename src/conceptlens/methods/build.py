@@ -58,8 +58,8 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
         encoder.width,
         len(blueprint.classes),
         blueprint.classes,
-        encoder.layer_widths,
         embed,
+        encoder.layer_widths,
     )
     # The method draws its weights first: one seed starts it alike under every regularizer.
     model = method(setup, **_options(recipe.method))

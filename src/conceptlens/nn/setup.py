@@ -23,5 +23,5 @@ class Setup:
     width: int  # D of the tokens
     classes: int  # C
     class_names: tuple[str, ...] = ()
-    layer_widths: tuple[int, ...] = ()  # D of each of the encoder's further layers, where they are handed on
     embed: Callable[[Sequence[str]], Tensor] = no_reader  # further texts → (n, D_text); zeros if weights follow
+    layer_widths: tuple[int, ...] = ()  # D of each of the encoder's further layers, where they are handed on

@@ -67,7 +67,7 @@ def _config(run: OpenedRun) -> dict[str, Any]:
 
 
 def without_paths(tree: Any) -> Any:
-    """The same tree with the last name of each absolute path: where it lay on a machine is nobody's business."""
+    """The same tree with the last name of each absolute path: where it lay on a machine is private."""
     if isinstance(tree, dict):
         return {key: without_paths(value) for key, value in tree.items()}
     if isinstance(tree, list):
