@@ -46,11 +46,10 @@ def assault_commands(part: Part, world: World, seed: int, number: int) -> None:
     for each in range(number):
         draw = random.Random(f"folder {seed} {each}")
         run = world.copy_run("damaged")
-        what = mutate_file(draw.choice(files_of(run)), draw)
-        if guarded := draw.random() < 0.7:
-            what += ", guarded"
-        else:
-            (run / manifest.NAME).unlink(missing_ok=True)
+        guarded = draw.random() < 0.7
+        if not guarded:
+            (run / manifest.NAME).unlink()
+        what = mutate_file(draw.choice(files_of(run)), draw) + ", guarded" * guarded
         name = draw.choice(COMMANDS)
         ended = command(*words_of(name, run, world))
         accepted = judge(part, each, f"{name}: {what}", ended)
