@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 from conceptlens.core.files import dump_yaml, write_text
+from conceptlens.recipes.parse import DEFAULT_METHOD
 from conceptlens.workflows.init.proposal import SMALL, Proposal
 
 TABLE, CONCEPTS, RECIPE = "images.csv", "concepts.yaml", "recipe.yaml"
 FINDINGS = "findings"
-METHOD, WITHOUT_CONCEPTS = "evidence-cbm", "black-box"
+WITHOUT_CONCEPTS = "black-box"
 
 
 def write_setup(proposal: Proposal, out: Path) -> None:
@@ -67,7 +68,7 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
         if proposal.finding_parts:
             regions["concepts"] = {f"{FINDINGS}: {_spoken(c)}": part for c, part in proposal.finding_parts.items()}
         data["regions"] = regions
-    method = METHOD if proposal.has_concepts else WITHOUT_CONCEPTS
+    method = DEFAULT_METHOD if proposal.has_concepts else WITHOUT_CONCEPTS
     lines = [f"# Made by `conceptlens init {proposal.contents.root.name}`. Every line may be changed;", "#"]
     lines[0] += " `conceptlens data check` of this file says what follows."
     lines += ["# What was assumed:", *(f"# - {line}" for line in proposal.assumed), ""]
