@@ -85,9 +85,9 @@ def make_folder(name: str, data: Path, size: int, seed: int, out: Path) -> Path:
         wanted[side] -= len(by_group[group])
         for image, row in by_group[group]:
             named = next(iter(row)) if name == "blood-cells" else "Image name" if name == "idrid" else "image_id"
-            file = folder / "photos" / f"{Path(row[named]).stem}{image.suffix}"
-            shutil.copy(image, file)
-            sheet.append({**row, named: file.name, "split": side})
+            photo = folder / "photos" / f"{Path(row[named]).stem}{image.suffix}"
+            shutil.copy(image, photo)
+            sheet.append({**row, named: photo.name, "split": side})
     with (folder / "sheet.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(sheet[0]))
         writer.writeheader()

@@ -95,7 +95,7 @@ def test_links_lead_to_sections(page: Reader) -> None:
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {each["href"] for each in page.all("a")} <= {f"#{name}" for name in ids}
-    assert len(page.all("a")) == 7
+    assert len(page.all("a")) == 8
 
 
 def test_tables_and_pictures_can_be_heard(page: Reader, text: str) -> None:

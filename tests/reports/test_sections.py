@@ -146,7 +146,7 @@ def test_many_classes_list_their_confusions(concepts: ConceptSet) -> None:
 def test_every_task_has_its_page(concepts: ConceptSet, task: Task) -> None:
     made = material(concepts, task=task)
     whole = page(made, Pictures())
-    assert whole.count("<section") == 7
+    assert whole.count("<section") == 8
     assert ("Quadratic weighted kappa" in whole) == (task == "ordinal")
     assert ("All labels right" in whole) == (task == "multilabel")
     assert ("Confusion matrix" in whole) == (task != "multilabel")

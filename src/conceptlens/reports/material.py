@@ -69,7 +69,12 @@ class Material:
         recipe_file = path / "recipe.yaml"
         if not recipe_file.exists():
             raise UserError(f"{recipe_file}: no such file. Copy the whole run folder.")
-        concepts = ConceptSet.load(path / "concepts.yaml")
+        concepts, card = ConceptSet.load(path / "concepts.yaml"), read_json(path / "model" / "model.json")
+        if len(card["concept_priors"]) != len(concepts):
+            raise UserError(
+                f"{path / 'concepts.yaml'}: its {len(concepts)} concepts do not fit the model's "
+                f"{len(card['concept_priors'])}. Copy the whole run folder."
+            )
         return cls(
             info=run.info,
             split=split,
@@ -78,7 +83,7 @@ class Material:
             stories=Stories.read(path) if (path / "stories.json").exists() else None,
             recipe=read_yaml(recipe_file),
             concepts=concepts,
-            card=read_json(path / "model" / "model.json"),
+            card=card,
             splits=read_json(path / "splits.json"),
             environment=read_json(path / "environment.json"),
             slot_names=_slot_names(run, concepts, value_of(splits[split], "slots.slots") or 0),

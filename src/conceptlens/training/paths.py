@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from conceptlens.concepts import library
 from conceptlens.core.registry import DATA_SOURCES
@@ -31,6 +32,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     """The recipe as a run keeps it: data, images, concept file, encoder and token store by their absolute paths."""
     data, encoder, concepts = recipe.data, recipe.encoder, recipe.concepts
     builtin = (*BUILTIN, *DATA_SOURCES.names()) if data.kind in ("auto", "builtin") else ()
+    regions: dict[str, Any] = {name: _absolute_or_none(getattr(data.regions, name)) for name in REGION_FILES}
     return replace(
         recipe,
         data=replace(
@@ -38,9 +40,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
             source=_absolute(data.source, builtin),
             images=_absolute_or_none(data.images),
             corrections=_absolute_or_none(data.corrections),
-            regions=replace(
-                data.regions, **{name: _absolute_or_none(getattr(data.regions, name)) for name in REGION_FILES}
-            ),
+            regions=replace(data.regions, **regions),
         ),
         concepts=None if concepts is None else _absolute(concepts, library()),
         encoder=replace(

@@ -51,8 +51,11 @@ def find_masks(root: Path, files: Sequence[str]) -> list[MaskFile]:
     folders: dict[str, list[str]] = defaultdict(list)
     for file in files:
         path = PurePosixPath(file)
-        named = not MASK_WORDS.isdisjoint(words_of(file))
-        if named or repeated[path.stem] > 1 or any(start in stems for start in _starts(path.stem)):
+        if (
+            not MASK_WORDS.isdisjoint(words_of(file))
+            or repeated[path.stem] > 1
+            or any(start in stems for start in _starts(path.stem))
+        ):
             folders[str(path.parent)].append(file)
     masks = [file for names in folders.values() for file in _flat_files(root, names)]
     if len(masks) == len(files):

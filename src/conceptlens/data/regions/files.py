@@ -181,19 +181,20 @@ class RegionFiles:
                     f"data.regions.mask_files: {part}: expected {{name}} in the file's name, as in "
                     f"'{{name}}_mask.png', found {pattern!r}."
                 )
-            files = {
-                index: file
-                for index, name in enumerate(self._source.examples.ids)
-                if (file := _mask_files(folder, pattern, name))
+            fitting = {
+                index: files
+                for index, image in enumerate(self._source.examples.ids)
+                if (files := _mask_files(folder, pattern, image))
             }
-            if not files:
-                name = PurePosixPath(self._source.examples.ids[0])
-                looked = folder / pattern.replace("{name}", name.stem).replace("{path}", str(name.with_suffix("")))
+            if not fitting:
+                first = PurePosixPath(self._source.examples.ids[0])
+                looked = folder / pattern.replace("{name}", first.stem).replace("{path}", str(first.with_suffix("")))
                 raise UserError(
-                    f"data.regions.mask_files: {part}: no image has such a mask; of {str(name)!r} it would be {looked}."
+                    f"data.regions.mask_files: {part}: no image has such a mask; of {str(first)!r} it would be "
+                    f"{looked}."
                 )
-            for index, file in files.items():
-                found.setdefault(index, {})[part] = file
+            for index, files in fitting.items():
+                found.setdefault(index, {})[part] = files
         return found
 
     def _joined(self, found: Annotation) -> Annotation:

@@ -76,10 +76,10 @@ class Folder(EncodedSource):
             split += [side or ""] * len(files)
         self._report(filled, skipped, problems)
         if masks := find_masks(path, ids):
-            files = {mask.file for mask in masks}
+            drawn = {mask.file for mask in masks}
             examples = [mask.file for mask in masks]
             problems.add("error", "masks", masks_message(path, masks), count=len(masks), examples=examples)
-            keep = [position for position, name in enumerate(ids) if name not in files]
+            keep = [position for position, name in enumerate(ids) if name not in drawn]
             ids, names, split = ([column[position] for position in keep] for column in (ids, names, split))
         if undecodable:
             message = f"{path}: {counted(len(undecodable), 'image')} with a name that is not UTF-8; rename."

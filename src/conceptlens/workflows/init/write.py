@@ -3,14 +3,16 @@
 import csv
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from conceptlens.core.files import dump_yaml, write_text
+from conceptlens.recipes.parse import DEFAULT_METHOD
 from conceptlens.workflows.init.proposal import SMALL, Proposal
 
 TABLE, CONCEPTS, RECIPE = "images.csv", "concepts.yaml", "recipe.yaml"
 FINDINGS = "findings"
-METHOD, WITHOUT_CONCEPTS = "evidence-cbm", "black-box"
+WITHOUT_CONCEPTS = "black-box"
 
 
 def write_setup(proposal: Proposal, out: Path) -> None:
@@ -43,14 +45,14 @@ def concepts_text(proposal: Proposal) -> str:
         values = {_spoken(name): _spoken(name) for name in findings}
         columns = {_spoken(name): name for name in findings}
         groups[FINDINGS] = {"kind": "independent", "values": values, "columns": columns}
-    name = proposal.column("class")
-    assert name is not None
+    class_column = proposal.column("class")
+    assert class_column is not None
     head = (
         "# What a model may say about an image, made by `conceptlens init` from the columns of images.csv.\n"
         "# A value's text, behind the colon, is what a text encoder reads: say it as a colleague would.\n"
         "# Remove what cannot be seen in an image.\n"
     )
-    return head + dump_yaml({"classes": list(proposal.roles[name].values), "groups": groups})
+    return head + dump_yaml({"classes": list(proposal.roles[class_column].values), "groups": groups})
 
 
 def recipe_text(proposal: Proposal, out: Path) -> str:
@@ -67,7 +69,7 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
         if proposal.finding_parts:
             regions["concepts"] = {f"{FINDINGS}: {_spoken(c)}": part for c, part in proposal.finding_parts.items()}
         data["regions"] = regions
-    method = METHOD if proposal.has_concepts else WITHOUT_CONCEPTS
+    method = DEFAULT_METHOD if proposal.has_concepts else WITHOUT_CONCEPTS
     lines = [f"# Made by `conceptlens init {proposal.contents.root.name}`. Every line may be changed;", "#"]
     lines[0] += " `conceptlens data check` of this file says what follows."
     lines += ["# What was assumed:", *(f"# - {line}" for line in proposal.assumed), ""]
@@ -91,8 +93,8 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(tree: dict[str, object], comment: str) -> list[str]:
-    return [f"# {comment}", *dump_yaml(tree).rstrip().splitlines(), ""]
+def _section(tree: Mapping[str, object], comment: str) -> list[str]:
+    return [f"# {comment}", *dump_yaml(dict(tree)).rstrip().splitlines(), ""]
 
 
 def _spoken(name: str) -> str:

@@ -196,9 +196,9 @@ class Labeling:
             found = read.find(question.column)
             column_of[question.name] = found.name if found else question.column
             columns.setdefault(column_of[question.name], [""] * len(read))
-        for (name, question), answer in answers.items():
-            if name in rows and question in column_of and answer is not None:
-                columns[column_of[question]][rows[name]] = answer
+        for (name, asked), answer in answers.items():
+            if name in rows and asked in column_of and answer is not None:
+                columns[column_of[asked]][rows[name]] = answer
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
