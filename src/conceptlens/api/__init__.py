@@ -1,6 +1,6 @@
 """The public functions: each is an API call and a command. They import what they need when called."""
 
-from conceptlens.api.comparing import analyze_study, compare, make_study
+from conceptlens.api.comparing import analyze_study, compare, make_study, reproduce
 from conceptlens.api.data import check_concepts, check_data, draft_concepts, init, label
 from conceptlens.api.folders import migrate, rehash
 from conceptlens.api.hub import pull, push
@@ -38,6 +38,7 @@ __all__ = [
     "push",
     "refine",
     "rehash",
+    "reproduce",
     "resume",
     "serve",
     "serve_model",

@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "compare": {
         "compare": "conceptlens.api:compare",
+        "reproduce": "conceptlens.api:reproduce",
         "study make": "conceptlens.api:make_study",
         "study analyze": "conceptlens.api:analyze_study",
     },
