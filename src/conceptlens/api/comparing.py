@@ -52,11 +52,7 @@ def compare(
 
 
 def reproduce(
-    what: str = "list",
-    *,
-    full: bool = False,
-    data: str | Path | None = None,
-    out: str | Path | None = None,
+    what: str = "list", *, full: bool = False, data: str | Path | None = None, out: str | Path | None = None
 ) -> "Catalog | Reproduced":
     """Make a table or a figure of one of the four papers again, or list all of them.
 

@@ -11,6 +11,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "data": {
         "init": "conceptlens.api:init",
         "data check": "conceptlens.api:check_data",
+        "data prepare": "conceptlens.api:prepare_data",
         "label": "conceptlens.api:label",
         "concepts draft": "conceptlens.api:draft_concepts",
         "concepts check": "conceptlens.api:check_concepts",

@@ -10,7 +10,8 @@ from conceptlens.api import reproduce
 from conceptlens.cli.commands import COMMANDS
 from conceptlens.core.errors import UserError
 from conceptlens.workflows.compare.compare import plan
-from conceptlens.workflows.reproduce.catalog import papers
+from conceptlens.workflows.reproduce import reproduce as reproduction
+from conceptlens.workflows.reproduce.catalog import Item, papers
 from conceptlens.workflows.reproduce.reproduce import command_lines, find
 from tests import ROOT
 
@@ -72,7 +73,12 @@ def test_full_commands_have_whole_paths(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_table_runs(tmp_path: Path) -> None:
-    made = reproduce("pf-cbm/table-1", out=tmp_path)
-    assert made.out == tmp_path
-    assert made.commands == ["conceptlens concepts check cub-312"]
+def test_commands_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two real commands; the second fails, and the message names it."""
+    lines = ("conceptlens list", "conceptlens train nothing/at-all")
+    item = Item(shows="a try", here="here", cost="seconds", compare={"schema": 1}, small=lines)
+    monkeypatch.setattr(Item, "commands", property(lambda self: self.small))
+    monkeypatch.setattr(reproduction, "find", lambda name: item)
+    with pytest.raises(UserError, match="`conceptlens train nothing/at-all` ended with exit code 2"):
+        reproduction.run("a/try", out=tmp_path)
+    assert yaml.safe_load((tmp_path / "compare.yaml").read_text("utf-8")) == {"schema": 1}

@@ -33,7 +33,9 @@ class Catalog(ResultMixin):
                 if item.commands:
                     lines.append(f"    here: {item.here}; {item.cost}; `conceptlens reproduce {name}/{key}`")
                 if item.full:
-                    lines.append(f"    in full: `conceptlens reproduce {name}/{key} --full --data DIR`, {item.full_cost}")
+                    lines.append(
+                        f"    in full: `conceptlens reproduce {name}/{key} --full --data DIR`, {item.full_cost}"
+                    )
                 if item.by_hand:
                     lines.append(f"    in full: {item.by_hand}")
                 if item.missing:
