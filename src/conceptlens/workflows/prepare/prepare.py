@@ -58,7 +58,7 @@ def prepare(
         raise UserError(f"No data set {name!r} to prepare. {did_you_mean(name, sources())}")
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder. Get the data from {sources()[name]['address']}.")
-    if (image_labels or sizes) and name != "cub" or split and name != "ham10000":
+    if ((image_labels or sizes) and name != "cub") or (split and name != "ham10000"):
         raise UserError("--image-labels and --sizes are for cub, --split is for ham10000.")
     if name == "cub":
         table, counts = out / "cub" / "images.csv", cub(folder, out / "cub", image_labels=image_labels, sizes=sizes)
