@@ -144,7 +144,7 @@ def prepare_data(
 ) -> "Prepared":
     """Write the tables that recipes and comparisons read, from a data set's folder as it is published.
 
-    Nothing is downloaded or copied: images are linked. What was written says where the data come from and on what terms.
+    Nothing is downloaded or copied: images are linked. The result says where the data come from and on what terms.
 
     Args:
         name: `cub`, `ham10000`, `idrid` or `blood-cells`.
