@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each: many tests start processes of their own and wait for them; a third gained nothing.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint bench assault screenshots tour clean install lock release
+.PHONY: demo test test-all lint bench evidence-check assault screenshots tour clean install lock release
 
 demo: $(STAMP)
 	@$(BIN)/conceptlens demo
@@ -31,6 +31,10 @@ bench: $(STAMP)
 assault: $(STAMP)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m assault $(ARGS)
 	@$(BIN)/python assault/server.py $(filter --full,$(ARGS))
+
+# Printed numbers of evidence against their raw rows: some minutes.
+evidence-check: $(STAMP)
+	@$(BIN)/python scripts/evidence_check.py
 
 # What the pictures and the tour show: each folder is made once, by the command that a person would use.
 CL := $(BIN)/conceptlens

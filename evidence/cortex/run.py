@@ -221,7 +221,14 @@ def masking(plan: Plan) -> None:
             found = {}
             for fill in ("black", "blur"):
                 result = mask_result(
-                    study, asked, counts=counts, n=small, fill=fill, limit=plan.sizes.test, out=place / fill
+                    study,
+                    asked,
+                    counts=counts,
+                    n=small,
+                    fill=fill,
+                    limit=plan.sizes.test,
+                    training_limit=plan.sizes.limit,
+                    out=place / fill,
                 )
                 found[fill] = result.data
             return found

@@ -14,82 +14,14 @@ both of its splits (training 118 = test 64): it is kept in test alone.
 """
 
 import argparse
-import csv
-import random
-from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from PIL import Image
 
 from conceptlens.data.images.read import resize_square
-
-SHARED = "IDRiD_118"  # among the training images; the same photograph as IDRiD_064 of the test images
-Row = dict[str, str]
-
-
-def read(path: Path) -> list[Row]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        return [{key.strip(): value for key, value in row.items() if key} for row in csv.DictReader(file)]
-
-
-def write(out: Path, name: str, rows: list[Row], images: dict[str, Path]) -> None:
-    """A table, and a folder of links to its images."""
-    folder = out / name
-    folder.mkdir(parents=True, exist_ok=True)
-    for row in rows:
-        link = folder / row["image"]
-        if not link.exists():
-            link.symlink_to(images[row["image"]].resolve())
-    with (out / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    print(f"{name}: {len(rows)} images")
-
-
-def blood(folder: Path) -> tuple[list[Row], dict[str, Path]]:
-    rows, images = [], {}
-    for split in ("train", "val", "test"):
-        for row in read(folder / f"pbc_attr_v1_{split}.csv"):
-            name, label = row.pop("img_name"), row.pop("label")
-            row.pop("path")
-            rows.append({"image": name, "class": label, "split": split, **row})
-            images[name] = folder / label.lower() / name
-    return rows, images
-
-
-def ham(folder: Path, split: Path) -> tuple[list[Row], dict[str, Path]]:
-    rows, images = [], {}
-    for row in read(split):
-        name = f"{row['image_id']}.jpg"
-        rows.append({"image": name, "class": row["dx"], "split": row["split"], "group": row["lesion_id"]})
-        images[name] = folder / name
-    return rows, images
-
-
-def idrid(folder: Path) -> tuple[list[Row], dict[str, Path]]:
-    images: dict[str, Path] = {}
-    by_class: dict[str, list[Row]] = defaultdict(list)
-    tested: list[Row] = []
-    for split, letter in (("train", "a. Training Set"), ("test", "b. Testing Set")):
-        table = next((folder / "labels").glob(f"{letter[0]}.*.csv"), None) or next(
-            (folder / "2. Groundtruths").glob(f"{letter[0]}.*.csv")
-        )
-        for row in read(table):
-            if split == "train" and row["Image name"] == SHARED:
-                continue
-            source = folder / "1. Original Images" / letter / f"{row['Image name']}.jpg"
-            name = f"{split}_{row['Image name']}.jpg"
-            images[name] = source
-            found = {"image": name, "class": row["Retinopathy grade"], "split": split}
-            found["Risk of macular edema"] = row["Risk of macular edema"]
-            (by_class[found["class"]] if split == "train" else tested).append(found)
-    draw = random.Random(0)
-    for members in by_class.values():
-        for row in draw.sample(members, round(len(members) / 5)):
-            row["split"] = "val"
-    return [row for members in by_class.values() for row in members] + tested, images
+from conceptlens.workflows.prepare.prepare import write_set
+from conceptlens.workflows.prepare.sets import blood_cells, ham10000, idrid
 
 
 def shrink_one(file: Path, size: int) -> None:
@@ -120,9 +52,13 @@ def main() -> None:
     missing = [name for name in ("blood", "ham", "ham_split", "idrid", "out") if getattr(given, name) is None]
     if missing:
         parser.error(f"expected --{' --'.join(missing).replace('_', '-')}")
-    write(given.out, "blood", *blood(given.blood))
-    write(given.out, "ham10000", *ham(given.ham, given.ham_split))
-    write(given.out, "idrid", *idrid(given.idrid))
+    found = {
+        "blood": blood_cells(given.blood),
+        "ham10000": ham10000(given.ham, given.ham_split),
+        "idrid": idrid(given.idrid),
+    }
+    for name, rows in found.items():
+        print(f"{name}: {write_set(given.out, name, rows)}")
 
 
 if __name__ == "__main__":

@@ -180,6 +180,11 @@ def test_any_function_of_images_can_judge(study: Path, tmp_path: Path) -> None:
     found = mask_result(opened, {"last": last}, counts=[2], n=3, k=4, limit=2, out=tmp_path)
     assert {row["judge"] for row in found.data["sets"]} == {"last"}
     assert all(row["accuracy"] == pytest.approx(1 / len(names)) for row in found.data["sets"])
+    assert found.data["images"] == 2 * len(names)
+    assert found.data["codebook_share"] == pytest.approx(4 / len(opened.codebook))
+    fewer = mask_result(opened, {"last": last}, counts=[2], n=3, k=4, limit=2, training_limit=1, out=tmp_path)
+    assert fewer.data["images"] == found.data["images"]
+    assert fewer.data["training_samples"] == len(names) < found.data["training_samples"]
 
 
 def test_the_demo_runs_with_any_generator(

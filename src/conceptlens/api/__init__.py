@@ -1,7 +1,7 @@
 """The public functions: each is an API call and a command. They import what they need when called."""
 
-from conceptlens.api.comparing import analyze_study, compare, make_study
-from conceptlens.api.data import check_concepts, check_data, draft_concepts, init, label
+from conceptlens.api.comparing import analyze_study, compare, make_study, reproduce
+from conceptlens.api.data import check_concepts, check_data, draft_concepts, init, label, prepare_data
 from conceptlens.api.folders import migrate, rehash
 from conceptlens.api.hub import pull, push
 from conceptlens.api.looking import explain, predict, what_if
@@ -34,10 +34,12 @@ __all__ = [
     "make_study",
     "migrate",
     "predict",
+    "prepare_data",
     "pull",
     "push",
     "refine",
     "rehash",
+    "reproduce",
     "resume",
     "serve",
     "serve_model",

@@ -9,6 +9,7 @@ from conceptlens.core.progress import note
 
 if TYPE_CHECKING:
     from conceptlens.runs.opened import OpenedRun
+    from conceptlens.workflows.reproduce.reproduce import Catalog, Reproduced
     from conceptlens.workflows.study.analyze import Analyzed
     from conceptlens.workflows.study.make import Pack
 
@@ -48,6 +49,28 @@ def compare(
     if job is not None:
         return comparison.run_job(file, job, out=out)
     return comparison.compare(file, out=out, at_once=jobs, shard=shard, quiet=quiet)
+
+
+def reproduce(
+    what: str = "list", *, full: bool = False, data: str | Path | None = None, out: str | Path | None = None
+) -> "Catalog | Reproduced":
+    """Make a table or a figure of one of the four papers again, or list all of them.
+
+    By default a small version that runs on a laptop with built-in data: it shows the way, and decides nothing.
+
+    Args:
+        what: `list`, or a name in it, as `ivq-cbm/table-3`.
+        full: As in evidence: the whole data, several seeds; call it in the folder of a clone.
+        data: Folder that `conceptlens data prepare` made; only for `full`.
+        out: Folder for what is made; `runs/reproduce/NAME` by default.
+    """
+    from conceptlens.workflows.reproduce import reproduce as reproduction
+
+    if what == "list":
+        return reproduction.catalog()
+    return reproduction.run(
+        what, full=full, data=None if data is None else Path(data), out=None if out is None else Path(out)
+    )
 
 
 def make_study(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from conceptlens.workflows.authoring.draft import Drafted
     from conceptlens.workflows.init.init import Setup
     from conceptlens.workflows.label.labeling import LabelReport
+    from conceptlens.workflows.prepare.prepare import Prepared
 
 
 def init(
@@ -130,6 +131,40 @@ def label(
 
     opens = open_browser and sys.stdout.isatty()
     return serve_labeling(labeling, n=n, port=port, open_browser=opens, say=lambda text: print(text, file=sys.stderr))
+
+
+def prepare_data(
+    name: str,
+    folder: str | Path,
+    *,
+    out: str | Path = "data",
+    image_labels: bool = False,
+    sizes: str | Path | None = None,
+    split: str | Path | None = None,
+) -> "Prepared":
+    """Write the tables that recipes and comparisons read, from a data set's folder as it is published.
+
+    Nothing is downloaded or copied: images are linked. The result says where the data come from and on what terms.
+
+    Args:
+        name: `cub`, `ham10000`, `idrid` or `blood-cells`.
+        folder: The published folder, unpacked; of IDRiD `B. Disease Grading`.
+        out: Folder for tables and links; several data sets may share it.
+        image_labels: CUB: attributes of each image (image_attribute_labels.txt) in place of its class's, certainties
+            as weights.
+        sizes: CUB: a table image_id, width, height of the original images, where the folder holds smaller copies.
+        split: HAM10000: a table image_id, lesion_id, dx, split; by lesion at random if not given.
+    """
+    from conceptlens.workflows.prepare.prepare import prepare
+
+    return prepare(
+        name,
+        Path(folder),
+        out=Path(out),
+        image_labels=image_labels,
+        sizes=None if sizes is None else Path(sizes),
+        split=None if split is None else Path(split),
+    )
 
 
 def draft_concepts(

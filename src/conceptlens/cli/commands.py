@@ -11,6 +11,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "data": {
         "init": "conceptlens.api:init",
         "data check": "conceptlens.api:check_data",
+        "data prepare": "conceptlens.api:prepare_data",
         "label": "conceptlens.api:label",
         "concepts draft": "conceptlens.api:draft_concepts",
         "concepts check": "conceptlens.api:check_concepts",
@@ -42,6 +43,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "compare": {
         "compare": "conceptlens.api:compare",
+        "reproduce": "conceptlens.api:reproduce",
         "study make": "conceptlens.api:make_study",
         "study analyze": "conceptlens.api:analyze_study",
     },

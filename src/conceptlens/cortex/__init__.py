@@ -328,6 +328,7 @@ def mask(
     fill: Literal["black", "mean", "blur"] = "black",
     hide: Literal["positions", "ids"] = "positions",
     samples_per_concept: int = 50,
+    training_samples_per_concept: int = 200,
     seed: int = 0,
     out: str | Path | None = None,
 ) -> "Result":
@@ -342,7 +343,8 @@ def mask(
         variant: Token importance as in the paper, or as in the released code.
         fill: What replaces the hidden tokens' pixels.
         hide: Hide the chosen positions, or all positions that have their token ids.
-        samples_per_concept: Test samples of each concept.
+        samples_per_concept: Test samples of each concept, whose tokens are hidden.
+        training_samples_per_concept: Training samples of each concept for its token set; the paper has 1,000.
         seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
     """
@@ -358,6 +360,7 @@ def mask(
         fill=fill,
         hide=hide,
         limit=samples_per_concept,
+        training_limit=training_samples_per_concept,
         seed=seed,
         out=out,
     )

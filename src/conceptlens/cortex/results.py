@@ -251,6 +251,7 @@ def mask_result(
     fill: str = "black",
     hide: str = "positions",
     limit: int = 50,
+    training_limit: int = 200,
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Result:
@@ -262,7 +263,8 @@ def mask_result(
         raise UserError(f"{study.model.name} has no decoder: there are no images to show to judges.")
     named = open_judges(judges, study.extractor.card.concepts)
     settings = _variant(variant, 20, 0.2)
-    train, test = (first_of_each(study.samples[name], limit) for name in ("train", "test"))
+    train = first_of_each(study.samples["train"], training_limit)
+    test = first_of_each(study.samples["test"], limit)
     tokens, labels = test.tokens.long(), test.labels
     images = study.decode(tokens)
     scores = score_samples(study, test, settings, seed=seed)
@@ -294,6 +296,8 @@ def mask_result(
         "hide": hide,
         "variant": variant,
         "images": len(images),
+        "training_samples": len(train.tokens),
+        "codebook_share": k / codes,
         "curves": [asdict(curve) for curve in curves],
         "sets": [asdict(row) for row in table],
     }

@@ -1,0 +1,76 @@
+"""Recompute the generated tables of evidence pages from their raw rows, and fail on a difference.
+
+    python scripts/evidence_check.py [FOLDER …]
+
+Each folder of evidence is copied, its own page script runs in the copy, and pages and result files are compared. What
+has no such script is listed: its numbers were typed, and only a reader can compare them.
+"""
+
+import difflib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+EVIDENCE = ROOT / "evidence"
+# The page script of a folder and its arguments; {here} is the copy, {empty} an empty folder in place of new runs.
+SCRIPTS = {
+    "corrections": ("page.py",),
+    "cortex": ("tables.py", "{empty}"),
+    "gig": ("tables.py", "--rows", "{here}"),
+    "ivq-ablations": ("pages.py",),
+    "ivq-rank": ("collect.py",),
+    "ivq-table1": ("table1.py", "--runs", "{empty}", "--keep"),
+    "pf-cbm": ("tables.py", "--rows", "{here}/rows", "--out", "{here}"),
+    "trust": ("make.py", "page"),
+}
+BY_TABLES = ("builtin-encoder", "foundation", "ivq-defaults", "sparse-head", "speed")  # scripts/tables.py fills them
+
+
+def run(words: list[str]) -> subprocess.CompletedProcess[str]:
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, check=False)
+
+
+def differences(name: str) -> list[str]:
+    """What differs between a folder's pages and those its script makes."""
+    with tempfile.TemporaryDirectory() as place:
+        here, empty = Path(place) / "evidence" / name, Path(place) / "empty"
+        shutil.copytree(EVIDENCE / name, here)
+        empty.mkdir()
+        script, *rest = SCRIPTS[name]
+        done = run([str(here / script), *(word.format(here=here, empty=empty) for word in rest)])
+        if done.returncode:
+            return [f"{script} failed: {done.stderr.strip().splitlines()[-1]}"]
+        found: list[str] = []
+        for page in sorted(EVIDENCE.joinpath(name).glob("*.md")):
+            before, after = page.read_text("utf-8"), (here / page.name).read_text("utf-8")
+            lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+            found += [f"{page.name}: {line}" for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+        return found
+
+
+def main(chosen: list[str]) -> int:
+    failed = False
+    for name in chosen or SCRIPTS:
+        found = differences(name)
+        failed |= bool(found)
+        print(
+            f"{name}: {'differs' if found else 'agrees'}", *(f"  {line}" for line in found[:20]), sep="\n", flush=True
+        )
+    if not chosen:
+        done = run([str(ROOT / "scripts" / "tables.py"), "--check"])
+        failed |= bool(done.returncode)
+        print(f"{', '.join(BY_TABLES)} and README: {done.stdout.strip() or 'agree'}")
+        known = {*SCRIPTS, *BY_TABLES}
+        rest = sorted(path.name for path in EVIDENCE.iterdir() if path.is_dir() and path.name not in known)
+        print(f"without a page script, not checked: {', '.join(rest)}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""CUB-200-2011 as the tables that the recipes `cub/…` expect.
+
+Attributes are those of the class, present where half or more of its annotators say so, as is usual since Koh et al.
+(2020); with `image_labels` those of each image. A tenth of the training images of each class, drawn at random, is for
+validation.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from PIL import Image
+
+from conceptlens.core.errors import UserError
+from conceptlens.workflows.prepare.tables import lines, link, numbered, rows, write
+
+VALIDATION, PRESENT = 0.1, 50.0  # share of a class's training images; percent of annotators
+CERTAINTY = {"1": 0.0, "2": 1 / 3, "3": 2 / 3, "4": 1.0}  # not visible, guessing, probably, definitely
+
+
+def cub(folder: Path, out: Path, *, image_labels: bool = False, sizes: Path | None = None) -> dict[str, int]:
+    """Write images.csv, boxes.csv, points.csv and sizes.csv, and link the images; returns how many of each split."""
+    names, classes = numbered(folder / "images.txt"), numbered(folder / "image_class_labels.txt")
+    titles, attributes = numbered(folder / "classes.txt"), numbered(folder / "attributes" / "attributes.txt")
+    side = splits(classes, numbered(folder / "train_test_split.txt"))
+    path = {image: f"images/{name}" for image, name in names.items()}
+    header = ["image", "class", "split", *attributes.values()]
+    if image_labels:
+        labels, certainty = of_each_image(folder, list(names), list(attributes))
+        header.append("certainty")
+    else:
+        labels, certainty = of_the_class(folder, classes), {}
+    more = {image: [f"{weight:.4f}"] for image, weight in certainty.items()}
+    link(out / "images", folder / "images")
+    write(
+        out / "images.csv",
+        header,
+        ([path[i], titles[classes[i]], side[i], *labels[i], *more.get(i, [])] for i in names),
+    )
+    boxes = ([path[image], *box] for image, *box in lines(folder / "bounding_boxes.txt"))
+    write(out / "boxes.csv", ["image", "x", "y", "w", "h"], boxes)
+    parts = numbered(folder / "parts" / "parts.txt")
+    points = (
+        [path[image], parts[part].replace("_", " "), x, y]
+        for image, part, x, y, visible in lines(folder / "parts" / "part_locs.txt")
+        if visible == "1"
+    )
+    write(out / "points.csv", ["image", "part", "x", "y"], points)
+    known = original_sizes(folder, names, sizes)
+    write(out / "sizes.csv", ["image", "width", "height"], ([path[image], *known[image]] for image in names))
+    return {name: sum(each == name for each in side.values()) for name in ("train", "val", "test")}
+
+
+def splits(classes: Mapping[str, str], training: Mapping[str, str]) -> dict[str, str]:
+    """Image → train, val or test."""
+    by_class = defaultdict(list)
+    for image, label in classes.items():
+        if training[image] == "1":
+            by_class[label].append(image)
+    draw = random.Random(0)
+    held = {image for members in by_class.values() for image in draw.sample(members, round(VALIDATION * len(members)))}
+    return {image: "val" if image in held else "train" if training[image] == "1" else "test" for image in classes}
+
+
+def of_the_class(folder: Path, classes: Mapping[str, str]) -> dict[str, list[str]]:
+    """Attributes of each image: those of its class."""
+    shares = lines(folder / "attributes" / "class_attribute_labels_continuous.txt")
+    table = [[str(int(float(value) >= PRESENT)) for value in row] for row in shares]
+    return {image: table[int(label) - 1] for image, label in classes.items()}
+
+
+def of_each_image(
+    folder: Path, images: list[str], attributes: list[str]
+) -> tuple[dict[str, list[str]], dict[str, float]]:
+    """Attributes of each image, and how certain its annotators were, 0 to 1.
+
+    What was not visible is unknown, an empty cell. A table has one weight a row, so an image's is the mean of its known
+    labels' weights (1/3, 2/3 and 1).
+    """
+    file = next((p for p in (folder / "attributes", folder) if (p / "image_attribute_labels.txt").exists()), None)
+    if file is None:
+        raise UserError(
+            f"{folder} has no attributes/image_attribute_labels.txt, which --image-labels needs. It is part of "
+            "CUB_200_2011.tgz; leave the option out for the attributes of each class."
+        )
+    place = {attribute: column for column, attribute in enumerate(attributes)}
+    labels = {image: [""] * len(attributes) for image in images}
+    weights: dict[str, list[float]] = {image: [] for image in images}
+    for image, attribute, present, certainty, *_ in lines(file / "image_attribute_labels.txt"):
+        if weight := CERTAINTY[certainty]:
+            labels[image][place[attribute]] = present
+            weights[image].append(weight)
+    return labels, {image: sum(some) / len(some) if some else 0.0 for image, some in weights.items()}
+
+
+def original_sizes(folder: Path, names: Mapping[str, str], sizes: Path | None) -> dict[str, tuple[object, object]]:
+    """Width and height in whose pixels boxes and points are given."""
+    if sizes is not None:
+        return {row["image_id"]: (row["width"], row["height"]) for row in rows(sizes)}
+    found: dict[str, tuple[object, object]] = {}
+    for image, name in names.items():
+        with Image.open(folder / "images" / name) as opened:
+            found[image] = opened.size
+    return found
