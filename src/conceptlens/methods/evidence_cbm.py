@@ -117,7 +117,10 @@ class EvidenceCBM(GroundedModel):
     def read(self, tokens: Tokens) -> Evidence:
         """Concept logits from patches."""
         found: Evidence = self.reader(
-            (*tokens.layers, tokens.patches), self.expected_logits(tokens.grid), self.seen(tokens), tokens.aux.get(DRAWS)
+            (*tokens.layers, tokens.patches),
+            self.expected_logits(tokens.grid),
+            self.seen(tokens),
+            tokens.aux.get(DRAWS),
         )
         return found
 
