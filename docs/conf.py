@@ -26,6 +26,7 @@ html_theme_options = {
     "source_directory": "docs/",
 }
 pygments_style, pygments_dark_style = "tango", "monokai"
+highlight_language = "none"  # of a listing that names no language
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]  # levels may be skipped; a listing may be no program
 linkcheck_timeout, linkcheck_retries = 15, 2
 REPOSITORY = "https://github.com/conceptlens/conceptlens/blob/main/"

@@ -15,6 +15,10 @@ import conceptlens.api
 MODULES = ("conceptlens.recipes.settings", "conceptlens.web.service.metrics", "conceptlens.workflows.hub.transfer")
 
 
+def _names(part: Any) -> dict[str, Any]:
+    return dict(vars(inspect.getmodule(part)))
+
+
 def examples() -> list[Any]:
     finder = doctest.DocTestFinder(recurse=False)
     found = []
@@ -25,7 +29,7 @@ def examples() -> list[Any]:
             parts += [(f"{name}.{part}", vars(value)[part]) for part in vars(value) if not part.startswith("_")]
         for title, part in parts:
             if inspect.isclass(part) or inspect.isfunction(part):
-                found += [test for test in finder.find(part, title, globs={}) if test.examples]
+                found += [test for test in finder.find(part, title, globs=_names(part)) if test.examples]
     for module in MODULES:
         found += [test for test in doctest.DocTestFinder().find(import_module(module)) if test.examples]
     return found

@@ -116,12 +116,8 @@ class EvidenceCBM(GroundedModel):
 
     def read(self, tokens: Tokens) -> Evidence:
         """Concept logits from patches."""
-        found: Evidence = self.reader(
-            (*tokens.layers, tokens.patches),
-            self.expected_logits(tokens.grid),
-            self.seen(tokens),
-            tokens.aux.get(DRAWS),
-        )
+        layers, draws = (*tokens.layers, tokens.patches), tokens.aux.get(DRAWS)
+        found: Evidence = self.reader(layers, self.expected_logits(tokens.grid), self.seen(tokens), draws)
         return found
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
