@@ -1,6 +1,6 @@
 """The prediction service beside the bare model: images a second at batch 32, and the delay of a single image.
 
-    python bench/service.py RUN [--images 2000] [--clients 4]
+    python bench/service.py [RUN] [--images 2000] [--clients 4]
 
 Both get decoded arrays of the model's size. The service runs in this process; what it costs is HTTP, batching, JSON and
 what a prediction says besides the class.
@@ -9,6 +9,7 @@ what a prediction says besides the class.
 import argparse
 import io
 import statistics
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 import uvicorn
 
+import conceptlens as cl
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.web.service.app import ARRAY, ServiceOptions, create_service
 
@@ -54,13 +56,19 @@ def asked(port: int, images: Any, repeats: int) -> list[float]:
     return seconds
 
 
+def _train(folder: str) -> OpenedRun:
+    """How good the model is does not matter here."""
+    return cl.train("blood-cells/cbm", data__limit=100, epochs=1, out=f"{folder}/run", quiet=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run")
+    parser.add_argument("run", nargs="?", help="a run folder; a short training on the built-in blood cells by default")
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--clients", type=int, default=4)
     args = parser.parse_args()
-    run = OpenedRun.open(args.run)
+    scratch = tempfile.TemporaryDirectory()
+    run = OpenedRun.open(args.run or _train(scratch.name))
     size = run.card.image_size
     images = np.random.default_rng(0).integers(0, 256, (BATCH, size, size, 3), dtype=np.uint8)
     server = uvicorn.Server(
