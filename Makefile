@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each: many tests start processes of their own and wait for them; a third gained nothing.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint bench evidence-check assault screenshots tour clean install lock release
+.PHONY: demo test test-all lint bench docs docs-links evidence-check assault screenshots tour clean install lock release
 
 demo: $(STAMP)
 	@$(BIN)/conceptlens demo
@@ -35,6 +35,11 @@ assault: $(STAMP)
 # Printed numbers of evidence against their raw rows: some minutes.
 evidence-check: $(STAMP)
 	@$(BIN)/python scripts/evidence_check.py
+
+# The site of the documentation, in build/docs; what leads nowhere on it is an error. `docs-links` asks other sites, too.
+docs docs-links: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@$(BIN)/python -m sphinx -q -W --keep-going -b $(if $(filter docs-links,$@),linkcheck,html) docs build/$@
 
 # What the pictures and the tour show: each folder is made once, by the command that a person would use.
 CL := $(BIN)/conceptlens

@@ -32,7 +32,16 @@ Saved = TypeVar("Saved", bound=Document)
 
 
 class TrainedModel(OpenedRun):
-    """A trained model: predict, explain, correct, measure and export it. Its files are in `path`."""
+    """A trained model: predict, explain, correct, measure and export it. Its files are in `path`.
+
+    >>> import numpy as np, conceptlens as cl
+    >>> model = cl.load(run)  # a run folder
+    >>> prediction = model.predict(np.zeros((32, 32, 3), np.uint8))[0]
+    >>> prediction.predicted in model.classes
+    True
+    >>> len(model.intervene(np.zeros((32, 32, 3), np.uint8), ["body colour=red"]).to_dict()) > 0
+    True
+    """
 
     _temporary: tempfile.TemporaryDirectory[str] | None = None  # a folder that lives as long as this
 

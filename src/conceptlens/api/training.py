@@ -27,6 +27,10 @@ def load(run: "str | Path | OpenedRun", *, device: str | None = None, data: Any 
         run: Its run folder, or the address of a published one, as hf://USER/NAME; fetched once, then from the cache.
         device: Where the weights go; the GPU where there is one by default.
         data: The data it was trained on, where that was in memory.
+
+    >>> import conceptlens as cl
+    >>> cl.load(run)
+    TrainedModel('...run', method='evidence-cbm', data='shapes')
     """
     from conceptlens.model import TrainedModel
 
@@ -152,6 +156,10 @@ def show_recipe(recipe: RecipeLike, overrides: Overrides = ()) -> TextResult:
     Args:
         recipe: A YAML file, the name of a ready recipe, or a mapping.
         overrides: Settings laid over the recipe.
+
+    >>> import conceptlens as cl
+    >>> "epochs: 3" in cl.show_recipe("blood-cells/cbm", {"training": {"epochs": 3}}).text()
+    True
     """
     from conceptlens.recipes.parse import load_recipe, recipe_yaml
 
@@ -217,7 +225,12 @@ def _demo_model(recipe: str, settings: Mapping[str, Any], out: Path, *, overwrit
 
 
 def list_everything() -> TextResult:
-    """List recipes, methods, concept sets, data and encoders that come with the package or its plug-ins."""
+    """List recipes, methods, concept sets, data and encoders that come with the package or its plug-ins.
+
+    >>> import conceptlens as cl
+    >>> print(cl.list_everything().text())
+    recipes: ...
+    """
     from conceptlens.concepts import library
     from conceptlens.core.registry import ENCODERS, list_data_sources, list_methods, list_regularizers
     from conceptlens.encoders import BUILTIN, LITE0, MINI, list_text_encoders

@@ -72,7 +72,7 @@ class Docstring:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> "Docstring":
-        text = inspect.getdoc(function) or ""
+        text = re.split(r"\n+>>> ", inspect.getdoc(function) or "")[0]  # examples are for who reads the code
         body, _, rest = text.partition("\nArgs:\n")
         about, _, more = body.partition("\n\n")
         entries: dict[str, str] = {}

@@ -148,7 +148,13 @@ def _word(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ConceptSet:
-    """K concepts in groups, the classes they may decide between, and labels by class where there are none per image."""
+    """K concepts in groups, the classes they may decide between, and labels by class where there are none per image.
+
+    >>> import conceptlens as cl
+    >>> fruit = cl.ConceptSet.from_yaml("groups: {color: {values: [red, green]}, size: {values: [small, big]}}")
+    >>> fruit.names
+    ['color: red', 'color: green', 'size: small', 'size: big']
+    """
 
     name: str
     classes: tuple[str, ...]

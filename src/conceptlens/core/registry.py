@@ -219,6 +219,10 @@ def list_methods(pattern: str = "*") -> list[str]:
 
     Args:
         pattern: Such as `*cbm*`; all by default.
+
+    >>> import conceptlens as cl
+    >>> cl.list_methods("cem*")
+    ['cem']
     """
     return METHODS.names(pattern)
 
@@ -228,6 +232,10 @@ def list_regularizers(pattern: str = "*") -> list[str]:
 
     Args:
         pattern: Such as `explicit-*`; all by default.
+
+    >>> import conceptlens as cl
+    >>> cl.list_regularizers("explicit-vq-*")
+    ['explicit-vq-ema', 'explicit-vq-rotation']
     """
     return REGULARIZERS.names(pattern)
 
@@ -237,5 +245,9 @@ def list_data_sources(pattern: str = "*") -> list[str]:
 
     Args:
         pattern: Such as `blood*`; all by default.
+
+    >>> import conceptlens as cl
+    >>> cl.list_data_sources("shape*")
+    ['shapes']
     """
     return sorted(name for name in (*BUILTIN_DATA, *DATA_SOURCES.names()) if fnmatch(name, pattern))

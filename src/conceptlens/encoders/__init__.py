@@ -24,6 +24,10 @@ def list_encoders(pattern: str = "*") -> list[str]:
 
     Args:
         pattern: Such as `timm/*dinov2*`; all by default.
+
+    >>> import conceptlens as cl
+    >>> cl.list_encoders("builtin/eff*")
+    ['builtin/efficientnet-lite0']
     """
     from conceptlens.encoders.open_clip.files import open_clip_names
     from conceptlens.encoders.timm.encoder import timm_names

@@ -39,6 +39,12 @@ class ImageData:
         groups: N names of what must not be split, as patients.
         splits: N of `train`, `val`, `test` or blank.
         metadata: Further columns by name.
+
+    >>> import numpy as np, conceptlens as cl
+    >>> images = np.zeros((3, 8, 8, 3), np.uint8)
+    >>> data = cl.ImageData(images, ["ripe", "ripe", "raw"], {"color": ["red", "red", None]}, groups=["tree 1"] * 3)
+    >>> len(data.images)
+    3
     """
 
     images: Any

@@ -1,0 +1,49 @@
+"""Every notebook runs, from its first cell to its last."""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pytest
+
+from tests import ROOT
+
+NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
+
+
+def cells(path: Path) -> list[str]:
+    book = json.loads(path.read_text("utf-8"))
+    assert book["nbformat"] == 4
+    assert all(not cell.get("outputs") for cell in book["cells"]), "clear the outputs: they make every change large"
+    return ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+
+
+def execute(code: str, names: dict[str, Any]) -> None:
+    """As a notebook does: the last expression is shown."""
+    tree = ast.parse(code)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), names)
+    if isinstance(last, ast.Expr):
+        value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+        assert value is None or (value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
+
+
+def test_there_are_eight_and_the_docs_name_each() -> None:
+    page = (ROOT / "docs/notebooks.md").read_text("utf-8")
+    assert len(NOTEBOOKS) == 8
+    for path in NOTEBOOKS:
+        assert f"examples/notebooks/{path.name}" in page
+        for code in cells(path):
+            ast.parse(code)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    matplotlib.use("agg")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "notebook"}
+    for code in cells(path):
+        execute(code, names)
