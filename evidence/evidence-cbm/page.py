@@ -5,7 +5,6 @@ python evidence/evidence-cbm/page.py [ROWS.jsonl …]    with files: takes rows 
 
 import gzip
 import json
-import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -166,12 +165,11 @@ def main() -> None:
     page = HERE / "README.md"
     text = page.read_text("utf-8")
     for name, made in (("ablation", ablation()), ("family", family()), ("faithfulness", faithfulness())):
-        text = re.sub(
-            rf"<!-- table {name} -->.*?<!-- end -->",
-            lambda _, name=name, made=made: f"<!-- table {name} -->\n{made}\n<!-- end -->",
-            text,
-            flags=re.S,
+        start, end = (
+            text.index(f"<!-- table {name} -->"),
+            text.index("<!-- end -->", text.index(f"<!-- table {name} -->")),
         )
+        text = f"{text[:start]}<!-- table {name} -->\n{made}\n{text[end:]}"
     page.write_text(text, "utf-8")
     figure()
 

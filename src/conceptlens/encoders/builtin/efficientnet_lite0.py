@@ -112,7 +112,7 @@ class EfficientNetLite0(Encoder):
         layers = self._stored_layers(first)
         shapes = [self._shape(number, cut.grid) for number in (first, *(layer + 1 for layer in layers))]
         parts = torch.split(entering[:, 0].to(self.head.weight.dtype), [prod(shape) for shape in shapes], 1)
-        x, *rest = (_channels_last(part.unflatten(1, shape)) for part, shape in zip(parts, shapes, strict=True))
+        x, *rest = (_channels_last(part.reshape(-1, *shape)) for part, shape in zip(parts, shapes, strict=True))
         left = {**dict(zip(layers, rest, strict=True)), first - 1: x}
         x, behind = run_blocks(x, self.stages[first:], self.layers, first)
         return self._leave(x, {**left, **behind}, cut.grid)
