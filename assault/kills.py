@@ -54,7 +54,7 @@ def victims(world: World) -> list[Victim]:
         return ["codebook", "extract", "builtin/cells", *few, "--out", out, "--overwrite", "--quiet"]
 
     def study(out: Path) -> list[object]:
-        return ["study", "make", world.run, "--n", "10", "--out", out]
+        return ["study", "make", world.run, "--n", "10", "--split", "train", "--out", out]
 
     def train(out: Path) -> list[object]:
         return ["train", data.recipe, *small, "--out", out]
