@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 import conceptlens as cl
+from conceptlens.core.files import read_json
 from conceptlens.core.registry import LOSSES, METRICS
 from conceptlens.training.batches.own_transform import OwnTransform
 from tests.training.tiny import tiny
@@ -211,3 +212,18 @@ def test_wrong_callbacks_losses_and_measures_are_refused(tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(cl.UserError, match="needs the package wandb"):
         cl.WeightsAndBiases()
+
+
+def test_a_failure_is_told_and_stays_what_it_was(tmp_path: Path) -> None:
+    class Bad(cl.Callback):
+        def on_train_begin(self, run: Path, recipe: Mapping[str, Any]) -> None:
+            raise RuntimeError("no network")
+
+        def on_failure(self, run: Path, error: BaseException) -> None:
+            raise AttributeError("never began")
+
+    told = Told()
+    with pytest.raises(RuntimeError, match="no network"):
+        cl.train(tiny(tmp_path / "run"), callbacks=[told, Bad()], quiet=True)
+    assert [name for name, _ in told.events] == ["begin", "failure"]
+    assert read_json(tmp_path / "run/run.json")["status"] == "failed"

@@ -233,10 +233,11 @@ def _finish(session: Session, report: Report) -> RunFolder:
         _measure(session, predicted, training, report)
     except BaseException as error:
         if processes.main:
-            session.callbacks.tell("on_failure", run.path, error)
             reason = str(error) or type(error).__name__
             with contextlib.suppress(OSError):
                 run.update(status="failed", reason=reason[:2000])
+            with contextlib.suppress(Exception):  # of a callback, which must not hide what happened
+                session.callbacks.tell("on_failure", run.path, error)
         raise
     return run
 
