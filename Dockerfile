@@ -1,12 +1,12 @@
 # The web page (`serve`) or another command, as a user without rights.
 #   CPU:  docker build -t conceptlens .
-#   CUDA: docker build -t conceptlens:cuda --build-arg TORCH=https://download.pytorch.org/whl/cu128 .
+#   CUDA: docker build -t conceptlens:cuda --build-arg TORCH_INDEX=ADDRESS   (PyTorch's install page has the addresses of its CPU and CUDA builds) .
 # torch brings CUDA's libraries in its own wheel: one base image serves both, and the host needs only NVIDIA's driver
 # and container toolkit (docker run --gpus all).
 FROM python:3.12-slim AS build
-ARG TORCH=https://download.pytorch.org/whl/cpu
+ARG TORCH_INDEX=
 WORKDIR /build
-RUN python -m venv /opt/venv && /opt/venv/bin/pip install --no-cache-dir torch torchvision --index-url "$TORCH"
+RUN python -m venv /opt/venv && /opt/venv/bin/pip install --no-cache-dir torch torchvision ${TORCH_INDEX:+--index-url "$TORCH_INDEX"}
 COPY . .
 RUN /opt/venv/bin/pip install --no-cache-dir ".[page]"
 

@@ -24,6 +24,7 @@ by_class:
 RECIPE = """
 data: {{source: "{table}", class_column: diagnosis}}
 concepts: "{concepts}"
+method: ivq-cbm
 encoder: {{name: builtin/vit-mini, image_size: 32, options: {{width: 32, depth: 1, heads: 2}}}}
 training: {{epochs: 2, batch_size: 8, learning_rate: 1e-3, warmup: 1, threads: 1, rank_every: 2, rank_images: 2}}
 metrics: {{bootstrap: 20, rank_images: 4}}

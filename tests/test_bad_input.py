@@ -89,7 +89,7 @@ def test_a_run_beside_is_suggested(refuse: Refuse, own_run: Path) -> None:
         (b"data: shapes\ntraining: {stages: [{name: a, epoch: 3}]}", "Did you mean 'epochs'?"),
         (b"data: shapes\ntraining: {stages: [all]}", "training.stages: expected a list"),
         (b"data: shapes\ntraining: {stages: [{train: [modl]}]}", "Did you mean 'model'?"),
-        (b"data: shapes\nencoder: {text: words}", "builtin/text"),
+        (b"data: shapes\nmethod: ivq-cbm\nencoder: {text: words}", "builtin/text"),
         (b"data: shapes\nencoder: {layers: [9]}", "layer"),
         (b"data: shapes\nencoder: {options: {wdith: 3}}", "Did you mean 'width'?"),
         (b"data: shapes\nencoder: {name: builtin/vti}", "Did you mean 'builtin/vit'?"),

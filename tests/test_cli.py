@@ -140,7 +140,7 @@ def test_recipe_shows_a_complete_recipe(
     assert tree["seed"] == 7
     assert tree["training"]["loss"]["concept"] == "group"
     assert tree["training"]["epochs"] == 2
-    assert tree["out"] == "runs/lesions-evidence-cbm-7"
+    assert tree["out"] == "runs/lesions-ivq-cbm-7"
     (tmp_path / "again.yaml").write_text(out, encoding="utf-8")
     assert cli("recipe", "again.yaml")[1] == out
     assert files_in(tmp_path) == {"again.yaml"}
@@ -292,7 +292,7 @@ def test_the_way_on_built_in_data(cli: Cli, tmp_path: Path) -> None:
 def test_demo_shows_a_demo_that_is_there(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trains once, shows it the second time, trains again with --overwrite; here with a recipe that takes a moment."""
     ready = tmp_path / "quick.yaml"
-    write_text(ready, recipe_yaml(load_recipe(tiny(tmp_path / "unused", training__epochs=1))))
+    write_text(ready, recipe_yaml(load_recipe(tiny(tmp_path / "unused", training__epochs=1, encoder__train=1))))
     monkeypatch.setattr("conceptlens.api.training.DEMO", (str(ready), str(ready)))
     first = cli("demo", "--out", tmp_path / "demo", "--quiet")
     stamp = (tmp_path / "demo" / "run.json").stat().st_mtime_ns
@@ -372,9 +372,9 @@ def test_as_a_program_from_another_directory(own: OwnData, tmp_path: Path) -> No
     words = ("-m", "conceptlens", "train", os.path.relpath(own.recipe, tmp_path), "--training.epochs", "1", "--quiet")
     done = python(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "look at runs/lesions-evidence-cbm-0/report.html" in done.stdout
+    assert "look at runs/lesions-ivq-cbm-0/report.html" in done.stdout
     assert done.stderr == ""
-    assert (tmp_path / "runs" / "lesions-evidence-cbm-0" / "run.json").exists()
+    assert (tmp_path / "runs" / "lesions-ivq-cbm-0" / "run.json").exists()
 
 
 def test_same_seed_same_files(own: OwnData, own_run: Path, tmp_path: Path) -> None:

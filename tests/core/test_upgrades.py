@@ -49,7 +49,7 @@ def test_dotted_keys_of_a_comparison() -> None:
 def test_a_value_of_version_1_written_by_hand(key: str, value: str) -> None:
     assert RENAMED_VALUES[key.rpartition(".")[2], value] == "group"
     with pytest.raises(UserError, match=f"{key}: the value 'axis' is called 'group' since version 0.2"):
-        load_recipe({"data": "shapes"}, [f"--{key}", value])
+        load_recipe({"data": "shapes", "method": "ivq-cbm"}, [f"--{key}", value])
 
 
 def test_a_key_of_version_1_written_by_hand() -> None:

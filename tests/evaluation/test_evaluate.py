@@ -20,6 +20,7 @@ def numbers(evaluation: object) -> dict[str, object]:
 def test_the_test_images_give_what_the_run_measured(own_run: Path) -> None:
     stored = read_json(own_run / "metrics.json")["splits"]
     for split in ("val", "test"):
+        stored[split].pop("black_box", None)  # of the encoder, not of the run's predictions: measured once
         again = cl.evaluate(own_run, split=split)
         assert again.metrics == stored[split]
         assert again.written_to == own_run / "evaluation" / f"lesions-{split}.json"

@@ -123,7 +123,14 @@ def test_the_longest_term_of_a_label_wins(visit: Open) -> None:
 
 def test_runs_are_cards_and_can_be_compared(visit: Open) -> None:
     page = visit("#/runs")
-    assert sorted(page.locator(".run-card h2").all_inner_texts()) == ["blind", "broken", "first", "plain", "second"]
+    assert sorted(page.locator(".run-card h2").all_inner_texts()) == [
+        "blind",
+        "broken",
+        "evidence",
+        "first",
+        "plain",
+        "second",
+    ]
     broken = page.get_by_role("article", name="Run broken")
     assert "cannot be read" in broken.inner_text()
     assert "run.json" in broken.inner_text()

@@ -118,7 +118,7 @@ def test_readers_of_a_global_vector_in_timm(concepts: ConceptSet, name: str, pla
 class ReadsLayers(nn.Module):
     """Concept logits from the layers side by side: a linear readout of each patch, squared so that slopes differ."""
 
-    has_attention, uses_image_vector = True, False
+    has_attention, uses_image_vector, uses_patch_vectors, draws = True, False, False, 0
 
     def __init__(self, widths: tuple[int, ...], concepts: int) -> None:
         super().__init__()

@@ -34,6 +34,7 @@ def comparison_file(folder: Path, **changes: Any) -> Path:
                 "text": "builtin/hashed-text",
                 "options": {"width": 16, "depth": 1, "heads": 2},
             },
+            "method": "ivq-cbm",
             "training": {"epochs": 1, "batch_size": 16, "warmup": 0, "rank_every": 0, "threads": 1},
             "metrics": {"bootstrap": 0, "rank_images": 2},
         },

@@ -133,7 +133,7 @@ def test_done_is_done_with_the_same_recipe(tmp_path: Path) -> None:
 def test_jobs_share_the_tokens_that_are_the_same_for_all(tmp_path: Path) -> None:
     encoder = {"name": "builtin/vit", "train": "none", "store": "run", "text": "builtin/hashed-text"}
     recipes = {"one": {"set": {"method.slots": "group"}}, "two": {"random_text": False}}
-    base = {"encoder": encoder, "regularizer": "none"}
+    base = {"encoder": encoder, "method": "ivq-cbm", "regularizer": "none"}
     file = comparison_file(tmp_path, base=base, recipes=recipes)
     jobs, places = jobs_of(file, tmp_path / "out")
     assert {job.recipe.encoder.store for job in jobs} == {jobs[0].recipe.encoder.store}

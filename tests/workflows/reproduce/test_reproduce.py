@@ -42,6 +42,7 @@ def test_an_item_says_how_it_is_made_or_what_is_missing(name: str) -> None:
             assert (ROOT / words[0].format(evidence="evidence")).is_file()
 
 
+@pytest.mark.slow  # a step of each row is timed
 @pytest.mark.parametrize("name", [name for name, item in ITEMS.items() if item.compare])
 def test_a_comparison_can_be_planned(name: str, tmp_path: Path) -> None:
     (tmp_path / "compare.yaml").write_text(yaml.safe_dump(ITEMS[name].compare), "utf-8")

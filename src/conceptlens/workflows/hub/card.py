@@ -47,7 +47,7 @@ def model_card(run: OpenedRun, *, license: str | None = None, repository: str = 
     parts = [
         f"---\n{dump_yaml(head)}---",
         f"# {repository.rpartition('/')[2]}",
-        f"A `{info['method']}` model of [conceptlens](https://pypi.org/project/conceptlens/): it reads "
+        f"A `{info['method']}` model of conceptlens: it reads "
         f"{len(run.read_concepts)} concepts from an image and decides between {len(run.card.classes)} classes by them.",
         "```python\nimport conceptlens as cl\n\n"
         f'model = cl.load("hf://{repository}")\nprint(model.predict("image.png").text())\n```',
