@@ -267,7 +267,8 @@ def a_semicolon_and_a_byte_order_mark(mine: OwnData) -> None:
 
 
 def sections_without_a_word(mine: OwnData) -> None:
-    mine.recipe.write_text(mine.recipe.read_text("utf-8") + "method:\nregularizer:\nseed:\nout:\n", "utf-8")
+    recipe = mine.recipe.read_text("utf-8").replace("method: ivq-cbm", "method:")
+    mine.recipe.write_text(recipe + "regularizer:\nseed:\nout:\n", "utf-8")
 
 
 LEGAL: dict[str, tuple[Callable[[OwnData], None], list[str]]] = {
