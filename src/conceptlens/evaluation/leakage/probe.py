@@ -117,7 +117,7 @@ def ceiling_answers(
         cross_fit(features, np.concatenate([learned, target]), side)[side == 0].argmax(1)
         for learned, target in zip(training.targets, targets, strict=True)
     ]
-    return max((crossed, taught), key=lambda answers: np.nanmean(_hits(answers, targets)))
+    return max((crossed, taught), key=lambda answers: float(np.nansum(_hits(answers, targets))))
 
 
 def _hits(answers: Sequence[Indices], targets: Sequence[Indices]) -> Floats:
