@@ -100,7 +100,7 @@ def number(text: str) -> float:
 
 def test_labels_show_what_a_term_means(visit: Open) -> None:
     page = visit("#/concepts?run=first")
-    page.wait_for_selector("dt.term")
+    page.wait_for_selector("dt.term:has-text('Slot')")
     titles = {node.inner_text(): node.get_attribute("title") for node in page.locator("main .term").all()}
     assert titles["Slot"].startswith("slot: A vector")
     assert titles["Concepts"].endswith("(Kim et al., ICML 2018)")

@@ -145,11 +145,11 @@ def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
     if not masks:
         return
     rows = {image: row for row, image in enumerate(proposal.images)}
-    twin = {member: next((m for m in members if m in rows), None) for members in sets for member in members}
+    copy_of = {member: next((m for m in members if m in rows), None) for members in sets for member in members}
     cells: dict[str, list[list[str]]] = {}
     lost, moved = 0, 0
     for mask in masks:
-        image = mask.image if mask.image in rows else twin.get(mask.image or "")
+        image = mask.image if mask.image in rows else copy_of.get(mask.image or "")
         if image is None:
             lost += 1
             continue
