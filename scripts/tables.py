@@ -1,4 +1,4 @@
-"""Write the tables of README and evidence pages from the raw JSON in evidence/, between their markers.
+"""Write the tables of evidence pages from the raw JSON in evidence/, between their markers.
 
     python scripts/tables.py [--check]
 
@@ -192,7 +192,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "sparse-head-gpu": sparse_head_gpu,
 }
 PAGES = (
-    "README.md",
     "evidence/ivq-defaults/README.md",
     "evidence/foundation/README.md",
     "evidence/builtin-encoder/README.md",

@@ -35,14 +35,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-def test_the_readmes_own_data_example_is_valid(tmp_path: Path) -> None:
-    concept_file, recipe = blocks("README.md", "yaml")
-    concepts = ConceptSet.from_yaml(concept_file)
-    assert len(concepts) == 5
-    loaded = load_recipe(parse_yaml(recipe, where="README"))
+def test_the_example_of_own_data_is_valid() -> None:
+    named = {block.split("\n")[0]: block for block in blocks("docs/own-data.md", "yaml")}
+    assert len(ConceptSet.from_yaml(named["# lesions.yaml"])) == 5
+    loaded = load_recipe(parse_yaml(named["# recipe.yaml"], where="own-data"))
     assert loaded.data.group_column == "patient"
-    for words in re.findall(r"^conceptlens (.+)$", "\n".join(blocks("README.md", "")), re.MULTILINE):
-        assert words.split()[0] in {name.split()[0] for name in COMMANDS}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/own-data.md"])
+def test_commands_of_the_first_pages_exist(page: str) -> None:
+    named = re.findall(r"^conceptlens (\S+)", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+    assert len(named) >= 4
+    assert set(named) <= {name.split()[0] for name in COMMANDS}
 
 
 def test_documented_concept_file_and_recipe_are_valid() -> None:

@@ -1,10 +1,11 @@
 """Trains and examines: which bottleneck takes corrections best, and what every method is worth with it.
 
     python evidence/corrections/run.py choose WORK --blood FOLDER    settings, compared on validation images
+    python evidence/corrections/run.py rates WORK --blood FOLDER     learning rates of presets, on validation images
     python evidence/corrections/run.py test WORK --blood FOLDER      every method, as published and as ours, once
 
 FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl and WORK/test.jsonl; what is there already is
-not made again. Trainings read stored tokens of the frozen built-in encoder, several at a time (`--jobs`); with one job
+not made again (`rates.jsonl` too). Trainings read stored tokens of the frozen built-in encoder, several at a time (`--jobs`); with one job
 at a time, blurred images are encoded once for all runs, since all have the same encoder.
 """
 
@@ -207,7 +208,31 @@ def choices(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
                     }
 
 
-# Those that read other tokens than the store's (mvp-cbm, two released ones) are not among them.
+RATES = (1e-4, 3e-4, 1e-3)
+
+
+def rates(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
+    """Presets whose published rate and number of epochs belong to a whole CLIP that learns; no test image."""
+    from conceptlens.recipes.parse import merge
+
+    for seed in range(seeds):
+        for method in ("explicd", "mvp-cbm"):
+            for rate in RATES:
+                base = merge(data_of("blood cells", work, blood, 0), FROZEN)
+                training = {"rank_every": 0, "compile": False, "epochs": "auto", "learning_rate": rate, "batch_size": 64}
+                own: Tree = {"method": method, "training": training, "metrics": {"test": False}}
+                own["encoder"] = {"store": str(work / store_of(method))}
+                job = job_of("blood cells", method, f"rate {rate:g}", seed, merge(base, own), work, "val")
+                yield {**job, "leakage": False}
+
+
+def store_of(method: str) -> str:
+    """Methods that read the same layers share a token store."""
+    layers = {"evidence-cbm": "-layers", "mvp-cbm": "-all"}.get(method, "")
+    return f"tokens-blood-cells{layers}-0"
+
+
+# The two released presets that read other tokens than the stores' are not among them.
 PRESETS = [
     "cbm",
     "evidence-cbm",
@@ -216,6 +241,7 @@ PRESETS = [
     "ivq-cbm-as-printed",
     "magnet-cbm",
     "explicd",
+    "mvp-cbm",
     "coop-cbm",
     "coop-cbm-released",
     "cem",
@@ -249,7 +275,7 @@ def tests(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
         for name, method in chosen.items():
             base = merge(data_of("blood cells", work, blood, 0), FROZEN)
             own: Tree = {"method": method, "training": {"rank_every": 0, "compile": False}}
-            own["encoder"] = {"store": str(work / f"tokens-blood-cells{'-layers' if name == 'evidence-cbm' else ''}-0")}
+            own["encoder"] = {"store": str(work / store_of(name))}
             yield {**job_of("blood cells", name, "preset", seed, merge(base, own), work, "test"), "leakage": True}
 
 
@@ -302,7 +328,7 @@ def run(jobs: list[Tree], rows: Path, count: int, seconds: float) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("choose", "test"))
+    parser.add_argument("what", choices=("choose", "rates", "test"))
     parser.add_argument("work", type=Path)
     parser.add_argument("--blood", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
@@ -312,7 +338,8 @@ if __name__ == "__main__":
     parser.add_argument("--only", default="", help="data sets, methods or settings that contain this; several by |")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    made = list((choices if options.what == "choose" else tests)(options.work, options.blood, options.seeds))
+    jobs_of = {"choose": choices, "rates": rates, "test": tests}[options.what]
+    made = list(jobs_of(options.work, options.blood, options.seeds))
     made = [job for job in made if any(word in " / ".join(map(str, key(job))) for word in options.only.split("|"))]
     for job in made:
         job["threads"] = options.threads
