@@ -95,8 +95,8 @@ class AdditiveReader(nn.Module):
             seen: (B, L, D'), what `fixed` weights read.
             draws: (B, 1), which decide what patches are hidden in training.
         """
-        x = torch.cat([F.layer_norm(layer, layer.shape[-1:]) for layer in layers], -1)
-        asked = x @ (self.queries / self.temperature).to(x.dtype).T  # (B, L, S)
+        x = [F.layer_norm(layer, layer.shape[-1:]) for layer in layers]  # side by side in sums only, never in memory
+        asked = self.project(x, self.queries / self.temperature)  # (B, L, S)
         if expected is not None:
             asked = asked + expected.T
         if self.training and self.dropout:
@@ -106,13 +106,20 @@ class AdditiveReader(nn.Module):
             asked = asked.masked_fill(hidden.unsqueeze(-1), -torch.inf)
         attention = asked.float().softmax(1).transpose(1, 2)  # (B, S, L)
         weights = self.center(self.weights).float()
-        x = x if seen is None else seen
+        x = x if seen is None else [seen]
         if self.training:  # Σ_l a_ls ⟨w̄_k, x_l⟩ = ⟨w̄_k, Σ_l a_ls x_l⟩
-            gathered = (attention.to(x.dtype) @ x).float()  # (B, S, D)
+            gathered = torch.cat([(attention.to(part.dtype) @ part).float() for part in x], -1)  # (B, S, D)
             return Evidence((gathered[:, self.concept_slot] * weights).sum(-1) + self.centered_bias(), attention, None)
-        values = (x @ weights.to(x.dtype).T).float()  # e, (B, L, K)
+        values = self.project(x, weights).float()  # e, (B, L, K)
         evidence = attention[:, self.concept_slot] * values.transpose(1, 2)
         return Evidence(evidence.sum(-1) + self.centered_bias(), attention, evidence)
+
+    @staticmethod
+    def project(x: Sequence[Tensor], rows: Tensor) -> Tensor:
+        """⟨row, x_l⟩, (B, L, n), of rows (n, D) and patches whose D entries lie in several tensors."""
+        parts = rows.split([part.shape[-1] for part in x], -1)
+        products = [part @ row.to(part.dtype).T for part, row in zip(x, parts, strict=True)]
+        return torch.stack(products).sum(0) if len(products) > 1 else products[0]
 
     def centered_bias(self) -> Tensor:
         """b̄, (K,)."""
