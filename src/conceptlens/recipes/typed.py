@@ -45,13 +45,18 @@ def typed_values(parser: ArgumentParser, tree: Tree, free: Set[str]) -> Namespac
     """
     known = _checked(parser)
     leaves = [((key, type(value).__name__, repr(value)), value) for key, value in _leaves(tree, free)]
-    if known.base is None or any(leaf not in known.values and not _is_plain(known.base, leaf[0], value) for leaf, value in leaves):
-        values = _parse(parser, deepcopy(tree))
-        if known.base is None:
+    base, has_source = known.base, any(key == "data.source" for (key, *_), _ in leaves)
+    if (
+        base is None
+        or not has_source
+        or any(leaf not in known.values and not _is_plain(base, leaf[0], value) for leaf, value in leaves)
+    ):
+        values = _parse(parser, deepcopy(tree))  # says what is wrong, and that a source is missing
+        if base is None:
             known.base = _parse(parser, {"data": {"source": ""}})
         known.values |= {leaf: deepcopy(_get(values, leaf[0])) for leaf, _ in leaves}
         return values
-    values = deepcopy(known.base)
+    values = deepcopy(base)
     for leaf, value in leaves:
         _set(values, leaf[0], deepcopy(known.values.get(leaf, value)))
     return values
