@@ -117,7 +117,8 @@ class DataConfig:
     Args:
         source: `blood-cells`, `blood-cells-off-center`, `shapes`, a folder with a folder per class, a CSV, Excel or
             Parquet table, a folder with dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk`
-            wrote, `hf:OWNER/NAME`, the name of a registered source, or own code as `file.py:function`.
+            wrote, `hf:OWNER/NAME`, WebDataset or Parquet shards as `train-{000..120}.tar`, `data/*.parquet` or an
+            address (https, s3, gs, hf), the name of a registered source, or own code as `file.py:function`.
         kind: Format of the source; `auto` looks.
         images: Folder that a table's image paths start from; the table's own folder if not given.
         image_column: Column with the image's path.
@@ -148,7 +149,7 @@ class DataConfig:
     """
 
     source: str
-    kind: Literal["auto", "builtin", "folder", "table", "npy", "hf"] = "auto"
+    kind: Literal["auto", "builtin", "folder", "table", "npy", "hf", "shards"] = "auto"
     images: str | None = None
     image_column: str = "image"
     class_column: str = "class"
