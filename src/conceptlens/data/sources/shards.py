@@ -17,7 +17,9 @@ import numpy as np
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.findings import Problems
+from conceptlens.data.dataset import UNLABELED, Examples, no_concepts
 from conceptlens.data.images.read import SUFFIXES
+from conceptlens.data.images.window import Window
 from conceptlens.data.labels.columns import arrow_columns, columns_of
 from conceptlens.data.labels.rename import rename_table
 from conceptlens.data.labels.rows import examples_of
@@ -36,11 +38,11 @@ class Shards(EncodedSource):
 
     Args:
         config: `source` is a pattern, as `train-{000..120}.tar`, `data/*.parquet` or `https://…/{00..20}.tar`.
-        concepts: The concept set whose labels are read.
+        concepts: The concept set whose labels are read; None reads no labels.
         problems: Gathers what is wrong instead of raising the first error.
     """
 
-    def __init__(self, config: DataConfig, concepts: ConceptSet, problems: Problems | None = None) -> None:
+    def __init__(self, config: DataConfig, concepts: ConceptSet | None, problems: Problems | None = None) -> None:
         source = config.source
         self.name = PurePosixPath(source.split("://")[-1]).stem.split("{")[0].rstrip("-_*.") or "shards"
         self.task, self.window = config.task, config.window
@@ -54,14 +56,18 @@ class Shards(EncodedSource):
         indexes = read_indexes(self._names, lambda name: _index(name, config), about)
         self._starts = np.cumsum([0, *(len(index.keys) for index in indexes)])
         self._places = np.concatenate([index.places for index in indexes])
-        table = rename_table(join(indexes, source), config, concepts)
         several = len(self._names) > 1
         ids = tuple(
             f"{PurePosixPath(name).stem}/{key}" if several else key
             for name, index in zip(self._names, indexes, strict=True)
             for key in index.keys
         )
-        self.classes, self.examples = examples_of(table, ids, config, concepts, problems or Problems())
+        if concepts is None:
+            unlabeled = np.full(len(ids), UNLABELED, np.int64)
+            self.classes, self.examples = (), Examples(ids, unlabeled, no_concepts(len(ids), 0))
+        else:
+            table = rename_table(join(indexes, source), config, concepts)
+            self.classes, self.examples = examples_of(table, ids, config, concepts, problems or Problems())
         self.blocks = self._blocks()
         self._image = config.image_column
         self._group = lru_cache(GROUPS)(self._read_group)
@@ -92,6 +98,11 @@ class Shards(EncodedSource):
 
         with open_shard(self._names[shard]) as file, pq.ParquetFile(file) as table:
             return table.read_row_group(group, columns=[self._image]).column(self._image).combine_chunks()
+
+
+def open_unlabeled(source: str, window: Window) -> Shards:
+    """The images of shards alone."""
+    return Shards(DataConfig(source, window=window), None)
 
 
 def _index(name: str, config: DataConfig) -> ShardIndex:
