@@ -191,6 +191,10 @@ class EncoderConfig:
             half way and at two thirds of the depth, of a network of stages the last of stride 16.
         final_norm: Take patch tokens after the encoder's final norm, or, if false, before it.
         train: `all`, `none` (frozen), or a number: the last n blocks.
+        lora: Rank of low-rank adapters (LoRA): the encoder is frozen, and small matrices beside the linear layers of
+            the blocks that `train` names learn instead; 0 turns it off. Needs peft.
+        checkpointing: Compute the blocks again for the gradient instead of keeping what they computed: less memory,
+            about a third more time, the same result.
         learning_rate: The encoder's own rate; the training's if not given.
         store: Compute what no training changes once: `run` keeps it in the run folder while it trains, a folder keeps
             it for further runs (see `conceptlens encode`). Images are then not augmented.
@@ -207,6 +211,8 @@ class EncoderConfig:
     layers: Literal["all", "several"] | list[int] | None = None
     final_norm: bool = False
     train: Literal["all", "none"] | int = "all"
+    lora: int = 0
+    checkpointing: bool = False
     learning_rate: float | None = None
     store: str | None = None
     text: str = "builtin/text"

@@ -83,9 +83,12 @@ def signature(tree: Tree) -> str:
     idle = {
         "data": ("cache_mb", "workers", "resident"),
         "training": ("threads", "compile", "tensorboard", "checkpoint_every"),
+        "encoder": ("checkpointing",),
     }
     encoder = tree.get("encoder")
     if isinstance(encoder, dict):  # stored tokens change the result (nothing is augmented); where they are does not
+        # Off, it is not part of the text: names of jobs stay what they were before there were adapters.
+        encoder = {key: value for key, value in encoder.items() if key != "lora" or value}
         tree = {**tree, "encoder": {**encoder, "store": encoder.get("store") is not None}}
     kept = {
         key: {inner: each for inner, each in value.items() if inner not in idle.get(key, ())}
