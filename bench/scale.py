@@ -3,11 +3,12 @@
     python bench/scale.py --images 10000 [--folder DIR] [--stages open,encode,…] [--json FILE]
 
 Images of 24 pixels are drawn once and repeated; the encoder has 14 tokens of width 64, so a million images take 1.8 GB
-of tokens. Every stage is a process of its own that may hold at most 256 files open; its seconds, its largest memory and
-the most files that it held open are measured from outside. `--json` adds to the file.
+of tokens. Every stage is a process of its own that may hold at most 256 files open; its seconds, the processor's seconds,
+its largest memory and the most files that it held open are measured from outside. `--json` adds to the file.
 """
 
 import argparse
+import contextlib
 import io
 import json
 import os
@@ -80,7 +81,8 @@ def command(stage: str, folder: Path) -> list[str]:
     opening = (
         "from conceptlens.data.sources.open import open_source; from conceptlens.recipes.parse import load_recipe; "
         "from conceptlens.concepts import ConceptSet; "
-        f"recipe = load_recipe({str(folder / 'recipe.yaml')!r}); open_source(recipe.data, ConceptSet.load(recipe.concepts))"
+        f"recipe = load_recipe({str(folder / 'recipe.yaml')!r}); "
+        "open_source(recipe.data, ConceptSet.load(recipe.concepts))"
     )
     words = {
         "index": ["-c", opening],  # reads every shard once
@@ -100,18 +102,24 @@ def measure(stage: str, folder: Path) -> dict[str, float]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
 
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     process = subprocess.Popen(command(stage, folder), preexec_fn=limit, env=environment, stdout=subprocess.DEVNULL)
     watched, files, memory = psutil.Process(process.pid), 0, 0
     while process.poll() is None:
-        try:
+        with contextlib.suppress(psutil.Error):
             files, memory = max(files, watched.num_fds()), max(memory, watched.memory_info().rss)
-        except psutil.Error:
-            pass
         time.sleep(0.1)
     if process.returncode:
         raise SystemExit(f"{stage}: exit code {process.returncode}")
-    return {"seconds": time.perf_counter() - started, "memory_mb": memory / 2**20, "open_files": files}
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "seconds": time.perf_counter() - started,
+        "processor_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "memory_mb": memory / 2**20,
+        "open_files": files,
+        "load": os.getloadavg()[0],
+    }
 
 
 def main() -> None:
@@ -127,7 +135,6 @@ def main() -> None:
             make(folder, args.images)
             continue
         row: dict[str, Any] = {"images": args.images, "stage": stage, **measure(stage, folder)}
-        row["microseconds_per_image"] = row["seconds"] / args.images * 1e6
         print(json.dumps(row), flush=True)
         if args.json:
             kept = read_json(args.json)["rows"] if args.json.exists() else []
