@@ -3,8 +3,8 @@
     python bench/scale.py --images 10000 [--folder DIR] [--stages open,encode,…] [--json FILE]
 
 Images of 24 pixels are drawn once and repeated; the encoder has 14 tokens of width 64, so a million images take 1.8 GB
-of tokens. Every stage is a process of its own that may hold at most 256 files open; its seconds, the processor's seconds,
-its largest memory and the most files that it held open are measured from outside. `--json` adds to the file.
+of tokens. Every stage is a process of its own that may hold at most 256 files open; its seconds, the processor's
+seconds, its largest memory and the most files that it held open are measured from outside. `--json` adds to the file.
 """
 
 import argparse
