@@ -27,7 +27,8 @@ SCRIPTS = {
     "pf-cbm": ("tables.py", "--rows", "{here}/rows", "--out", "{here}"),
     "trust": ("make.py", "page"),
 }
-BY_TABLES = ("builtin-encoder", "foundation", "ivq-defaults", "sparse-head", "speed")  # scripts/tables.py fills them
+# scripts/tables.py fills them
+BY_TABLES = ("builtin-encoder", "foundation", "ivq-defaults", "scale", "sparse-head", "speed")
 
 
 def run(words: list[str]) -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from conceptlens.core.documents import TextResult
+from conceptlens.core.engines import EngineName
 from conceptlens.core.progress import note
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def compare(
     jobs: int = 1,
     shard: str | None = None,
     job: str | None = None,
+    engine: EngineName = "local",
+    engine_option: Sequence[str] = (),
     quiet: bool = True,
 ) -> Any:
     """Compare recipes on data sets with several seeds: one table with intervals and tests.
@@ -38,6 +41,8 @@ def compare(
         jobs: Trainings at once, each a process of its own.
         shard: `i/n`: only every n-th job, beginning with the i-th, for many machines.
         job: Run only the job with this id, as `commands` lists it.
+        engine: What starts the trainings: processes of this machine, Ray, or SLURM (see docs/scale.md).
+        engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
         quiet: Show no progress.
     """
     from conceptlens.workflows.compare import compare as comparison
@@ -48,11 +53,20 @@ def compare(
         return TextResult("\n".join(comparison.commands(file, out=out)))
     if job is not None:
         return comparison.run_job(file, job, out=out)
-    return comparison.compare(file, out=out, at_once=jobs, shard=shard, quiet=quiet)
+    return comparison.compare(
+        file, out=out, at_once=jobs, shard=shard, engine=engine, engine_option=engine_option, quiet=quiet
+    )
 
 
 def reproduce(
-    what: str = "list", *, full: bool = False, data: str | Path | None = None, out: str | Path | None = None
+    what: str = "list",
+    *,
+    full: bool = False,
+    data: str | Path | None = None,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    engine: EngineName = "local",
+    engine_option: Sequence[str] = (),
 ) -> "Catalog | Reproduced":
     """Make a table or a figure of one of the four papers again, or list all of them.
 
@@ -63,13 +77,20 @@ def reproduce(
         full: As in evidence: the whole data, several seeds; call it in the folder of a clone.
         data: Folder that `conceptlens data prepare` made; only for `full`.
         out: Folder for what is made; `runs/reproduce/NAME` by default.
+        jobs: Trainings of a comparison at once.
+        engine: What starts the trainings of a comparison: processes of this machine, Ray, or SLURM.
+        engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
     """
     from conceptlens.workflows.reproduce import reproduce as reproduction
 
     if what == "list":
         return reproduction.catalog()
     return reproduction.run(
-        what, full=full, data=None if data is None else Path(data), out=None if out is None else Path(out)
+        what,
+        full=full,
+        data=None if data is None else Path(data),
+        out=None if out is None else Path(out),
+        compare_words=reproduction.compare_words(jobs, engine, engine_option),
     )
 
 

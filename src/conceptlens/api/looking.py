@@ -4,27 +4,48 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from conceptlens.core.engines import EngineName
+
 if TYPE_CHECKING:
     from conceptlens.evaluation.interventions.what_if import WhatIf
     from conceptlens.explanations.explain_files import Explanations
     from conceptlens.explanations.predict import Predictions
+    from conceptlens.explanations.predict_parts import PredictedParts
     from conceptlens.runs.opened import OpenedRun
 
 MapKind = Literal["evidence", "attention", "gradcam", "index"]
 
 
 def predict(
-    run: "str | Path | OpenedRun", images: Sequence[str | Path], *, out: str | Path | None = None
-) -> "Predictions":
-    """Predict class and concepts of image files or folders.
+    run: "str | Path | OpenedRun",
+    images: Sequence[str | Path],
+    *,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    engine: EngineName = "local",
+    engine_option: Sequence[str] = (),
+    quiet: bool = True,
+) -> "Predictions | PredictedParts":
+    """Predict class and concepts of image files, folders or shards.
+
+    Shards, as `train-{000..120}.tar`, `data/*.parquet` or an address, give a folder of Parquet files, one a shard. A
+    second call goes on where the first was stopped.
 
     Args:
         run: The run folder.
-        images: Image files or folders.
-        out: A .csv or .json file for the predictions.
+        images: Image files, folders or shards.
+        out: A .csv or .json file for the predictions; for many images a folder.
+        jobs: Shards at once, each in a process of its own.
+        engine: What starts these processes: this machine, Ray, or SLURM (see docs/scale.md).
+        engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
+        quiet: Show no progress.
     """
     from conceptlens.explanations.predict import predict_run
+    from conceptlens.explanations.predict_parts import predict_parts, wants_parts
 
+    if wants_parts(images, out):
+        path = run if isinstance(run, str | Path) else run.path
+        return predict_parts(path, images, out, jobs=jobs, engine=engine, engine_option=engine_option, quiet=quiet)
     return predict_run(run, images, out=out)
 
 

@@ -80,6 +80,7 @@ class DataSource(ABC):
     task: Task
     examples: Examples
     window: Window = "file"  # which values of deep gray become black and white
+    blocks: npt.NDArray[np.int64] | None = None  # where pieces begin that are cheap to read together, if any are
     places: Places | None = None  # where things are, if a recipe's `data.regions` says so
 
     @abstractmethod

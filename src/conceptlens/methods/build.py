@@ -12,6 +12,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.registry import METHODS, REGULARIZERS
 from conceptlens.encoders import make_encoder, make_text_encoder, text_encoder_name
+from conceptlens.encoders.adapters import add_lora, checkpoint_blocks
 from conceptlens.encoders.contract import Encoder, Tokens
 from conceptlens.encoders.freezing import set_trainable
 from conceptlens.methods.contract import Pipeline
@@ -40,6 +41,10 @@ def build_pipeline(blueprint: Blueprint) -> Pipeline:
     recipe = blueprint.recipe
     encoder = make_encoder(recipe.encoder)
     set_trainable(encoder, recipe.encoder.train)
+    if recipe.encoder.lora:
+        add_lora(encoder, recipe.encoder.train, recipe.encoder.lora)
+    if recipe.encoder.checkpointing:
+        checkpoint_blocks(encoder)
     method = METHODS.get(str(recipe.method["name"]))
     if (method.uses_image_vector or method.uses_patch_vectors) and encoder.text is None:
         raise UserError(

@@ -82,6 +82,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     need("data.cache_mb", data.cache_mb >= 0, "0 or more megabytes", data.cache_mb)
     need("data.workers", 0 <= data.workers <= 256, "0 to 256", data.workers)
     size = encoder.image_size
+    need("encoder.lora", 0 <= encoder.lora <= 1024, "0 (off) to 1024", encoder.lora)
     need("encoder.image_size", size is None or 16 <= size <= 4096, "16 to 4096 pixels", size)
     need(
         "encoder.train",

@@ -5,7 +5,6 @@ A recipe is laid over the preset of its method (`presets/NAME.yaml`): a method's
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -13,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentParser
 
 from conceptlens.core.errors import UserError, did_you_mean, suggestions, unknown_name
 from conceptlens.core.files import dump_yaml, parse_yaml, read_yaml
@@ -34,6 +33,7 @@ from conceptlens.recipes.schema import (
     StageConfig,
     TrainingConfig,
 )
+from conceptlens.recipes.typed import default_values, typed_values
 
 DEFAULT_METHOD = "evidence-cbm"
 SHORT = {"data": "source", "method": "name", "regularizer": "name"}  # a section that is just a word means this key
@@ -168,12 +168,18 @@ def _preset(method: str) -> Tree:
     if method in PRESETS:
         preset = deepcopy(dict(PRESETS[method]))
     elif method in METHODS.entries:
-        preset = read_yaml(METHOD_PRESETS / f"{method}.yaml")
-        del preset["class"]
+        preset = deepcopy(_packaged_preset(method))
     else:
         preset = deepcopy(dict(getattr(cls, "preset", {})))
     preset = merge({"method": {}, "regularizer": {"name": "none"}}, _expand(preset))
     preset["method"]["name"] = method  # whatever it was registered as
+    return preset
+
+
+@cache
+def _packaged_preset(method: str) -> Tree:
+    preset: Tree = read_yaml(METHOD_PRESETS / f"{method}.yaml")
+    del preset["class"]
     return preset
 
 
@@ -249,15 +255,9 @@ _FREE = {
 
 
 @cache
-def _defaults(parser: ArgumentParser) -> Namespace:
-    """To be copied. jsonargparse would work them out three times for each recipe, half of the time of reading it."""
-    return parser.get_defaults(skip_validation=True)
-
-
-@cache
 def _known_keys(parser: ArgumentParser) -> frozenset[str]:
     """Every dotted key, and every section above one."""
-    keys = set(_leaves(_defaults(parser).as_dict())) | {f"data.{name}" for name in DataConfig.__dataclass_fields__}
+    keys = set(_leaves(default_values(parser).as_dict())) | {f"data.{name}" for name in DataConfig.__dataclass_fields__}
     for section, fields in (
         ("split", SplitConfig),
         ("shapes", ShapesConfig),
@@ -385,22 +385,6 @@ def _short(name: str) -> str:
     return parse_code(name).name if _code_word("data", name) else Path(name).stem
 
 
-def _parse(parser: ArgumentParser, tree: Tree) -> Namespace:
-    """The values of a recipe, each of its type.
-
-    In a thread of its own: jsonargparse tries the types of `auto | int` in turn, and the errors of those that do not
-    fit hold on to all frames above, until garbage is collected. A model in one of them would outlive its last user.
-    """
-
-    def parse() -> Namespace:
-        parsed = parser.parse_object(tree, namespace=_defaults(parser).clone(), defaults=False)
-        values: Namespace = parser.instantiate(parsed)
-        return values
-
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(parse).result()
-
-
 def load_recipe(
     recipe: str | Path | Mapping[str, Any] | None = None,
     overrides: Sequence[str] | Mapping[str, Any] = (),
@@ -440,7 +424,7 @@ def load_recipe(
         if key in ("classes", "rename") or f"data.{key}" in LITERAL - {"data.source"}:
             tree["data"][key] = _as_words(value)
     try:
-        values = _parse(parser, merge(preset, tree))
+        values = typed_values(parser, merge(preset, tree), _FREE)
     except UserError:
         raise
     except Exception as error:  # jsonargparse raises ArgumentError, TypeError and ValueError for wrong values

@@ -1,5 +1,7 @@
 """Files that a recipe names: they are looked for beside the recipe first, then in the current folder."""
 
+import glob
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,4 +51,10 @@ def _beside(name: str, folder: Path, ready: Collection[str]) -> str:
     if name in ready or Path(name).expanduser().is_absolute():
         return name
     path = folder / name
-    return str(path) if folder != Path() and path.exists() else name
+    return str(path) if folder != Path() and (path.exists() or _has_matches(path)) else name
+
+
+def _has_matches(path: Path) -> bool:
+    """Whether a pattern of shards, as `train-{000..120}.tar`, fits some file."""
+    pattern = re.sub(r"\{[^{}]*\}", "*", str(path))
+    return any(mark in pattern for mark in "*?[") and any(True for _ in glob.iglob(pattern))

@@ -117,7 +117,8 @@ class DataConfig:
     Args:
         source: `blood-cells`, `blood-cells-off-center`, `shapes`, a folder with a folder per class, a CSV, Excel or
             Parquet table, a folder with dataList.npy and labelList.npy, a folder that Hugging Face's `save_to_disk`
-            wrote, `hf:OWNER/NAME`, the name of a registered source, or own code as `file.py:function`.
+            wrote, `hf:OWNER/NAME`, WebDataset or Parquet shards as `train-{000..120}.tar`, `data/*.parquet` or an
+            address (https, s3, gs, hf), the name of a registered source, or own code as `file.py:function`.
         kind: Format of the source; `auto` looks.
         images: Folder that a table's image paths start from; the table's own folder if not given.
         image_column: Column with the image's path.
@@ -148,7 +149,7 @@ class DataConfig:
     """
 
     source: str
-    kind: Literal["auto", "builtin", "folder", "table", "npy", "hf"] = "auto"
+    kind: Literal["auto", "builtin", "folder", "table", "npy", "hf", "shards"] = "auto"
     images: str | None = None
     image_column: str = "image"
     class_column: str = "class"
@@ -190,6 +191,10 @@ class EncoderConfig:
             half way and at two thirds of the depth, of a network of stages the last of stride 16.
         final_norm: Take patch tokens after the encoder's final norm, or, if false, before it.
         train: `all`, `none` (frozen), or a number: the last n blocks.
+        lora: Rank of low-rank adapters (LoRA): the encoder is frozen, and small matrices beside the linear layers of
+            the blocks that `train` names learn instead; 0 turns it off. Needs peft.
+        checkpointing: Compute the blocks again for the gradient instead of keeping what they computed: less memory,
+            about a third more time, the same result.
         learning_rate: The encoder's own rate; the training's if not given.
         store: Compute what no training changes once: `run` keeps it in the run folder while it trains, a folder keeps
             it for further runs (see `conceptlens encode`). Images are then not augmented.
@@ -206,6 +211,8 @@ class EncoderConfig:
     layers: Literal["all", "several"] | list[int] | None = None
     final_norm: bool = False
     train: Literal["all", "none"] | int = "all"
+    lora: int = 0
+    checkpointing: bool = False
     learning_rate: float | None = None
     store: str | None = None
     text: str = "builtin/text"

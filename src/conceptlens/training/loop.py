@@ -203,7 +203,9 @@ class TrainStage(Stage):
         loss = SupervisedLoss(weighted, session.blueprint.concepts, session.source.task, weights.to(processes.device))
         self.targets = TargetTable(examples, loss, processes.device, session.places, session.splits.train)
         self.pieces = processes.count * self.training.accumulate
-        self.order = Order.plan(session.splits.train, self.training.batch_size, self.pieces, recipe.seed)
+        self.order = Order.plan(
+            session.splits.train, self.training.batch_size, self.pieces, recipe.seed, session.source.blocks
+        )
         self.ranks = RankTracker()
         step = Step(pipeline, loss, processes.autocast, self.training.rank_images)
         self.compiled = compiles(self.training.compile, self.order.steps * self.epochs, processes.device)

@@ -8,6 +8,7 @@ from typing import Any
 from conceptlens.concepts import library
 from conceptlens.core.registry import DATA_SOURCES
 from conceptlens.data.sources.open import BUILTIN
+from conceptlens.data.sources.shard_files import is_pattern, is_remote
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.paths import REGION_FILES
 
@@ -16,6 +17,13 @@ def _absolute(name: str, ready: Collection[str] = ()) -> str:
     """The absolute path of what exists; a ready name wins over a file called the same, as everywhere."""
     path = Path(name).expanduser()
     return str(path.absolute()) if name not in ready and path.exists() else name
+
+
+def _absolute_source(name: str, ready: Collection[str]) -> str:
+    """The same for data, which may be a pattern of files; an address stays as it is."""
+    if is_pattern(name) and not is_remote(name) and not Path(name).exists():
+        return str(Path(name).expanduser().absolute())
+    return _absolute(name, ready)
 
 
 def _absolute_or_none(name: str | None) -> str | None:
@@ -37,7 +45,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
         recipe,
         data=replace(
             data,
-            source=_absolute(data.source, builtin),
+            source=_absolute_source(data.source, builtin),
             images=_absolute_or_none(data.images),
             corrections=_absolute_or_none(data.corrections),
             regions=replace(data.regions, **regions),

@@ -1,8 +1,10 @@
 """Stored tokens: the same as live ones, whole or not there, never those of another encoder or other images."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -17,7 +19,7 @@ from conceptlens.encoders.contract import Cut, Encoder
 from conceptlens.encoders.store import store as store_module
 from conceptlens.encoders.store.encode import fill, open_store
 from conceptlens.encoders.store.reader import StoredReader
-from conceptlens.encoders.store.store import TokenStore
+from conceptlens.encoders.store.store import TokenStore, rows_per_shard
 from conceptlens.recipes.schema import DataConfig, EncoderConfig, ShapesConfig
 from tests.training.tiny import tiny
 
@@ -133,6 +135,41 @@ def test_several_processes_share_the_shards(tmp_path: Path) -> None:
     alone = filled(tmp_path / "alone", settings)
     everything = np.arange(10)
     assert torch.equal(store.read(everything), alone.read(everything))
+
+
+def test_few_files_are_open_however_many_shards_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(store_module, "SHARD_BYTES", 1)  # an image a shard
+    monkeypatch.setattr(store_module, "OPEN", 4)
+    key = replace(filled(tmp_path / "s", config()).key, images=40)
+    store = TokenStore(tmp_path / "many", key, 2, 3, (1, 1))
+    store.begin()
+    tokens = torch.arange(40 * 6).reshape(40, 2, 3).to(torch.float16)
+    for shard in range(store.shards):
+        store.write(shard, tokens[shard : shard + 1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (psutil.Process().num_fds() + 12, hard))
+    try:
+        order = np.random.default_rng(0).permutation(40)
+        assert torch.equal(store.read(order), tokens[order])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_large_store_has_larger_shards_and_one_that_was_begun_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token_bytes = 197 * 768 * 2
+    monkeypatch.setattr(store_module, "SHARD_BYTES", 16 * 2**20)
+    assert rows_per_shard(10_000, token_bytes) == 16 * 2**20 // token_bytes
+    assert rows_per_shard(1_000_000, token_bytes) == 256 * 2**20 // token_bytes
+    assert rows_per_shard(200_000, token_bytes) == 200_000 // 1024  # a thousand shards between the two
+    monkeypatch.setattr(store_module, "SHARD_BYTES", 4 * 21 * 16 * 2)
+    old = filled(tmp_path / "s", config()).read(np.arange(10))
+    monkeypatch.setattr(store_module, "SHARD_BYTES", 7 * 21 * 16 * 2)
+    store = filled(tmp_path / "s", config())
+    assert store.rows == 4
+    assert torch.equal(store.read(np.arange(10)), old)
 
 
 def test_dry_run_counts_the_store(tmp_path: Path) -> None:

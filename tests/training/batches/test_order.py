@@ -61,3 +61,18 @@ def test_what_cannot_be_shared_is_refused() -> None:
         Order.plan(INDICES, 10, 3, seed=0)
     with pytest.raises(UserError, match="2 training images are too few for 4"):
         Order.plan(INDICES[:2], 8, 4, seed=0)
+
+
+def test_blocks_are_read_together() -> None:
+    """Every image once; a block's images lie within one window of eight blocks; the same for any start."""
+    blocks, indices = np.arange(0, 400, 4), np.arange(0, 400, 2)
+    order = Order.plan(indices, 10, 2, seed=3, blocks=blocks)
+    batches = list(order.epoch(1))
+    assert sorted(np.concatenate(batches).tolist()) == indices.tolist()
+    first, last = {}, {}
+    for step, image in enumerate(np.concatenate(batches).tolist()):
+        first.setdefault(image // 4, step)
+        last[image // 4] = step
+    assert max(last[block] - first[block] for block in first) < 16  # two images a block, eight blocks together
+    assert not np.array_equal(np.concatenate(batches), indices)
+    assert [batch.tolist() for batch in order.epoch(1, start=5)] == [batch.tolist() for batch in batches[5:]]

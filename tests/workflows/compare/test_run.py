@@ -1,8 +1,6 @@
 """A comparison from its file to its table, with real trainings of a second each."""
 
-import os
 import shutil
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +15,9 @@ from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.sources.open import open_source
 from conceptlens.encoders import make_encoder, make_text_encoder
 from conceptlens.runs.predictions import load_predictions
-from conceptlens.workflows.compare.compare import commands, compare, open_comparison
-from conceptlens.workflows.compare.jobs import Assignment, Job
+from conceptlens.workflows.compare.compare import commands, compare
+from conceptlens.workflows.compare.jobs import Assignment
 from conceptlens.workflows.compare.lock import hold
-from conceptlens.workflows.compare.state import Places, all_jobs
-from conceptlens.workflows.compare.worker import ANSWER, Worker, work
 from tests.workflows.compare.fakes import comparison_file, jobs_of
 
 TRIALS = {"grid": {"training.clip": [0.5, 1.0]}}
@@ -135,24 +131,6 @@ def test_several_at_once_as_processes(tmp_path: Path) -> None:
     assert len(list((tmp_path / "out" / "jobs").glob("worker-*.log"))) == 2
 
 
-@pytest.mark.slow
-def test_a_worker_answers_each_job(tmp_path: Path) -> None:
-    """Done jobs of the module's comparison are gone on with in no time; one that another process has is busy."""
-    comparison, out = open_comparison(
-        comparison_file(tmp_path, seeds=[0], recipes={"fine": {"random_text": False}}), tmp_path / "out"
-    )
-    (job,) = all_jobs(comparison, out)
-    assert isinstance(job, Job)
-    places, answers = Places(out), StringIO()
-    (out / "jobs").mkdir(parents=True)
-    with hold(places.lock(job)):
-        work(places, StringIO(job.to_line() + "\n"), answers)
-    assert answers.getvalue() == f"{ANSWER} 75\n"
-    work(places, StringIO(job.to_line() + "\n"), answers)
-    assert answers.getvalue().endswith(f"{ANSWER} 0\n")
-    assert places.state(job) == "done"
-
-
 def test_a_job_crosses_to_another_process_whole(tmp_path: Path) -> None:
     """A trial with settings, paths and a seed: nothing of its recipe is lost on the way."""
     file = comparison_file(tmp_path, seeds=[4], recipes={"one": {"random_text": False}}, trials=TRIALS)
@@ -163,26 +141,6 @@ def test_a_job_crosses_to_another_process_whole(tmp_path: Path) -> None:
         assert Assignment.from_line(line) == Assignment(job.id, job.text, job.recipe, job.trial)
 
 
-@pytest.mark.parametrize(("script", "code"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)])
-def test_a_process_that_dies_costs_its_job_alone(script: str, code: int, tmp_path: Path) -> None:
-    comparison, out = open_comparison(
-        comparison_file(tmp_path, seeds=[0], recipes={"fine": {"random_text": False}}), tmp_path / "out"
-    )
-    (job,) = all_jobs(comparison, out)
-    assert isinstance(job, Job)
-    (out / "jobs").mkdir(parents=True)
-    worker = Worker(Places(out), 0, {**os.environ, "PYTHONPATH": str(tmp_path / "fake")})
-    module = tmp_path / "fake" / "conceptlens" / "workflows" / "compare" / "worker.py"
-    module.parent.mkdir(parents=True)
-    for folder in (module.parent, module.parent.parent, module.parent.parent.parent):
-        (folder / "__init__.py").touch()
-    module.write_text(f"input()\n{script}\n")
-    assert worker.do(job) == code
-    module.write_text(f"input()\nprint('noise')\nprint({ANSWER!r}, 0, flush=True)\ninput()")
-    assert worker.do(job) == 0
-    worker.close()
-
-
 def test_wrong_words(refuse: object, tmp_path: Path) -> None:
     file = comparison_file(tmp_path)
     call = refuse
@@ -191,4 +149,6 @@ def test_wrong_words(refuse: object, tmp_path: Path) -> None:
     call("compare", file, "--out", tmp_path / "out", "--shard", "3/2", says="2/8")
     call("compare", file, "--out", tmp_path / "out", "--job", "x", says="No job is called 'x'")
     call("compare", tmp_path / "none.yaml", says="no such file")
+    call("compare", file, "--engine", "cloud", says="local, ray, slurm")
+    call("compare", file, "--out", tmp_path / "out", "--engine-option", "x", says="timeout_min=240")
     call("compare", file, "--seeds", "3", says="--seeds is not an option")

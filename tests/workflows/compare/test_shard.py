@@ -2,8 +2,9 @@
 
 import pytest
 
+from conceptlens.core.engines.environment import lone_environment
 from conceptlens.core.errors import UserError
-from conceptlens.workflows.compare.shard import Shard, lone_environment, parse_shard
+from conceptlens.workflows.compare.shard import Shard, parse_shard
 
 
 def test_every_job_is_in_one_shard() -> None:

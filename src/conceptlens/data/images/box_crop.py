@@ -23,7 +23,7 @@ class BoxCropped(DataSource):
             )
         self.source = source
         self.name, self.classes, self.task = source.name, source.classes, source.task
-        self.examples, self.window = source.examples, source.window
+        self.examples, self.window, self.blocks = source.examples, source.window, source.blocks
 
     def _pixels(self, annotation: Annotation | None) -> tuple[int, int, int, int] | None:
         """The box in whole pixels, one or more a side."""

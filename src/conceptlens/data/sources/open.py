@@ -1,4 +1,4 @@
-"""From the words in a recipe to a data source: built-in, folder, table, pair of arrays or Hugging Face data."""
+"""From the words in a recipe to a data source: built-in, folder, table, shards, arrays or Hugging Face data."""
 
 import os
 from pathlib import Path
@@ -19,6 +19,8 @@ from conceptlens.data.sources.folder import Folder
 from conceptlens.data.sources.hf import HuggingFace, is_saved
 from conceptlens.data.sources.memory import MEMORY, open_memory
 from conceptlens.data.sources.npy import IMAGES, NpyPair
+from conceptlens.data.sources.shard_files import is_pattern
+from conceptlens.data.sources.shards import Shards
 from conceptlens.data.sources.table import Table
 from conceptlens.recipes.schema import DataConfig, RegionsConfig
 
@@ -82,6 +84,8 @@ def _open(config: DataConfig, concepts: ConceptSet | None, problems: Problems | 
     path = Path(config.source).expanduser()
     if concepts is None:
         raise _no_concepts(config.source)
+    if kind == "shards":
+        return Shards(config, concepts, problems), concepts
     if kind == "hf":
         if config.source.startswith(HUB):
             from conceptlens.data.sources.hf_hub import from_hub
@@ -111,6 +115,8 @@ def _kind(config: DataConfig) -> str:
     path = Path(config.source).expanduser()
     if config.kind == "auto" and (config.source in DATA_SOURCES or (is_code(config.source) and not path.exists())):
         return "plugin"
+    if config.kind == "shards" or (config.kind == "auto" and not path.exists() and is_pattern(config.source)):
+        return "shards"
     if not path.exists():
         raise _nowhere(config.source, path)
     if config.kind != "auto":
@@ -125,6 +131,8 @@ def _kind(config: DataConfig) -> str:
         return "hf" if is_saved(path) else "npy" if (path / IMAGES).is_file() else "folder"
     if path.name == IMAGES:
         return "npy"
+    if path.suffix.lower() == ".tar":
+        return "shards"
     if path.suffix.lower() in _TABLES:
         return "table"
     raise UserError(

@@ -91,15 +91,18 @@ def fill(
         writing: Future[None] | None = None
         for shard in missing:
             rows = np.asarray(store.rows_of(shard))
-            pieces = []
+            # Filled in place: a list of batches that is joined would hold every token twice.
+            tokens = torch.empty(len(rows), store.tokens, store.width, dtype=kept)
+            done = 0
             for batch, pixels in reader.prefetch(rows[start : start + BATCH] for start in range(0, len(rows), BATCH)):
                 images = encoder.normalize(pixels.to(processes.device, non_blocking=True))
                 with processes.autocast():
-                    pieces.append(encoder.before(images, store.cut.blocks).to(kept).cpu())
+                    tokens[done : done + len(batch)] = encoder.before(images, store.cut.blocks)
+                done += len(batch)
                 on_images(len(batch))
             if writing is not None:
                 writing.result()
-            writing = disk.submit(store.write, shard, torch.cat(pieces))
+            writing = disk.submit(store.write, shard, tokens)
         if writing is not None:
             writing.result()
     return sum(len(store.rows_of(shard)) for shard in missing)

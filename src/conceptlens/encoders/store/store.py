@@ -1,10 +1,12 @@
 """A token store: what enters an encoder's last blocks, computed once and read back by memory map.
 
 A folder with `store.json` (what the tokens were made of) and `shard-00000.npy`, … of (rows, N, D) in half precision,
-rows in the order of the data. A shard appears whole or not at all; one that is damaged counts as not there.
+rows in the order of the data. A shard appears whole or not at all; one that is damaged counts as not there. Shards grow
+with the store, so that there are about a thousand of them, and only the last few that were read stay open.
 """
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +22,10 @@ from conceptlens.core.files import read_json, write_bytes, write_json
 from conceptlens.encoders.contract import Cut
 
 Dtype = Literal["float16", "bfloat16"]
-SHARD_BYTES = 16 * 2**20
+SHARD_BYTES = 16 * 2**20  # of a small store
+LARGEST_SHARD = 256 * 2**20  # a process that encodes holds two of them
+SHARDS = 1024  # above so many, shards grow
+OPEN = 64  # maps that stay open; each one holds a file
 HEADER = 128  # bytes of a .npy header, as NumPy writes it for shapes of this kind
 
 
@@ -54,13 +59,17 @@ class TokenStore:
     def __init__(self, path: Path, key: Key, tokens: int, width: int, grid: tuple[int, int]) -> None:
         self.path, self.key, self.tokens, self.width = path, key, tokens, width
         self.cut = Cut(key.blocks, grid)
-        self.rows = max(1, SHARD_BYTES // (tokens * width * 2))  # a shard
-        self._maps: dict[int, npt.NDArray[Any]] = {}
+        self.rows = rows_per_shard(key.images, tokens * width * 2)
+        self._map = lru_cache(maxsize=OPEN)(self._open)
+        self._checked: set[int] = set()  # shards that were as they had been written when they were first opened
         file = path / "store.json"
         if file.exists():
             self._check(read_json(file))
 
     def _check(self, found: dict[str, Any]) -> None:
+        rows = found.get("rows")
+        if isinstance(rows, int) and rows > 0:
+            self.rows = rows  # as it was begun: earlier versions had other shards
         for name, value in {**asdict(self.key), "rows": self.rows}.items():
             if found.get(name) != value:
                 raise UserError(
@@ -102,20 +111,29 @@ class TokenStore:
         buffer = BytesIO()
         # NumPy knows no bfloat16: the bits are kept as whole numbers.
         np.lib.format.write_array(buffer, small.view(torch.int16).numpy(), allow_pickle=False)
-        write_bytes(self._file(shard), buffer.getvalue())
-        self._maps.pop(shard, None)
+        write_bytes(self._file(shard), buffer.getbuffer())
+        self._checked.discard(shard)
+        self._map.cache_clear()
 
     def read(self, positions: npt.NDArray[np.int64]) -> Tensor:
         """The tokens at these positions, (B, N, D), in half precision."""
         out = np.empty((len(positions), self.tokens, self.width), dtype=np.int16)
-        for place, position in enumerate(positions.tolist()):
-            shard, row = divmod(position, self.rows)
-            out[place] = self._map(shard)[row]  # one copy of some 100 kB: indexing with an array would make two
+        shards, rows = np.divmod(positions, self.rows)
+        for place in np.argsort(shards, kind="stable").tolist():  # a shard is opened once a batch, if at all
+            out[place] = self._map(int(shards[place]))[rows[place]]  # one copy: indexing with an array would make two
         return torch.from_numpy(out).view(getattr(torch, self.key.dtype))
 
-    def _map(self, shard: int) -> npt.NDArray[Any]:
-        if shard not in self._maps:
+    def _open(self, shard: int) -> npt.NDArray[Any]:
+        file = self._file(shard)
+        if shard not in self._checked:
             if not self.has(shard):
-                raise UserError(f"{self._file(shard)} is missing or damaged. Run `conceptlens encode` again.")
-            self._maps[shard] = np.load(self._file(shard), mmap_mode="r", allow_pickle=False)
-        return self._maps[shard]
+                raise UserError(f"{file} is missing or damaged. Run `conceptlens encode` again.")
+            self._checked.add(shard)
+        shape = (len(self.rows_of(shard)), self.tokens, self.width)
+        return np.memmap(file, np.int16, "r", HEADER, shape)
+
+
+def rows_per_shard(images: int, bytes_each: int) -> int:
+    """Images a shard: 16 MB of them in a small store, more in a large one, so that it does not fall into many files."""
+    wanted = max(SHARD_BYTES, min(LARGEST_SHARD, images * bytes_each // SHARDS))
+    return max(1, wanted // bytes_each)

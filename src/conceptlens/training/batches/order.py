@@ -10,6 +10,7 @@ import numpy.typing as npt
 from conceptlens.core.errors import UserError
 
 Indices = npt.NDArray[np.int64]
+TOGETHER = 8  # blocks whose images are mixed
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,10 @@ class Order:
     indices: Indices
     batch_size: int
     seed: int
+    blocks: Indices | None = None  # where pieces of the data begin that are cheap to read together
 
     @classmethod
-    def plan(cls, indices: Indices, batch_size: int, pieces: int, seed: int) -> "Order":
+    def plan(cls, indices: Indices, batch_size: int, pieces: int, seed: int, blocks: Indices | None = None) -> "Order":
         """`pieces`: processes × accumulation steps; each gets an equal part of every batch."""
         if batch_size % pieces:
             raise UserError(
@@ -33,7 +35,7 @@ class Order:
             raise UserError(
                 f"{len(indices)} training images are too few for {pieces} processes and accumulation steps."
             )
-        return cls(indices, fitting, seed)
+        return cls(indices, fitting, seed, blocks)
 
     @property
     def steps(self) -> int:
@@ -41,9 +43,20 @@ class Order:
 
     def epoch(self, epoch: int, *, start: int = 0) -> Iterator[Indices]:
         """The batches of an epoch, from step `start` on."""
-        shuffled = np.random.default_rng([self.seed, epoch]).permutation(self.indices)
+        generator = np.random.default_rng([self.seed, epoch])
+        if self.blocks is None:
+            shuffled = generator.permutation(self.indices)
+        else:
+            shuffled = shuffle_blocks(self.indices, self.blocks, generator)
         for step in range(start, self.steps):
             yield shuffled[step * self.batch_size : (step + 1) * self.batch_size]
+
+
+def shuffle_blocks(indices: Indices, blocks: Indices, generator: np.random.Generator) -> Indices:
+    """Blocks in random order, and the images of every few blocks mixed: all of an epoch reads each block once."""
+    rank = generator.permutation(len(blocks))
+    window = rank[np.searchsorted(blocks, indices, side="right") - 1] // TOGETHER
+    return indices[np.lexsort((generator.random(len(indices)), window))]
 
 
 def piece(batch: Sized, index: int, pieces: int) -> slice:

@@ -2,12 +2,15 @@
 
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conceptlens.core import manifest
 from conceptlens.core.documents import ResultMixin
+from conceptlens.core.engines import EngineName, make_engine
+from conceptlens.core.engines.contract import BUSY
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import dump_yaml, read_json, read_yaml, write_json, write_text
 from conceptlens.runs.folder import RunFolder, check_writable
@@ -22,7 +25,6 @@ from conceptlens.workflows.compare.shard import Shard, parse_shard
 from conceptlens.workflows.compare.significance import MEASURES
 from conceptlens.workflows.compare.state import JOBS, Places, Waiting, all_jobs, find_job
 from conceptlens.workflows.compare.table import latex, markdown
-from conceptlens.workflows.compare.worker import BUSY
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,14 @@ def run_job(path: str | Path, name: str, *, out: str | Path | None = None) -> Jo
 
 
 def compare(
-    path: str | Path, *, out: str | Path | None = None, at_once: int = 1, shard: str | None = None, quiet: bool = False
+    path: str | Path,
+    *,
+    out: str | Path | None = None,
+    at_once: int = 1,
+    shard: str | None = None,
+    engine: EngineName = "local",
+    engine_option: Sequence[str] = (),
+    quiet: bool = False,
 ) -> Compared:
     """Run the jobs that are not done and compare the finished ones.
 
@@ -114,6 +123,8 @@ def compare(
         out: The folder; runs/compare-NAME if not given.
         at_once: Jobs that run at the same time, each as a process of its own.
         shard: `i/n`: only every n-th job, beginning with the i-th.
+        engine: What starts these processes: `local`, `ray` or `slurm`.
+        engine_option: Its own settings, as `num_gpus=1`.
         quiet: Show no progress.
     """
     if not 1 <= at_once <= 1024:
@@ -122,12 +133,13 @@ def compare(
     comparison, folder = open_comparison(path, out)
     _prepare(comparison, folder)
     places = Places(folder)
+    runner = make_engine(engine, at_once, folder / JOBS, engine_option)
     tried: set[str] = set()
     while todo := _todo(all_jobs(comparison, folder), places, part, tried):
         tried |= {job.id for job in todo}
         tell = (lambda _: None) if quiet else (lambda words: print(words, flush=True))
-        if at_once > 1 or part.launched or _has_gpu():
-            do_beside(todo, comparison, places, at_once, tell)
+        if at_once > 1 or part.launched or engine != "local" or _has_gpu():
+            do_beside(todo, places, runner, tell)
         else:
             do_here(todo, places, tell)
     while True:  # another machine may write the table now without our last run: write it again after that

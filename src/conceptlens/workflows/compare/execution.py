@@ -1,22 +1,19 @@
-"""Runs the jobs: in this process one after the other, or several at once in worker processes."""
+"""Runs the jobs: in this process one after the other, or several at once in other processes."""
 
-import os
+import gc
 import shlex
 import socket
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Queue
 
+from conceptlens.core.engines.contract import BUSY, Engine, Task
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import write_json, write_text
+from conceptlens.core.files import file_hash, write_json, write_text
 from conceptlens.workflows.compare.jobs import Assignment, Comparison, Job
 from conceptlens.workflows.compare.lock import hold
-from conceptlens.workflows.compare.shard import lone_environment
 from conceptlens.workflows.compare.state import Places, same_recipe
-from conceptlens.workflows.compare.worker import BUSY, Worker
 
 Tell = Callable[[str], None]
 
@@ -55,6 +52,7 @@ def do(job: Assignment, places: Places) -> bool:
                 "reason": reason,
                 "seconds": round(before + time.monotonic() - started, 2),
                 "host": socket.gethostname(),
+                "recipe": file_hash(recipe) if reason is None and (recipe := places.recipe(job)).exists() else None,
             },
         )
     return True
@@ -82,36 +80,42 @@ def do_here(jobs: Sequence[Job], places: Places, tell: Tell) -> None:
         _report(job, places, tell, busy=not do(job, places))
 
 
-def do_beside(jobs: Sequence[Job], comparison: Comparison, places: Places, at_once: int, tell: Tell) -> None:
-    """Several at once, in worker processes; on one GPU they share it, several GPUs are assigned in turn."""
-    import torch
+def do_beside(jobs: Sequence[Job], places: Places, engine: Engine, tell: Tell) -> None:
+    """In other processes, as the engine arranges it."""
+    started, ended = time.monotonic(), 0
 
-    devices, cores = torch.cuda.device_count(), os.cpu_count() or 1
-    workers: Queue[Worker] = Queue()
-    for slot in range(min(at_once, len(jobs))):
-        environment = lone_environment(os.environ, slot, at_once, devices, cores)
-        workers.put(Worker(places, slot, environment))
-
-    def one(job: Job) -> None:
-        worker = workers.get()
-        try:
-            code = worker.do(job)
-        finally:
-            workers.put(worker)
+    def on_end(task: Task, code: int, log: str) -> None:
+        nonlocal ended
+        ended += 1
+        job = known[task.id]
         if code not in (0, BUSY) and places.state(job) != "failed":
-            killed = f"signal {-code}" if code < 0 else f"code {code}"
-            reason = f"its process ended by {killed}; see {worker.log}"
+            how = f"signal {-code}" if code < 0 else f"code {code}"
+            reason = f"its process ended by {how}" + (f"; see {log}" if log else "")
             write_json(places.record(job), {"id": job.id, "status": "failed", "reason": reason, "seconds": None})
         _report(job, places, tell, busy=code == BUSY)
+        left = (time.monotonic() - started) / ended * (len(jobs) - ended)
+        tell(f"{ended}/{len(jobs)} jobs ended, {engine.at_once} at once, about {left / 60:.0f} min left")
 
-    pool = ThreadPoolExecutor(at_once)
-    try:
-        for finished in [pool.submit(one, job) for job in jobs]:
-            finished.result()
-    finally:
-        pool.shutdown(cancel_futures=True)  # interrupted: queued jobs do not start
-        while not workers.empty():
-            workers.get().close()
+    known = {job.id: job for job in jobs}
+    out = str(places.out.absolute())
+    engine.run([Task(job.id, RUN_JOB, {"out": out, "job": job.to_line()}) for job in jobs], on_end)
+
+
+RUN_JOB = f"{__name__}:run_assignment"
+
+
+def run_assignment(out: str, job: str) -> int:
+    """Run a job that came from another process; returns what `conceptlens compare --job` would exit with."""
+    import torch
+
+    places, assignment = Places(Path(out)), Assignment.from_line(job)
+    code = BUSY
+    if do(assignment, places):
+        code = 1 if places.read_record(assignment).get("reason") else 0
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()  # other workers on the same GPU can use the memory
+    return code
 
 
 def _report(job: Job, places: Places, tell: Tell, *, busy: bool) -> None:

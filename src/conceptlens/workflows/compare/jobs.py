@@ -83,9 +83,12 @@ def signature(tree: Tree) -> str:
     idle = {
         "data": ("cache_mb", "workers", "resident"),
         "training": ("threads", "compile", "tensorboard", "checkpoint_every"),
+        "encoder": ("checkpointing",),
     }
     encoder = tree.get("encoder")
     if isinstance(encoder, dict):  # stored tokens change the result (nothing is augmented); where they are does not
+        # Off, it is not part of the text: names of jobs stay what they were before there were adapters.
+        encoder = {key: value for key, value in encoder.items() if key != "lora" or value}
         tree = {**tree, "encoder": {**encoder, "store": encoder.get("store") is not None}}
     kept = {
         key: {inner: each for inner, each in value.items() if inner not in idle.get(key, ())}
@@ -94,7 +97,24 @@ def signature(tree: Tree) -> str:
         for key, value in tree.items()
         if key not in ("out", "schema")
     }
-    return dump_yaml(kept)
+    return "".join(_section_yaml(key, value) for key, value in kept.items())
+
+
+def _section_yaml(section: str, value: Any) -> str:
+    """A section as YAML, from lines that are kept: the recipes of a comparison share nearly all of them."""
+    if not isinstance(value, dict) or not value:
+        return dump_yaml({section: value})
+    return f"{section}:\n" + "".join(_lines(section, key, repr(inner), inner) for key, inner in value.items())
+
+
+def _lines(section: str, key: str, text: str, value: Any) -> str:
+    known = (section, key, text)
+    if known not in _LINES:
+        _LINES[known] = dump_yaml({section: {key: value}}).partition("\n")[2]
+    return _LINES[known]
+
+
+_LINES: dict[tuple[str, str, str], str] = {}  # section, key and value → its lines
 
 
 class Comparison:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import parse_yaml, read_json
+from conceptlens.core.files import file_hash, parse_yaml, read_json
 from conceptlens.runs.folder import RunFolder
 from conceptlens.workflows.compare.jobs import RUNS, Assignment, Cell, Comparison, Job, signature
 from conceptlens.workflows.compare.lock import is_held
@@ -42,6 +42,9 @@ class Places:
     def record(self, job: Assignment) -> Path:
         return self.out / JOBS / f"{job.id}.json"
 
+    def recipe(self, job: Assignment) -> Path:
+        return self.run(job) / "recipe.yaml"
+
     def state(self, job: Assignment) -> State:
         """Done is a run that is done and was made from the same recipe."""
         if is_held(self.lock(job)):
@@ -49,7 +52,9 @@ class Places:
         folder = self.run(job)
         if not (folder / "run.json").exists():
             return "failed" if self.reason(job) else "to do"
-        if not same_recipe(folder, job):
+        # A finished job noted a hash of the recipe that it was made from: reading the recipe takes far longer.
+        noted = self.read_record(job).get("recipe") if self.recipe(job).exists() else None
+        if (noted is None or noted != file_hash(self.recipe(job))) and not same_recipe(folder, job):
             return "to do"
         status = RunFolder(folder).info["status"]
         if status == "running":

@@ -14,6 +14,8 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_text
 from conceptlens.workflows.reproduce.catalog import Item, find, papers
 
+COMPARE = "conceptlens compare "
+
 
 @dataclass(frozen=True)
 class Catalog(ResultMixin):
@@ -100,11 +102,25 @@ def _why(item: Item) -> str:
     return f"{missing}{measured}".strip()
 
 
-def run(name: str, *, full: bool = False, data: Path | None = None, out: Path | None = None) -> Reproduced:
-    """Run the commands of a table or figure one after the other."""
+def compare_words(jobs: int, engine: str, engine_option: Sequence[str]) -> str:
+    """What a command line of `conceptlens compare` gets besides; nothing by default."""
+    words = [] if jobs == 1 and engine == "local" else ["--jobs", str(jobs), "--engine", engine]
+    return shlex.join([*words, *(word for option in engine_option for word in ("--engine-option", option))])
+
+
+def run(
+    name: str, *, full: bool = False, data: Path | None = None, out: Path | None = None, compare_words: str = ""
+) -> Reproduced:
+    """Run the commands of a table or figure one after the other; those of comparisons get further words."""
     item = find(name)
     folder = out or Path("runs") / "reproduce" / name.replace("/", "-")
     lines = command_lines(name, item, folder, full=full, data=data)
+    if compare_words:
+        if not any(line.startswith(COMPARE) for line in lines):
+            raise UserError(
+                f"{name} is not made by a comparison, so no engine can share its work: leave {compare_words} out."
+            )
+        lines = [f"{line} {compare_words}" if line.startswith(COMPARE) else line for line in lines]
     folder.mkdir(parents=True, exist_ok=True)
     if item.compare and not full:
         write_text(folder / "compare.yaml", yaml.safe_dump(item.compare, sort_keys=False, allow_unicode=True))
