@@ -162,7 +162,7 @@ def test_a_timm_model(tmp_path: Path) -> None:
     assert model.module(model.prepare(torch.zeros(1, 3, 64, 64))).shape == (1, 3)
     white = model.prepare(torch.full((1, 3, 2, 2), 255, dtype=torch.uint8))
     assert white[0, :, 0, 0].tolist() == pytest.approx(
-        [(1 - m) / s for m, s in zip(model.mean, model.std, strict=True)]
+        [(1 - m) / s for m, s in zip(model.preprocessing.mean, model.preprocessing.std, strict=True)]
     )
     names.write_text("cat\ncat\n")
     with pytest.raises(UserError, match="twice"):

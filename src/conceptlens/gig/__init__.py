@@ -27,6 +27,7 @@ def decompose(
     weights: str | None = None,
     classes: str | Path | Sequence[str] | None = None,
     image_size: int | None = None,
+    normalize: str | None = None,
     n: int | None = None,
     per_image: int = 1,
     rule: Literal["srd", "gradient"] = "srd",
@@ -61,6 +62,8 @@ def decompose(
         weights: Weights of a timm model: a .safetensors file, or `fresh` for random ones; published ones by default.
         classes: A text file with the name of a class a line, in the order of the outputs; in Python also a list.
         image_size: Side in pixels; the model's own by default.
+        normalize: `imagenet`, `clip`, `half`, `none`, or six numbers with commas (three means, three deviations); what
+            the model's configuration says by default, and none where it has none.
         n: Maximum number of images, evenly chosen.
         per_image: Vectors sampled from each image and layer.
         rule: The weights of this sampling: sharing ratios, or gradient × input.
@@ -98,6 +101,7 @@ def decompose(
         weights=weights,
         classes=str(classes) if isinstance(classes, str | Path) else list(classes) if classes else None,
         image_size=image_size,
+        normalize=normalize,
         n=n,
         per_image=per_image,
         rule=rule,

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ from conceptlens.core.plugins import load_object
 from conceptlens.data.images.read import Fit
 from conceptlens.data.images.window import Window
 from conceptlens.gig.attribution.targets import TargetKind
+from conceptlens.gig.preprocessing import Preprocessing, chosen, of_timm
 
 FRESH = "fresh"
-ZEROS, ONES = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ class LoadedModel:
     module: nn.Module
     image_size: int
     outputs: list[str]
-    mean: tuple[float, ...] = ZEROS
-    std: tuple[float, ...] = ONES
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
     fit: Fit = "crop"
     window: Window = "file"
     target: TargetKind = "probability"  # `logit` where outputs are not classes that exclude each other
@@ -39,7 +38,8 @@ class LoadedModel:
         """Images in [0, 1], or of bytes, (B, 3, H, W) → as the model takes them."""
         if not images.is_floating_point():
             images = images.float() / 255
-        mean, std = (torch.tensor(values, device=images.device).view(1, 3, 1, 1) for values in (self.mean, self.std))
+        scale = (self.preprocessing.mean, self.preprocessing.std)
+        mean, std = (torch.tensor(values, device=images.device).view(1, 3, 1, 1) for values in scale)
         return (images - mean) / std
 
     @property
@@ -56,6 +56,7 @@ def open_model(
     weights: str | None = None,
     classes: str | Path | Sequence[str] | None = None,
     image_size: int | None = None,
+    normalize: str | None = None,
     seed: int = 0,
 ) -> LoadedModel:
     """The model that a word names.
@@ -66,22 +67,25 @@ def open_model(
         weights: Of a timm model: a .safetensors file, `fresh` for random weights; published ones by default.
         classes: A text file with the name of a class a line, or the names, in the order of the outputs.
         image_size: Side in pixels; the model's own by default.
+        normalize: See `preprocessing.chosen`; the model's configuration by default.
         seed: Of random weights.
     """
     if image_size is not None and image_size < 1:
         raise UserError(f"--image-size: expected a positive whole number, got {image_size}.")
     names = class_names(classes)
     if (Path(word) / "run.json").exists():
-        if weights or names or image_size:
-            raise UserError(f"{word} is a run: its weights, outputs and image size are its own; leave them out.")
+        if weights or names or image_size or normalize:
+            raise UserError(
+                f"{word} is a run: its weights, outputs, image size and normalization are its own; leave them out."
+            )
         return _tower(Path(word))
     if ".py:" in word or word.endswith(".py"):
         if weights:
             raise UserError("--weights: your own function loads its weights itself; leave this out.")
-        return _own(word, names, image_size)
+        return _own(word, names, image_size, normalize)
     if Path(word).is_dir():
         raise UserError(f"{word}: expected a run folder with a run.json, a timm name or file.py:function.")
-    return _timm(word, weights, names, image_size, seed)
+    return _timm(word, weights, names, image_size, normalize, seed)
 
 
 def class_names(classes: str | Path | Sequence[str] | None) -> list[str] | None:
@@ -118,7 +122,9 @@ def _numbered(count: int, names: Sequence[str] | None, where: str) -> list[str]:
     return list(names)
 
 
-def _timm(word: str, weights: str | None, names: list[str] | None, image_size: int | None, seed: int) -> LoadedModel:
+def _timm(
+    word: str, weights: str | None, names: list[str] | None, image_size: int | None, normalize: str | None, seed: int
+) -> LoadedModel:
     import timm
     from timm.data import ImageNetInfo  # type: ignore[attr-defined]
     from timm.data.config import resolve_model_data_config
@@ -150,8 +156,7 @@ def _timm(word: str, weights: str | None, names: list[str] | None, image_size: i
         module=model.eval(),
         image_size=image_size or int(data["input_size"][-1]),
         outputs=_numbered(count, names, "--classes"),
-        mean=tuple(data["mean"]),
-        std=tuple(data["std"]),
+        preprocessing=chosen(normalize, of_timm(model)),
     )
 
 
@@ -176,8 +181,8 @@ def _load_timm(model: nn.Module, short: str, weights: str | None) -> None:
     load_weights(model, state, source=str(path), hint=hint)
 
 
-def _own(word: str, names: list[str] | None, image_size: int | None) -> LoadedModel:
-    """Run a function that the user named or allowed; attributes of the module it returns say what images it takes."""
+def _own(word: str, names: list[str] | None, image_size: int | None, normalize: str | None) -> LoadedModel:
+    """Run a function that the user named or allowed."""
     file, _, function = word.rpartition(":") if ".py:" in word else (word, "", "")
     path = Path(file)
     if not path.is_file():
@@ -193,19 +198,25 @@ def _own(word: str, names: list[str] | None, image_size: int | None) -> LoadedMo
         raise UserError(f"{word} failed: {type(error).__name__}: {error}.") from error
     if not isinstance(module, nn.Module):
         raise UserError(f"{word} returned {type(module).__name__}; expected a torch.nn.Module.")
-    return open_module(module, name=word, names=names, image_size=image_size)
+    return open_module(module, name=word, names=names, image_size=image_size, normalize=normalize)
 
 
 def open_module(
-    module: nn.Module, *, name: str, names: Sequence[str] | None = None, image_size: int | None = None
+    module: nn.Module,
+    *,
+    name: str,
+    names: Sequence[str] | None = None,
+    image_size: int | None = None,
+    normalize: str | None = None,
 ) -> LoadedModel:
-    """A module that is in memory; its attributes `image_size`, `classes`, `mean` and `std` say what images it takes.
+    """A module that is in memory; its attributes `image_size` and `classes` are read where they exist.
 
     Args:
         module: Images (B, 3, H, W) to outputs (B, classes).
         name: What to call it.
         names: Of the outputs.
         image_size: Side in pixels; the module's own, or 224.
+        normalize: See `preprocessing.chosen`; of a timm model its configuration, otherwise none by default.
     """
     size = image_size or getattr(module, "image_size", 224)
     if not isinstance(size, int) or size < 1:
@@ -227,8 +238,7 @@ def open_module(
         module=module,
         image_size=size,
         outputs=_numbered(outputs.shape[1], labels, name),
-        mean=tuple(getattr(module, "mean", ZEROS)),
-        std=tuple(getattr(module, "std", ONES)),
+        preprocessing=chosen(normalize, of_timm(module)),
     )
 
 
@@ -282,6 +292,7 @@ def _tower(path: Path) -> LoadedModel:
         module=tower.eval(),
         image_size=card.image_size,
         outputs=concepts.names or list(card.classes),
+        preprocessing=Preprocessing(source="the run's encoder normalizes by itself"),
         fit=card.fit,
         window=card.window,
         target="logit" if len(concepts) or card.task == "multilabel" else "probability",

@@ -120,7 +120,11 @@ def decompose_run(
                 kind=KIND,
                 method="gig",
                 status="running",
-                model={"name": work.model.name, "hash": work.model.weights_hash},
+                model={
+                    "name": work.model.name,
+                    "hash": work.model.weights_hash,
+                    "preprocessing": work.model.preprocessing.text(),
+                },
                 **({"code": code_records(own_code)} if own_code else {}),
                 data={"name": settings.images or settings.data, "hash": work.gallery.fingerprint},
             )
@@ -181,15 +185,19 @@ class _Work:
     def open(cls, settings: Settings, note: Note, trusted: bool, module: nn.Module | None, images: Any) -> "_Work":
         if module is not None:
             names = class_names(settings.classes)
-            model = open_module(module, name=settings.model, names=names, image_size=settings.image_size)
+            model = open_module(
+                module, name=settings.model, names=names, image_size=settings.image_size, normalize=settings.normalize
+            )
         else:
             model = open_model(
                 settings.model,
                 weights=settings.weights,
                 classes=settings.classes,
                 image_size=settings.image_size,
+                normalize=settings.normalize,
                 seed=settings.seed,
             )
+        note(f"{model.name}: images of {model.image_size} pixels; {model.preprocessing.text()}")
         for name in settings.outputs or ([settings.attack] if settings.attack else []):
             if name not in model.outputs:
                 raise unknown_name(model.what, name, model.outputs)
@@ -257,9 +265,8 @@ def _stages(work: _Work, run: RunFolder) -> Decomposed:
     graph_pictures = cache.of_graph(first)
     write_text(run.path / "graph.svg", svg(first, graph_pictures.thumbnails, links=False))
     write_text(run.path / PAGE, page(first, graph_pictures, links=links, more=more))
-    words = f"{work.model.name}: {len(work.gallery)} images, " + ", ".join(
-        f"{row.layer} {row.concepts:,} concepts" for row in first.rows
-    )
+    layers = ", ".join(f"{row.layer} {row.concepts:,} concepts" for row in first.rows)
+    words = f"{work.model.name}: {len(work.gallery)} images, {layers}\nimages: {work.model.preprocessing.text()}"
     return Decomposed(run, run.path / PAGE, first, words)
 
 

@@ -16,6 +16,7 @@ class Settings(Document):
         weights: A .safetensors file, `fresh`, or None for published ones.
         classes: A file with a class a line, or the names themselves.
         image_size: Side in pixels.
+        normalize: How images are normalized; None for what the model's configuration says, or not at all.
         images: A folder of images, or the description of an object.
         data: A recipe or the name of built-in data, instead of images.
         n: At most so many images.
@@ -49,6 +50,7 @@ class Settings(Document):
     weights: str | None = None
     classes: str | list[str] | None = None
     image_size: int | None = None
+    normalize: str | None = None
     images: str | None = None
     data: str | None = None
     n: int | None = Field(default=None, ge=1)
