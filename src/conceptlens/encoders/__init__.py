@@ -30,7 +30,7 @@ def list_encoders(pattern: str = "*") -> list[str]:
     ['builtin/efficientnet-lite0']
     """
     from conceptlens.encoders.open_clip.files import open_clip_names
-    from conceptlens.encoders.timm.encoder import timm_names
+    from conceptlens.encoders.timm.published import timm_names
 
     names = [BUILTIN, LITE0, MINI, *ENCODERS.names(), *(TIMM + short for short in timm_names())]
     if not pattern.startswith((TIMM, BUILTIN[:8])):  # importing open_clip takes seconds

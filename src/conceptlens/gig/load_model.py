@@ -129,7 +129,7 @@ def _timm(
     from timm.data import ImageNetInfo  # type: ignore[attr-defined]
     from timm.data.config import resolve_model_data_config
 
-    from conceptlens.encoders.timm.encoder import timm_names
+    from conceptlens.encoders.timm.published import timm_names
 
     short = word.removeprefix("timm/")
     known = timm_names()
