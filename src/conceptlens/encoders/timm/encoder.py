@@ -58,21 +58,21 @@ def _layers(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     return named
 
 
-def _create(published: Published, options: Mapping[str, Any]) -> nn.Module:
+def create(published: Published, options: Mapping[str, Any], classes: int | None = 0) -> nn.Module:
+    """A timm model with fresh weights; `classes` of its head, None for as many as it was published with."""
     import timm
     from timm.models import PretrainedCfg
 
-    own = {key: value for key, value in published.options.items() if key not in ("num_classes", *options)}
+    own = {key: value for key, value in published.options.items() if key != "num_classes"}
     config: dict[str, Any] = {}
     if published.config is not None:
         fields = PretrainedCfg.__dataclass_fields__
         config = {"pretrained_cfg": {key: value for key, value in published.config.items() if key in fields}}
-    model: nn.Module = timm.create_model(
-        published.architecture,
-        pretrained=False,
-        **{"num_classes": 0, **_layers({**own, **options}, published.name)},
-        **config,
-    )
+    if classes is None:
+        classes = (published.structure or {}).get("num_classes", (published.config or {}).get("num_classes"))
+    head = {} if classes is None else {"num_classes": classes}
+    keywords = {**_layers({**own, **options}, published.name), **head, **config}
+    model: nn.Module = timm.create_model(published.architecture, pretrained=False, **keywords)
     return model
 
 
@@ -83,7 +83,7 @@ def build_model(published: Published, image_size: int | None, options: Mapping[s
         if option in RESERVED:
             raise UserError(f"encoder.options.{option} cannot be set for {name}: {RESERVED[option]}.")
     with torch.device("meta"):  # no memory, no random numbers: only to see which keywords its class takes
-        known = _init_options(_create(published, {}))
+        known = _init_options(create(published, {}))
     for option in options:
         if option not in known:
             raise UserError(f"encoder.options: {name} has no option {option!r}. {did_you_mean(option, known)}")
@@ -97,7 +97,7 @@ def build_model(published: Published, image_size: int | None, options: Mapping[s
         if "strict_img_size" in known:
             sizes["strict_img_size"] = False
     try:
-        return _create(published, {**options, **sizes})
+        return create(published, {**options, **sizes})
     except (TypeError, ValueError, AssertionError, RuntimeError) as error:
         raise UserError(
             f"{name} cannot be built with {dict(options)} at {image_size or 'its own'} pixels: {error}."

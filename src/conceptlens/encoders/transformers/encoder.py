@@ -57,7 +57,7 @@ class TransformersEncoder(ReplayEncoder):
         config: Any = self.model.config
         self.mean = _three(published.images.get("image_mean", HALF), name)
         self.std = _three(published.images.get("image_std", HALF), name)
-        self.image_size = image_size or _side(published.images, config)
+        self.image_size = image_size or image_side(published.images, config)
         self.patch = _patch(config, name)
         self._trunk = _trunk(self.model, name)
         if config.model_type == "vit_mae":
@@ -138,10 +138,14 @@ def build(published: Published, *, pretrained: bool) -> Any:
         ) from None
     if getattr(model_class, "main_input_name", "") != "pixel_values":
         raise UserError(f"{published.name}: {kind!r} is no vision model that reads an image. Choose another.")
-    if not pretrained:
-        return model_class(config).eval()
-    bars = package.utils.logging.is_progress_bar_enabled()
-    package.utils.logging.disable_progress_bar()
+    return load_published(model_class, published, config) if pretrained else model_class(config).eval()
+
+
+def load_published(model_class: Any, published: Published, config: Any, spare: tuple[str, ...] = HEADS) -> Any:
+    """A model of this class with its weights; only parts in `spare` may start fresh."""
+    logging = transformers().utils.logging
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     try:
         model, report = model_class.from_pretrained(
             published.weights_folder(),
@@ -157,8 +161,8 @@ def build(published: Published, *, pretrained: bool) -> Any:
         raise UserError(f"{published.name}: its weights cannot be loaded: {reason}") from None
     finally:
         if bars:
-            package.utils.logging.enable_progress_bar()
-    missing = [key for key in report["missing_keys"] if not key.startswith(("pooler.", "head."))]
+            logging.enable_progress_bar()
+    missing = [key for key in report["missing_keys"] if key.partition(".")[0] not in spare]
     if missing:
         raise UserError(
             f"{published.name}: its weights lack {len(missing)} tensors, such as {missing[0]}. Is it a whole model?"
@@ -182,7 +186,7 @@ def _patch(config: Any, name: str) -> int:
     return patch
 
 
-def _side(images: dict[str, Any], config: Any) -> int:
+def image_side(images: dict[str, Any], config: Any) -> int:
     """The side that the preprocessor cuts to, or that positions were learned for."""
     for key in ("crop_size", "size") if images.get("do_center_crop", True) else ("size",):
         size = images.get(key)

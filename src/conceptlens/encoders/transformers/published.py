@@ -19,8 +19,8 @@ from conceptlens.encoders.weights_file import PICKLES, read_weights
 
 PREFIX, LOCAL, CONFIG, IMAGES = "transformers/", "local-dir:", "config.json", "preprocessor_config.json"
 INSTEAD = (
-    f"Copy {CONFIG}, {IMAGES} and {FILE} of the repository into a folder and name it: `{PREFIX}{LOCAL}FOLDER`; or start "
-    "from scratch (`encoder.pretrained: false`)."
+    f"Copy {CONFIG}, {IMAGES} and {FILE} of the repository into a folder and name it: `{PREFIX}{LOCAL}FOLDER`; or "
+    "start from scratch (`encoder.pretrained: false`)."
 )
 VISION = {"siglip": "vision_config", "clip": "vision_config"}  # models of two towers, of which the image's is read
 
