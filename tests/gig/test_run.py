@@ -145,6 +145,7 @@ def test_bad_input_is_named(model: str, more: dict[str, object], expected: str, 
     with pytest.raises(UserError, match=expected):
         decompose(model, images, out=tmp_path / "run", **{**FEW, "graphs": (), **more})  # type: ignore[arg-type]
     assert not (tmp_path / "run" / "report.html").exists()
+    assert (tmp_path / "run").exists() == ("constant" in model)  # all else is refused before a folder is made
 
 
 def test_images_must_be_named_once(images: Path, tmp_path: Path) -> None:

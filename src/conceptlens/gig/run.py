@@ -5,6 +5,7 @@ stopped. The stages are: outputs of the model, samples of each layer, concepts o
 """
 
 import contextlib
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +58,7 @@ LAYERS = 4  # if none are named
 IN_MEMORY = " in memory"  # end of the description of an object, in the place of a name
 MOST_OUTPUTS = 2 * 10**8  # numbers of all images and outputs that are kept in single precision
 OF_THE_DATA = 8  # outputs in the graph of the data
+NO_SHARES = "Sharing ratios cannot be propagated through a part of this model. Use --rule gradient instead."
 Note = Callable[[str], object]
 
 
@@ -125,7 +127,7 @@ def decompose_run(
     # What is wrong with a model or its layers is reported before a folder is made.
     work = _Work.open(settings, note, trusted, module, images, batch_size, workers)
     if not again:
-        note(estimate(work.network, work.gallery, settings, batch_size).text())
+        _check_cost(work, path)
     with RunFolder.open(path).lock() if again else RunFolder.create(path, overwrite=overwrite) as run:
         run.clean()
         if not again:
@@ -154,9 +156,8 @@ def decompose_run(
         except RuntimeError as error:
             if settings.rule != "srd" or "does not require grad" not in str(error):
                 raise
-            reason = "Sharing ratios cannot be propagated through a part of this model. Use --rule gradient instead."
-            run.update(status="failed", reason=reason)
-            raise UserError(reason) from error
+            run.update(status="failed", reason=NO_SHARES)
+            raise UserError(NO_SHARES) from error
         except BaseException as error:  # Ctrl-C and SIGTERM as well: nothing runs any more
             with contextlib.suppress(OSError):
                 run.update(status="failed", reason=str(error) or type(error).__name__)
@@ -252,6 +253,29 @@ class _Work:
 
     def seen(self, number: int) -> Seen:
         return Seen(self.gallery.names[number], self.gallery.pixels(number).to(self.network.device))
+
+
+def _check_cost(work: _Work, path: Path) -> None:
+    """Say what a run costs; refuse one that cannot end."""
+    s = work.settings
+    try:
+        cost = estimate(work.network, work.gallery, s, work.batch_size)
+    except RuntimeError as error:
+        if s.rule == "srd" and "does not require grad" in str(error):
+            raise UserError(NO_SHARES) from error
+        raise
+    points = [work.network.hook_point(layer) for layer in work.network.layers]
+    fewest = len(work.gallery) * min(min(s.per_image, point.positions - point.prefix) for point in points)
+    if s.k is not None and s.k > fewest:
+        raise UserError(f"--k: {s.k} clusters of {fewest} vectors. Sample more vectors, or ask for fewer clusters.")
+    place = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(place).free
+    if cost.samples > free:
+        raise UserError(
+            f"{path}: samples need {cost.samples / 1e9:.2f} GB, but {free / 1e9:.2f} GB are free. Take fewer images, "
+            "layers or vectors an image, or another disk."
+        )
+    work.note(cost.text())
 
 
 def _some_blocks(model: LoadedModel) -> list[str]:
