@@ -3,9 +3,9 @@
     conceptlens decompose examples/small_cnn.py:build --data blood-cells
         --layers stage1 --layers stage2 --layers stage3 --out runs/own
 
-`build` is called without arguments and returns a torch module from images (B, 3, H, W) to logits (B, classes). What
-images it takes is said by attributes of the module: `image_size`, `mean`, `std` and `classes`. This one trains itself
-for a minute when it is first asked for, and keeps its weights beside this file.
+`build` is called without arguments and returns a torch module from images (B, 3, H, W) to logits (B, classes). Its
+attributes `image_size` and `classes` are read. Pixels come from 0 to 1; this module normalizes them itself (otherwise:
+`--normalize`). It trains itself for a minute when it is first asked for, and keeps its weights beside this file.
 """
 
 from pathlib import Path
@@ -36,8 +36,6 @@ class SmallCNN(nn.Module):
     """Three blocks and a linear head."""
 
     image_size = SIZE
-    mean = (0.5, 0.5, 0.5)
-    std = (0.25, 0.25, 0.25)
 
     def __init__(self, classes: list[str]) -> None:
         super().__init__()
@@ -46,6 +44,7 @@ class SmallCNN(nn.Module):
         self.head = nn.Linear(96, len(classes))
 
     def forward(self, x: Tensor) -> Tensor:
+        x = (x - 0.5) / 0.25
         return self.head(self.stage3(self.stage2(self.stage1(x))).mean((2, 3)))
 
 
@@ -75,6 +74,6 @@ def train(model: SmallCNN, epochs: int = 4) -> None:
     for _ in range(epochs):
         for batch in torch.randperm(len(images)).split(64):
             optimizer.zero_grad()
-            logits = model((images[batch].float() / 255 - 0.5) / 0.25)
+            logits = model(images[batch].float() / 255)
             nn.functional.cross_entropy(logits, labels[batch]).backward()
             optimizer.step()

@@ -385,3 +385,47 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "open_clip", None)
     with pytest.raises(UserError, match=r"pip install 'conceptlens\[open-clip\]'"):
         make("open_clip/ViT-B-16")
+
+
+@torch.no_grad()
+def test_siglip_s_layout_with_its_tokenizer(tmp_path: Path) -> None:
+    """A timm trunk with attention pooling, a text tower that reads both ways, and a tokenizer of its own."""
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {word: number for number, word in enumerate(["<pad>", "</s>", "<unk>", *WORDS[5:]])}
+    own = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    own.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=own, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
+    folder = tmp_path / "siglip"
+    fast.save_pretrained(folder)
+    vision = {"timm_model_name": "test_vit2", "timm_pool": "map", "timm_proj": "none", "image_size": 160}
+    text = {
+        "context_length": 12,
+        "vocab_size": len(words),
+        "hf_tokenizer_name": str(folder),
+        "tokenizer_kwargs": {"clean": "canonicalize"},
+        "width": 32,
+        "heads": 2,
+        "layers": 2,
+        "no_causal_mask": True,
+        "proj_bias": True,
+        "pool_type": "last",
+        "norm_kwargs": {"eps": 1e-6},
+    }
+    model = {"embed_dim": 64, "init_logit_bias": -10, "custom_text": True, "vision_cfg": vision, "text_cfg": text}
+    built = write(folder, model, mean=[0.5] * 3, std=[0.5] * 3)
+    config = json.loads((folder / "open_clip_config.json").read_text())
+    config["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = "nobody/siglip"  # as published: it must come from the folder
+    (folder / "open_clip_config.json").write_text(json.dumps(config))
+    encoder, images = make(f"open_clip/local-dir:{folder}"), torch.rand(2, 3, 160, 160)
+    expected = built.encode_image(encoder.normalize(images), normalize=True)
+    torch.testing.assert_close(encoder.embed(encoder(images)), expected, atol=1e-5, rtol=0)
+    assert encoder.text is not None
+    text_encoder = make_text_encoder(encoder.text)
+    numbers = open_clip.get_tokenizer(f"local-dir:{folder}")(["A round cell!"])
+    assert numbers[0, :3].tolist() == [words["a"], words["round"], words["cell"]]  # canonical: small, no marks
+    vectors = text_encoder.embed(["A round cell!", "a lobed nucleus"])
+    torch.testing.assert_close(vectors[:1], built.encode_text(numbers, normalize=True), atol=1e-5, rtol=0)

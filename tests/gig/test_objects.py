@@ -151,3 +151,36 @@ def test_a_trained_model_is_its_run(pixels: Pixels, tmp_path: Path) -> None:
     by_path = decompose(str(trained.path), pixels, out=tmp_path / "path", **few)
     assert result.graph == by_path.graph
     assert set(result.graph.outputs) <= set(trained.concept_names)
+
+
+class Normalizes(Tiny):
+    """A model that normalizes by itself, with buffers as torchvision's detectors and many others have them."""
+
+    def __init__(self, name: str = "mean") -> None:
+        super().__init__()
+        self.register_buffer(name, torch.full((1, 3, 1, 1), 0.5))
+        self.register_buffer("std", torch.full((1, 3, 1, 1), 0.25))
+        self._name = name
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward((x - getattr(self, self._name)) / self.std)
+
+
+def test_buffers_called_mean_and_std_are_not_taken_for_preprocessing(pixels: Pixels, tmp_path: Path) -> None:
+    by_itself = decompose(Normalizes(), pixels, out=tmp_path / "buffers", **FEW)
+    other_name = decompose(Normalizes("center"), pixels, out=tmp_path / "others", **FEW)
+    assert content(by_itself.graph) == content(other_name.graph)
+    assert "not normalized (no configuration and no --normalize)" in by_itself.text()
+    outside = decompose(Tiny(), pixels, out=tmp_path / "option", normalize="0.5,0.5,0.5,0.25,0.25,0.25", **FEW)
+    assert outside.text().endswith(f"mean 0.5, 0.5, 0.5, std 0.25, 0.25, 0.25 (--normalize)\nwritten: {outside.page}")
+    for mine, theirs in zip(by_itself.graph.nodes, outside.graph.nodes, strict=True):
+        assert mine.contributions == pytest.approx(theirs.contributions, abs=1e-5)
+    info = json.loads((tmp_path / "option/run.json").read_text())
+    assert info["model"]["preprocessing"] == "mean 0.5, 0.5, 0.5, std 0.25, 0.25, 0.25 (--normalize)"
+
+
+@pytest.mark.parametrize("wrong", ["imagnet", "1,2,3", "0,0,0,1,1,0"])
+def test_a_wrong_normalization_is_named(wrong: str, pixels: Pixels, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"--normalize {wrong}: expected"):
+        decompose(Tiny(), pixels, out=tmp_path / "run", normalize=wrong, **FEW)
+    assert not (tmp_path / "run").exists()

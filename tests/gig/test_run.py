@@ -15,6 +15,7 @@ from conceptlens.gig import decompose
 from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
 from conceptlens.gig.document import Graph
 from conceptlens.gig.load_model import open_model
+from conceptlens.gig.models.loaded import FRESH, Asked, class_names
 from conceptlens.gig.validation.validation import Validation
 
 OWN = str(Path(__file__).with_name("own_model.py"))
@@ -144,6 +145,7 @@ def test_bad_input_is_named(model: str, more: dict[str, object], expected: str, 
     with pytest.raises(UserError, match=expected):
         decompose(model, images, out=tmp_path / "run", **{**FEW, "graphs": (), **more})  # type: ignore[arg-type]
     assert not (tmp_path / "run" / "report.html").exists()
+    assert (tmp_path / "run").exists() == ("constant" in model)  # all else is refused before a folder is made
 
 
 def test_images_must_be_named_once(images: Path, tmp_path: Path) -> None:
@@ -157,25 +159,25 @@ def test_images_must_be_named_once(images: Path, tmp_path: Path) -> None:
 def test_a_timm_model(tmp_path: Path) -> None:
     names = tmp_path / "classes.txt"
     names.write_text("cat\ndog\nowl\n")
-    model = open_model("test_resnet", weights="fresh", classes=names, image_size=64)
+    model = open_model("test_resnet", Asked(FRESH, class_names(names), image_size=64))
     assert model.outputs == ["cat", "dog", "owl"]
     assert model.module(model.prepare(torch.zeros(1, 3, 64, 64))).shape == (1, 3)
     white = model.prepare(torch.full((1, 3, 2, 2), 255, dtype=torch.uint8))
     assert white[0, :, 0, 0].tolist() == pytest.approx(
-        [(1 - m) / s for m, s in zip(model.mean, model.std, strict=True)]
+        [(1 - m) / s for m, s in zip(model.preprocessing.mean, model.preprocessing.std, strict=True)]
     )
     names.write_text("cat\ncat\n")
     with pytest.raises(UserError, match="twice"):
-        open_model("test_resnet", weights="fresh", classes=names)
+        class_names(names)
     with pytest.raises(UserError, match="Pickled"):
-        open_model("test_resnet", weights=str(tmp_path / "w.pt"))
+        open_model("test_resnet", Asked(str(tmp_path / "w.pt")))
 
 
 def test_a_concept_tower_knows_its_prefix_and_names_no_layer_twice() -> None:
     from torch import nn
 
     from conceptlens.encoders.builtin.vit import BuiltinViT
-    from conceptlens.gig.load_model import ConceptTower
+    from conceptlens.gig.models.run import ConceptTower
     from conceptlens.gig.network import open_network
 
     encoder = BuiltinViT(image_size=32, width=16, depth=2, heads=2, registers=3, pretrained=False)
@@ -192,3 +194,31 @@ def test_a_concept_tower_knows_its_prefix_and_names_no_layer_twice() -> None:
     assert network.hook_point(layer).prefix == 4
     height, width = network.grids[layer] or (0, 0)
     assert height == width > 1
+
+
+def test_a_run_that_does_not_fit_in_memory(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With room for 20 of 36 vectors of ten numbers, concepts come from a part and labels from all; costs are told."""
+    from conceptlens.gig import run as gig_run
+
+    monkeypatch.setattr(gig_run, "MOST_NUMBERS", 200)
+    options = {"layers": ["two"], "graphs": (), **FEW, "validate_on": 0, "batch_size": 5, "workers": 3, "quiet": False}
+    decompose(f"{OWN}:build", images, out=tmp_path / "run", **options)  # type: ignore[arg-type]
+    found = LayerConcepts.read(tmp_path / "run/layers/two.safetensors")
+    assert (found.vectors.shape, len(found.labels)) == ((6, 10), 36)
+    shown = capsys.readouterr().err
+    assert "estimate: about" in shown
+    assert "not normalized" in shown
+    with pytest.raises(UserError, match="--batch-size"):
+        decompose(f"{OWN}:build", images, out=tmp_path / "other", batch_size=0)
+
+
+def test_samples_are_read_in_parts(made: Path) -> None:
+    from conceptlens.gig.samples import SHARD, Samples
+
+    files = sorted((made / "samples").glob("*.safetensors"))
+    whole = Samples("two", torch.arange(18).repeat_interleave(2), torch.zeros(36), torch.zeros(36), tuple(files))
+    assert SHARD >= 18
+    assert torch.equal(torch.cat([part for _, part in whole.chunks(10)]), whole.features())
+    assert torch.equal(whole.take(torch.tensor([30, 2, 7])), whole.features()[[30, 2, 7]])

@@ -242,7 +242,7 @@ def list_everything() -> TextResult:
         "regularizers": list_regularizers(),
         "concept sets": library(),
         "data": list_data_sources(),
-        "encoders": [BUILTIN, LITE0, MINI, *ENCODERS.names(), "timm/NAME", "open_clip/NAME"],
+        "encoders": [BUILTIN, LITE0, MINI, *ENCODERS.names(), "timm/NAME", "open_clip/NAME", "transformers/NAME"],
         "text encoders": [*list_text_encoders(), "open_clip/NAME"],
     }
     return TextResult("\n".join(f"{title + ':':15}{', '.join(names)}" for title, names in sections.items()))

@@ -56,7 +56,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "serve-model": "conceptlens.api:serve_model",
     },
     "keep": {"rehash": "conceptlens.api:rehash", "migrate": "conceptlens.api:migrate"},
-    "GIG": {"decompose": "conceptlens.gig:decompose"},
+    "GIG": {"decompose": "conceptlens.gig:decompose", "name-concepts": "conceptlens.gig:name_concepts"},
     "CORTEX": {
         "codebook demo": "conceptlens.cortex:run_demo",
         "codebook sample": "conceptlens.cortex:sample",

@@ -114,7 +114,7 @@ REGULARIZERS = Registry(
         "l2": "conceptlens.nn.quantization.quantization:PlainL2",
     },
 )
-ENCODERS = Registry("encoder", "conceptlens.encoders", reserved=("builtin/", "timm/", "open_clip/"))
+ENCODERS = Registry("encoder", "conceptlens.encoders", reserved=("builtin/", "timm/", "open_clip/", "transformers/"))
 DATA_SOURCES = Registry("data source", "conceptlens.data_sources", reserved=("hf:", *BUILTIN_DATA))
 LOSSES = Registry("loss", "conceptlens.losses")
 METRICS = Registry("metric", "conceptlens.metrics")
@@ -165,7 +165,7 @@ def register_encoder(name: str, factory: Callable[..., Any], *, replace: bool = 
     """Add an image encoder, as in `encoder: {name: NAME}`.
 
     Args:
-        name: Not one that starts with `builtin/`, `timm/` or `open_clip/`.
+        name: Not one that starts with `builtin/`, `timm/`, `open_clip/` or `transformers/`.
         factory: Returns an `Encoder`; takes `layers`, `final_norm`, `pretrained`, where a recipe sets them `image_size`
             and `weights`, and the recipe's `encoder.options`, all by keyword. With `pretrained` false it must not
             download anything: the weights of a trained run come with the run.

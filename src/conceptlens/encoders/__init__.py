@@ -12,7 +12,7 @@ from conceptlens.recipes.schema import EncoderConfig
 if TYPE_CHECKING:
     from conceptlens.encoders.contract import Encoder, TextEncoder
 
-BUILTIN, TIMM, OPEN_CLIP = "builtin/vit", "timm/", "open_clip/"
+BUILTIN, TIMM, OPEN_CLIP, TRANSFORMERS = "builtin/vit", "timm/", "open_clip/", "transformers/"
 TEXT, HASHED_TEXT, RANDOM_TEXT = "builtin/text", "builtin/hashed-text", "builtin/random-text"
 MINI, LITE0 = "builtin/vit-mini", "builtin/efficientnet-lite0"
 AUTO = "auto"  # as a text encoder: the image encoder's own, else the package's
@@ -30,7 +30,7 @@ def list_encoders(pattern: str = "*") -> list[str]:
     ['builtin/efficientnet-lite0']
     """
     from conceptlens.encoders.open_clip.files import open_clip_names
-    from conceptlens.encoders.timm.encoder import timm_names
+    from conceptlens.encoders.timm.published import timm_names
 
     names = [BUILTIN, LITE0, MINI, *ENCODERS.names(), *(TIMM + short for short in timm_names())]
     if not pattern.startswith((TIMM, BUILTIN[:8])):  # importing open_clip takes seconds
@@ -83,6 +83,14 @@ def make_encoder(config: EncoderConfig) -> "Encoder":
                 f"encoder.options: {config.name} has no option {unknown[0]!r}; leave encoder.options empty."
             )
         return make_open_clip(config.name, **settings, **config.options)  # type: ignore[arg-type]
+    if config.name.startswith(TRANSFORMERS):
+        from conceptlens.encoders.transformers.encoder import TransformersEncoder
+
+        if unknown := [option for option in config.options if option != "structure"]:
+            raise UserError(
+                f"encoder.options: {config.name} has no option {unknown[0]!r}; leave encoder.options empty."
+            )
+        return TransformersEncoder(config.name, **settings, **config.options)  # type: ignore[arg-type]
     if is_code(config.name) or config.name in ENCODERS:
         from conceptlens.encoders.contract import Encoder
 

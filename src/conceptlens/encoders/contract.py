@@ -1,7 +1,8 @@
 """The encoder's contract: image → tokens, text → unit vectors."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
@@ -27,6 +28,34 @@ class Tokens:
     aux: dict[str, Tensor] = field(default_factory=dict)  # named companions, such as a second encoder's vector
     layer_cls: tuple[Tensor, ...] = ()  # class tokens of those layers, as wide, or the means of their patches
 
+    def parts(self) -> list[Tensor]:
+        """All tensors, in one order."""
+        cls = [] if self.cls is None else [self.cls]
+        return [self.patches, *cls, *self.layers, *self.layer_cls, *self.aux.values()]
+
+    def with_parts(self, parts: Sequence[Tensor]) -> "Tokens":
+        """The same with other tensors, in the order of `parts`."""
+        rest = iter(parts)
+        return Tokens(
+            next(rest),
+            self.grid,
+            None if self.cls is None else next(rest),
+            tuple(next(rest) for _ in self.layers),
+            layer_cls=tuple(next(rest) for _ in self.layer_cls),
+            aux={name: next(rest) for name in self.aux},
+        )
+
+
+def join_parts(parts: Sequence[Tensor]) -> Tensor:
+    """Tensors (B, …) as one row of numbers an image, (B, 1, N): what a token store keeps."""
+    return torch.cat([part.flatten(1) for part in parts], 1).unsqueeze(1)
+
+
+def split_parts(stored: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    """The same taken apart again, given the shapes without the batch."""
+    sizes = [math.prod(shape) for shape in shapes]
+    return [part.reshape(-1, *shape) for part, shape in zip(stored.flatten(1).split(sizes, 1), shapes, strict=True)]
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -48,10 +77,12 @@ class Encoder(nn.Module, ABC):
     structure: str | None = None  # JSON that builds it again where its name stands for files outside of the run
     cut: Cut | None = None  # where stored tokens enter, if they may come in place of images
     layers: tuple[int, ...] = ()  # blocks whose tokens are handed on besides the last, from 0
+    _like: Tokens  # what `after` makes, without numbers
 
     def __init__(self) -> None:
         super().__init__()
         self._scales: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}  # see `normalize`
+        self._stored_shapes: dict[Cut, list[tuple[int, ...]]] = {}  # see `after`
 
     @property
     def layer_widths(self) -> tuple[int, ...]:
@@ -119,13 +150,49 @@ class Encoder(nn.Module, ABC):
     def before(self, images: Tensor, blocks: int) -> Tensor:
         """Normalized images → what enters the last `blocks` blocks, (B, N, D); 0: what leaves the last one.
 
-        Where layers that lie before are handed on, their tokens follow: see `layer_choice`.
+        Where layers that lie before are handed on, their tokens follow: see `layer_choice`. Any encoder keeps its
+        tokens with 0 blocks; one that can be cut between its blocks is a `ReplayEncoder`, or knows how by itself.
         """
-        raise UserError(f"encoder.store: {self.name} cannot be cut between its blocks. Leave encoder.store empty.")
+        if blocks:
+            raise self._cannot_cut()
+        return join_parts(self.tokens(images).parts())
 
     def after(self, entering: Tensor, cut: Cut) -> Tokens:
         """What `before` returned → tokens, as `tokens` would have given."""
-        raise UserError(f"encoder.store: {self.name} cannot be cut between its blocks. Leave encoder.store empty.")
+        if cut.blocks:
+            raise self._cannot_cut()
+        like: list[Tokens] = []
+
+        def probe(image: Tensor) -> list[Tensor]:
+            like.append(self.tokens(image))
+            return like[0].parts()
+
+        shapes = self._part_shapes(cut, probe)
+        if like:
+            self._like = like[0].with_parts([part.new_empty(0) for part in like[0].parts()])
+        return self._like.with_parts(split_parts(entering, shapes))
+
+    def _part_shapes(self, cut: Cut, probe: Callable[[Tensor], list[Tensor]]) -> list[tuple[int, ...]]:
+        """Shapes of what is stored of an image, seen once for each cut."""
+        if cut not in self._stored_shapes:
+            size = self.image_size
+            if self.grid(size, size) != cut.grid:
+                raise UserError(f"{self.name}: tokens on a grid of {cut.grid} are not those of {size} pixels.")
+            was_training, parameter = self.training, next(self.parameters())
+            self.eval()
+            try:
+                with torch.no_grad():
+                    parts = probe(torch.zeros(1, 3, size, size, dtype=parameter.dtype, device=parameter.device))
+            finally:
+                self.train(was_training)
+            self._stored_shapes[cut] = [tuple(part.shape[1:]) for part in parts]
+        return self._stored_shapes[cut]
+
+    def _cannot_cut(self) -> UserError:
+        return UserError(
+            f"encoder.store: {self.name} cannot be cut between its blocks. Set encoder.train to none, or leave "
+            "encoder.store empty."
+        )
 
     def forward(self, images: Tensor) -> Tokens:
         """Images (B, 3, H, W) of bytes or in [0, 1] → tokens."""

@@ -17,15 +17,20 @@ PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar"}
 CONVERT = (
     'python -c "import torch, safetensors.torch as st; '
     "w = torch.load('{name}', map_location='cpu', weights_only=True); w = w.get('state_dict', w.get('model', w)); "
-    "st.save_file({{k: v.contiguous().clone() for k, v in w.items()}}, '{stem}.safetensors')\""
+    "st.save_file({{k: v.contiguous().clone() for k, v in w.items()}}, '{target}')\""
 )
+
+
+def convert_command(pickle: Path | str, target: Path | str) -> str:
+    """The line that a user who trusts a pickle runs once."""
+    return CONVERT.format(name=pickle, target=target)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a .safetensors file, or of one that gzip packed (`.safetensors.gz`), on the CPU."""
     path = stored(path)
     if path.suffix.lower() in PICKLES:
-        convert = CONVERT.format(name=path.name, stem=path.stem)
+        convert = convert_command(path.name, f"{path.stem}.safetensors")
         raise UserError(
             f"{path}: expected a .safetensors file. Pickled weights ({path.suffix}) can run code when opened and are "
             f"never loaded. If you trust the file, convert it once:\n  {convert}"

@@ -3,7 +3,7 @@
 This module does not import torch until a function is called, so that the command line shows its help at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +13,7 @@ from conceptlens.core.progress import note
 if TYPE_CHECKING:
     from torch import nn
 
+    from conceptlens.gig.names import Named
     from conceptlens.gig.run import Decomposed
 
 
@@ -26,7 +27,9 @@ def decompose(
     overwrite: bool = False,
     weights: str | None = None,
     classes: str | Path | Sequence[str] | None = None,
+    prompt: str | None = None,
     image_size: int | None = None,
+    normalize: str | None = None,
     n: int | None = None,
     per_image: int = 1,
     rule: Literal["srd", "gradient"] = "srd",
@@ -42,6 +45,8 @@ def decompose(
     validate_on: int = 4,
     noise: float = 0.0,
     attack: str | None = None,
+    batch_size: int = 8,
+    workers: int = 2,
     seed: int = 0,
     quiet: bool = True,
     **settings: Any,
@@ -51,16 +56,20 @@ def decompose(
     Called again with the same settings, it continues where it was stopped.
 
     Args:
-        model: A timm name, your own function (`path/to/file.py:build`, which is run), or the folder of a conceptlens
-            run; in Python also any `nn.Module` or a `TrainedModel`.
+        model: `timm/…` (or a timm name alone), `torchvision/NAME`, `transformers/…`, a CLIP whose outputs are texts
+            (`open_clip/…`, `builtin/vit`), your own function (`path/to/file.py:build`, which is run), or the folder of
+            a conceptlens run; in Python also any `nn.Module` or a `TrainedModel`.
         images: A folder of images; in Python also arrays, PIL images or a torch `Dataset`.
         data: A recipe, or the name of built-in data, instead of a folder.
         layers: Name of a module, from the input up; four of the network's blocks by default.
         out: The run folder.
         overwrite: Replace a run that is in the way.
-        weights: Weights of a timm model: a .safetensors file, or `fresh` for random ones; published ones by default.
+        weights: A .safetensors file, or `fresh` for random weights; published ones by default.
         classes: A text file with the name of a class a line, in the order of the outputs; in Python also a list.
+        prompt: Of a CLIP: the text of a class, with {} in the place of its name; `a photo of a {}` by default.
         image_size: Side in pixels; the model's own by default.
+        normalize: `imagenet`, `clip`, `half`, `none`, or six numbers with commas (three means, three deviations); what
+            the model's configuration says by default, and none where it has none.
         n: Maximum number of images, evenly chosen.
         per_image: Vectors sampled from each image and layer.
         rule: The weights of this sampling: sharing ratios, or gradient × input.
@@ -76,6 +85,8 @@ def decompose(
         validate_on: Images for insertion and deletion of concepts; 0 for none.
         noise: Also draw the graph of the image with noise of this σ, of 255.
         attack: Also draw the graph of the image after an attack towards this class.
+        batch_size: Images that pass the model at once.
+        workers: Threads that read images ahead; 0 for none.
         seed: Random seed.
         quiet: Show no progress.
         settings: Further settings, see `conceptlens.gig.settings.Settings`.
@@ -97,7 +108,9 @@ def decompose(
         layers=list(layers) or None,
         weights=weights,
         classes=str(classes) if isinstance(classes, str | Path) else list(classes) if classes else None,
+        prompt=prompt,
         image_size=image_size,
+        normalize=normalize,
         n=n,
         per_image=per_image,
         rule=rule,
@@ -125,7 +138,46 @@ def decompose(
             trusted=True,
             module=module,
             images=images if in_memory else None,
+            batch_size=batch_size,
+            workers=workers,
         )
+
+
+def name_concepts(
+    run: str | Path,
+    names: str | Path | Mapping[str, str] | None = None,
+    *,
+    texts: str | Path | Sequence[str] | None = None,
+    encoder: str = "builtin/vit",
+    quiet: bool = True,
+) -> "Named":
+    """Name the concepts of a decomposition by hand, or by the texts nearest to their pictures.
+
+    Its graphs are renamed at once; its pages are drawn again with `conceptlens resume RUN`.
+
+    Args:
+        run: The run folder.
+        names: A text file with LAYER/NUMBER,NAME a line; in Python also a mapping.
+        texts: A text file with a text a line, from which each concept gets the nearest; in Python also a list.
+        encoder: Compares pictures with texts: `builtin/vit` or an `open_clip/…` encoder.
+        quiet: Show no progress.
+    """
+    from conceptlens.gig.models.loaded import class_names
+    from conceptlens.gig.names import Named, names_by_texts, names_of_file, write_names
+    from conceptlens.runs.folder import RunFolder
+
+    if (names is None) == (texts is None):
+        raise UserError("Say how to name concepts: a file with names, or --texts FILE, but not both.")
+    path = RunFolder.open(run).path
+    if texts is not None:
+        note(quiet)(f"comparing pictures with texts by {encoder}")
+        listed = class_names(texts if isinstance(texts, str | Path) else list(texts)) or []
+        chosen = names_by_texts(path, listed, encoder)
+    elif isinstance(names, Mapping):
+        chosen = {node: (name, "hand") for node, name in names.items()}
+    else:
+        chosen = names_of_file(Path(str(names)))
+    return Named(path, chosen, write_names(path, chosen))
 
 
 def _module(model: Any) -> "nn.Module":

@@ -8,6 +8,7 @@ from conceptlens.core.documents import Document, Part
 
 About = Literal["image", "class", "classes", "data"]
 Kind = Literal["output", "concept", "error"]
+NamedBy = Literal["number", "texts", "hand"]
 
 
 class Place(Part):
@@ -36,6 +37,7 @@ class Node(Part):
     layer: str | None = None
     concept: int | None = None
     name: str
+    named_by: NamedBy = "number"  # its number, the text nearest to its pictures, or a person
     # To each output of the graph: mean GIG over its images (Eq. 7), and the same as shares of all that the layer adds
     # or takes away, its error included.
     contributions: dict[str, float] = Field(default_factory=dict)

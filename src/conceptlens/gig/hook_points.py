@@ -5,6 +5,7 @@ what it returns is what an activation module inside of it returned, its vectors 
 they are what it returns. All of this is seen in one pass of one image.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -174,9 +175,12 @@ def prefix_tokens(model: nn.Module, calls: list[Call]) -> int:
     declared = getattr(model, "num_prefix_tokens", None)
     if isinstance(declared, int):
         return declared
-    counts = {int(c.returned.shape[1]) for c in calls if isinstance(c.returned, Tensor) and c.returned.ndim == 3}
-    for extra in (0, 1, 2, 5):
-        if any(count > extra and round((count - extra) ** 0.5) ** 2 == count - extra for count in counts):
+    counts = Counter(int(c.returned.shape[1]) for c in calls if isinstance(c.returned, Tensor) and c.returned.ndim == 3)
+    if not counts:
+        return 0
+    usual = counts.most_common(1)[0][0]  # that of the blocks; a patch embedding may have no prefix yet
+    for extra in (0, 1, 2, 5, 9):
+        if usual > extra and round((usual - extra) ** 0.5) ** 2 == usual - extra:
             return extra
     return 0
 

@@ -1,7 +1,9 @@
 """The images that a network is taken apart on: files of a folder, the images of a recipe, or images in memory."""
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +19,7 @@ from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.data.labels.words import printable
 from conceptlens.data.sources.memory import HeldImages
-from conceptlens.gig.load_model import LoadedModel
+from conceptlens.gig.models.loaded import LoadedModel
 
 T = TypeVar("T")
 
@@ -31,6 +33,7 @@ class Gallery:
     source: DataSource | None
     model: LoadedModel
     in_memory: bool = False
+    workers: int = 0  # threads that read ahead
 
     def __len__(self) -> int:
         return len(self.names)
@@ -56,9 +59,18 @@ class Gallery:
     def batches(self, size: int = 16, indices: Sequence[int] | None = None) -> Iterator[tuple[list[int], Tensor]]:
         """Numbers and pixels (B, 3, S, S), one batch after the other."""
         wanted = list(range(len(self)) if indices is None else indices)
-        for start in range(0, len(wanted), size):
-            some = wanted[start : start + size]
-            yield some, self.model.prepare(torch.stack([self.bytes(index) for index in some]))
+        parts = [wanted[start : start + size] for start in range(0, len(wanted), size)]
+        if not self.workers:
+            for some in parts:
+                yield some, self.model.prepare(torch.stack([self.bytes(index) for index in some]))
+            return
+        with ThreadPoolExecutor(self.workers, "conceptlens-images") as readers:
+            ahead: deque[list[Future[Tensor]]] = deque()
+            coming = iter(parts)
+            for some in parts:
+                while len(ahead) < 2 and (later := next(coming, None)) is not None:  # this batch and the next
+                    ahead.append([readers.submit(self.bytes, index) for index in later])
+                yield some, self.model.prepare(torch.stack([read.result() for read in ahead.popleft()]))
 
     @cached_property
     def fingerprint(self) -> str:

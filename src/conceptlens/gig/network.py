@@ -375,7 +375,7 @@ def open_network(
     like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(1))
     generator = torch.Generator().manual_seed(0)
     probe = torch.randn(1, channels, height, width, generator=generator).to(like)
-    network = Network(model, probe, output or _logits)
+    network = Network(model, probe, output or logits_of)
     try:
         network._find(chosen, before_activation)
     except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
@@ -395,7 +395,8 @@ def _no_such_layer(name: str, known: Sequence[str]) -> UserError:
     return UserError(f"The model has no layer {name!r}. {suggestion}")
 
 
-def _logits(returned: Any) -> Tensor:
+def logits_of(returned: Any) -> Tensor:
+    """The outputs in what a model returns: a tensor, or the `logits` of an object."""
     found: Any = getattr(returned, "logits", returned)
     if isinstance(found, Mapping):
         found = found.get("logits", found)

@@ -5,8 +5,9 @@ stopped. The stages are: outputs of the model, samples of each layer, concepts o
 """
 
 import contextlib
+import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,20 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import read_checked, write_bytes, write_text
 from conceptlens.core.network import offline
 from conceptlens.core.plugins import check_code, code_records, is_code, trust
+from conceptlens.gig.cost import estimate
 from conceptlens.gig.dictionaries.clusters import nearest
 from conceptlens.gig.dictionaries.concept_vectors import concept_vectors
+from conceptlens.gig.dictionaries.large import MOST_NUMBERS, large_concepts
 from conceptlens.gig.dictionaries.lasso import lambda_for
 from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
 from conceptlens.gig.document import About, Graph
 from conceptlens.gig.graph import Drawn, Seen, build_graph
 from conceptlens.gig.hook_points import block_names
 from conceptlens.gig.images import Gallery, from_folder, from_objects, from_recipe
-from conceptlens.gig.load_model import LoadedModel, class_names, open_model, open_module
+from conceptlens.gig.load_model import open_model
+from conceptlens.gig.models.loaded import Asked, LoadedModel, class_names
+from conceptlens.gig.models.own import open_module
+from conceptlens.gig.names import apply_names, read_names
 from conceptlens.gig.network import Network, open_network
 from conceptlens.gig.pages.drawing import strongest_path, svg
 from conceptlens.gig.pages.page import page
@@ -47,10 +53,12 @@ from conceptlens.runs.folder import RunFolder
 
 KIND = "decompose"
 PAGE = "report.html"
-BATCH = 16
+BATCH = 8
 LAYERS = 4  # if none are named
 IN_MEMORY = " in memory"  # end of the description of an object, in the place of a name
+MOST_OUTPUTS = 2 * 10**8  # numbers of all images and outputs that are kept in single precision
 OF_THE_DATA = 8  # outputs in the graph of the data
+NO_SHARES = "Sharing ratios cannot be propagated through a part of this model. Use --rule gradient instead."
 Note = Callable[[str], object]
 
 
@@ -79,6 +87,8 @@ def decompose_run(
     trusted: bool = False,
     module: nn.Module | None = None,
     images: Any = None,
+    batch_size: int = BATCH,
+    workers: int = 2,
 ) -> Decomposed:
     """Decompose a model; called again with the same settings, it continues where it was stopped.
 
@@ -90,7 +100,11 @@ def decompose_run(
         trusted: The user passed these settings: own code that they name may run.
         module: A model in memory, in the place of what the settings name.
         images: Images in memory, in the place of what the settings name.
+        batch_size: Images that pass the model at once.
+        workers: Threads that read images ahead.
     """
+    if batch_size < 1 or workers < 0:
+        raise UserError(f"--batch-size and --workers: expected 1 or more and 0 or more, got {batch_size}, {workers}.")
     if (settings.images is None) == (settings.data is None):
         raise UserError("Name the images: a folder as the second argument, or --data RECIPE, but not both.")
     for what, word, thing in (("a model", settings.model, module), ("images", settings.images, images)):
@@ -111,7 +125,9 @@ def decompose_run(
         for word in own_code:
             trust(word)
     # What is wrong with a model or its layers is reported before a folder is made.
-    work = _Work.open(settings, note, trusted, module, images)
+    work = _Work.open(settings, note, trusted, module, images, batch_size, workers)
+    if not again:
+        _check_cost(work, path)
     with RunFolder.open(path).lock() if again else RunFolder.create(path, overwrite=overwrite) as run:
         run.clean()
         if not again:
@@ -120,7 +136,11 @@ def decompose_run(
                 kind=KIND,
                 method="gig",
                 status="running",
-                model={"name": work.model.name, "hash": work.model.weights_hash},
+                model={
+                    "name": work.model.name,
+                    "hash": work.model.weights_hash,
+                    "preprocessing": work.model.preprocessing.text(),
+                },
                 **({"code": code_records(own_code)} if own_code else {}),
                 data={"name": settings.images or settings.data, "hash": work.gallery.fingerprint},
             )
@@ -136,9 +156,8 @@ def decompose_run(
         except RuntimeError as error:
             if settings.rule != "srd" or "does not require grad" not in str(error):
                 raise
-            reason = "Sharing ratios cannot be propagated through a part of this model. Use --rule gradient instead."
-            run.update(status="failed", reason=reason)
-            raise UserError(reason) from error
+            run.update(status="failed", reason=NO_SHARES)
+            raise UserError(NO_SHARES) from error
         except BaseException as error:  # Ctrl-C and SIGTERM as well: nothing runs any more
             with contextlib.suppress(OSError):
                 run.update(status="failed", reason=str(error) or type(error).__name__)
@@ -176,20 +195,32 @@ class _Work:
     gallery: Gallery
     network: Network
     note: Note
+    batch_size: int
 
     @classmethod
-    def open(cls, settings: Settings, note: Note, trusted: bool, module: nn.Module | None, images: Any) -> "_Work":
+    def open(
+        cls,
+        settings: Settings,
+        note: Note,
+        trusted: bool,
+        module: nn.Module | None,
+        images: Any,
+        batch_size: int,
+        workers: int,
+    ) -> "_Work":
+        asked = Asked(
+            settings.weights,
+            class_names(settings.classes),
+            settings.prompt,
+            settings.image_size,
+            settings.normalize,
+            settings.seed,
+        )
         if module is not None:
-            names = class_names(settings.classes)
-            model = open_module(module, name=settings.model, names=names, image_size=settings.image_size)
+            model = open_module(module, settings.model, asked)
         else:
-            model = open_model(
-                settings.model,
-                weights=settings.weights,
-                classes=settings.classes,
-                image_size=settings.image_size,
-                seed=settings.seed,
-            )
+            model = open_model(settings.model, asked)
+        note(f"{model.name}: images of {model.image_size} pixels; {model.preprocessing.text()}")
         for name in settings.outputs or ([settings.attack] if settings.attack else []):
             if name not in model.outputs:
                 raise unknown_name(model.what, name, model.outputs)
@@ -199,12 +230,14 @@ class _Work:
             gallery = from_folder(settings.images, model, most=settings.n)
         else:
             gallery = from_recipe(str(settings.data), model, most=settings.n, trusted=trusted)
+        if images is None:  # objects in memory may not be made for several threads
+            gallery = replace(gallery, workers=workers)
         if settings.image is not None and settings.image not in gallery.names:
             raise unknown_name("image", settings.image, gallery.names)
         device = best_device()
         layers = settings.layers or _some_blocks(model)
         network = open_network(model.module.to(device), layers, image_size=model.image_size)
-        return cls(settings, model, gallery, network, note)
+        return cls(settings, model, gallery, network, note, batch_size)
 
     @property
     def how(self) -> Drawn:
@@ -220,6 +253,29 @@ class _Work:
 
     def seen(self, number: int) -> Seen:
         return Seen(self.gallery.names[number], self.gallery.pixels(number).to(self.network.device))
+
+
+def _check_cost(work: _Work, path: Path) -> None:
+    """Say what a run costs; refuse one that cannot end."""
+    s = work.settings
+    try:
+        cost = estimate(work.network, work.gallery, s, work.batch_size)
+    except RuntimeError as error:
+        if s.rule == "srd" and "does not require grad" in str(error):
+            raise UserError(NO_SHARES) from error
+        raise
+    points = [work.network.hook_point(layer) for layer in work.network.layers]
+    fewest = len(work.gallery) * min(min(s.per_image, point.positions - point.prefix) for point in points)
+    if s.k is not None and s.k > fewest:
+        raise UserError(f"--k: {s.k} clusters of {fewest} vectors. Sample more vectors, or ask for fewer clusters.")
+    place = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(place).free
+    if cost.samples > free:
+        raise UserError(
+            f"{path}: samples need {cost.samples / 1e9:.2f} GB, but {free / 1e9:.2f} GB are free. Take fewer images, "
+            "layers or vectors an image, or another disk."
+        )
+    work.note(cost.text())
 
 
 def _some_blocks(model: LoadedModel) -> list[str]:
@@ -257,9 +313,8 @@ def _stages(work: _Work, run: RunFolder) -> Decomposed:
     graph_pictures = cache.of_graph(first)
     write_text(run.path / "graph.svg", svg(first, graph_pictures.thumbnails, links=False))
     write_text(run.path / PAGE, page(first, graph_pictures, links=links, more=more))
-    words = f"{work.model.name}: {len(work.gallery)} images, " + ", ".join(
-        f"{row.layer} {row.concepts:,} concepts" for row in first.rows
-    )
+    layers = ", ".join(f"{row.layer} {row.concepts:,} concepts" for row in first.rows)
+    words = f"{work.model.name}: {len(work.gallery)} images, {layers}\nimages: {work.model.preprocessing.text()}"
     return Decomposed(run, run.path / PAGE, first, words)
 
 
@@ -268,9 +323,10 @@ def _predictions(work: _Work, run: RunFolder) -> Tensor:
     path = run.path / "outputs.safetensors"
     if not path.exists():
         rows = []
-        for numbers, pixels in work.gallery.batches(BATCH):
-            rows.append(work.network.logits(pixels).float().cpu())
-            if (numbers[-1] + 1) % 256 < BATCH:
+        small = torch.float16 if len(work.gallery) * len(work.model.outputs) > MOST_OUTPUTS else torch.float32
+        for numbers, pixels in work.gallery.batches(work.batch_size):
+            rows.append(work.network.logits(pixels).float().cpu().to(small))
+            if (numbers[-1] + 1) % 256 < work.batch_size:
                 work.note(f"predictions: {numbers[-1] + 1} of {len(work.gallery)} images")
         outputs = torch.cat(rows)
         if not outputs.isfinite().all():
@@ -292,24 +348,38 @@ def _concepts(work: _Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str
     """Samples and concept vectors of every layer."""
     s = work.settings
     concepts: dict[str, LayerConcepts] = {}
-    vectors = collect(work.network, work.gallery, run.path / "samples", s.per_image, s.rule, s.seed, work.note)
+    vectors = collect(
+        work.network, work.gallery, run.path / "samples", s.per_image, s.rule, s.seed, work.note, batch=work.batch_size
+    )
     for layer, taken in vectors.items():
         path = run.path / "layers" / f"{_slug(layer)}.safetensors"
         if not path.exists():
-            features = taken.features()
-            if not bool((features - features[0]).any()):
-                raise UserError(
-                    f"{layer}: its features are the same everywhere, so there are no concepts to find. Check that the "
-                    "model's weights are loaded, or choose another layer."
-                )
-            shift = work.network.bias_shift(layer).to(features)
-            found, labels = concept_vectors(s.dictionary, features, shift, s.k, seed=s.seed)
-            near, cosines = nearest(found, features - shift, min(s.crops, len(features)))
-            penalty = lambda_for(features - shift, found, s.sparsity)
-            LayerConcepts(found, shift, penalty, labels, near, cosines).write(path)
-            work.note(f"{layer}: {len(found):,} concepts of {len(features):,} samples")
+            _find_concepts(work, layer, taken).write(path)
         concepts[layer] = LayerConcepts.read(path).to(work.network.device)
     return vectors, concepts
+
+
+def _find_concepts(work: _Work, layer: str, taken: Samples) -> LayerConcepts:
+    """Concepts of a layer; of more samples than memory holds, see `dictionaries.large`."""
+    s, shift = work.settings, work.network.bias_shift(layer).float().cpu()
+    crops = min(s.crops, len(taken))
+    first = next(taken.chunks(1))[1]
+    if not bool((first - first[0]).any()) and not any(bool((part - first[0]).any()) for _, part in taken.chunks()):
+        raise UserError(
+            f"{layer}: its features are the same everywhere, so there are no concepts to find. Check that the model's "
+            "weights are loaded, or choose another layer."
+        )
+    if len(taken) * len(shift) > MOST_NUMBERS:
+        large = large_concepts(s.dictionary, taken, shift, s.k, crops, seed=s.seed, most=MOST_NUMBERS)
+        found, labels, near, cosines, some = large.vectors, large.labels, large.nearest, large.cosines, large.some
+    else:
+        some = taken.features()
+        found, labels = concept_vectors(s.dictionary, some, shift, s.k, seed=s.seed)
+        some = some - shift
+        near, cosines = nearest(found, some, crops)
+    penalty = lambda_for(some, found, s.sparsity)
+    work.note(f"{layer}: {len(found):,} concepts of {len(taken):,} samples")
+    return LayerConcepts(found, shift, penalty, labels, near, cosines)
 
 
 def _main_outputs(work: _Work, scores: Tensor) -> list[int]:
@@ -320,12 +390,16 @@ def _main_outputs(work: _Work, scores: Tensor) -> list[int]:
     if work.model.target == "probability":
         counts = torch.bincount(scores.argmax(1), minlength=len(names))
         return [number for number in counts.argsort(descending=True, stable=True)[:2].tolist() if counts[number] > 0]
-    return scores.std(0).argsort(descending=True, stable=True)[:2].tolist()  # those that differ most between images
+    return (
+        scores.float().std(0).argsort(descending=True, stable=True)[:2].tolist()
+    )  # those that differ most between images
 
 
 def _images_of(work: _Work, scores: Tensor, output: int, most: int) -> list[Seen]:
     """The images that the model is surest about; of a class, among those it is given to."""
-    sure = scores.softmax(1)[:, output] if work.model.target == "probability" else scores[:, output]
+    sure = scores[:, output].float()
+    if work.model.target == "probability":  # the softmax of one column: no second table of all outputs
+        sure = torch.cat([part.float().softmax(1)[:, output] for part in scores.split(4096)])
     if work.model.target == "probability" and bool((scores.argmax(1) == output).any()):
         sure = sure.masked_fill(scores.argmax(1) != output, -torch.inf)
     chosen = [number for number in sure.argsort(descending=True)[:most].tolist() if sure[number] > -torch.inf]
@@ -356,7 +430,7 @@ def _graph(
         how=work.how,
         note=work.note,
     )
-    graph.write(path)
+    apply_names(graph, read_names(run.path)).write(path)
     return graph
 
 
@@ -403,7 +477,7 @@ def _data_page(
         counts = torch.bincount(scores.argmax(1), minlength=len(work.model.outputs))
         outputs = [n for n in counts.argsort(descending=True, stable=True)[:OF_THE_DATA].tolist() if counts[n] > 0]
     else:
-        outputs = scores.std(0).argsort(descending=True, stable=True)[:OF_THE_DATA].tolist()
+        outputs = scores.float().std(0).argsort(descending=True, stable=True)[:OF_THE_DATA].tolist()
     few = max(1, work.settings.examples // 4)
     groups = {output: _images_of(work, scores, output, few) for output in outputs}
     graph = _graph(work, run, "graph-data", concepts, groups, "data", f"{work.model.name}: the data")
@@ -489,7 +563,7 @@ def _trajectories(
         members = own.members(node.concept).cpu()
         if not len(members):
             continue  # of a dictionary that was learned: no sample is nearest to it
-        vectors = taken[node.layer].features()[members].to(own.shift) - own.shift
+        vectors = taken[node.layer].take(members).to(own.shift) - own.shift
         way = trajectory(vectors, own.vectors[node.concept])
         stops = [int(members[stop]) for stop in way.stops]
         cache.take(node.layer, stops)

@@ -66,6 +66,27 @@ class Samples:
         """(N, C), in memory."""
         return self._read("features").float()
 
+    def chunks(self, rows: int = 16384) -> Iterator[tuple[int, Tensor]]:
+        """First row and vectors (n, C), part by part: files are mapped, and only one part is in memory."""
+        start, held, number = 0, [], 0
+        for file in self.files:
+            held.append(_open(file, [f"features {self.layer}"])[0])
+            number += len(held[-1])
+            if number >= rows or file == self.files[-1]:
+                yield start, torch.cat(held).float()
+                start, held, number = start + number, [], 0
+
+    def take(self, rows: Tensor) -> Tensor:
+        """(n, C) of some samples, in the order asked for; nothing else is read."""
+        a_file = int((self.image < SHARD).sum())  # samples of each file but the last
+        order = rows.argsort()
+        parts = []
+        for number in torch.unique(rows // a_file).tolist():
+            mine = rows[order][rows[order] // a_file == number] - number * a_file
+            parts.append(_open(self.files[number], [f"features {self.layer}"])[0][mine])
+        taken = torch.cat(parts).float()
+        return torch.empty_like(taken).index_copy_(0, order, taken)
+
     def fields(self) -> Tensor | None:
         """(N, s, s) receptive fields, 0 to 1, where they were kept."""
         found = self._read("field")

@@ -15,7 +15,9 @@ class Settings(Document):
         model: A timm name, `file.py:function`, a run folder, or the description of an object.
         weights: A .safetensors file, `fresh`, or None for published ones.
         classes: A file with a class a line, or the names themselves.
+        prompt: The text of a class of a CLIP, with `{}` in the place of its name.
         image_size: Side in pixels.
+        normalize: How images are normalized; None for what the model's configuration says, or not at all.
         images: A folder of images, or the description of an object.
         data: A recipe or the name of built-in data, instead of images.
         n: At most so many images.
@@ -48,7 +50,9 @@ class Settings(Document):
     model: str
     weights: str | None = None
     classes: str | list[str] | None = None
+    prompt: str | None = None
     image_size: int | None = None
+    normalize: str | None = None
     images: str | None = None
     data: str | None = None
     n: int | None = Field(default=None, ge=1)

@@ -21,6 +21,7 @@ from conceptlens.data.sources.open import BUILTIN, open_source
 from conceptlens.data.splits.splits import Splits, make_splits
 from conceptlens.data.splits.spread import spread
 from conceptlens.encoders.freezing import weights_hash
+from conceptlens.encoders.store.encode import check_storable
 from conceptlens.evaluation.black_box import black_box_reference
 from conceptlens.evaluation.concepts.groups import concept_counts, concept_priors
 from conceptlens.evaluation.summary import full_summary, thresholds_from
@@ -103,6 +104,8 @@ def open_session(
     pipeline = build_pipeline(blueprint)
     check_stages(stages_of(recipe), pipeline)
     size = recipe.encoder.image_size or pipeline.encoder.image_size
+    if recipe.encoder.store and run is None:
+        check_storable(pipeline.encoder, recipe.encoder, size)
     reader = PixelReader(source, size, recipe.data.fit, recipe.data.cache_mb, workers=recipe.data.workers)
     return Session(
         blueprint, pipeline, source, splits, reader, run or RunFolder(Path(recipe.out)), processes, progress, data=data

@@ -209,11 +209,28 @@ def test_a_stale_store_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing can be stored"):
         open_store(tmp_path, encoder(config("all")), config("all"), reader())
-    resnet = config("none", "timm/test_resnet")
-    with pytest.raises(UserError, match="cannot be cut"):
+    resnet = config(4, "timm/test_resnet")
+    with pytest.raises(UserError, match="nothing but its stem"):
         open_store(tmp_path, encoder(resnet), resnet, reader())
     with pytest.raises(UserError, match="expected a folder"):
         cl.encode(tiny(tmp_path / "run", encoder__train=1))
+
+
+def test_a_limit_of_the_data_limits_the_store(tmp_path: Path) -> None:
+    """Twelve of 96 images are used: no other is encoded, and each is read under its own number."""
+    place = tmp_path / "store"
+    limited = tiny(tmp_path / "run", data__limit=4, encoder__train=1, encoder__store=str(place))
+    assert cl.encode(limited, quiet=True).to_dict()["encoded"] == 12
+    assert read_json(place / "store.json")["images"] == 12
+    own, settings = encoder(config()), config()
+    rows = np.array([2, 5, 9])
+    store = open_store(tmp_path / "rows", own, settings, reader(), rows=rows)
+    assert fill(store, own, reader(), Processes(), rows=rows) == 3
+    with torch.inference_mode():
+        live = own.before(own.normalize(reader().batch(np.array([9, 2]))), 1).half()
+    assert torch.equal(StoredReader(store, rows).batch(np.array([9, 2])), live)
+    with pytest.raises(UserError, match="stored with data"):
+        open_store(tmp_path / "rows", own, settings, reader(), rows=np.array([2, 5, 8]))
 
 
 def test_training_from_a_store_is_training_without_augmentation(tmp_path: Path) -> None:

@@ -14,13 +14,12 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError, did_you_mean, unknown_name
 from conceptlens.core.files import read_json
-from conceptlens.encoders.timm.hub import from_hub
+from conceptlens.encoders.timm.hub import from_hub, weights_in
 from conceptlens.encoders.weights_file import read_weights
 
 PREFIX, LOCAL, HUB = "open_clip/", "local-dir:", "hf-hub:"
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
 NAMES = (WEIGHTS, "open_clip_pytorch_model.safetensors", "model.safetensors")
-PICKLES = ("open_clip_pytorch_model.bin", "open_clip_model.bin", "pytorch_model.bin", "open_clip_pytorch_model.pth")
 INSTEAD = (
     f"Copy the model's repository into a folder, its weights as {WEIGHTS}, and name it: "
     f"`{PREFIX}{LOCAL}FOLDER`; or start from scratch (`encoder.pretrained: false`)."
@@ -59,7 +58,7 @@ class Published:
     def weights(self) -> dict[str, Tensor]:
         """All tensors, those of the image tower under `visual.`, those of the text tower under `text.`."""
         if self.folder is not None:
-            return split(read_weights(_weights_in(self.folder)))
+            return split(read_weights(weights_in(self.folder, NAMES)))
         if self.repository is None:
             tags = open_clip().list_pretrained_tags_by_model(self.plain)
             raise UserError(
@@ -142,18 +141,6 @@ def _three(values: Any, place: str) -> tuple[float, float, float]:
     if not isinstance(values, list | tuple) or len(values) != 3 or not all(isinstance(v, int | float) for v in values):
         raise UserError(f"{place}: expected three numbers, found {values!r}.")
     return (float(values[0]), float(values[1]), float(values[2]))
-
-
-def _weights_in(folder: Path) -> Path:
-    """The weights in a folder; a pickle if there is nothing else, which the reader then refuses with a hint."""
-    for file in (*NAMES, *PICKLES):
-        if (folder / file).is_file():
-            return folder / file
-    others = [*sorted(folder.glob("*.safetensors")), *sorted(folder.glob("*.bin")), *sorted(folder.glob("*.pt*"))]
-    if len(others) != 1:
-        found = ", ".join(file.name for file in others) or "none"
-        raise UserError(f"{folder}: expected weights called {WEIGHTS}, found {found}.")
-    return others[0]
 
 
 def split(state: dict[str, Tensor]) -> dict[str, Tensor]:

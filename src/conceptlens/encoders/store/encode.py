@@ -13,6 +13,8 @@ from conceptlens.core.processes import Processes
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.encoders.contract import Encoder
 from conceptlens.encoders.freezing import weights_hash
+from conceptlens.encoders.replay import check_cut
+from conceptlens.encoders.store.reader import Indices
 from conceptlens.encoders.store.store import Dtype, Key, TokenStore
 from conceptlens.recipes.schema import EncoderConfig
 
@@ -30,6 +32,11 @@ def blocks_behind(config: EncoderConfig) -> int:
     return 0 if config.train == "none" else int(config.train)
 
 
+def check_storable(encoder: Encoder, config: EncoderConfig, image_size: int) -> None:
+    """Refuse what cannot be stored before any work begins."""
+    check_cut(encoder, blocks_behind(config), image_size)
+
+
 def open_store(
     path: Path,
     encoder: Encoder,
@@ -37,10 +44,12 @@ def open_store(
     reader: PixelReader,
     dtype: Dtype = "float16",
     precision: str = "fp32",
+    rows: Indices | None = None,
 ) -> TokenStore:
     """The store that belongs to an encoder with its starting weights and to the images of a reader.
 
-    Where the encoder hands on layers, it lies in a folder below the path.
+    Where the encoder hands on layers, it lies in a folder below the path. `rows`: the only images that it holds, as
+    ascending numbers; all by default.
     """
     blocks = blocks_behind(config)
     examples = reader.source.examples
@@ -52,9 +61,9 @@ def open_store(
         blocks,
         reader.size,
         reader.view,
-        examples.fingerprint,
+        examples.fingerprint if rows is None else fingerprint(examples.fingerprint, rows.tobytes()),
         pixels_key(reader),
-        len(examples),
+        len(examples) if rows is None else len(rows),
         precision,
         dtype,
     )
@@ -79,8 +88,9 @@ def fill(
     reader: PixelReader,
     processes: Processes,
     on_images: Callable[[int], object] = lambda number: None,
+    rows: Indices | None = None,
 ) -> int:
-    """Encode what is missing; returns how many images were encoded by this process."""
+    """Encode what is missing; returns how many images were encoded by this process. `rows`: as in `open_store`."""
     if processes.main:
         store.begin()
     encoder.to(processes.device).eval()  # not in inference mode, whose tensors could not learn afterwards
@@ -90,11 +100,13 @@ def fill(
     with torch.inference_mode(), ThreadPoolExecutor(1, "conceptlens-store") as disk:
         writing: Future[None] | None = None
         for shard in missing:
-            rows = np.asarray(store.rows_of(shard))
+            places = np.asarray(store.rows_of(shard))
+            images_of = places if rows is None else rows[places]
             # Filled in place: a list of batches that is joined would hold every token twice.
-            tokens = torch.empty(len(rows), store.tokens, store.width, dtype=kept)
+            tokens = torch.empty(len(places), store.tokens, store.width, dtype=kept)
             done = 0
-            for batch, pixels in reader.prefetch(rows[start : start + BATCH] for start in range(0, len(rows), BATCH)):
+            batches = (images_of[start : start + BATCH] for start in range(0, len(places), BATCH))
+            for batch, pixels in reader.prefetch(batches):
                 images = encoder.normalize(pixels.to(processes.device, non_blocking=True))
                 with processes.autocast():
                     tokens[done : done + len(batch)] = encoder.before(images, store.cut.blocks)

@@ -32,12 +32,17 @@ class ResidentTokens(StoredReader):
         store: Where all images' tokens are read from, once.
         device: Where they shall live.
         on_images: Told how many have just arrived.
+        rows: The images that the store holds, if not all.
     """
 
     def __init__(
-        self, store: TokenStore, device: torch.device, on_images: Callable[[int], object] = lambda number: None
+        self,
+        store: TokenStore,
+        device: torch.device,
+        on_images: Callable[[int], object] = lambda number: None,
+        rows: Indices | None = None,
     ) -> None:
-        super().__init__(store)
+        super().__init__(store, rows)
         images = store.key.images
         self.tokens = torch.empty(
             images, store.tokens, store.width, dtype=getattr(torch, store.key.dtype), device=device
@@ -50,4 +55,4 @@ class ResidentTokens(StoredReader):
 
     def batch(self, indices: Indices) -> Tensor:
         """The tokens at these positions, on the device, in memory of their own."""
-        return self.tokens[send(torch.from_numpy(np.ascontiguousarray(indices)), self.tokens.device)]
+        return self.tokens[send(torch.from_numpy(np.ascontiguousarray(self.places(indices))), self.tokens.device)]

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
-from conceptlens.encoders.contract import Cut, Encoder, Tokens
+from conceptlens.encoders.contract import Cut, Tokens
 from conceptlens.encoders.layer_choice import Layers, choose_layers, last_of_stride, on_grid, pack, run_blocks, unpack
+from conceptlens.encoders.replay import ReplayEncoder
 from conceptlens.encoders.timm.structure import split_model
 
 
-class TimmTokens(Encoder):
+class TimmTokens(ReplayEncoder):
     """What encoders around a timm model share. Subclasses set name, model, size, mean and std, then call `_settle`."""
 
     model: Any
@@ -119,6 +120,17 @@ class TimmTokens(Encoder):
         x, before = unpack(entering.to(next(self.model.parameters()).dtype), self.layers, first)
         x, behind = run_blocks(x, self.model.blocks[first:], self.layers, first)
         return self._leave(x, {**before, **behind}, cut.grid)
+
+    def layer_block(self, layer: int) -> int | None:
+        blocks, features = self.blocks(), self.model.feature_info
+        if len(features) == len(blocks):
+            return layer
+        names = {id(module): name for name, module in self.model.named_modules()}
+        inner = str(features[layer]["module"])
+        for number, block in enumerate(blocks):
+            if f"{inner}.".startswith(f"{names[id(block)]}."):
+                return number
+        return None
 
     def _from_map(self, final: Any, grid: tuple[int, int] | None = None) -> Tokens:
         """Tokens from the last feature map of a network without a final norm, on its own grid or a finer one."""

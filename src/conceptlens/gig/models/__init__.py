@@ -1,0 +1,1 @@
+"""Where a model to decompose comes from; `gig.load_model` tells which of them a word means."""
