@@ -9,8 +9,8 @@ import torch
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import IMAGE_VECTOR
-from conceptlens.methods.dcbm import DCBM, some_of_each
-from conceptlens.methods.fitted.data import FitCrops, FitData
+from conceptlens.methods.dcbm import DCBM
+from conceptlens.methods.fitted.data import FitCrops, FitData, some_of_each
 from conceptlens.nn.setup import Setup
 from tests.methods.fit_world import fit_data
 
@@ -70,9 +70,12 @@ def test_visual_concepts_are_the_clusters_by_size(setup: Setup) -> None:
 
 def test_few_images_of_each_class_and_what_is_refused(setup: Setup) -> None:
     data = segmented(setup, [0, 1])
-    rows = some_of_each(data, 7)
+    rows = some_of_each(data.train.labels, 7, seed=0)
     assert np.bincount(data.train.labels[rows]).tolist() == [7, 7]
+    assert DCBM(setup).fit_crop_images == 50
+    assert data.crops is not None
+    few = FitCrops(data.crops.vectors[:4], data.crops.rows[:4], data.crops.parts[:4], data.crops.boxes[:4])
     with pytest.raises(UserError, match="too few for 5 clusters"):
-        DCBM(setup, images=1).fit(data)
+        DCBM(setup).fit(replace(data, crops=few))
     with pytest.raises(UserError, match="naming is none"):
         DCBM(setup, naming="none", clusters=4)

@@ -299,7 +299,7 @@ def draft_concepts(
         domain: What the images show, as `white blood cells in stained smears`.
         out: Folder for the concept file, its reasons, and the questions and answers.
         endpoint: The address of an OpenAI-compatible service, as http://localhost:8000/v1.
-        model: The model's name there.
+        model: The model's name there; not needed where the service has only one.
         checker: A second model that checks the answers.
         checker_endpoint: The address of the second model; that of the first by default.
         key_variable: The environment variable that holds the endpoint's key. Keys are never written anywhere.

@@ -62,7 +62,7 @@ class DCBM(FittedModel):
             raise UserError(f"method.clusters: expected 1 or more, and nothing where naming is none, found {clusters}.")
         if images < 0:
             raise UserError(f"method.images: expected 0 (all) or more, found {images}.")
-        self.naming, self.clusters, self.images = naming, clusters, images
+        self.naming, self.clusters, self.fit_crop_images = naming, clusters, images
         self.supervision = "text" if naming == "text" else "class-labels"
 
     def summarize(self, tokens: Tokens) -> Tensor:
@@ -72,8 +72,7 @@ class DCBM(FittedModel):
         crops = data.crops
         if crops is None:
             raise UserError("method.name: dcbm clusters segments, but there are none.")
-        chosen = np.isin(crops.rows, some_of_each(data, self.images))
-        vectors = crops.vectors[chosen]
+        vectors = crops.vectors
         count = (self.clusters or len(data.concepts)) if self.naming == "text" else len(data.concepts)
         if len(vectors) < count:
             raise UserError(
@@ -98,12 +97,3 @@ class DCBM(FittedModel):
         self.offsets.zero_()
         self.keep(data.kept())
         return {**numbers, "concepts": float(len(self.vectors)), **self.fit_head(data, standardize=True)}
-
-
-def some_of_each(data: FitData, most: int) -> np.ndarray:
-    """Rows of at most so many training images of each class, drawn by the seed; all for 0."""
-    if not most:
-        return np.arange(len(data.train))
-    chance = np.random.default_rng(data.seed)
-    labels = data.train.labels if data.train.labels.ndim == 1 else data.train.labels.argmax(1)
-    return np.concatenate([chance.permutation(np.flatnonzero(labels == value))[:most] for value in np.unique(labels)])

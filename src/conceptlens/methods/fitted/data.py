@@ -98,3 +98,12 @@ class FitData:
                 "`conceptlens recipe RECIPE` for their names."
             )
         return left
+
+
+def some_of_each(labels: npt.NDArray[np.int64], most: int, seed: int) -> npt.NDArray[np.int64]:
+    """Rows of at most so many images of each class (N,), drawn by the seed, in order; all for 0 or several classes."""
+    if not most or labels.ndim > 1:
+        return np.arange(len(labels))
+    chance = np.random.default_rng(seed)
+    drawn = [chance.permutation(np.flatnonzero(labels == value))[:most] for value in np.unique(labels)]
+    return np.sort(np.concatenate(drawn))

@@ -10,7 +10,7 @@ from conceptlens.data.dataset import Annotation
 from conceptlens.data.images.framing import Box, enclosing_box
 from conceptlens.data.images.read import resize_square
 from conceptlens.data.regions.tables import OBJECT
-from conceptlens.methods.fitted.data import FitCrops
+from conceptlens.methods.fitted.data import FitCrops, some_of_each
 from conceptlens.training.session import Session
 
 BATCH = 64
@@ -50,8 +50,11 @@ def encode_crops(session: Session) -> FitCrops:
             vectors.append(pipeline.model.summarize(tokens).float().cpu().numpy())
         waiting.clear()
 
-    with session.progress.counting("reading boxes and segments", len(session.splits.train)) as count:
-        for row, index in enumerate(session.splits.train.tolist()):
+    train = session.splits.train
+    rows = some_of_each(source.examples.labels[train], pipeline.model.fit_crop_images, session.recipe.seed).tolist()
+    with session.progress.counting("reading boxes and segments", len(rows)) as count:
+        for row in rows:
+            index = int(train[row])
             annotation = source.annotation(index)
             parts = list(part_boxes(annotation)) if annotation is not None else []
             image = source.read(index) if parts else None
@@ -69,5 +72,5 @@ def encode_crops(session: Session) -> FitCrops:
             f"method.name: this method learns from boxes or segments, but no training image of {source.name} has any. "
             "Make them with `conceptlens data detect` or `data segment`, and name them in data.regions."
         )
-    rows, names, boxes = zip(*found, strict=True)
-    return FitCrops(np.concatenate(vectors), np.asarray(rows), tuple(names), np.asarray(boxes, dtype=np.float64))
+    places, names, boxes = zip(*found, strict=True)
+    return FitCrops(np.concatenate(vectors), np.asarray(places), tuple(names), np.asarray(boxes, dtype=np.float64))

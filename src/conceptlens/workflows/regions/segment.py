@@ -18,6 +18,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import dump_yaml, write_bytes, write_text
 from conceptlens.core.progress import Note
 from conceptlens.data.dataset import DataSource
+from conceptlens.methods.fitted.data import some_of_each
 from conceptlens.pages.pictures import encode_image
 
 Masks = Sequence[npt.NDArray[np.bool_]]
@@ -103,9 +104,6 @@ def write_segments(
 def rows_of_each(source: DataSource, most: int, seed: int) -> list[int]:
     """Rows of at most so many images of each class, never of the test split; all of them for 0."""
     labels, split = source.examples.labels, source.examples.split
-    usable = np.asarray([split is None or split[row] != "test" for row in range(len(labels))])
-    if not most or labels.ndim != 1:
-        return np.flatnonzero(usable).tolist()
-    chance = np.random.default_rng(seed)
-    drawn = [chance.permutation(np.flatnonzero(usable & (labels == value)))[:most] for value in np.unique(labels)]
-    return np.sort(np.concatenate(drawn)).tolist()
+    usable = np.flatnonzero([split is None or split[row] != "test" for row in range(len(labels))])
+    rows: list[int] = usable[some_of_each(labels[usable], most, seed)].tolist()
+    return rows
