@@ -94,6 +94,8 @@ def train(folder: Path, method: str) -> Path:
         recipe["method"] |= {"space": FIRST_BOTTLENECK[method], **old}
     if method == "cbm":
         recipe["regularizer"] = {"name": "none"}
+    if method.startswith("pf-cbm"):
+        recipe["method"] |= {"sigma": 5.0}  # whatever the grid
     if method == "ivq-cbm":  # as its defaults were in version 0.1
         recipe["regularizer"] = {"name": "ivq", "weight": 1.0}
         recipe["training"]["loss"] = {"concept_weight": 1.0}

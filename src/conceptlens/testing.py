@@ -1,9 +1,12 @@
-"""What every method keeps to, checked with a two-block encoder on a few drawings: for tests of your own method.
+"""What every method and every generator keeps to, checked on a few drawings or random images: for your own tests.
 
-from conceptlens.testing import check_method
+from conceptlens.testing import check_method, check_vq_model
 
 def test_my_method():
     check_method(MyMethod)
+
+def test_my_generator():
+    check_vq_model(MyAdapter(...))
 """
 
 import tempfile
@@ -17,9 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_text
 from conceptlens.core.plugins import is_code, trust
 from conceptlens.core.registry import METHODS, PRESETS, register_method
+from conceptlens.cortex.generators.condition import Condition
+from conceptlens.cortex.generators.contract import VQModel
+from conceptlens.cortex.generators.open import open_model
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.sources.shapes import Shapes
 from conceptlens.encoders.contract import Cut
@@ -261,3 +268,87 @@ CHECKS: tuple[Callable[[Method], None], ...] = (
     check_decision,
     check_gradients,
 )
+
+
+def check_vq_model(model: Any) -> None:
+    """Check that a generator keeps to the contract of `VQModel`, so that every command of `codebook` works with it.
+
+    Args:
+        model: A `VQModel`, an object that fulfils it, or whatever names one, such as `file.py:function`, which is run.
+
+    Raises:
+        AssertionError: It does not; the message says what is wrong.
+    """
+    opened = open_model(model)
+    assert opened.codebook.ndim == 2, "codebook: (K, d)"
+    assert opened.codebook.is_floating_point(), "codebook: floating point"
+    assert bool(opened.codebook.isfinite().all()), "codebook: finite"
+    assert not opened.training, "a model that is opened is in evaluation mode"
+    for check in (check_vq_encoding, check_vq_decoding, check_vq_generating):
+        check(opened)
+
+
+def _check_ids(tokens: Tensor, model: VQModel, n: int, what: str) -> None:
+    assert tokens.shape == (n, *model.grid), (
+        f"{what}: tokens (B, h, w) on the grid {model.grid}, found {tuple(tokens.shape)}"
+    )
+    assert not tokens.is_floating_point(), f"{what}: tokens are whole numbers"
+    codes = len(model.codebook)
+    assert 0 <= int(tokens.min()) <= int(tokens.max()) < codes, f"{what}: tokens lie in 0 to {codes - 1}"
+
+
+def check_vq_encoding(model: VQModel) -> None:
+    """Images become tokens of the grid, each image by itself."""
+    size = model.image_size
+    pixels = torch.rand(3, 3, size, size, generator=torch.Generator().manual_seed(0)).to(model.codebook.device)
+    tokens = model.encode(pixels)
+    _check_ids(tokens, model, 3, "encode")
+    assert not tokens.requires_grad, "encode: no gradient"
+    assert torch.equal(tokens, model.encode(pixels)), "encode: the same image has the same tokens"
+    alone = float((model.encode(pixels[1:2]) == tokens[1:2]).float().mean())
+    assert alone > 0.99, "encode: an image's tokens do not depend on those beside it"  # arithmetic may break ties
+
+
+def check_vq_decoding(model: VQModel) -> None:
+    """Tokens become images in [0, 1]; gradients reach the embeddings."""
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(len(model.codebook), (2, *model.grid), generator=generator).to(model.codebook.device)
+    embedded = model.embed(tokens)
+    assert embedded.shape == (2, model.codebook.shape[1], *model.grid), "embed: (B, d, h, w)"
+    assert torch.equal(embedded[1, :, 0, -1], model.codebook[tokens[1, 0, -1]]), "embed: the codes of the tokens"
+    marked = torch.zeros(2, *model.grid, dtype=torch.bool)
+    marked[0] = True
+    cells = model.places(marked)
+    assert cells.ndim == 3, "places: cells (B, H', W')"
+    assert bool(cells[0].all()), "places: all tokens together cover the whole image"
+    assert not bool(cells[1].any()), "places: no token covers nothing"
+    if not model.decodes:
+        return
+    with torch.no_grad():
+        pictures = model.decode(tokens)
+    assert pictures.shape[:2] == (2, 3), "decode: images (B, 3, H, W)"
+    assert pictures.shape[-1] == pictures.shape[-2], "decode: square images"
+    assert 0 <= float(pictures.min()) <= float(pictures.max()) <= 1, "decode: values in [0, 1]"
+    leaf = embedded.detach().requires_grad_()
+    painted = model.decode_embeddings(leaf)
+    torch.testing.assert_close(painted.detach(), pictures, msg="decode is not decode_embeddings(embed)")
+    (gradient,) = torch.autograd.grad(painted.sum(), leaf)
+    assert bool(gradient.isfinite().all()), "decode_embeddings: finite gradients"
+    assert float(gradient.abs().sum()) > 0, "decode_embeddings: gradients reach the embeddings"
+
+
+def check_vq_generating(model: VQModel) -> None:
+    """Conditions become tokens; a seed makes them."""
+    if not model.generates:
+        return
+    values = [Condition(attributes={group: names[0]}) for group, names in model.attributes.items()]
+    for condition in [None, Condition(), *(Condition(name) for name in model.classes[:2]), *values[:1]]:
+        what = f"generate({condition.text() if condition else None})"
+        tokens = model.generate(condition, 2, seed=3)
+        _check_ids(tokens, model, 2, what)
+        assert torch.equal(tokens, model.generate(condition, 2, seed=3)), f"{what}: a seed makes the tokens"
+    try:
+        model.generate(Condition("no such class"), 1)
+    except UserError:
+        return
+    raise AssertionError("generate: a class that is not known is refused with a UserError")

@@ -18,7 +18,7 @@ from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.ivq import IVQCodebook
 from conceptlens.cortex.generators.open import open_model
-from conceptlens.cortex.judges import run_judge
+from conceptlens.cortex.judges import open_judges, run_judge
 from conceptlens.cortex.study import open_study
 from tests.training.tiny import tiny
 
@@ -54,6 +54,26 @@ def test_prototypes_of_a_run_are_explained(run: Path, tmp_path: Path) -> None:
     words += ["--batch-size", "8", "--filters", "4", "--hidden", "8", "--quiet", "--out", str(tmp_path / "study")]
     assert main(words) == 0
     assert main(["codebook", "tokens", str(tmp_path / "study"), *FEW]) == 0
+    hide = [
+        "codebook",
+        "mask",
+        str(tmp_path / "study"),
+        "--judge",
+        str(run),
+        "--counts",
+        "2",
+        "--tokens-per-image",
+        "4",
+    ]
+    assert main(hide) == 0  # without a decoder, pixels are hidden in the images that were encoded
+    hidden = json.loads((tmp_path / "study/codebook/masking.json").read_text())
+    shown = open_study(tmp_path / "study")
+    test = shown.samples["test"]
+    pictures = shown.pictures("test", range(len(test)))
+    assert pictures is not None
+    said = run_judge(run, shown.extractor.card.concepts)(pictures)
+    expected = float(said.gather(1, test.labels[:, None]).mean())
+    assert hidden["curves"][0]["deletion"][0] == pytest.approx(expected, abs=1e-5)
     found = json.loads((tmp_path / "study/codebook/tokens.json").read_text())
     assert len(found["sets"]) >= 2
     assert not (tmp_path / "study/codebook/tokens.png").exists()  # nothing to decode with
@@ -69,6 +89,7 @@ def test_prototypes_of_a_run_are_explained(run: Path, tmp_path: Path) -> None:
     other = info["data"] | {"hash": "other images"}
     write_text(tmp_path / "study/run.json", json.dumps(info | {"data": other}))
     assert open_study(tmp_path / "study").pictures("test", [0]) is None
+    assert main(hide) == 2
     assert main(["codebook", "search", str(tmp_path / "study"), found["sets"][0]["concept"], "--steps", "2"]) == 0
 
 
@@ -133,3 +154,21 @@ def test_masking_and_pairs_are_judged_by_a_run(run: Path, tmp_path: Path) -> Non
     assert main([*edit, *judge]) == 0
     assert "judges" in json.loads((tmp_path / "study/codebook/edit.json").read_text())
     assert SmallGenerator(settings).generate(Condition(classes[0]), 1).shape == (1, 4, 4)
+
+
+def test_a_classifier_of_timm_judges(tmp_path: Path) -> None:
+    import timm
+    from safetensors.torch import save_file
+
+    torch.manual_seed(0)
+    network = timm.create_model("test_resnet", pretrained=False).eval()
+    save_file(network.state_dict(), tmp_path / "weights.safetensors")
+    word = f"timm/test_resnet={tmp_path / 'weights.safetensors'}"
+    judge = open_judges([word], ["7", "goldfish"])[word]
+    images = torch.rand(2, 3, network.default_cfg["input_size"][1], network.default_cfg["input_size"][1])
+    mean, std = (torch.tensor(network.default_cfg[part]).view(1, 3, 1, 1) for part in ("mean", "std"))
+    with torch.no_grad():
+        expected = network((images - mean) / std)[:, [7, 1]].softmax(1)  # the goldfish is number 1
+    torch.testing.assert_close(judge(images), expected)
+    with pytest.raises(UserError, match="Unknown class of timm/test_resnet 'Basophil'"):
+        open_judges([word], ["Basophil"])

@@ -13,11 +13,12 @@ from torch import Tensor
 from conceptlens.cli import main
 from conceptlens.core.files import write_text
 from conceptlens.cortex.bias import study as bias_study
-from conceptlens.cortex.bias.study import draw, judged_shares
+from conceptlens.cortex.bias.study import draw, judged_shares, value_images, value_sets
 from conceptlens.cortex.editing.settings import SearchSettings
+from conceptlens.cortex.extractors.importance import SmoothGrad
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.open import open_model
-from conceptlens.cortex.results import mask_result
+from conceptlens.cortex.results import mask_result, score_samples
 from conceptlens.cortex.study import new_extractor, open_study
 from tests.cortex.tiny import save_small_generator
 
@@ -49,7 +50,8 @@ def test_extract_writes_a_run(study: Path) -> None:
     info = read(study / "run.json")
     assert (info["kind"], info["status"]) == ("codebook", "done")
     assert set(read(study / "metrics.json")["splits"]["test"]["extractor"]) == {"top-1"}
-    assert len((study / "history.jsonl").read_text().splitlines()) == 2
+    lines = [json.loads(line) for line in (study / "history.jsonl").read_text().splitlines()]
+    assert [(line["epoch"], line["split"]) for line in lines] == [(0, "train"), (0, "val"), (1, "train"), (1, "val")]
     assert read(study / "samples" / "train.json")["samples"] == 32
 
 
@@ -153,6 +155,15 @@ def test_bias(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [table["n"] for table in found["tables"]] == [2, 3]
     pair = found["tables"][0]["pairs"][0]
     assert pair["delta"]["paper"] == pytest.approx(pair["delta"]["value"] / 2)
+    assert found["variant"] == "paper"
+    assert len(list(out.glob(".drawn-*/*"))) == 1  # neutral samples stay, for the next call
+    assert main(["codebook", "bias", str(out), *words, "--variant", "released"]) == 0
+    released, study = read(out / "codebook" / "bias.json"), open_study(out)
+    assert released["variant"] == "released"
+    train = study.samples["train"]
+    scores = score_samples(study, train, SmoothGrad(of="logit", noise="batch", channels="max"))
+    sets = value_sets(value_images(train, scores, 2), 2, 3, len(study.codebook), "frequency")
+    assert released["tables"][0]["pairs"][0]["shared"] == len(set(sets[0].tokens) & set(sets[1].tokens))
     assert main(["codebook", "bias", str(out), *words, "--unbiased", str(model)]) == 0
     again = tmp_path / "again"
     shutil.copytree(out, again)

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from conceptlens.core.errors import unknown_name
 from conceptlens.cortex.generators.builtin.generator import SmallGenerator, save_generator
 from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.cortex.generators.condition import Condition
@@ -48,6 +49,8 @@ class TinyVQ(VQModel):
         for index in range(n):
             kind = torch.randint(3, (1,), generator=generator).item()
             if condition is not None and condition.class_name is not None:
+                if condition.class_name not in self.classes:
+                    raise unknown_name("class", condition.class_name, self.classes)
                 kind = self.classes.index(condition.class_name)
             big = torch.rand(1, generator=generator).item() < self.share_big
             if condition is not None and "size" in condition.attributes:

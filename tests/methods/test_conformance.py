@@ -114,7 +114,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("tokens") / "store")
 
 
-OPTIONS = {"clear": {"score_hidden": 64, "score_steps": 200}}
+OPTIONS = {
+    "clear": {"score_hidden": 64, "score_steps": 200},
+    "vlg-cbm": {"crop": 0.0},  # drawings have parts, not boxes of concepts
+    "dcbm": {"images": 10},
+    "dcbm-visual": {"images": 10},
+}
 SETTINGS = {  # the published IVQ-CBM and its equations learn slowly from frozen tokens: near chance after 8 epochs
     "explicd-released": {"learning_rate": 3e-4},
     "ivq-cbm-released": {"learning_rate": 3e-4, "epochs": 24},

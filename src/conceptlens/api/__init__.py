@@ -1,7 +1,16 @@
 """The public functions: each is an API call and a command. They import what they need when called."""
 
 from conceptlens.api.comparing import analyze_study, compare, make_study, reproduce
-from conceptlens.api.data import check_concepts, check_data, draft_concepts, init, label, prepare_data
+from conceptlens.api.data import (
+    check_concepts,
+    check_data,
+    detect_concepts,
+    draft_concepts,
+    init,
+    label,
+    prepare_data,
+    segment_images,
+)
 from conceptlens.api.folders import migrate, rehash
 from conceptlens.api.hub import pull, push
 from conceptlens.api.looking import explain, predict, what_if
@@ -16,6 +25,7 @@ __all__ = [
     "check_data",
     "compare",
     "demo",
+    "detect_concepts",
     "draft_concepts",
     "encode",
     "estimate",
@@ -41,6 +51,7 @@ __all__ = [
     "rehash",
     "reproduce",
     "resume",
+    "segment_images",
     "serve",
     "serve_model",
     "share",

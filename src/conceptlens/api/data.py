@@ -9,11 +9,14 @@ from conceptlens.core.progress import note
 
 if TYPE_CHECKING:
     from conceptlens.data.checks.check import DataReport
+    from conceptlens.data.dataset import DataSource
     from conceptlens.workflows.authoring.check import Checked
     from conceptlens.workflows.authoring.draft import Drafted
     from conceptlens.workflows.init.init import Setup
     from conceptlens.workflows.label.labeling import LabelReport
     from conceptlens.workflows.prepare.prepare import Prepared
+    from conceptlens.workflows.regions.detect import Detected
+    from conceptlens.workflows.regions.segment import Segmented
 
 
 def init(
@@ -167,6 +170,102 @@ def prepare_data(
     )
 
 
+def detect_concepts(
+    source: str | Path,
+    *,
+    concepts: str | Path,
+    out: str | Path,
+    detections: str | Path | None = None,
+    detector: str | None = None,
+    threshold: float = 0.15,
+    data: Mapping[str, Any] | str | None = None,
+    quiet: bool = True,
+) -> "Detected":
+    """Label images with the concepts that an open-vocabulary detector sees, with boxes, as `vlg-cbm` learns from them.
+
+    Give detections that were made elsewhere, or a detector of transformers. What a detector has seen is kept as it
+    goes: the same command goes on.
+
+    Args:
+        source: A folder, a table, or the name of built-in data.
+        concepts: A text file with a phrase a line, or a concept file, whose values are looked for.
+        out: Folder for labels.csv, boxes.csv and concepts.yaml.
+        detections: JSON as VLG-CBM publishes it (a folder of NUMBER.json), or a file from image to boxes.
+        detector: A Grounding DINO or OWLv2 of transformers, by its folder or its name on the hub.
+        threshold: A box counts above this confidence.
+        data: Settings of a recipe's `data` section.
+        quiet: Show no progress.
+    """
+    from conceptlens.workflows.regions.detect import phrases, run_detector, write_detections
+    from conceptlens.workflows.regions.detections import read_detections
+    from conceptlens.workflows.regions.detectors import open_detector
+
+    if (detections is None) == (detector is None):
+        raise UserError("Give either --detections, made elsewhere, or a --detector to run.")
+    if not 0 <= threshold < 1:
+        raise UserError(f"--threshold: expected a confidence from 0 to below 1, found {threshold}.")
+    images, labels = _images(source, data), phrases(concepts)
+    kept = Path(out) / "detections.json" if detections is None else Path(detections)
+    if detector is not None:
+        run_detector(images, labels, open_detector(detector, least=min(threshold, 0.05)), kept, note(quiet))
+    found = read_detections(kept, images.examples.ids)
+    return write_detections(images, labels, found, Path(out), threshold=threshold)
+
+
+def segment_images(
+    source: str | Path,
+    *,
+    out: str | Path,
+    images_per_class: int = 50,
+    points: int = 16,
+    most: int = 20,
+    smallest: float = 0.005,
+    largest: float = 0.6,
+    seed: int = 0,
+    data: Mapping[str, Any] | str | None = None,
+    quiet: bool = True,
+) -> "Segmented":
+    """Cut images into segments with MobileSAM, as `dcbm` clusters them; masks are written as they are made.
+
+    Args:
+        source: A folder, a table, or the name of built-in data.
+        out: Folder for the masks and for regions.yaml, which names them.
+        images_per_class: Images of each class; 0 for all.
+        points: MobileSAM is asked at so many points a side.
+        most: Segments kept of an image, the surest first.
+        smallest: The smallest share of an image that a segment may have.
+        largest: The largest.
+        seed: Random seed.
+        data: Settings of a recipe's `data` section.
+        quiet: Show no progress.
+    """
+    from conceptlens.core.devices import best_device
+    from conceptlens.workflows.regions.segment import mobile_sam, rows_of_each, write_segments
+
+    images = _images(source, data)
+    return write_segments(
+        images,
+        mobile_sam(str(best_device()), points),
+        Path(out),
+        rows=rows_of_each(images, images_per_class, seed),
+        most=most,
+        smallest=smallest,
+        largest=largest,
+        note=note(quiet),
+    )
+
+
+def _images(source: str | Path, data: Mapping[str, Any] | str | None) -> "DataSource":
+    """The images that words and settings of a recipe's `data` name."""
+    from conceptlens.concepts import ConceptSet
+    from conceptlens.data.sources.open import BUILTIN, open_source
+    from conceptlens.recipes.parse import load_recipe
+
+    section = {} if data is None or isinstance(data, str) else dict(data)
+    config = load_recipe({"data": section | {"source": str(source)}}, trusted=True).data
+    return open_source(config, None if config.source in BUILTIN else ConceptSet.none())[0]
+
+
 def draft_concepts(
     *,
     classes: Sequence[str],
@@ -200,7 +299,7 @@ def draft_concepts(
         domain: What the images show, as `white blood cells in stained smears`.
         out: Folder for the concept file, its reasons, and the questions and answers.
         endpoint: The address of an OpenAI-compatible service, as http://localhost:8000/v1.
-        model: The model's name there.
+        model: The model's name there; not needed where the service has only one.
         checker: A second model that checks the answers.
         checker_endpoint: The address of the second model; that of the first by default.
         key_variable: The environment variable that holds the endpoint's key. Keys are never written anywhere.

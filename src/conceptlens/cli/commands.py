@@ -12,6 +12,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "init": "conceptlens.api:init",
         "data check": "conceptlens.api:check_data",
         "data prepare": "conceptlens.api:prepare_data",
+        "data detect": "conceptlens.api:detect_concepts",
+        "data segment": "conceptlens.api:segment_images",
         "label": "conceptlens.api:label",
         "concepts draft": "conceptlens.api:draft_concepts",
         "concepts check": "conceptlens.api:check_concepts",

@@ -11,6 +11,7 @@ from conceptlens.core.documents import TextResult
 from conceptlens.core.errors import UserError
 from conceptlens.core.progress import note
 from conceptlens.cortex.editing.settings import SearchSettings
+from conceptlens.cortex.generators.settings import AS_USUAL, NOTHING_TOLD, CheckpointOptions, Sampling
 
 if TYPE_CHECKING:
     from conceptlens.cortex.generators.contract import VQModel
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from conceptlens.cortex.study import Study
 
 SEARCH = SearchSettings()
+MOST_CLASSES = 12  # that are drawn where none is named
 Studies = Union[str, Path, "Study", Sequence[Union[str, Path, "Study"]]]
 Variant = Literal["paper", "released", "released-mean", "logit"]
 
@@ -28,16 +30,25 @@ def _study(study: "str | Path | Study") -> "Study":
     return study if isinstance(study, Study) else open_study(study)
 
 
-def open(model: "str | Path | VQModel", *, image_size: int | None = None) -> "VQModel":
+def open(
+    model: "str | Path | VQModel",
+    *,
+    image_size: int | None = None,
+    checkpoint: CheckpointOptions = NOTHING_TOLD,
+    sampling: Sampling = AS_USUAL,
+) -> "VQModel":
     """Open a VQ model; nothing in its files is run.
 
     Args:
-        model: `builtin/cells`, a model folder, a run with a codebook, a checkpoint, or a `VQModel`.
-        image_size: Side in pixels of a VQGAN's images, where no configuration says it.
+        model: `builtin/cells`, a model folder, a run with a codebook, a checkpoint, `file.py:function` (code that
+            is run), or an object that fulfils `VQModel`.
+        image_size: Side in pixels of a checkpoint's images, where no configuration says it.
+        checkpoint: What a checkpoint does not say of itself.
+        sampling: How tokens are drawn.
     """
     from conceptlens.cortex.generators.open import open_model
 
-    return open_model(model, image_size=image_size)
+    return open_model(model, image_size=image_size, checkpoint=checkpoint, sampling=sampling)
 
 
 def load(study: str | Path, *, model: "VQModel | None" = None) -> "Study":
@@ -57,6 +68,9 @@ def sample(
     *,
     condition: Sequence[str] = (),
     n: int = 8,
+    image_size: int | None = None,
+    checkpoint: CheckpointOptions = NOTHING_TOLD,
+    sampling: Sampling = AS_USUAL,
     seed: int = 0,
     out: str | Path = "samples.png",
     quiet: bool = True,
@@ -64,9 +78,12 @@ def sample(
     """Draw images from a VQ generator for conditions.
 
     Args:
-        model: `builtin/cells`, a model folder, a checkpoint, or a `VQModel`.
-        condition: A condition, as `Basophil`, `cell size=big` or `neutral`; all classes by default.
+        model: `builtin/cells`, a model folder, a checkpoint, or `file.py:function` (run as code).
+        condition: A condition, as `Basophil`, `cell size=big` or `neutral`; the first classes by default.
         n: Samples of each condition.
+        image_size: Side in pixels of a checkpoint's images, where no configuration says it.
+        checkpoint: What a checkpoint does not say of itself.
+        sampling: How tokens are drawn.
         seed: Random seed.
         out: The picture; the tokens go to a .json file beside it.
         quiet: Show no progress.
@@ -76,9 +93,9 @@ def sample(
     from conceptlens.cortex.generators.condition import Condition, parse_condition
     from conceptlens.cortex.generators.open import open_model
 
-    opened = open_model(model).to(best_device())
+    opened = open_model(model, image_size=image_size, checkpoint=checkpoint, sampling=sampling).to(best_device())
     conditions = [parse_condition(words, opened.classes, opened.attributes) for words in condition]
-    conditions = conditions or [Condition(), *map(Condition, opened.classes)]
+    conditions = conditions or [Condition(), *map(Condition, opened.classes[:MOST_CLASSES])]
     return TextResult(sample_sheet(opened, conditions, n, Path(out), seed=seed, note=note(quiet)))
 
 
@@ -97,14 +114,18 @@ def extract(
     filters: int | None = None,
     hidden: int | None = None,
     image_size: int | None = None,
+    checkpoint: CheckpointOptions = NOTHING_TOLD,
+    sampling: Sampling = AS_USUAL,
     seed: int = 0,
     overwrite: bool = False,
     quiet: bool = True,
 ) -> "Study":
     """Train an extractor that recognizes concepts in a VQ model's tokens.
 
+    Samples are kept as they are drawn: the same command goes on with a study that was stopped.
+
     Args:
-        model: `builtin/cells`, a model folder, a run with a codebook, a checkpoint, or a `VQModel`.
+        model: `builtin/cells`, a model folder, a run with a codebook, a checkpoint, or `file.py:function`, run as code.
         out: The folder of the study.
         concepts: A concept to recognize, as `Basophil` or `cell size=big`; all classes by default.
         data: Images to encode, for models that do not generate: a folder, a table or a name.
@@ -116,7 +137,9 @@ def extract(
         batch_size: Samples per step.
         filters: Filters of CE and RE; twice the codes' width by default.
         hidden: Hidden units of the last layers.
-        image_size: Side in pixels of a VQGAN's images, where no configuration says it.
+        image_size: Side in pixels of a checkpoint's images, where no configuration says it.
+        checkpoint: What a checkpoint does not say of itself.
+        sampling: How tokens are drawn.
         seed: Random seed.
         overwrite: Replace a study that is in the way.
         quiet: Show no progress.
@@ -137,6 +160,8 @@ def extract(
         network=network,
         per_concept=samples_per_concept,
         image_size=image_size,
+        checkpoint=checkpoint,
+        sampling=sampling,
         training=ExtractorTraining(epochs=epochs, batch=batch_size),
         seed=seed,
         overwrite=overwrite,
@@ -240,7 +265,7 @@ def edit(
         region: `center 4x4`, or rows and columns as `7:11,3:8`.
         sample: A sample of the study's test split instead of an image.
         method: Select tokens, or the baseline: change embeddings.
-        judge: A run folder whose model judges the result.
+        judge: A run folder whose model judges the result, or `timm/NAME`.
         settings: Settings of the search.
         seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
@@ -271,6 +296,7 @@ def measure_bias(
     condition: str = "neutral",
     unbiased: "str | Path | VQModel | None" = None,
     permutations: int = 200,
+    variant: Variant = "paper",
     judge: Sequence[str] = (),
     samples_per_concept: int = 1000,
     seed: int = 0,
@@ -288,7 +314,8 @@ def measure_bias(
         condition: The condition of these samples.
         unbiased: A model without the bias, with the same codebook.
         permutations: Permutations of the attribute's values.
-        judge: A run folder whose model classifies the samples.
+        variant: Token importance as in the paper, or as in the released code.
+        judge: A run folder whose model classifies the samples, or `timm/NAME`.
         samples_per_concept: Training samples of each concept.
         seed: Random seed.
         out: Folder for the files of a single study.
@@ -310,6 +337,7 @@ def measure_bias(
         unbiased=unbiased,
         limit=samples_per_concept,
         permutations=permutations,
+        variant=variant,
         judges=list(judge),
         seed=seed,
         out=[out] if out else None,
@@ -336,7 +364,7 @@ def mask(
 
     Args:
         study: The folder that `codebook extract` made, or the study.
-        judge: A run folder whose model judges.
+        judge: A run folder whose model judges, or `timm/NAME`, with weights of a file as `timm/NAME=FILE`.
         counts: Number of tokens that are hidden.
         tokens_per_image: n, the most important tokens of each image.
         tokens_per_concept: k, tokens of a concept's set.
@@ -381,7 +409,7 @@ def pairs(
 
     Args:
         study: The folder that `codebook extract` made, or the study.
-        judge: A run folder whose model judges.
+        judge: A run folder whose model judges, or `timm/NAME`, with weights of a file as `timm/NAME=FILE`.
         pair: Two concepts, as `Basophil; Monocyte`; neighbors in the list of concepts by default.
         region: `center 4x4`, or rows and columns as `7:11,3:8`.
         n: Images of each concept.

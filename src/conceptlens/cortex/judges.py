@@ -1,4 +1,4 @@
-"""Independent judges: class or attribute probabilities of images by finished runs, in an order that is asked for."""
+"""Independent judges: probabilities of images by finished runs or timm's classifiers, in an order that is asked for."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,19 +7,60 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.cortex.generators.condition import parse_condition
 from conceptlens.cortex.masking import Judge
+from conceptlens.gig.load_model import open_model
 from conceptlens.runs.opened import OpenedRun
 
-Judges = Sequence[str] | Mapping[str, Judge]  # run folders, or anything that looks at images, by name
+Judges = Sequence[str] | Mapping[str, Judge]  # run folders and timm names, or functions of images, by name
+TIMM = "timm/"
 
 
 def open_judges(judges: Judges, concepts: Sequence[str], *, device: torch.device | None = None) -> dict[str, Judge]:
     """Judges by name. Those that are given as functions must answer for the concepts in their order."""
     if isinstance(judges, Mapping):
         return dict(judges)
-    return {str(path): run_judge(path, concepts, device=device) for path in judges}
+    return {
+        str(word): (timm_judge if str(word).startswith(TIMM) else run_judge)(word, concepts, device=device)
+        for word in judges
+    }
+
+
+def timm_judge(word: str | Path, concepts: Sequence[str], *, device: torch.device | None = None) -> Judge:
+    """A judge from a classifier of timm.
+
+    Args:
+        word: `timm/NAME` with its published weights, or `timm/NAME=FILE.safetensors`.
+        concepts: Its classes by name or, as generators of ImageNet call them, by number.
+        device: Where it works; the CPU by default.
+    """
+    name, _, weights = str(word).partition("=")
+    model = open_model(name, weights=weights or None)
+    columns = []
+    for concept in concepts:
+        if concept in model.outputs:
+            columns.append(model.outputs.index(concept))
+        elif concept.isdigit() and int(concept) < len(model.outputs):
+            columns.append(int(concept))
+        else:
+            raise unknown_name(f"class of {name}", concept, model.outputs)
+    module, where = model.module.to(device or "cpu"), device or torch.device("cpu")
+
+    @torch.no_grad()
+    def judge(images: Tensor) -> Tensor:
+        seen = model.prepare(_sized(images.to(where), model.image_size))
+        probabilities: Tensor = module(seen).float()[:, columns].softmax(1).to(images.device)
+        return probabilities
+
+    return judge
+
+
+def _sized(images: Tensor, side: int) -> Tensor:
+    """Images (n, 3, H, W) as squares of a judge's size."""
+    if tuple(images.shape[-2:]) != (side, side):
+        images = interpolate(images, (side, side), mode="bicubic", antialias=True, align_corners=False)
+    return images.clamp(0, 1)
 
 
 def run_judge(path: str | Path, concepts: Sequence[str], *, device: torch.device | None = None) -> Judge:
@@ -50,11 +91,7 @@ def run_judge(path: str | Path, concepts: Sequence[str], *, device: torch.device
 
     @torch.no_grad()
     def judge(images: Tensor) -> Tensor:
-        side = (card.image_size, card.image_size)
-        seen = images.to(run.device)
-        if tuple(images.shape[-2:]) != side:
-            seen = interpolate(seen, side, mode="bicubic", antialias=True, align_corners=False)
-        output = pipeline(seen.clamp(0, 1))
+        output = pipeline(_sized(images.to(run.device), card.image_size))
         logits = output.logits if by_class else output.concept_logits
         found: Tensor = logits.float()[:, columns].softmax(1).to(images.device)
         return found

@@ -20,7 +20,13 @@ from conceptlens.evaluation.faithfulness.fill import filled
 
 Judge = Callable[[Tensor], Tensor]  # images (n, 3, H, W) in [0, 1] → probabilities (n, C)
 Hide = Literal["positions", "ids"]
+Places = Callable[[Tensor], Tensor]  # marked tokens (B, h, w) → cells of the image, as `VQModel.places`
 COUNTS = tuple(range(5, 55, 5))
+
+
+def same_cells(marked: Tensor) -> Tensor:
+    """Each token is one cell of the image, as of most models."""
+    return marked
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ def masking_curve(
     counts: Sequence[int] = COUNTS,
     fill: str = "black",
     hide: str = "positions",
+    places: Places = same_cells,
     batch: int = 64,
 ) -> list[MaskingCurve]:
     """Figure 4: the highest scores first.
@@ -87,6 +94,7 @@ def masking_curve(
         counts: How many tokens are chosen.
         fill: `black`, `mean` or `blur`.
         hide: The chosen `positions`, or all with their `ids`.
+        places: Which cells of the image tokens cover.
         batch: Images judged at once.
     """
     if hide not in get_args(Hide):
@@ -102,8 +110,8 @@ def masking_curve(
     hidden = tuple(float(mask.flatten(1).sum(1).float().mean()) for mask in masks)
     curves = []
     for name, judge in judges.items():
-        deletion = tuple(_mean(judge, images, mask, labels, fill, batch) for mask in masks)
-        insertion = tuple(_mean(judge, images, ~mask, labels, fill, batch) for mask in masks)
+        deletion = tuple(_mean(judge, images, places(mask), labels, fill, batch) for mask in masks)
+        insertion = tuple(_mean(judge, images, ~places(mask), labels, fill, batch) for mask in masks)
         curves.append(MaskingCurve(name, order, steps, deletion, insertion, hidden))
     return curves
 
@@ -157,6 +165,7 @@ def mask_sets(
     positions: Mapping[str, Tensor],
     *,
     fill: str = "black",
+    places: Places = same_cells,
     batch: int = 64,
 ) -> list[SetMasking]:
     """Table 2 for several choices of positions (B, h, w), by name."""
@@ -166,7 +175,7 @@ def mask_sets(
         before = _probabilities(judge, images, nothing, fill, batch)
         accuracy, probability = _summary(before, labels)
         for kind, hidden in positions.items():
-            after = _summary(_probabilities(judge, images, hidden, fill, batch), labels)
+            after = _summary(_probabilities(judge, images, places(hidden), fill, batch), labels)
             found.append(
                 SetMasking(
                     judge=name,

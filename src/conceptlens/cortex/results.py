@@ -134,7 +134,8 @@ def tokens_result(
             images = study.decode(train.tokens[mine].long())
             marked = torch.zeros(len(mine), scores[0].numel(), dtype=torch.bool)
             marked.scatter_(1, top_positions(scores[mine], min(n, 10)), True)
-            rows.append((name, boxed(images, marked.view(len(mine), *scores.shape[1:]))))
+            cells = study.model.places(marked.view(len(mine), *scores.shape[1:]))
+            rows.append((name, boxed(images, cells)))
         pictures[""] = sheet(rows)
     files = write_grids(study, folder, settings, variant=variant, per_concept=show, seed=seed)
     result = write_result(folder, "tokens", "\n".join(lines), data, pictures)
@@ -143,8 +144,12 @@ def tokens_result(
 
 def first_of_each(samples: Samples, limit: int) -> Samples:
     """At most so many samples of each concept."""
-    rows = torch.cat([(samples.labels == place).nonzero()[:limit, 0] for place in range(len(samples.concepts))])
-    return samples.take(rows)
+    return samples.take(first_rows(samples, limit))
+
+
+def first_rows(samples: Samples, limit: int) -> Tensor:
+    """Where the first samples of each concept are, (n,)."""
+    return torch.cat([(samples.labels == place).nonzero()[:limit, 0] for place in range(len(samples.concepts))])
 
 
 def search_result(
@@ -227,7 +232,7 @@ def edit_result(
     data, words, pictures = edit.to_json(), edit.text(), {}
     if study.model.decodes:
         frames = strip(study.model, edit).cpu()
-        region_row = boxed(frames[:1], edit.found.mask[None])
+        region_row = boxed(frames[:1], study.model.places(edit.found.mask[None]))
         pictures[""] = sheet([(f"towards {target}: before, along the way, after", frames), ("region", region_row)])
         for path, judge in open_judges(judges, study.extractor.card.concepts).items():
             before, after = judge(frames[:1])[0], judge(frames[-1:])[0]
@@ -255,25 +260,34 @@ def mask_result(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Result:
-    """Figure 4 and Table 2: important, frequent and random tokens hidden from independent judges."""
+    """Figure 4 and Table 2: important, frequent and random tokens hidden from independent judges.
+
+    A model without a decoder has its pixels hidden in the images that were encoded.
+    """
     folder = study.folder(out)
     if not judges:
         raise UserError("Hidden tokens are judged by independent classifiers: name run folders with --judge.")
-    if not study.model.decodes:
-        raise UserError(f"{study.model.name} has no decoder: there are no images to show to judges.")
+    shown = first_rows(study.samples["test"], limit)
+    images = study.pictures("test", shown.tolist())
+    if images is None:
+        raise UserError(
+            f"{study.model.name} has no decoder, and the images that were encoded are not there any more or have "
+            "changed: there is nothing to show to judges. Put the data back where the study found it."
+        )
     named = open_judges(judges, study.extractor.card.concepts)
     settings = _variant(variant, 20, 0.2)
     train = first_of_each(study.samples["train"], training_limit)
-    test = first_of_each(study.samples["test"], limit)
-    tokens, labels = test.tokens.long(), test.labels
-    images = study.decode(tokens)
+    test = study.samples["test"].take(shown)
+    tokens, labels, places = test.tokens.long(), test.labels, study.model.places
     scores = score_samples(study, test, settings, seed=seed)
     curves = []
     for order, values in (
         ("importance", scores),
         ("random", torch.rand(scores.shape, generator=torch.Generator().manual_seed(seed))),
     ):
-        curves += masking_curve(named, images, tokens, values, labels, order=order, counts=counts, fill=fill, hide=hide)
+        curves += masking_curve(
+            named, images, tokens, values, labels, order=order, counts=counts, fill=fill, hide=hide, places=places
+        )
     codes, grid = len(study.codebook), study.extractor.card.grid
     sets = sample_sets(study, train, score_samples(study, train, settings, seed=seed), n, k)
     frequent = [frequency_set(train.of(place), name, codes=codes, k=k) for place, name in enumerate(train.concepts)]
@@ -285,7 +299,7 @@ def mask_result(
         "frequency, equally many": equal_positions(tokens, labels, frequent, codes, equal, seed),
         "random, equally many": random_positions(equal, grid, seed),
     }
-    table = mask_sets(named, images, labels, positions, fill=fill)
+    table = mask_sets(named, images, labels, positions, fill=fill, places=places)
     lines = [
         f"{row.judge}: {row.tokens} hide {row.hidden:.1f} tokens: accuracy {row.accuracy:.3f} "
         f"{row.accuracy_change:+.3f}, probability {row.probability:.3f} {row.probability_change:+.3f}"

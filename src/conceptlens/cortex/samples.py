@@ -15,6 +15,7 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_bytes, write_json
+from conceptlens.cortex.drawn import Drawn
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.contract import VQModel, check_tokens
 from conceptlens.encoders.weights_file import read_weights
@@ -95,10 +96,18 @@ class Generated:
         per_concept: Samples of each.
         seed: Every chunk is drawn from it and from the chunk's number: the same whenever it is made.
         chunk: Samples made at once of one concept.
+        place: A folder that keeps every chunk as soon as it is made, so that sampling can be continued.
     """
 
     def __init__(
-        self, model: VQModel, concepts: Mapping[str, Condition], per_concept: int, *, seed: int = 0, chunk: int = 32
+        self,
+        model: VQModel,
+        concepts: Mapping[str, Condition],
+        per_concept: int,
+        *,
+        seed: int = 0,
+        chunk: int = 32,
+        place: Path | None = None,
     ) -> None:
         if not concepts or per_concept < 1:
             raise UserError(f"Expected concepts and at least one sample of each; found {len(concepts)}, {per_concept}.")
@@ -106,6 +115,8 @@ class Generated:
         self.concepts = tuple(concepts)
         self.per_concept, self.seed, self.size = per_concept, seed, chunk
         self._chunks: dict[int, tuple[Tensor, Tensor]] = {}
+        words = [condition.text() for condition in self.conditions]
+        self.kept = Drawn(place, model, conditions=words, samples=per_concept, seed=seed, chunk=chunk)
 
     def __len__(self) -> int:
         return self.per_concept * len(self.conditions)
@@ -118,13 +129,17 @@ class Generated:
         """Tokens and concepts of one chunk: every concept equally often."""
         if index not in self._chunks:
             n = min(self.size, self.per_concept - index * self.size)
-            made = [
-                self.model.generate(condition, n, seed=draw_seed(self.seed, index, place)).cpu()
-                for place, condition in enumerate(self.conditions)
-            ]
-            labels = torch.arange(len(made)).repeat_interleave(n)
-            self._chunks[index] = torch.cat(made).to(id_type(len(self.model.codebook))), labels
+            tokens = self.kept.chunk(index, lambda: self._draw(index, n))
+            labels = torch.arange(len(self.conditions)).repeat_interleave(n)
+            self._chunks[index] = tokens, labels
         return self._chunks[index]
+
+    def _draw(self, index: int, n: int) -> Tensor:
+        made = [
+            self.model.generate(condition, n, seed=draw_seed(self.seed, index, place)).cpu()
+            for place, condition in enumerate(self.conditions)
+        ]
+        return torch.cat(made).to(id_type(len(self.model.codebook)))
 
     def batches(self, size: int, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """The first time through, batches are handed on as chunks are made; later ones are drawn from all."""

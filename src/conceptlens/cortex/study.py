@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_json
 from conceptlens.core.network import offline
+from conceptlens.core.plugins import check_code, is_code, parse_code
 from conceptlens.cortex.extractors.trained import InformationExtractor, codebook_hash
 from conceptlens.cortex.extractors.training import Epoch, ExtractorTraining, train_extractor
 from conceptlens.cortex.generators.condition import Condition, parse_condition
 from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.cortex.generators.open import BUILTIN, open_model
+from conceptlens.cortex.generators.settings import AS_USUAL, NOTHING_TOLD, CheckpointOptions, Sampling
 from conceptlens.cortex.samples import SPLITS, Generated, Samples, encode_images, split_samples
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import resize_square
@@ -116,6 +119,8 @@ def new_study(
     network: str = "CE",
     per_concept: int = 1000,
     image_size: int | None = None,
+    checkpoint: CheckpointOptions = NOTHING_TOLD,
+    sampling: Sampling = AS_USUAL,
     training: ExtractorTraining | None = None,
     seed: int = 0,
     overwrite: bool = False,
@@ -125,6 +130,8 @@ def new_study(
     note: Note = lambda text: None,
 ) -> Study:
     """Sample a model's tokens, train an extractor on them, and write both as a run.
+
+    Samples are kept as they are drawn: the same call on a study that was stopped goes on with them.
 
     Args:
         model_name: As for `open_model`, or a `VQModel`.
@@ -137,6 +144,8 @@ def new_study(
         network: CE, RE or TE.
         per_concept: Samples of each concept; encoded images are all taken up to this number.
         image_size: Of a VQGAN's images.
+        checkpoint: What a published checkpoint does not say of itself.
+        sampling: How tokens are drawn.
         training: Of the extractor.
         seed: Random seed.
         overwrite: Replace a run that is in the way.
@@ -146,7 +155,7 @@ def new_study(
         note: Called with progress messages.
     """
     device = device or best_device()
-    model = open_model(model_name, image_size=image_size).to(device)
+    model = open_model(model_name, image_size=image_size, checkpoint=checkpoint, sampling=sampling).to(device)
     conditions: dict[str, Condition] = {}
     if data is None:
         if not model.generates:
@@ -157,32 +166,35 @@ def new_study(
         named = []
     else:
         named = list(concepts or [])
-    with RunFolder.create(out, overwrite=overwrite) as run:
-        if isinstance(model_name, VQModel):
-            place = MEMORY
-        else:
-            place = str(model_name) if model_name == BUILTIN else str(Path(model_name).expanduser().resolve())
-        about: dict[str, Any] = {
-            "id": run.path.name,
-            "kind": KIND,
-            "method": "cortex",
-            "status": "running",
-            "model": {"name": place, "image_size": image_size, "codebook": codebook_hash(model.codebook)},
-            "data": {
-                "source": data or "generated",
-                "seed": seed,
-                "per_concept": per_concept,
-                "by": by,
-                "concepts": data_concepts,
-            },
-            "conditions": {name: each.text() for name, each in conditions.items()},
-        }
+    about: dict[str, Any] = {
+        "id": Path(out).name,
+        "kind": KIND,
+        "method": "cortex",
+        "status": "running",
+        "model": {
+            "name": _name_of(model_name),
+            "image_size": image_size,
+            "codebook": codebook_hash(model.codebook),
+            "checkpoint": _absolute(checkpoint),
+            "sampling": asdict(model.sampling),
+        },
+        "data": {
+            "source": data or "generated",
+            "seed": seed,
+            "per_concept": per_concept,
+            "by": by,
+            "concepts": data_concepts,
+        },
+        "conditions": {name: condition.text() for name, condition in conditions.items()},
+    }
+    with _begin(out, about, overwrite) as run:
         write_json(run.path / "run.json", about)
         run.write_environment()
         try:
             if data is None:
                 note(f"{len(conditions)} concepts × {per_concept} samples of {model.name}")
-                samples = _generate(model, conditions, per_concept, seed, chunk, note)
+                stream = Generated(model, conditions, per_concept, seed=seed, chunk=chunk, place=run.path)
+                samples = _generate(stream, note)
             else:
                 source, vocabulary = _open_data(data, data_concepts)
                 run.update(data={**about["data"], "hash": source.examples.fingerprint})
@@ -190,20 +202,31 @@ def new_study(
             parts = split_samples(samples, seed=seed)
             for name, part in parts.items():
                 part.save(run.path / "samples" / f"{name}.safetensors")
+            if data is None:
+                stream.kept.clear()
             extractor = new_extractor(model, samples.concepts, network, options or {}, seed)
             settings = training or ExtractorTraining()
 
             def epoch(done: Epoch) -> None:
-                line = {"epoch": done.epoch, "split": "train", "loss": done.loss, "accuracy": done.accuracy}
+                lines = [{"epoch": done.epoch, "split": "train", "loss": done.loss, "accuracy": done.accuracy}]
+                if done.validation_loss is not None:
+                    lines.append({"epoch": done.epoch, "split": "val", "loss": done.validation_loss})
                 with run.history.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
+                    file.writelines(json.dumps(line) + "\n" for line in lines)
                 note(f"{network}: epoch {done.epoch + 1} of {settings.epochs}, loss {done.loss:.3f}")
 
             torch.manual_seed(seed)
             extractor = extractor.to(device)
             codebook = model.codebook.detach()
             train_extractor(
-                extractor, codebook, parts["train"], test=parts["test"], settings=settings, seed=seed, note=epoch
+                extractor,
+                codebook,
+                parts["train"],
+                validation=parts["val"],
+                test=parts["test"],
+                settings=settings,
+                seed=seed,
+                note=epoch,
             )
             extractor.save(run.path / "extractor")
             metrics = {"splits": {"test": {"extractor": dict(extractor.card.accuracy)}}}
@@ -223,13 +246,57 @@ def new_extractor(
     return InformationExtractor.make(network, model.codebook, model.grid, concepts, **options)
 
 
-def _generate(
-    model: VQModel, conditions: Mapping[str, Condition], per_concept: int, seed: int, chunk: int, note: Note
-) -> Samples:
-    stream = Generated(model, conditions, per_concept, seed=seed, chunk=chunk)
+def _name_of(model_name: str | Path | VQModel) -> str:
+    """What `run.json` calls a model: a file by its whole path, code by that of its file."""
+    if not isinstance(model_name, str | Path):
+        return MEMORY
+    word = str(model_name)
+    if word == BUILTIN:
+        return word
+    return str(parse_code(word)) if is_code(word) else str(Path(word).expanduser().resolve())
+
+
+def _absolute(checkpoint: CheckpointOptions) -> dict[str, Any]:
+    """The options with whole paths."""
+    values = asdict(checkpoint)
+    for option in ("transformer", "config"):
+        if values[option] is not None:
+            values[option] = str(Path(values[option]).expanduser().resolve())
+    return values
+
+
+@contextmanager
+def _begin(out: str | Path, about: Mapping[str, Any], overwrite: bool) -> Iterator[RunFolder]:
+    """The folder of a new study, or of one that was stopped and has the same settings."""
+    run = RunFolder(Path(out))
+    if overwrite or not (run.path / "run.json").exists():
+        with RunFolder.create(out, overwrite=overwrite) as created:
+            yield created
+        return
+    info = run.info
+    if info.get("kind") != KIND or info["status"] == "done":
+        what = "study" if info.get("kind") == KIND else "run"
+        raise UserError(
+            f"{run.path}: a {what} is here already ({info['status']}). Choose another folder with --out, or replace it "
+            "with --overwrite."
+        )
+    before = {**info["data"]}
+    before.pop("hash", None)
+    if (info["model"], before, info["conditions"]) != (about["model"], about["data"], about["conditions"]):
+        raise UserError(
+            f"{run.path}: a study was begun here with another model, other concepts or other settings. Give the same "
+            "to go on with it, choose another folder with --out, or replace it with --overwrite."
+        )
+    with run.lock():
+        run.history.unlink(missing_ok=True)
+        yield run
+
+
+def _generate(stream: Generated, note: Note) -> Samples:
     for index in range(stream.chunks):
         stream.chunk(index)
-        note(f"samples: {min((index + 1) * stream.size, per_concept)} of {per_concept} of each concept")
+        done = min((index + 1) * stream.size, stream.per_concept)
+        note(f"samples: {done} of {stream.per_concept} of each concept")
     return stream.all()
 
 
@@ -309,7 +376,15 @@ def open_study(path: str | Path, *, device: torch.device | None = None, model: V
             f"{run.path}: the model of this study was an object in Python, which is not saved. Pass it again: "
             f"conceptlens.cortex.load({str(run.path)!r}, model=…)."
         )
-    model = open_model(model or about["name"], image_size=about.get("image_size")).to(device)
+    if model is None and is_code(about["name"]):
+        check_code([about["name"]], run.path)
+    model = open_model(
+        model or about["name"],
+        image_size=about.get("image_size"),
+        checkpoint=CheckpointOptions(**about.get("checkpoint", {})),
+        sampling=AS_USUAL if model else Sampling(**about.get("sampling", {})),
+        user=False,
+    ).to(device)
     extractor = InformationExtractor.load(run.path / "extractor").to(device)
     extractor.check_codebook(model.codebook)
     codes = len(model.codebook)

@@ -68,6 +68,8 @@ class ConceptModel(nn.Module, ABC):
     has_evidence: bool = False  # whether it says what each patch adds to a concept's logit
     fits_images: ClassVar[bool] = True  # whether a stage of the kind `fit` has something to learn from images
     fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
+    fit_crops: bool = False  # whether `fit` reads cut-outs of the training images, by their annotation
+    fit_crop_images: int = 0  # cut-outs of so many images of each class are enough; 0: of all
     draws: int = 0  # numbers from 0 to 1 that its forward pass needs of each image while it trains: `Tokens.aux[DRAWS]`
     concepts_see_class: ClassVar[bool] = True  # False: concepts are learned from their own labels alone
     randint_on_class_tables: ClassVar[bool] = False  # whether RandInt stays on where labels follow from the class

@@ -21,7 +21,6 @@ from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import DRAWS, ConceptOutput
 from conceptlens.methods.grounded import GroundedModel
 from conceptlens.nn.attention.additive_reader import AdditiveReader, AttentionPer, Evidence
-from conceptlens.nn.grounding.gaussian_prior import SIGMA
 from conceptlens.nn.grounding.part_attention import attention_entropy
 from conceptlens.nn.grounding.part_places import Places, part_places
 from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
@@ -55,7 +54,7 @@ class EvidenceCBM(GroundedModel):
         places: Places = "none",
         parts: str = "auto",
         keypoint_fraction: float = 1.0,
-        sigma: float = SIGMA,
+        sigma: float | None = None,
         alignment_weight: float = 0.1,
     ) -> None:
         """evidence-cbm.
@@ -80,7 +79,7 @@ class EvidenceCBM(GroundedModel):
             parts: Which part each concept speaks of, for `places`: as for `pf-cbm`, but a concept without a part speaks
                 of the whole.
             keypoint_fraction: Share of the training images whose points tell where the Gaussians begin.
-            sigma: Width of the Gaussians at the start, in patches.
+            sigma: Width of the Gaussians at the start, in patches; 5 on a grid of 32, as much of another by default.
             alignment_weight: Weight of the loss between centers of attention and points.
         """
         super().__init__()

@@ -21,7 +21,6 @@ from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import PATCH_VECTORS, Supervision
 from conceptlens.methods.evidence_cbm import EvidenceCBM
 from conceptlens.nn.attention.additive_reader import AdditiveReader, AttentionPer
-from conceptlens.nn.grounding.gaussian_prior import SIGMA
 from conceptlens.nn.grounding.part_places import Places
 from conceptlens.nn.heads.bottleneck import Reads
 from conceptlens.nn.setup import Setup
@@ -48,7 +47,7 @@ class EvidenceText(EvidenceCBM):
         places: Places = "none",
         parts: str = "auto",
         keypoint_fraction: float = 1.0,
-        sigma: float = SIGMA,
+        sigma: float | None = None,
         alignment_weight: float = 0.1,
     ) -> None:
         """evidence-cbm-text.
@@ -68,7 +67,7 @@ class EvidenceText(EvidenceCBM):
             parts: Which part each concept speaks of, for `places`: as for `pf-cbm`, but a concept without a part speaks
                 of the whole.
             keypoint_fraction: Share of the training images whose points tell where the Gaussians begin.
-            sigma: Width of the Gaussians at the start, in patches.
+            sigma: Width of the Gaussians at the start, in patches; 5 on a grid of 32, as much of another by default.
             alignment_weight: Weight of the loss between centers of attention and points.
         """
         if logit_scale <= 0:

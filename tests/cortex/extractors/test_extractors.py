@@ -14,7 +14,7 @@ from conceptlens.cortex.extractors.extractors import (
     make_network,
 )
 from conceptlens.cortex.extractors.trained import InformationExtractor
-from conceptlens.cortex.extractors.training import ExtractorTraining, top_accuracy, train_extractor
+from conceptlens.cortex.extractors.training import Epoch, ExtractorTraining, top_accuracy, train_extractor
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.samples import Generated, Samples, draw_seed, split_samples
 from tests.cortex.tiny import CODES, GRID, WIDTH, TinyVQ
@@ -157,3 +157,23 @@ def test_seeds_differ() -> None:
     seeds = {draw_seed(a, b, c) for a in range(5) for b in range(5) for c in range(5)}
     assert len(seeds) == 125
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_the_epoch_of_the_lowest_validation_loss_is_kept() -> None:
+    torch.manual_seed(0)
+    model = TinyVQ()
+    words = {name: Condition(name) for name in model.classes}
+    train, other = (Generated(model, words, 16, seed=seed).all() for seed in (0, 1))
+    wrong = Samples(other.tokens, (other.labels + 1) % 3, other.concepts)  # whatever is learned makes it worse
+    weights, losses = [], []
+    extractor = InformationExtractor.make("RE", model.codebook, model.grid, model.classes, filters=8)
+    settings = ExtractorTraining(epochs=8, batch=24, rate=3e-3, step_epochs=20)
+
+    def note(epoch: Epoch) -> None:
+        losses.append(epoch.validation_loss)
+        weights.append({name: value.clone() for name, value in extractor.state_dict().items()})
+
+    train_extractor(extractor, model.codebook.detach(), train, validation=wrong, settings=settings, note=note)
+    best = weights[losses.index(min(losses))]
+    assert losses.index(min(losses)) < 7
+    assert all(torch.equal(value, best[name]) for name, value in extractor.state_dict().items())

@@ -1,5 +1,6 @@
 """VQGAN checkpoints: rebuilt from tensors, in both layouts, as data only."""
 
+import codecs
 import io
 import json
 import pickle
@@ -7,8 +8,10 @@ import zipfile
 from collections import OrderedDict
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+import yaml
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,6 +19,7 @@ from torch.nn import functional as F
 from conceptlens.core.errors import UserError
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.open import open_model
+from conceptlens.cortex.generators.settings import CheckpointOptions, Sampling
 from conceptlens.cortex.generators.torch_file import read_torch_file, tensors_of
 from conceptlens.cortex.generators.vqgan import VQGAN
 from conceptlens.cortex.generators.vqgan_transformer import CausalTransformer, GenerativeVQGAN
@@ -303,7 +307,7 @@ def plain_logits(state: dict[str, Tensor], words: Tensor, heads: int) -> Tensor:
 
 def test_the_transformer_is_that_of_the_equations_with_and_without_memory() -> None:
     state = transformer_state()
-    model = CausalTransformer(state, "test")
+    model = CausalTransformer(state, "test", heads=16)
     words = torch.randint(12, (2, 9))
     expected = plain_logits(state, words, 16)
     whole, _ = model(words)
@@ -319,13 +323,15 @@ def test_a_checkpoint_of_both_stages_generates(tmp_path: Path) -> None:
     state = {f"first_stage_model.{name}": value for name, value in tiny_state().items()}
     state |= {f"transformer.{name}": value for name, value in transformer_state().items()}
     torch.save({"state_dict": state}, tmp_path / "both.ckpt")
-    model = open_model(tmp_path / "both.ckpt", image_size=16)
+    told = CheckpointOptions(heads=16, classes=12)
+    model = open_model(tmp_path / "both.ckpt", image_size=16, checkpoint=told)
     assert isinstance(model, GenerativeVQGAN)
     tokens = model.generate(Condition("3"), 2, seed=1)
     assert tokens.shape == (2, 8, 8)
     assert int(tokens.max()) < 10  # words beyond the codebook are never drawn
     assert torch.equal(tokens, model.generate(Condition("3"), 2, seed=1))
-    surest = model.generate(Condition("3"), 1, top=1)
+    model.set_sampling(Sampling(top_k=1))
+    surest = model.generate(Condition("3"), 1)
     first = plain_logits(transformer_state(), torch.tensor([[3]]), 16)[0, -1, :10].argmax()
     assert int(surest[0, 0, 0]) == int(first)
     assert model.generate(None, 1).shape == (1, 8, 8)
@@ -334,4 +340,79 @@ def test_a_checkpoint_of_both_stages_generates(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no attributes"):
         model.generate(Condition("3", {"size": "big"}), 1)
     with pytest.raises(UserError, match="smaller --image-size"):
-        open_model(tmp_path / "both.ckpt", image_size=32)
+        open_model(tmp_path / "both.ckpt", image_size=32, checkpoint=told)
+
+
+def taming_yaml(*, stage: object = None, heads: int = 8, **more: object) -> str:
+    stage = stage or {"target": "taming.modules.util.Labelator", "params": {"n_classes": 7}}
+    params = {
+        "cond_stage_key": "class_label",
+        "transformer_config": {"target": "taming.modules.transformer.mingpt.GPT", "params": {"n_head": heads}},
+        "first_stage_config": {"target": "taming.models.vqgan.VQModel", "params": {"ddconfig": {"resolution": 16}}},
+        "cond_stage_config": stage,
+        **more,
+    }
+    return yaml.safe_dump({"model": {"target": "taming.models.cond_transformer.Net2NetTransformer", "params": params}})
+
+
+def test_heads_come_from_the_configuration_or_must_be_given(tmp_path: Path) -> None:
+    state = {f"first_stage_model.{name}": value for name, value in tiny_state().items()}
+    state |= {f"transformer.{name}": value for name, value in transformer_state().items()}
+    path, configs = tmp_path / "checkpoints" / "last.ckpt", tmp_path / "configs"
+    path.parent.mkdir()
+    configs.mkdir()
+    torch.save({"state_dict": state}, path)
+    with pytest.raises(UserError, match="how many heads"):
+        open_model(path)
+    (configs / "2021-project.yaml").write_text(taming_yaml())
+    model = open_model(path)
+    assert isinstance(model, GenerativeVQGAN)
+    assert (len(model.classes), model.image_size) == (7, 16)
+    words = torch.randint(12, (1, 5))
+    torch.testing.assert_close(
+        model.transformer(words)[0], plain_logits(transformer_state(), words, 8), atol=1e-4, rtol=1e-4
+    )
+    (configs / "2021-project.yaml").unlink()
+    for wrong, said in (
+        (taming_yaml(stage="__is_unconditional__"), "found __is_unconditional__"),
+        (taming_yaml(stage={"target": "taming.modules.misc.coord.CoordStage"}), "CoordStage"),
+        (taming_yaml(unconditional=True), "class-conditional"),
+        (taming_yaml(permuter_config={"target": "taming.modules.transformer.permuter.ZCurve"}), "another order"),
+        ("model: 3", "`params` is missing"),
+    ):
+        (tmp_path / "other.yaml").write_text(wrong)
+        with pytest.raises(UserError, match=said):
+            open_model(path, checkpoint=CheckpointOptions(config=str(tmp_path / "other.yaml")))
+    torch.save({"state_dict": state | {"cond_stage_model.encoder.conv_in.weight": torch.ones(1)}}, path)
+    with pytest.raises(UserError, match="not on classes"):
+        open_model(path, checkpoint=CheckpointOptions(heads=8, classes=7))
+
+
+def test_gumbel_encodes_by_the_largest_logit_not_the_nearest_code(tmp_path: Path) -> None:
+    state = tiny_state()
+    state["quantize.embed.weight"] = state.pop("quantize.embedding.weight")
+    state |= _conv("quantize.proj", 4, 10, 1)
+    save_file(state, tmp_path / "gumbel.safetensors")
+    model = open_model(tmp_path / "gumbel.safetensors", image_size=16)
+    images = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    vectors = Plain(state).encode(images)
+    expected = Plain(state).conv(vectors, "quantize.proj").argmax(1)
+    assert torch.equal(model.encode(images), expected)
+    assert not torch.equal(expected, model.nearest_codes(vectors))
+    assert torch.equal(model.codebook, state["quantize.embed.weight"])
+
+
+def test_numbers_of_numpy_are_data_and_other_codecs_are_not(tmp_path: Path) -> None:
+    content = {"state_dict": {"a": torch.ones(2)}, "best": np.float64(0.5), "raw": b"\x00\xff"}
+    torch.save(content, tmp_path / "x.ckpt", pickle_protocol=2)
+    found = read_torch_file(tmp_path / "x.ckpt")
+    assert torch.equal(found["state_dict"]["a"], torch.ones(2))
+    assert found["raw"] == b"\x00\xff"
+    torch.save({"x": CodecTrap()}, tmp_path / "bad.ckpt", pickle_protocol=2)
+    with pytest.raises(UserError, match=r"_codecs\.encode"):
+        read_torch_file(tmp_path / "bad.ckpt")
+
+
+class CodecTrap:
+    def __reduce__(self) -> tuple[object, tuple[str, ...]]:
+        return codecs.encode, ("x", "zip")

@@ -140,6 +140,9 @@ def test_losses_by_place() -> None:
         expected = 0.5 * sum(away) / max(len(away), 1)
         assert float(taught.losses["alignment"][row].detach()) == pytest.approx(expected, rel=1e-4)
     assert "entropy" in taught.losses
+    assert output.attention is not None
+    spread = -(output.attention * output.attention.clamp_min(1e-38).log()).sum(-1)  # (B, parts and the whole)
+    torch.testing.assert_close(taught.losses["entropy"], 0.001 * spread.mean(1))
     silent = model(prior=False, foreground_weight=0, alignment_weight=0, entropy_weight=0)
     quiet = silent.teach_places(silent(few()), PlaceTargets(target, torch.ones(5, dtype=torch.bool), points, seen))
     assert quiet.losses == {}

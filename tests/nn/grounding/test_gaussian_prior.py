@@ -23,8 +23,20 @@ def test_equation_2_by_hand() -> None:
     assert found[1].tolist() == pytest.approx([-(d / 8) - math.log(2) for d in (5, 2, 1, 4, 1, 0)])
 
 
-def test_starts_at_log_5() -> None:
-    assert GaussianPrior(3).log_sigma.tolist() == [[pytest.approx(math.log(5))]] * 3
+def test_starts_at_5_patches_of_a_grid_of_32_and_at_as_much_of_another() -> None:
+    prior = GaussianPrior(3)
+    assert prior.log_sigma.tolist() == [[pytest.approx(math.log(5))]] * 3
+    means = torch.ones(3, 2)
+    prior.start(means, grid=(32, 32))
+    assert prior.log_sigma.exp().flatten().tolist() == pytest.approx([5.0] * 3)
+    prior.start(means, grid=(16, 16))
+    assert prior.log_sigma.exp().flatten().tolist() == pytest.approx([2.5] * 3)
+    assert prior.start_scale.flatten().tolist() == pytest.approx([2.5] * 6)
+    prior.start(means, torch.tensor([1.0, 2.0, 3.0]), grid=(16, 16))  # widths that are known count
+    assert prior.log_sigma.exp().flatten().tolist() == pytest.approx([1.0, 2.0, 3.0])
+    given = GaussianPrior(3, sigma=4.0)
+    given.start(means, grid=(16, 16))
+    assert given.log_sigma.exp().flatten().tolist() == pytest.approx([4.0] * 3)
 
 
 @pytest.mark.parametrize("shape", ["diagonal", "full"])

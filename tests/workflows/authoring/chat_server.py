@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -35,12 +35,22 @@ class Seen:
 class ChatServer:
     """Answers each request by `answer`; remembers all of them."""
 
-    def __init__(self, answer: Callable[[Seen], Reply]) -> None:
+    def __init__(self, answer: Callable[[Seen], Reply], models: Sequence[str] = ()) -> None:
         self.answer = answer
         self.seen: list[Seen] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                known = self.path == "/v1/models"
+                body = json.dumps(
+                    {"object": "list", "data": [{"id": name, "object": "model"} for name in models]}
+                ).encode()
+                self.send_response(200 if known else 404)
+                self.send_header("Content-Length", str(len(body) if known else 0))
+                self.end_headers()
+                self.wfile.write(body if known else b"")
+
             def do_POST(self) -> None:
                 data: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 seen = Seen(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.cortex.bias.bias import Bias, correct_together, measure_bias
+from conceptlens.cortex.drawn import Drawn
 from conceptlens.cortex.extractors.importance import VARIANTS
 from conceptlens.cortex.generators.condition import Condition, parse_condition
 from conceptlens.cortex.generators.contract import VQModel
@@ -52,6 +53,7 @@ def bias_results(
     unbiased: str | Path | VQModel | None = None,
     limit: int = 1000,
     permutations: int = 200,
+    variant: str = "paper",
     judges: Judges = (),
     seed: int = 0,
     out: Sequence[str | Path | None] | None = None,
@@ -71,6 +73,7 @@ def bias_results(
             equally many of each concept.
         limit: Training samples of each concept whose importance is computed.
         permutations: Of the attribute's values.
+        variant: Token importance as in the paper, or as in the authors' code: see `VARIANTS`.
         judges: Say what neutral samples show: the true shares, as far as they are right.
         seed: Of everything drawn.
         out: Folder for the files of each study.
@@ -78,6 +81,8 @@ def bias_results(
     """
     if sets not in WAYS:
         raise unknown_name("way to choose tokens", sets, WAYS)
+    if variant not in VARIANTS:
+        raise unknown_name("variant of token importance", variant, VARIANTS)
     folders = [study.folder(place) for study, place in zip(studies, out or [None] * len(studies), strict=True)]
     if len(set(folders)) < len(folders):
         raise UserError("Bias of several attributes: a study is named twice.")
@@ -88,25 +93,28 @@ def bias_results(
             )
     drawn: dict[tuple[str, int], Tensor] = {}  # studies of one model share its samples
 
-    def samples_of(model: VQModel, key: str, seed: int) -> tuple[str, Tensor]:
+    def samples_of(model: VQModel, key: str, seed: int, place: Path | None) -> tuple[str, Tensor]:
         asked = parse_condition(condition, model.classes, model.attributes)
         if (key, seed) not in drawn:
-            drawn[key, seed] = draw(model, asked, neutral, seed=seed, note=note)
+            drawn[key, seed] = draw(model, asked, neutral, seed=seed, note=note, place=place)
         return asked.text(), drawn[key, seed]
 
     def count(study: Study, folder: Path) -> _Counted:
         codes = len(study.codebook)
         train = first_of_each(study.samples["train"], limit)
         note("importance of training samples")
-        scores = score_samples(study, train, VARIANTS["paper"], seed=seed)
+        scores = score_samples(study, train, VARIANTS[variant], seed=seed)
         about = study.run.info["model"]
-        key = f"object {id(study.model)}" if about["name"] == MEMORY else str(about)
-        asked, samples = samples_of(study.model, key, seed)
+        memory = about["name"] == MEMORY  # what an object draws may change without a trace
+        key = f"object {id(study.model)}" if memory else str(about)
+        asked, samples = samples_of(study.model, key, seed, None if memory else study.run.path)
         if unbiased is not None:
             other = open_model(unbiased).to(study.device)
             study.extractor.check_codebook(other.codebook)
-            name = other.name if isinstance(unbiased, VQModel) else str(unbiased)
-            balanced, null = samples_of(other, "unbiased", seed + 1)[1], f"neutral samples of {name}"
+            memory = not isinstance(unbiased, str | Path)
+            name = other.name if memory else str(unbiased)
+            place = None if memory else study.run.path
+            balanced, null = samples_of(other, "unbiased", seed + 1, place)[1], f"neutral samples of {name}"
         else:
             balanced, fewest = _equally_many(study, neutral)
             null = f"{fewest} samples of each concept, asked for by name"
@@ -131,7 +139,7 @@ def bias_results(
         together = correct_together([each.found[number] for each in counted])
         for each, bias in zip(counted, together, strict=True):
             each.found[number] = bias
-    return [_written(each, k, sets, judges, len(studies)) for each in counted]
+    return [_written(each, k, sets, variant, judges, len(studies)) for each in counted]
 
 
 def _equally_many(study: Study, most: int) -> tuple[Tensor, int]:
@@ -142,7 +150,7 @@ def _equally_many(study: Study, most: int) -> tuple[Tensor, int]:
     return torch.cat([torch.cat([part.of(place) for part in rest])[:fewest] for place in concepts]), fewest
 
 
-def _written(counted: _Counted, k: int, sets: str, judges: Judges, attributes: int) -> Result:
+def _written(counted: _Counted, k: int, sets: str, variant: str, judges: Judges, attributes: int) -> Result:
     study, samples, train = counted.study, counted.neutral, counted.train
     words = [
         f"{len(samples)} samples for {counted.asked!r}; token sets by {sets}; no bias looks like: {counted.null}"
@@ -155,6 +163,7 @@ def _written(counted: _Counted, k: int, sets: str, judges: Judges, attributes: i
         "null": counted.null,
         "k": k,
         "sets": sets,
+        "variant": variant,
         "attributes": attributes,
         "tables": [{"n": count, **_bias_json(bias)} for count, bias in counted.found.items()],
     }
@@ -215,11 +224,20 @@ def _finite(value: Any) -> Any:
 
 
 def draw(
-    model: VQModel, condition: Condition, n: int, *, seed: int, note: Note = lambda text: None, chunk: int = 64
+    model: VQModel,
+    condition: Condition,
+    n: int,
+    *,
+    seed: int,
+    note: Note = lambda text: None,
+    chunk: int = 64,
+    place: Path | None = None,
 ) -> Tensor:
-    """Token grids (n, h, w) on the CPU, a chunk at a time."""
+    """Token grids (n, h, w) on the CPU, a chunk at a time; kept in a folder, if one is named, and read from there."""
+    kept = Drawn(place, model, condition=condition.text(), samples=n, seed=seed, chunk=chunk)
     parts = []
-    for start in range(0, n, chunk):
-        parts.append(model.generate(condition, min(chunk, n - start), seed=draw_seed(seed, start)).cpu())
+    for index, start in enumerate(range(0, n, chunk)):
+        count, own = min(chunk, n - start), draw_seed(seed, start)
+        parts.append(kept.chunk(index, lambda: model.generate(condition, count, seed=own).cpu()))  # noqa: B023
         note(f"samples for {condition.text()!r}: {min(start + chunk, n)} of {n}")
     return torch.cat(parts)

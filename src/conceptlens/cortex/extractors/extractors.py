@@ -203,6 +203,9 @@ def make_network(name: str, width: int, grid: tuple[int, int], classes: int, **o
         raise UserError(
             f"An extractor tells concepts apart: it needs at least two, found {classes}. Add another class or value."
         )
-    if min(grid) < 4:
-        raise UserError(f"{name} pools the grid twice: it needs at least 4 × 4 tokens, found {grid[0]} × {grid[1]}.")
+    if name == "CE" and min(grid) < 4:
+        raise UserError(
+            f"{name} pools the grid twice: it needs at least 4 × 4 tokens, found {grid[0]} × {grid[1]}. "
+            "Choose --network RE or TE."
+        )
     return NETWORKS[name](width, grid, classes, **options)

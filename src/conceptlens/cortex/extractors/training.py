@@ -1,9 +1,11 @@
 """How extractors are trained (CORTEX paper, A.3.4) and measured (Table 1).
 
 CE and RE: Adam at 1e-3, weight decay 1e-4, a tenth of the rate every 20 of 80 epochs, batches of 256. TE: AdamW,
-warm-up over a tenth of all steps, then a cosine, mixed precision on a GPU.
+warm-up over a tenth of all steps, then a cosine, mixed precision on a GPU. Kept are the weights of the epoch with the
+lowest loss on validation samples, as the published code does; without such samples, those of the last epoch.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -55,6 +57,7 @@ class Epoch:
     epoch: int
     loss: float
     accuracy: float  # on the training batches, as they passed
+    validation_loss: float | None = None
 
 
 def top_accuracy(logits: Tensor, labels: Tensor, tops: tuple[int, ...] = TOP) -> dict[str, float]:
@@ -78,11 +81,24 @@ def measure(extractor: InformationExtractor, codebook: Tensor, samples: TokenBat
     return top_accuracy(logits, labels)
 
 
+@torch.no_grad()
+def mean_loss(extractor: InformationExtractor, codebook: Tensor, samples: TokenBatches) -> float:
+    """Cross-entropy over samples, in evaluation mode."""
+    extractor.eval()
+    total, seen = 0.0, 0
+    for tokens, labels in samples.batches(256, 0):
+        logits = extractor(lookup(codebook, tokens.to(codebook.device))).float()
+        total += float(F.cross_entropy(logits, labels.to(codebook.device), reduction="sum"))
+        seen += len(labels)
+    return total / seen
+
+
 def train_extractor(
     extractor: InformationExtractor,
     codebook: Tensor,
     train: TokenBatches,
     *,
+    validation: TokenBatches | None = None,
     test: TokenBatches | None = None,
     settings: ExtractorTraining | None = None,
     seed: int = 0,
@@ -94,6 +110,7 @@ def train_extractor(
         extractor: CE, RE or TE.
         codebook: C (K, d).
         train: Samples.
+        validation: Others, that choose the epoch.
         test: Others, for the accuracy.
         settings: Of A.3.4 by default.
         seed: Of the dropout; the order of samples follows from the epoch.
@@ -107,7 +124,7 @@ def train_extractor(
     a_epoch = max(1, -(-len(train) // settings.batch))
     mixed = extractor.card.network == "TE" and codebook.device.type == "cuda"
     torch.manual_seed(seed)
-    step = 0
+    step, lowest, best = 0, math.inf, None
     for epoch in range(settings.epochs):
         extractor.train()
         total, right, seen = 0.0, 0, 0
@@ -129,7 +146,12 @@ def train_extractor(
             seen += len(labels)
         if not seen:
             raise UserError("There are fewer than two samples to train the extractor on.")
-        note(Epoch(epoch, total / seen, right / seen))
+        left = mean_loss(extractor, codebook, validation) if validation is not None and len(validation) else None
+        if left is not None and left < lowest:
+            lowest, best = left, copy.deepcopy(extractor.state_dict())
+        note(Epoch(epoch, total / seen, right / seen, left))
+    if best is not None:
+        extractor.load_state_dict(best)
     extractor.eval()
     if test is not None:
         extractor.card = replace(extractor.card, accuracy=measure(extractor, codebook, test))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
 from conceptlens.cortex.generators.condition import Condition
+from conceptlens.cortex.generators.settings import Sampling
 
 
 class VQModel(nn.Module, ABC):
@@ -25,6 +26,8 @@ class VQModel(nn.Module, ABC):
     generates: bool = False
     classes: tuple[str, ...] = ()  # what `generate` can be asked for
     attributes: Mapping[str, tuple[str, ...]] = {}  # groups, each with its values
+    sampling: Sampling = Sampling()  # how `generate` draws
+    draws_with: tuple[str, ...] = ()  # fields of `Sampling` that it obeys
 
     @property
     @abstractmethod
@@ -44,6 +47,18 @@ class VQModel(nn.Module, ABC):
         raise UserError(
             f"{self.name} does not generate: it has an encoder and a codebook only. Name images for it with --data."
         )
+
+    def set_sampling(self, sampling: Sampling) -> None:
+        """Draw otherwise from now on; what is not given stays."""
+        for option in sampling.given():
+            if option not in self.draws_with:
+                known = ", ".join(f"--{name.replace('_', '-')}" for name in self.draws_with) or "nothing else"
+                raise UserError(f"--{option.replace('_', '-')}: {self.name} does not draw by it. It takes {known}.")
+        self.sampling = sampling.over(self.sampling)
+
+    def places(self, marked: Tensor) -> Tensor:
+        """Marked tokens (B, h, w) as the cells of the image that they cover, (B, H', W'); the grid itself, mostly."""
+        return marked
 
     def decode(self, tokens: Tensor) -> Tensor:
         """Tokens (B, h, w) → images (B, 3, H, W)."""

@@ -31,7 +31,10 @@ STORAGES = {
 }
 # Modules whose objects training frameworks leave in checkpoints beside the weights; kept as names, never made.
 HARMLESS = ("torch", "numpy", "collections", "pytorch_lightning", "lightning", "omegaconf", "argparse", "__builtin__")
-HARMLESS_BUILTINS = ("set", "dict", "list", "OrderedDict", "frozenset", "tuple", "int", "float", "slice", "complex")
+HARMLESS_BUILTINS = (
+    *("set", "dict", "list", "OrderedDict", "frozenset", "tuple", "int", "float", "slice", "complex", "bytes"),
+    *("bytearray", "object"),
+)
 _VALUES = (
     *(
         "BINUNICODE",
@@ -92,14 +95,14 @@ def read_torch_file(path: Path) -> dict[str, Any]:
 
 def tensors_of(found: dict[str, Any], path: Path) -> dict[str, Tensor]:
     """The network's tensors by name, under `state_dict` or at the top."""
-    inner = found.get("state_dict", found.get("model", found))
+    inner = next((found[key] for key in ("state_dict", "model", "module") if key in found), found)
     state = (
         {str(name): value for name, value in inner.items() if isinstance(value, Tensor)}
         if isinstance(inner, dict)
         else {}
     )
     if not state:
-        raise UserError(f"{path}: no tensors found, neither at the top nor under `state_dict`.")
+        raise UserError(f"{path}: no tensors found, neither at the top nor under `state_dict`, `model` or `module`.")
     return state
 
 
@@ -203,6 +206,8 @@ class _Reader:
             return given[0]
         if (function.module, function.name) == ("collections", "OrderedDict"):
             return dict(given[0]) if given else {}
+        if (function.module, function.name) == ("_codecs", "encode") and _is_latin1(given):
+            return given[0].encode("latin1")  # how protocol 2 writes bytes, those of numpy's numbers among them
         root = function.module.partition(".")[0]
         if root in ("builtins", "__builtin__") and function.name not in HARMLESS_BUILTINS:
             raise self.code(function)
@@ -232,6 +237,10 @@ class _Reader:
         data = bytearray(self.archive.read(entry))
         flat = torch.frombuffer(data, dtype=storage.dtype) if data else torch.empty(0, dtype=storage.dtype)
         return flat.as_strided(tuple(size), tuple(stride), int(offset)).clone()
+
+
+def _is_latin1(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str) and given[1] == "latin1"
 
 
 def _extend(target: Any, values: list[Any]) -> None:

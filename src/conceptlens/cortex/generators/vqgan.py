@@ -211,8 +211,11 @@ class VQGAN(VQModel):
         self.encoder, self.decoder = _Encoder(plans["encoder"]), _Decoder(plans["decoder"])
         self.quantize = nn.Module()
         self.quantize.embedding = nn.Embedding(*codes.shape)
-        self.quant_conv = nn.Conv2d(latent, codes.shape[1], 1)
-        self.post_quant_conv = nn.Conv2d(codes.shape[1], plans["decoder"].latent, 1)
+        if "quantize.proj.weight" in needed:  # Gumbel: logits of codes instead of distances to them
+            self.quantize.proj = nn.Conv2d(needed["quantize.proj.weight"].shape[1], len(codes), 1)
+        size = needed["quant_conv.weight"].shape[-1]  # 1, or 3 in VAR
+        self.quant_conv = nn.Conv2d(latent, codes.shape[1], size, padding=size // 2)
+        self.post_quant_conv = nn.Conv2d(codes.shape[1], plans["decoder"].latent, size, padding=size // 2)
         load_weights(self, needed, source=source, hint="It is not a VQGAN of the original structure.")
         stride = 2 ** (len(plans["encoder"].channels) - 2)
         if image_size % stride:
@@ -226,11 +229,21 @@ class VQGAN(VQModel):
         return weight
 
     @torch.no_grad()
-    def encode(self, images: Tensor) -> Tensor:
+    def vectors(self, images: Tensor) -> Tensor:
+        """Images (B, 3, H, W) → what is quantized, (B, d, h, w)."""
         if images.shape[-2:] != (self.image_size, self.image_size):
             side = (self.image_size, self.image_size)
             images = F.interpolate(images, side, mode="bicubic", antialias=True).clamp(0, 1)
-        return self.nearest_codes(self.quant_conv(self.encoder(2 * images.to(self.codebook) - 1)))
+        vectors: Tensor = self.quant_conv(self.encoder(2 * images.to(self.codebook) - 1))
+        return vectors
+
+    @torch.no_grad()
+    def encode(self, images: Tensor) -> Tensor:
+        vectors = self.vectors(images)
+        if hasattr(self.quantize, "proj"):
+            tokens: Tensor = self.quantize.proj(vectors).argmax(1)  # type: ignore[operator]
+            return tokens
+        return self.nearest_codes(vectors)
 
     def decode_embeddings(self, embeddings: Tensor) -> Tensor:
         painted: Tensor = self.decoder(self.post_quant_conv(embeddings))
@@ -246,7 +259,6 @@ def _kept(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     kept = {name: value.float() for name, value in state.items() if name.startswith(parts)}
     if "quantize.embed.weight" in kept:  # the Gumbel variant's name for its codebook
         kept["quantize.embedding.weight"] = kept.pop("quantize.embed.weight")
-        kept = {name: value for name, value in kept.items() if not name.startswith("quantize.proj")}
     return kept
 
 

@@ -1,7 +1,8 @@
 """VQGAN's class-conditional transformer (Esser et al., 2021): tokens one after the other, the class as the first.
 
-Rebuilt from the tensors of a checkpoint that holds both stages. Only the number of heads leaves no trace in them; all
-of the authors' releases have 16. Classes are numbers: checkpoints carry no names.
+Rebuilt from the tensors of a checkpoint that holds both stages. The number of heads and what the first token means
+leave no trace in them: both come from the configuration or from the user (`taming_config`). Classes are numbers:
+checkpoints carry no names.
 """
 
 import re
@@ -11,8 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.errors import UserError
 from conceptlens.cortex.generators.condition import Condition
+from conceptlens.cortex.generators.sampling import class_number, draw_tokens
+from conceptlens.cortex.generators.settings import Sampling
 from conceptlens.cortex.generators.vqgan import VQGAN
 from conceptlens.encoders.weights_file import load_weights
 
@@ -51,7 +54,7 @@ class _Block(nn.Module):
 class CausalTransformer(nn.Module):
     """Logits of the next token; what was computed for earlier ones is handed in and out."""
 
-    def __init__(self, state: Mapping[str, Tensor], source: str, heads: int = 16) -> None:
+    def __init__(self, state: Mapping[str, Tensor], source: str, heads: int) -> None:
         super().__init__()
         try:
             words, width = state["tok_emb.weight"].shape
@@ -82,7 +85,7 @@ class CausalTransformer(nn.Module):
 
 
 class GenerativeVQGAN(VQGAN):
-    """A VQGAN with its transformer.
+    """A VQGAN with its class-conditional transformer.
 
     Args:
         state: Tensors of both stages, as the checkpoint names them.
@@ -93,14 +96,21 @@ class GenerativeVQGAN(VQGAN):
     """
 
     generates = True
+    sampling = Sampling(temperature=1.0, top_k=250, top_p=1.0)
+    draws_with = ("temperature", "top_k", "top_p")
 
     def __init__(
-        self, state: Mapping[str, Tensor], source: str, image_size: int = 256, *, heads: int = 16, classes: int = 1000
+        self, state: Mapping[str, Tensor], source: str, image_size: int = 256, *, heads: int, classes: int
     ) -> None:
         super().__init__(state, source, image_size)
         inner = {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}
         self.transformer = CausalTransformer(inner, source, heads).eval().requires_grad_(False)
-        self.classes = tuple(str(number) for number in range(min(classes, self.transformer.tok_emb.num_embeddings)))
+        if classes > self.transformer.tok_emb.num_embeddings:
+            raise UserError(
+                f"{source}: its transformer knows {self.transformer.tok_emb.num_embeddings} words, too few for "
+                f"{classes} classes."
+            )
+        self.classes = tuple(str(number) for number in range(classes))
         cells = self.grid[0] * self.grid[1]
         if self.transformer.pos_emb.shape[1] < cells:
             raise UserError(
@@ -109,35 +119,19 @@ class GenerativeVQGAN(VQGAN):
             )
 
     @torch.no_grad()
-    def generate(
-        self, condition: Condition | None, n: int, *, seed: int = 0, top: int = 250, temperature: float = 1.0
-    ) -> Tensor:
-        """Token grids (n, h, w) of a class number; of no condition, every sample has a class drawn at random.
-
-        Args:
-            condition: A class number in words; attributes are not known.
-            n: How many.
-            seed: Of the draws.
-            top: Draw among so many of the most probable tokens.
-            temperature: Of the draws.
-        """
-        if condition is not None and condition.attributes:
-            raise UserError(f"{self.name} knows classes only, no attributes.")
+    def generate(self, condition: Condition | None, n: int, *, seed: int = 0) -> Tensor:
+        """Token grids (n, h, w) of a class number; of no condition, every sample has a class drawn at random."""
+        asked = class_number(condition, self.classes, self.name)
         device = self.codebook.device
         generator = torch.Generator(device).manual_seed(seed)
-        if condition is None or condition.class_name is None:
+        if asked is None:
             words = torch.randint(len(self.classes), (n, 1), generator=generator, device=device)
-        elif condition.class_name not in self.classes:
-            raise unknown_name("class", condition.class_name, self.classes)
         else:
-            words = torch.full((n, 1), int(condition.class_name), device=device)
+            words = torch.full((n, 1), asked, device=device)
         past: list[tuple[Tensor, Tensor]] | None = None
         drawn = []
         for _ in range(self.grid[0] * self.grid[1]):
             logits, past = self.transformer(words, past)
-            likely = logits[:, -1, : len(self.codebook)].float() / temperature
-            least = likely.topk(min(top, likely.shape[1])).values[:, -1:]
-            shares = likely.masked_fill(likely < least, -torch.inf).softmax(1)
-            words = torch.multinomial(shares, 1, generator=generator)
+            words = draw_tokens(logits[:, -1:, : len(self.codebook)], self.sampling, generator)
             drawn.append(words)
         return torch.cat(drawn, 1).view(n, *self.grid)

@@ -34,6 +34,19 @@ class FitImages:
         return np.flatnonzero(self.labels != UNLABELED)
 
 
+@dataclass(frozen=True)
+class FitCrops:
+    """M cut-outs of training images: where their annotation has boxes, masks or, for a box, a mask's rectangle."""
+
+    vectors: Floats  # (M, D): what the model's `summarize` says of each
+    rows: npt.NDArray[np.int64]  # (M,): which training image each was cut from, a row of `FitData.train`
+    parts: tuple[str, ...]  # (M,): what the annotation calls it
+    boxes: npt.NDArray[np.float64]  # (M, 4): left, top, right, bottom in pixels of the image
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+
 @dataclass
 class FitData:
     """Everything that `ConceptModel.fit` may learn from.
@@ -50,6 +63,7 @@ class FitData:
         seed: Of every random choice.
         note: Says something to the person who waits.
         dropped: Concept → why it was left out; filled by `drop`.
+        crops: Cut-outs of the training images, for models whose `fit_crops` asks for them.
     """
 
     train: FitImages
@@ -64,6 +78,7 @@ class FitData:
     seed: int = 0
     note: Callable[[str], object] = lambda text: None
     dropped: dict[str, str] = field(default_factory=dict)
+    crops: FitCrops | None = None
 
     def drop(self, concept: int, reason: str) -> None:
         """Leave a concept out, by its position; the model shrinks itself to the others with `keep`."""
@@ -83,3 +98,12 @@ class FitData:
                 "`conceptlens recipe RECIPE` for their names."
             )
         return left
+
+
+def some_of_each(labels: npt.NDArray[np.int64], most: int, seed: int) -> npt.NDArray[np.int64]:
+    """Rows of at most so many images of each class (N,), drawn by the seed, in order; all for 0 or several classes."""
+    if not most or labels.ndim > 1:
+        return np.arange(len(labels))
+    chance = np.random.default_rng(seed)
+    drawn = [chance.permutation(np.flatnonzero(labels == value))[:most] for value in np.unique(labels)]
+    return np.sort(np.concatenate(drawn))

@@ -76,16 +76,27 @@ class FittedModel(ConceptModel):
         ]
         return np.asarray(torch.cat(pieces).cpu().numpy(), dtype=np.float32)
 
-    def fit_head(self, data: FitData) -> dict[str, float]:
-        """The sparse class head on the concept scores, which stand by now."""
+    def fit_head(self, data: FitData, *, standardize: bool = False) -> dict[str, float]:
+        """The sparse class head on the concept scores, which stand by now.
+
+        Args:
+            data: What to fit it on.
+            standardize: Fit it on scores of zero mean and unit variance; the head is then rescaled to the scores as
+                they are, so that they keep their meaning.
+        """
         if data.task == "multilabel":
             raise UserError(
                 "method.name: this method's sparse head decides between classes that exclude each other, but "
                 "data.task is multilabel. Choose a method that trains."
             )
-        head = _sparse_head(data, self.score_all(data.train), self.score_all(data.val), self.nec, self.lam, self.alpha)
-        self.head.weight.data.copy_(head.weights)
-        self.head.bias.data.copy_(head.biases)
+        train, val = self.score_all(data.train), self.score_all(data.val)
+        mean, spread = np.zeros(train.shape[1], np.float32), np.ones(train.shape[1], np.float32)
+        if standardize:
+            mean, spread = train.mean(0), np.maximum(train.std(0), 1e-12)
+        head = _sparse_head(data, (train - mean) / spread, (val - mean) / spread, self.nec, self.lam, self.alpha)
+        weight = head.weights.cpu() / torch.from_numpy(spread).to(head.weights.dtype)
+        self.head.weight.data.copy_(weight)
+        self.head.bias.data.copy_(head.biases.cpu() - weight @ torch.from_numpy(mean).to(weight.dtype))
         return {"lambda": head.lam, "effective_concepts": head.nec, "duality_gap": head.gap}
 
 
@@ -96,6 +107,7 @@ def _sparse_head(data: FitData, train: Floats, val: Floats, nec: float | None, l
     labels = torch.from_numpy(data.train.labels[rows])
     settings: dict[str, Any] = {"alpha": alpha, "class_weight": data.class_weights.tolist(), "device": data.device}
     if nec is not None:
+        nec = min(nec, scores.shape[1])
         return fit_path(scores, labels, classes, until_nec=nec, **DENSE, **settings).at_nec(nec, or_fewer=True)
     if lam != "validation":
         return fit_elastic_net(scores, labels, classes, float(lam), **settings)

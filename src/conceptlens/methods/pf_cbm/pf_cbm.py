@@ -18,7 +18,7 @@ from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import ConceptOutput
 from conceptlens.methods.grounded import GroundedModel
 from conceptlens.nn.grounding.foreground_gate import HIDDEN, foreground_loss
-from conceptlens.nn.grounding.gaussian_prior import SIGMA, GaussianPrior, Shape
+from conceptlens.nn.grounding.gaussian_prior import GaussianPrior, Shape
 from conceptlens.nn.grounding.object_frame import Pose
 from conceptlens.nn.grounding.part_attention import INNER, attention_entropy, centroids
 from conceptlens.nn.grounding.part_grounding import PartGrounding
@@ -49,7 +49,7 @@ class PFCBM(GroundedModel):
         keypoints: Keypoints = "none",
         prior: bool = True,
         keypoint_fraction: float = 1.0,
-        sigma: float = SIGMA,
+        sigma: float | None = None,
         shape: Shape = "isotropic",
         pose: Pose = "image",
         inner: int = INNER,
@@ -78,7 +78,7 @@ class PFCBM(GroundedModel):
             prior: A learnable Gaussian for each part.
             keypoint_fraction: Share of the training images whose points tell where the Gaussians begin, or name the
                 pseudo points.
-            sigma: Their width at the start, in patches.
+            sigma: Their width at the start, in patches; the paper's 5 of a grid of 32, as much of another by default.
             shape: `isotropic` as the paper; `diagonal` or `full` for elongated parts.
             pose: The Gaussians' frame: of the `image` as the paper, of the `object` that the gate sees, or `mirrored`:
                 that turned to face one side.
@@ -86,7 +86,8 @@ class PFCBM(GroundedModel):
             hidden: Width of the gate's hidden layer.
             foreground_weight: Of the gate's loss.
             alignment_weight: Of the loss between centroids and points, in patches.
-            entropy_weight: Of the attention's entropy. With much of it, queries drown the Gaussians; points bear 0.01.
+            entropy_weight: Of the entropy of all attention, of the whole too. Much of it drowns the Gaussians; points
+                bear 0.01.
             grounding_rate: Learning rate of gate, attention and heads, relative to that of class head and temperatures.
             prior_rate: The same for the Gaussians.
             space: What the class head reads: logits, probabilities within each group, or their logarithm.
@@ -139,14 +140,14 @@ class PFCBM(GroundedModel):
     def forward(self, tokens: Tokens) -> ConceptOutput:
         found = self.grounding(tokens)
         scores = self.temperature(self.score(found.slots))
-        weight, parts = self.entropy_weight, found.attention[:, : len(self.part_names)]
+        weight = self.entropy_weight
         return self.through_bottleneck(
             scores,
             slots=found.slots,
             attention=found.attention,
             gate=found.gate,
             centroids=centroids(found.attention, found.places),
-            losses={"entropy": weight * attention_entropy(parts)} if weight else {},
+            losses={"entropy": weight * attention_entropy(found.attention)} if weight else {},
         )
 
     def teach_places(self, output: ConceptOutput, places: PlaceTargets) -> ConceptOutput:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 Shape = Literal["isotropic", "diagonal", "full"]
-SIGMA = 5.0  # patches
+SIGMA, PAPER_GRID = 5.0, 32  # the paper's width in patches belongs to its grid of 32 × 32
 
 
 def patch_centers(grid: tuple[int, int], like: Tensor) -> Tensor:
@@ -28,7 +28,7 @@ class GaussianPrior(nn.Module):
 
     Args:
         parts: P.
-        sigma: Width at the start, in patches.
+        sigma: Width at the start, in patches; by default the paper's share of the grid, once that is known.
         shape: One width a part as the paper, one for rows and one for columns, or any ellipse.
         rate: Learning rate of means and widths, relative to the stage's.
     """
@@ -36,9 +36,12 @@ class GaussianPrior(nn.Module):
     start_means: Tensor
     start_scale: Tensor
 
-    def __init__(self, parts: int, *, sigma: float = SIGMA, shape: Shape = "isotropic", rate: float = 1.0) -> None:
+    def __init__(
+        self, parts: int, *, sigma: float | None = None, shape: Shape = "isotropic", rate: float = 1.0
+    ) -> None:
         super().__init__()
-        self.shape = shape
+        self.shape, self.scales = shape, sigma is None
+        sigma = SIGMA if sigma is None else sigma
         self.means = nn.Parameter(torch.zeros(parts, 2))
         self.log_sigma = nn.Parameter(torch.full((parts, 1 if shape == "isotropic" else 2), math.log(sigma)))
         self.slant = nn.Parameter(torch.zeros(parts)) if shape == "full" else None
@@ -49,10 +52,12 @@ class GaussianPrior(nn.Module):
         self.register_buffer("start_scale", torch.full((parts, 2), sigma))
 
     @torch.no_grad()
-    def start(self, means: Tensor, sigma: Tensor | None = None) -> None:
-        """Begin at these means (P, 2), in patches, and, if given, at these widths (P,)."""
+    def start(self, means: Tensor, sigma: Tensor | None = None, *, grid: tuple[int, int] | None = None) -> None:
+        """Begin at these means (P, 2), in patches, and at these widths (P,), or at the default of a grid (h, w)."""
         self.means.copy_(means)
         self.start_means.copy_(means)
+        if sigma is None and self.scales and grid is not None:
+            sigma = means.new_full((len(means),), SIGMA * math.sqrt(grid[0] * grid[1]) / PAPER_GRID)
         if sigma is not None:
             self.log_sigma.copy_(sigma.log()[:, None].expand_as(self.log_sigma))
         self.start_scale.copy_(self.log_sigma.exp().expand(-1, 2))

@@ -78,7 +78,7 @@ def alignment_loss(centroid: Tensor, points: Tensor, seen: Tensor) -> Tensor:
 
 
 def attention_entropy(attention: Tensor) -> Tensor:
-    """−Σ_n A_pn log A_pn, the mean over parts, (B,); between 0 and log L."""
+    """Eq. 7: −Σ_n A_pn log A_pn, the mean over parts and the whole, (B,); between 0 and log L."""
     weights = attention.float()
     # Far from its Gaussian a weight is exactly 0, where the derivative of x log x is infinite.
     return -(weights * weights.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1).mean(-1)

@@ -63,7 +63,7 @@ class PartPlaces(nn.Module):
         """Without places in training images, all Gaussians begin in the middle: they then tell no part from another."""
         self.grid.copy_(torch.tensor(grid))
         if self.prior is not None and not bool(self.prior.start_means.any()):
-            self.prior.start((self.grid / 2).expand_as(self.prior.means))
+            self.prior.start((self.grid / 2).expand_as(self.prior.means), grid=grid)
 
     def find(self, images: TrainingImages) -> PlaceTargets | None:
         """Targets of all training images; sets where the Gaussians begin."""
@@ -110,7 +110,7 @@ def part_places(
     places: Places,
     parts: str,
     keypoint_fraction: float,
-    sigma: float,
+    sigma: float | None,
     alignment_weight: float,
 ) -> PartPlaces | None:
     """The part from a method's options; None where nothing is told.
@@ -121,7 +121,7 @@ def part_places(
         places: What tells where parts are: points in training images, a prior, or nothing.
         parts: Which part each concept speaks of (see `part_map`); a concept without one speaks of the whole.
         keypoint_fraction: Share of the training images whose points tell where the Gaussians begin.
-        sigma: Width of the Gaussians at the start, in patches.
+        sigma: Width of the Gaussians at the start, in patches; 5 on a grid of 32 and as much of another by default.
         alignment_weight: Of the loss between centers of attention and points.
     """
     check_places(keypoint_fraction, sigma, alignment_weight)
@@ -154,11 +154,11 @@ def part_places(
     return PartPlaces(slot_part, targets, gaussians, alignment_weight=alignment_weight)
 
 
-def check_places(fraction: float, sigma: float, weight: float) -> None:
+def check_places(fraction: float, sigma: float | None, weight: float) -> None:
     """Raise a `UserError` for an option out of range."""
     if not 0 < fraction <= 1:
         raise UserError(f"method.keypoint_fraction: expected a share above 0, at most 1, found {fraction}.")
-    if sigma <= 0:
+    if sigma is not None and sigma <= 0:
         raise UserError(f"method.sigma: expected a width above 0 in patches, found {sigma}.")
     if weight < 0:
         raise UserError(f"method.alignment_weight: expected 0 or more, found {weight}.")

@@ -141,7 +141,7 @@ class PartTargets:
                 f"method.keypoint_fraction: {', '.join(missing)}: visible in none of the {len(rows)} annotated "
                 "images, so nothing says where the Gaussian begins. Annotate more images, or raise the fraction."
             )
-        prior.start(means.to(prior.means))
+        prior.start(means.to(prior.means), grid=images.grid)
         images.note(f"the Gaussians of {len(parts)} parts begin at the mean points of {len(rows)} training images")
 
     def _set_pose(self, target: Tensor | None, images: TrainingImages, frame: tuple[Tensor, Tensor]) -> None:

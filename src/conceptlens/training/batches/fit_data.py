@@ -19,6 +19,7 @@ from conceptlens.encoders.text.random import random_text_name
 from conceptlens.methods.contract import OWN
 from conceptlens.methods.fitted.data import FitData, FitImages, Floats
 from conceptlens.recipes.schema import EncoderConfig
+from conceptlens.training.batches.crops import encode_crops
 from conceptlens.training.optimization.losses import class_weights
 from conceptlens.training.session import Session
 
@@ -154,6 +155,7 @@ def _assemble(session: Session, vectors: Floats, image_text: Floats | None, enco
         device=session.processes.device,
         seed=session.recipe.seed,
         note=session.progress.note,
+        crops=encode_crops(session) if session.pipeline.model.fit_crops and session.processes.main else None,
     )
 
 

@@ -44,6 +44,25 @@ def test_an_answer_in_parts_is_joined() -> None:
         assert made(server)[0].ask(ASK) == "ab"
 
 
+def test_what_a_model_thinks_aloud_is_not_its_answer() -> None:
+    with ChatServer(one_after_another(Reply("<think>[{}] or not"), Reply("<think>\nhm [1]\n</think>\n[2]"))) as server:
+        assert made(server)[0].ask(ASK).strip() == "[2]"  # an answer of thoughts alone is asked for again
+    assert len(server.seen) == 2
+
+
+def test_a_server_with_one_model_needs_no_name() -> None:
+    with ChatServer(lambda seen: Reply("hello"), models=["llama.gguf"]) as server:
+        asked = models_asked(server.url)
+        assert asked.drafter is not None
+        assert asked.drafter.model == "llama.gguf"
+        assert asked.drafter.ask(ASK) == "hello"
+    with ChatServer(lambda seen: Reply("hello"), models=["a", "b"]) as server:
+        with pytest.raises(UserError, match=r"serves 2 models \(a, b\)\. Choose one"):
+            models_asked(server.url)
+        with pytest.raises(UserError, match=r"under /v1: --endpoint http://127\.0\.0\.1:\d+/v1"):
+            models_asked(server.url.removesuffix("/v1"))
+
+
 def test_a_rate_limit_is_waited_out_as_long_as_it_says() -> None:
     busy = Reply(status=429, body=b"{}", headers={"Retry-After": "7"})
     with ChatServer(one_after_another(busy, Reply("at last"))) as server:
@@ -185,7 +204,6 @@ def test_a_key_is_for_its_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ({"endpoint": "http://localhost/v1"}, "without --model"),
         ({"model": "m"}, "without --endpoint"),
         ({"checker_endpoint": "http://localhost/v1"}, "without --checker"),
         ({"endpoint": "http://localhost/v1", "model": "m", "checker": "m"}, "check its own answers"),

@@ -18,6 +18,7 @@ from conceptlens.cortex.generators.builtin.settings import GeneratorSettings
 from conceptlens.cortex.generators.builtin.transformer import MaskedTransformer
 from conceptlens.cortex.generators.condition import Condition
 from conceptlens.cortex.generators.contract import VQModel
+from conceptlens.cortex.generators.settings import Sampling
 from conceptlens.encoders.weights_file import load_weights, read_weights
 
 WEIGHTS, CARD = "generator.safetensors", "generator.json"
@@ -29,6 +30,8 @@ class SmallGenerator(VQModel):
     """A VQ-GAN and a masked-token transformer over its tokens."""
 
     generates = True
+    sampling = Sampling(temperature=1.0, guidance=1.5)
+    draws_with = ("temperature", "guidance")
 
     def __init__(self, settings: GeneratorSettings, name: str = "generator") -> None:
         super().__init__()
@@ -61,21 +64,21 @@ class SmallGenerator(VQModel):
         *,
         seed: int = 0,
         steps: int = 12,
-        guidance: float = 1.5,
-        temperature: float = 1.0,
+        guidance: float | None = None,
+        temperature: float | None = None,
     ) -> Tensor:
         """Token grids (n, h, w); see `sample_tokens`. Drawn in one go: parts of another size are other draws."""
         if n < 1:
             raise UserError(f"Expected at least one sample, found {n}.")
+        sampling = Sampling(temperature=temperature, guidance=guidance).over(self.sampling).given()
         tokens = sample_tokens(
             self.transformer,
             self.codebook,
             self.transformer.indices(condition, n),
             cells=math.prod(self.grid),
             steps=steps,
-            guidance=guidance,
-            temperature=temperature,
             seed=seed,
+            **sampling,
         )
         return tokens.view(n, *self.grid)
 

@@ -7,6 +7,7 @@ redirect would carry the key to another host).
 import http.client
 import ipaddress
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -21,6 +22,7 @@ from conceptlens.workflows.authoring.language_model.rate_limit import Pace, retr
 
 LARGEST = 2_000_000  # bytes of an answer
 CHUNK = 65_536
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)  # of models that reason aloud, as local servers pass on
 _WAIT_AND_REPEAT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 
 
@@ -107,7 +109,21 @@ class Endpoint:
 
     def _post(self, body: bytes) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json", **self.secret.header()}
-        request = urllib.request.Request(self.address, body, headers, method="POST")
+        return self._fetch(urllib.request.Request(self.address, body, headers, method="POST"))
+
+    def served(self) -> list[str]:
+        """Names of the models that the service lists."""
+        address = self.address.removesuffix("/chat/completions") + "/models"
+        request = urllib.request.Request(address, headers={"Accept": "application/json", **self.secret.header()})
+        try:
+            return [clean(entry["id"], 120) for entry in self._fetch(request)["data"]]
+        except (_Again, KeyError, TypeError) as error:
+            raise UserError(
+                f"{address}: no list of models ({clean(error, 200)}). Is a server there, and does the address end in "
+                "/v1? Else name the model with --model."
+            ) from None
+
+    def _fetch(self, request: urllib.request.Request) -> Any:
         deadline = time.monotonic() + self.timeout
         try:
             with self._opener.open(request, timeout=self.timeout) as reply:
@@ -150,6 +166,8 @@ class Endpoint:
         if error.code in _WAIT_AND_REPEAT:
             raise _Again(said, retry_after(error.headers.get("Retry-After")))
         hint = "Look at --endpoint and --model."
+        if error.code == 404 and not urlsplit(self.url).path.strip("/"):
+            hint = f"Most servers answer under /v1: --endpoint {self.url.rstrip('/')}/v1."
         if error.code in (401, 403):
             hint = f"Is the key in the environment variable {self.secret.variable or '(none named)'} right?"
         elif 300 <= error.code < 400:
@@ -165,6 +183,7 @@ def _content(reply: Any) -> str:
         raise _Again("its JSON holds no choices[0].message.content") from None
     if isinstance(content, list):  # some servers send an answer in parts
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    content = _THOUGHT.sub("", content) if isinstance(content, str) else content
     if not isinstance(content, str) or not content.strip():
         raise _Again("its answer is empty")
     return content

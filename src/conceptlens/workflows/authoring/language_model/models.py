@@ -33,17 +33,18 @@ def models_asked(
     """Endpoints for both models. They share a pace where they share an address.
 
     Raises:
-        UserError: Half of what an endpoint needs is missing, or an address is not one.
+        UserError: A model has no endpoint, an endpoint has several models and none is named, or an address is none.
     """
-    if bool(endpoint) != bool(model):
-        missing, given = ("--model", "--endpoint") if endpoint else ("--endpoint", "--model")
-        raise UserError(f"{given} was given without {missing}. Give both, or neither to paste answers.")
+    if model and not endpoint:
+        raise UserError("--model was given without --endpoint. Give an endpoint, or neither to paste answers.")
     if checker_endpoint and not checker:
         raise UserError("--checker-endpoint was given without --checker, the name of the second model there.")
     name = clean(checker, 120) if checker else None
     if checker and model and checker == model and (checker_endpoint or endpoint) == endpoint:
         raise UserError(f"--checker: {model!r} would check its own answers. Name another model, or leave it out.")
     secret = Secret.from_environment(key_variable)
+    if endpoint and not model:
+        model = _only_model(Endpoint(endpoint, "", secret, timeout))
     pace = Pace(per_minute)
     first = Endpoint(endpoint, model, secret, timeout, attempts, pace) if endpoint and model else None
     second = None
@@ -55,3 +56,12 @@ def models_asked(
         key = Secret.from_environment(variable) if variable else Secret("")
         second = Endpoint(where, checker, key, timeout, attempts, Pace(per_minute) if other else pace)
     return ModelsAsked(first, second, name)
+
+
+def _only_model(endpoint: Endpoint) -> str:
+    """The model of a service that has one, as local servers do."""
+    names = endpoint.served()
+    if len(names) != 1:
+        known = ", ".join(names[:8]) or "none"
+        raise UserError(f"--endpoint: {endpoint.url} serves {len(names)} models ({known}). Choose one with --model.")
+    return names[0]

@@ -1,0 +1,57 @@
+"""Samples on disk as they are drawn: sampling that was stopped goes on where it was.
+
+Every chunk is a hidden file whose folder's name is a hash of all that decides the draws: other settings are in another
+folder.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save as serialize
+from torch import Tensor
+
+from conceptlens.core.files import fingerprint, write_bytes
+from conceptlens.cortex.generators.contract import VQModel, check_tokens
+from conceptlens.encoders.freezing import weights_hash
+from conceptlens.encoders.weights_file import read_weights
+
+PREFIX = ".drawn-"
+
+
+class Drawn:
+    """Chunks of token grids of one model.
+
+    Args:
+        place: A folder to keep them in; None keeps nothing.
+        model: What draws them.
+        settings: What else decides the draws: conditions, seed, sizes.
+    """
+
+    def __init__(self, place: Path | None, model: VQModel, **settings: Any) -> None:
+        self.folder, self.codes = None, len(model.codebook)
+        if place is not None:
+            about = {"model": model.name, "weights": weights_hash(model), "sampling": asdict(model.sampling)}
+            key = fingerprint(json.dumps({**about, **settings}, sort_keys=True))
+            self.folder = place / f"{PREFIX}{key}"
+
+    def chunk(self, index: int, draw: Callable[[], Tensor]) -> Tensor:
+        """A chunk as it was drawn before, or drawn now and kept."""
+        if self.folder is None:
+            return draw()
+        path = self.folder / f"{index:06d}.safetensors"
+        if path.exists():
+            tokens = read_weights(path)["tokens"]
+            check_tokens(tokens, self.codes)
+            return tokens
+        tokens = draw()
+        write_bytes(path, serialize({"tokens": tokens.contiguous()}))
+        return tokens
+
+    def clear(self) -> None:
+        """Remove what was kept: it is in another file by now."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
