@@ -1,5 +1,5 @@
 /** View 1: a card for each folder of results; two or more models in one table and one plot. */
-import { format, note } from "../address.js";
+import { note } from "../address.js";
 import { announce } from "../announce.js";
 import { h, put, searchField, segment } from "../dom.js";
 import { saveJSON } from "../download.js";
