@@ -31,6 +31,12 @@ const between = (anchors, t) => {
 /** @param {number} t in [−1, 1] @returns {[number, number, number]} */
 export const signedHeat = (t) => between(SIGNED, (t + 1) / 2);
 
+/** The same brightness without color: of a map that did not pass its test. @param {number[]} color */
+export const gray = ([red, green, blue]) => {
+  const level = Math.round(0.299 * red + 0.587 * green + 0.114 * blue);
+  return [level, level, level];
+};
+
 /** The value of a custom property, as the theme has it now. */
 export function token(name) {
   const probe = document.createElement("span");

@@ -48,6 +48,15 @@ export function put(node, ...children) {
   return node;
 }
 
+/** Draw anew what is below a node; who stood on a link or a control in it stays on the one of the same name. */
+export function keepFocus(node, draw) {
+  const named = (each) => `${each.tagName} ${each.getAttribute("href") ?? ""} ${each.getAttribute("aria-label") ?? each.textContent}`;
+  const active = document.activeElement;
+  const name = active && node.contains(active) ? named(active) : null;
+  draw();
+  if (name) [...node.querySelectorAll("a, button, input, select")].find((each) => named(each) === name)?.focus();
+}
+
 /** The head of a table: columns of words, columns of numbers, and what stands after those. */
 export function tableHead(words, numbers = [], after = []) {
   const cells = (names, props = {}) => names.map((name) => h("th", { scope: "col", ...props }, name));

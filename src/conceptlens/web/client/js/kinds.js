@@ -6,31 +6,31 @@ export const KINDS = {
     one: "Model",
     many: "Models",
     about: "a trained model",
-    made: "conceptlens train",
+    made: "conceptlens demo",
   },
   comparison: {
     one: "Comparison",
     many: "Comparisons",
     about: "a comparison of methods",
-    made: "conceptlens compare",
+    made: "conceptlens compare examples/compare.yaml --out runs/compare",
   },
   decomposition: {
     one: "Decomposition",
     many: "Decompositions",
     about: "a decomposed network",
-    made: "conceptlens decompose",
+    made: "conceptlens decompose examples/small_cnn.py:build --data blood-cells --out runs/network",
   },
   codebook: {
     one: "Codebook",
     many: "Codebooks",
     about: "a study of a codebook",
-    made: "conceptlens codebook extract",
+    made: "conceptlens codebook demo",
   },
   study: {
     one: "Study",
     many: "Studies",
     about: "a study with people",
-    made: "conceptlens study make",
+    made: "conceptlens study make runs/demo",
   },
 };
 

@@ -4,11 +4,13 @@ import { api } from "./api.js";
 import { h, put } from "./dom.js";
 import { startGlossary } from "./glossary.js";
 import { fits } from "./kinds.js";
-import { chosen, drawPicker, drawTabs, nothing, offered } from "./navigation.js";
+import { addressOf, chosen, drawPicker, drawTabs, nothing } from "./navigation.js";
 import { failure, loading, viewHead } from "./parts/frame.js";
+import { trustStrip } from "./parts/trust_strip.js";
 import { clearViewShortcuts, shortcut, startShortcuts } from "./shortcuts.js";
+import { startPlain } from "./plain.js";
 import { nextTheme, startTheme } from "./theme.js";
-import { holds } from "./transport.js";
+import { holds, shared } from "./transport.js";
 import { VIEWS as ALL } from "./views.js";
 
 const VIEWS = ALL.filter((view) => holds(view.name));
@@ -29,7 +31,8 @@ async function open({ focus = true } = {}) {
   clearViewShortcuts();
   document.title = `${view.title}${params.run ? ` · ${params.run}` : ""} · conceptlens`;
   const host = h("div", { class: `view view-${view.name}` }, loading());
-  put(main, host);
+  const strip = h("div", {});
+  put(main, strip, host);
   const loaded = view.load(); // its modules come while the server is asked
   loaded.catch(() => {}); // what is wrong with them is told below
   api.early(params.run, params.run ? (view.first?.(params) ?? []) : []);
@@ -37,9 +40,10 @@ async function open({ focus = true } = {}) {
     const known = !params.run || cards.some((card) => card.key === params.run);
     if (!cards.length || view.alone || !known) cards = (await api.runs()).runs;
     if (mine !== opened) return;
+    offerTour();
     const card = chosen(view, params.run, cards, seen);
     shown = card;
-    drawTabs(VIEWS, view.name, card);
+    drawTabs(VIEWS, view.name, card, cards);
     drawPicker(view, card, cards);
     if (!view.alone && (card ? card.kind && !fits(view, card) : !params.run)) {
       put(host, viewHead(view.title, "This view has nothing to show here."), nothing(VIEWS, view, params, card));
@@ -49,6 +53,7 @@ async function open({ focus = true } = {}) {
     if (card?.kind && (!view.alone || params.run)) seen = card.key;
     if (!view.alone && !params.run) note({ run });
     document.title = `${view.title}${view.alone ? "" : ` · ${card?.name ?? run}`} · conceptlens`;
+    if (!view.alone && !shared) put(strip, trustStrip(card)); // a shared file has all verdicts above it
     const start = await loaded;
     const handle = await start(host, view.alone ? params : { ...params, run }, { cards, card, views: VIEWS });
     if (mine !== opened) {
@@ -64,16 +69,25 @@ async function open({ focus = true } = {}) {
   }
 }
 
+/** The tour is offered where the demo's two models are served. */
+function offerTour() {
+  const button = document.getElementById("tour");
+  const both = ["demo", "demo-evidence"].every((name) => cards.some((card) => card.name === name));
+  if (button && !shared) button.hidden = !both;
+}
+
 startTheme();
 startShortcuts();
+shortcut("p", "plain words: points in place of logits and nats", startPlain(() => open({ focus: false })), { view: false });
+document.getElementById("tour")?.addEventListener("click", () => import("./tour.js").then((m) => m.startTour(cards)));
 shortcut("t", "light or dark theme, or that of the system", nextTheme, { view: false });
 for (let place = 0; place < 9; place += 1)
   shortcut(
     String(place + 1),
     "views, from left to right",
     () => {
-      const view = offered(VIEWS, shown)[place];
-      if (view) go(view.name, { run: view.alone ? null : shown.key });
+      const view = VIEWS[place];
+      if (view) location.hash = addressOf(view, shown);
     },
     { view: false },
   );

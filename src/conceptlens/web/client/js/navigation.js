@@ -4,25 +4,28 @@ import { h, put } from "./dom.js";
 import { fits, KINDS, said, viewsOf } from "./kinds.js";
 import { missing } from "./parts/frame.js";
 
-/** What can be looked at of a folder: views without one, and those that fit its kind. */
-export const offered = (views, card) => views.filter((each) => each.alone || fits(each, card));
-
 const insideComparison = (card, cards) => cards.some((each) => each.key === card.within && each.kind === "comparison");
 
-/** The tabs; on a phone the open one is scrolled into sight. */
-export function drawTabs(views, view, card) {
+/** The address of a view: of the folder that is looked at where it fits, else of one that does, which it finds itself. */
+export const addressOf = (view, card) => format(view.name, { run: !view.alone && fits(view, card) ? card.key : null });
+
+/** A tab for every view; one that no folder fills yet says so. On a phone the open one is scrolled into sight. */
+export function drawTabs(views, view, card, cards) {
   put(
     document.getElementById("tabs"),
-    offered(views, card).map((each) =>
-      h(
+    views.map((each, place) => {
+      const empty = !each.alone && !cards.some((one) => fits(each, one));
+      return h(
         "a",
         {
-          href: format(each.name, { run: each.alone ? null : card.key }),
+          href: addressOf(each, card),
+          class: [place && views[place - 1].group !== each.group ? "begins" : "", empty ? "absent" : ""].join(" ").trim(),
+          title: empty ? "Nothing to show yet: it says what would fill it" : null,
           "aria-current": each.name === view ? "page" : null,
         },
         each.title,
-      ),
-    ),
+      );
+    }),
   );
   const tabs = document.getElementById("tabs");
   const open = tabs.querySelector("[aria-current]");
@@ -65,7 +68,7 @@ export function nothing(views, view, params, card) {
   if (!params.run)
     return missing(
       "There is nothing to show yet",
-      `This view shows ${said(kinds)}, and none of the served folders is one. Make one with:`,
+      `${view.fills ?? ""} This view shows ${said(kinds)}, and none of the served folders is one. This command makes one; serve its folder as well:`.trim(),
       KINDS[kinds[0]].made,
     );
   const other = KINDS[card.kind];

@@ -1,6 +1,6 @@
 /** What the codebook studio asks of the server: files that commands wrote, and, one thing at a time, the model. */
 import { ApiError, get, once, post } from "./api.js";
-import { ask, file } from "./transport.js";
+import { ask, file, reach } from "./transport.js";
 
 const at = (run, rest = "") => `runs/${encodeURIComponent(run)}/studio${rest}`;
 
@@ -64,7 +64,7 @@ export const studio = {
    * @param {string} run @param {Record<string, any>} body @param {(event: any) => void} onevent @param {AbortSignal} signal
    */
   async edit(run, body, onevent, signal) {
-    const answer = await fetch(file(at(run, "/edit")), {
+    const answer = await reach(file(at(run, "/edit")), {
       method: "POST",
       credentials: "same-origin",
       headers: { "Content-Type": "application/json" },

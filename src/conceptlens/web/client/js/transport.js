@@ -21,11 +21,10 @@ export class ApiError extends Error {
   }
 }
 
-/** @param {string} path @param {RequestInit} [options] */
-export async function ask(path, options = {}) {
-  let answer;
+/** The answer of an address, whatever it is; an error in words where nobody answers. @param {string} address @param {RequestInit} [options] */
+export async function reach(address, options = {}) {
   try {
-    answer = await fetch(`${ROOT}/${path}`, { credentials: "same-origin", ...options });
+    return await fetch(address, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, {
@@ -33,6 +32,11 @@ export async function ask(path, options = {}) {
       message: "The server does not answer. Is `conceptlens serve` still running?",
     });
   }
+}
+
+/** @param {string} path @param {RequestInit} [options] */
+export async function ask(path, options = {}) {
+  const answer = await reach(`${ROOT}/${path}`, options);
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new ApiError(answer.status, body.error);
   return body;

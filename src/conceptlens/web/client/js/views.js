@@ -4,7 +4,7 @@
  * `load` gets the function (host, params, app) → {stop?} of the view; its modules come when it is opened.
  * `group` is where it stands in the navigation: views of all folders, of a trained model, or of other results.
  * `kinds` are the kinds of folders that it shows (kinds.js), `needs` is what of a folder it cannot do without; `alone` views
- * show no folder. `first` is what a view begins by asking of its folder, so that it is asked at once.
+ * show no folder. `fills` says what is seen once there is a folder for it. `first` is what a view begins by asking of its folder, so that it is asked at once.
  */
 export const VIEWS = [
   { name: "runs", title: "Runs", group: "all", load: () => import("./views/runs.js").then((m) => m.runsView), alone: true },
@@ -54,6 +54,7 @@ export const VIEWS = [
   },
   {
     name: "study",
+    fills: "People judge images without knowing which model speaks; here their answers are collected and analyzed.",
     title: "Study",
     group: "other",
     load: () => import("./views/study.js").then((m) => m.studyView),
@@ -61,6 +62,7 @@ export const VIEWS = [
   },
   {
     name: "graph",
+    fills: "A network is taken apart into concepts, layer by layer, and drawn as a graph of what makes what.",
     title: "Graph",
     group: "other",
     load: () => import("./views/graph.js").then((m) => m.graphView),
@@ -70,6 +72,7 @@ export const VIEWS = [
   },
   {
     name: "studio",
+    fills: "A generator's images as tokens: which tokens make a concept, and what happens when they are hidden or changed.",
     title: "Studio",
     group: "other",
     load: () => import("./views/studio.js").then((m) => m.studioView),
@@ -78,11 +81,12 @@ export const VIEWS = [
   },
   {
     name: "compare",
+    fills: "Many methods on the same data, with the same splits and seeds, as one table with tests.",
     title: "Compare",
     group: "other",
     load: () => import("./views/comparison.js").then((m) => m.comparisonView),
     kinds: ["comparison"],
     first: () => ["/comparison"],
   },
-  { name: "methods", title: "Methods", group: "all", load: () => import("./views/methods.js").then((m) => m.methodsView), alone: true },
+  { name: "methods", title: "Methods", group: "about", load: () => import("./views/methods.js").then((m) => m.methodsView), alone: true },
 ];

@@ -3,6 +3,7 @@ import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { s } from "../dom.js";
 import { percent } from "../words.js";
 import { nameAt, rule } from "./marks.js";
+import { tick } from "./series.js";
 
 const ROW = 30;
 
@@ -63,7 +64,7 @@ export function dots(rows, { label, read, domain, within = read === percent ? [0
     .call(
       axisBottom(x)
         .ticks(4)
-        .tickFormat((value) => read(value, 0))
+        .tickFormat((value) => (read === percent ? tick(value) : read(value)))
         .tickSize(4),
     )
     .select(".domain")

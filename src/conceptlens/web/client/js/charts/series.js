@@ -14,3 +14,15 @@ export function swatch(place) {
     s("path", { class: `line s${place % 8}`, d: "M1 5H21", "stroke-dasharray": DASHES[place % DASHES.length] }),
   );
 }
+
+/**
+ * Ticks of which no two read alike, as 0.1 and 0.14 do where an axis has whole percentages.
+ * @template T @param {T[]} ticks @param {(tick: T) => string | number} read @returns {T[]}
+ */
+export function distinct(ticks, read) {
+  const seen = new Set();
+  return ticks.filter((tick) => {
+    const text = String(read(tick));
+    return !seen.has(text) && seen.add(text);
+  });
+}

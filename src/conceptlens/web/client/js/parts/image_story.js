@@ -3,6 +3,7 @@ import { here, note } from "../address.js";
 import { shares } from "../charts/shares.js";
 import { h, put } from "../dom.js";
 import { Maps } from "../maps.js";
+import { plain } from "../plain.js";
 import { contributions } from "./contributions.js";
 import { card, missing } from "./frame.js";
 import { mapPanel } from "./map_panel.js";
@@ -66,31 +67,32 @@ export function imageStory({ run, image, prediction, head, groups }) {
       ? Number(state.patch)
       : null;
   const nodes = [
-    card(
-      "Prediction",
-      { tools: verdict(prediction) },
-      h(
-        "div",
-        { class: "two" },
-        h("div", {}, cautions(prediction), h("p", { class: "sentence" }, capital(prediction.sentence))),
-        shares(prediction.classes.map((each) => ({ ...each, said: prediction.predicted.includes(each.name) }))),
-      ),
-    ),
     h(
       "div",
       { class: "stack" },
       card(
         "Maps",
         {
-          note: `${maps.evidence.size ? "Evidence: blue patches add to the concept's logit, striped orange ones take away." : "Brighter patches have larger values."} A map shows where a score comes from, not whether that place shows what the name means.`,
+          tools: panel.chooser,
         },
         panel,
+        h("p", { class: "note" }, mapNote(maps, prediction.maps)),
       ),
       maps.grid ? card("A patch", {}, patchCard) : null,
     ),
     h(
       "div",
       { class: "stack" },
+      card(
+        "Prediction",
+        { tools: verdict(prediction) },
+        h(
+          "div",
+          { class: "two" },
+          h("div", {}, cautions(prediction), h("p", { class: "sentence" }, capital(prediction.sentence))),
+          shares(prediction.classes.map((each) => ({ ...each, said: prediction.predicted.includes(each.name) }))),
+        ),
+      ),
       prediction.concepts.length === 0
         ? missing(
             "No concepts",
@@ -102,7 +104,7 @@ export function imageStory({ run, image, prediction, head, groups }) {
         : card(
             "Why",
             {
-              note: "The same reasons as in the sentence, in the same order: what sets the class apart from the second likeliest, compared with the average image. Blue speaks for the class, striped orange against it. All bars together make the total.",
+              note: "The same reasons as in the sentence, in the same order: what sets the class apart from the second likeliest, compared with the average image. Blue speaks for the class, striped orange against it. All bars together make the total."+ (plain() ? " Ten points multiply the odds by 2.7; seven double them." : ""),
             },
             reasons,
           ),
@@ -123,6 +125,17 @@ export function imageStory({ run, image, prediction, head, groups }) {
 }
 
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** What maps are; what they show is said only of maps that passed their test. */
+function mapNote(maps, { captions = {}, failed = {} }) {
+  const [[kind]] = maps.kinds().length ? maps.kinds() : [["none"]];
+  const look = maps.evidence.size
+    ? `Evidence: ${kind in failed ? "plain" : "blue"} patches add to the concept's ${plain() ? "points" : "logit"}, striped ${kind in failed ? "" : "orange "}ones take away.`
+    : "Brighter patches have larger values.";
+  if (kind in failed) return `${look} The maps of this model did not pass their test: do not read them as reasons.`;
+  if (kind in captions) return `${look} The maps of this model were not tested.`;
+  return `${look} A map shows where a score comes from, not whether that place shows what the name means.`;
+}
 
 /** One badge for an image: unlike the training images, or the classes that cannot be excluded. */
 function cautions({ cautions: told, unlike_training: unlike }) {

@@ -6,6 +6,7 @@ import { shares } from "../charts/shares.js";
 import { eachFrame, h, put, whenQuiet } from "../dom.js";
 import { Edits } from "../edits.js";
 import { decomposeLogit, apply, logits, probabilities, said } from "../head.js";
+import { plain } from "../plain.js";
 import { known, percent } from "../words.js";
 import { advice } from "./advice.js";
 import { corrections } from "./corrections.js";
@@ -30,7 +31,7 @@ export function whatIf({ body, run, image, prediction, whole, head, edits: list,
   const chips = h("ul", { class: "chips", "aria-label": "Edits" });
   const controls = dials({ prediction, groups, head, edits });
   const tips = advice({ run, state, edits });
-  const saver = corrections({ run, image, groups, edits, recipe: `${folder}/recipe.yaml` });
+  const saver = corrections({ run, image, groups, edits, recipe: `${folder}/recipe.yaml`, concepts: prediction.concepts });
   const undo = h("button", { type: "button", onclick: () => edits.undo() }, "Undo");
   const reset = h("button", { type: "button", onclick: () => edits.set([]) }, "Reset");
   const truth = h(
@@ -227,7 +228,7 @@ export function whatIf({ body, run, image, prediction, whole, head, edits: list,
       "Concepts",
       {
         tools: sliders,
-        note: "The number is what the group adds to the logit of the class above, minus that of the second likeliest. Choose a value, or open the sliders.",
+        note: `The number is ${plain() ? "how many points the group gives the class above, ahead of the second likeliest (7 points double the odds)" : "what the group adds to the logit of the class above, minus that of the second likeliest"}. Choose a value, or open the sliders.`,
       },
       controls,
     ),

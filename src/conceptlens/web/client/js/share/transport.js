@@ -120,3 +120,6 @@ document.addEventListener(
   },
   true,
 );
+
+/** A shared file reaches nobody. */
+export const reach = () => Promise.reject(absent("This is"));

@@ -60,7 +60,7 @@ export async function imageView(host, params, { card: runCard }) {
     host,
     viewHead(
       "Image",
-      "The model's prediction for one image and its reasons: what each concept adds to or subtracts from the class logit, and maps of where it looked.",
+      "The model's prediction for one image and its reasons: what each concept speaks for and against, and maps.",
       {
         actions: [files.button, whatIf],
         downloads: [

@@ -8,6 +8,7 @@ import { examined } from "../parts/trust/examined.js";
 import { others } from "../parts/trust/others.js";
 import { SECTIONS } from "../parts/trust/sections.js";
 import { summary } from "../parts/trust/summary.js";
+import { ofOutcome } from "../parts/trust/verdicts.js";
 import { shortcut } from "../shortcuts.js";
 
 const NAMES = ["summary", ...SECTIONS.map((each) => each.name)];
@@ -110,13 +111,23 @@ export async function trustView(host, params) {
           name: chosen.name,
           title: part.title ?? chosen.title,
           asks: part.asks ?? chosen.asks,
-          verdict: broken ? { verdict: "look", says: broken.message } : document ? said(part, document) : null,
+          verdict: broken
+            ? { verdict: "look", says: broken.message }
+            : document
+              ? said(part, document)
+              : examinedSide(part.side ?? chosen.name),
           why: document ? null : impossible(chosen, found),
           needs: part.needs,
           command: found.commands[part.document] ?? null,
         };
       }),
     );
+  }
+
+  /** What `conceptlens trust` found on this side, where its own document was not written. */
+  function examinedSide(side) {
+    const verdict = found.documents.trust?.verdicts?.[side];
+    return verdict ? ofOutcome(verdict) : null;
   }
 
   /** The verdict of a document; one of an unknown shape has none. */

@@ -64,6 +64,7 @@ export const SECTIONS = [
       },
       {
         document: "faithfulness",
+        side: "faithfulness",
         draw: faithfulness,
         verdict: verdicts.ofFaithfulness,
         title: "What maps show",
