@@ -6,15 +6,15 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each: many tests start processes of their own and wait for them; a third gained nothing.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint bench docs docs-links evidence-check assault screenshots tour clean install lock release
+.PHONY: demo test test-all lint lint-web pack-web bench docs docs-links evidence-check assault screenshots tour clean install lock release
 
 demo: $(STAMP)
 	@$(BIN)/conceptlens demo
 
-test: $(STAMP) lint
+test: $(STAMP) lint lint-web
 	@$(PYTEST) -m "not slow"
 
-test-all: $(STAMP) lint
+test-all: $(STAMP) lint lint-web
 	@$(PYTEST)
 
 lint: $(STAMP)
@@ -23,6 +23,19 @@ lint: $(STAMP)
 	@$(BIN)/lint-imports --no-cache > .lint-imports.log || (cat .lint-imports.log; exit 1)
 	@$(BIN)/python scripts/package_graph.py --check
 	@$(BIN)/python scripts/check_types.py
+
+# The page's scripts: eslint, types, unit tests, and whether the packed page is up to date. Development only: where node or
+# its modules are missing it is skipped; `npm ci` installs them.
+lint-web:
+	@if ! command -v node > /dev/null; then echo "lint-web: skipped, node is not installed"; \
+	elif ! test -d node_modules/typescript; then echo "lint-web: skipped, run \`npm ci\` for its tools"; \
+	else node_modules/.bin/eslint . && node_modules/.bin/tsc && node_modules/.bin/tsc -p tsconfig.strict.json \
+	  && node --test tests/web/client/ > .lint-web.log 2>&1 && node scripts/pack_page.js --check \
+	  || (cat .lint-web.log 2> /dev/null; exit 1); fi
+
+# The page as one script for shared files, which is committed. Needs `npm ci`.
+pack-web:
+	@node scripts/pack_page.js
 
 bench: $(STAMP)
 	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done

@@ -2,9 +2,9 @@
 
 The error is that of `metrics.json`, so that a report and the trust view give one number: bins of equal width, and for
 all concepts together the mean over their groups. For the diagram, answers are put into bins of equally many, in order
-of confidence (A. Niculescu-Mizil, R. Caruana: Predicting good probabilities with supervised learning, 2005). Beside the share that is right stands the range in which it would lie if
-the confidences were true, so that few images are not overinterpreted (J. Bröcker, L. Smith: Increasing the
-reliability of reliability diagrams, 2007).
+of confidence (A. Niculescu-Mizil, R. Caruana: Predicting good probabilities with supervised learning, 2005). Beside the
+share that is right stands the range in which it would lie if the confidences were true, so that few images are not
+overinterpreted (J. Bröcker, L. Smith: Increasing the reliability of reliability diagrams, 2007).
 """
 
 from collections import Counter

@@ -37,9 +37,9 @@ export const KINDS = {
 /** Whether a view can show a folder. @param {{kinds?: string[], alone?: boolean}} view @param {any} card */
 export const fits = (view, card) => Boolean(card?.kind) && (view.kinds ?? ["bottleneck"]).includes(card.kind);
 
-/** The views of a folder that have something to show: `needs` is what it must hold for that. */
+/** The views of a folder that have something to show: `needs` is what it must hold for that. @param {any[]} views @param {any} card */
 export const viewsOf = (views, card) =>
   views.filter((each) => !each.alone && fits(each, card) && (!each.needs || card.has.includes(each.needs)));
 
-/** "a comparison of methods", "a trained model or a study with people". */
+/** "a comparison of methods", "a trained model or a study with people". @param {string[]} kinds */
 export const said = (kinds) => kinds.map((kind) => KINDS[kind]?.about ?? kind).join(" or ");

@@ -14,8 +14,8 @@ import { holds, shared } from "./transport.js";
 import { VIEWS as ALL } from "./views.js";
 
 const VIEWS = ALL.filter((view) => holds(view.name));
-const main = document.getElementById("main");
-const runSelect = document.getElementById("run");
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const runSelect = /** @type {HTMLSelectElement} */ (document.getElementById("run"));
 let current = null; // what the open view handed back
 let opened = 0; // counts openings, so that a slow one cannot paint over a later one
 let cards = [];

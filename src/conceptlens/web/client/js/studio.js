@@ -9,7 +9,7 @@ const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => 
 
 let turn = Promise.resolve();
 
-/** One after the other. */
+/** One after the other. @param {() => Promise<any>} work @returns {Promise<any>} */
 function inTurn(work) {
   const mine = turn.then(work, work);
   turn = mine.catch(() => {});

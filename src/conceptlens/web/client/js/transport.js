@@ -9,10 +9,12 @@ const ROOT = "api/v1";
 export const shared = false;
 
 /** Whether a view is there. */
-export const holds = () => true;
+/** @param {string} _view */
+export const holds = (_view) => true;
 
 /** What the server refused, in its words. */
 export class ApiError extends Error {
+  /** @param {number} status @param {{code?: string, message?: string, command?: string | null}} [refusal] */
   constructor(status, { code = "bug", message = "The server gave no reason.", command = null } = {}) {
     super(message);
     this.status = status;
@@ -26,7 +28,7 @@ export async function reach(address, options = {}) {
   try {
     return await fetch(address, { credentials: "same-origin", ...options });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (error instanceof Error && error.name === "AbortError") throw error;
     throw new ApiError(0, {
       code: "away",
       message: "The server does not answer. Is `conceptlens serve` still running?",

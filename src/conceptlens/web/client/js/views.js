@@ -5,6 +5,10 @@
  * `group` is where it stands in the navigation: views of all folders, of a trained model, or of other results.
  * `kinds` are the kinds of folders that it shows (kinds.js), `needs` is what of a folder it cannot do without; `alone` views
  * show no folder. `fills` says what is seen once there is a folder for it. `first` is what a view begins by asking of its folder, so that it is asked at once.
+ *
+ * @typedef {{name: string, title: string, group: string, load: () => Promise<any>, alone?: boolean, kinds?: string[],
+ *   needs?: string, fills?: string, first?: (params: Record<string, string>) => string[]}} View
+ * @type {View[]}
  */
 export const VIEWS = [
   { name: "runs", title: "Runs", group: "all", load: () => import("./views/runs.js").then((m) => m.runsView), alone: true },

@@ -3,8 +3,8 @@ import { axisBottom, axisLeft } from "../../vendor/d3.js";
 import { distinct } from "./series.js";
 
 /**
- * @param root The chart, as d3 selects it.
- * @param {{x: any, y: any, xTicks: any[], yTicks: any[], readX?: Function, readY: Function, xName: string, width: number,
+ * @param {any} root The chart, as d3 selects it.
+ * @param {{x: any, y: any, xTicks: any[], yTicks: any[], readX?: (tick: any) => string | number, readY: (tick: any) => string | number, xName: string, width: number,
  *   height: number, margin: {top: number, right: number, bottom: number, left: number}}} options
  */
 export function axes(root, { x, y, xTicks, yTicks, readX, readY, xName, width, height, margin }) {

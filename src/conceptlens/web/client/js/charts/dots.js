@@ -8,7 +8,7 @@ import { tick } from "./series.js";
 const ROW = 30;
 
 /**
- * @param {Array<{name: string, value: number, interval: [number, number] | null, place?: number, hollow?: boolean}>} rows
+ * @param {Array<{name: string, value: number, interval: any[] | null, place?: number, hollow?: boolean}>} rows
  *   `place` chooses the color, in place of the row's own; hollow ones are controls
  * @param {{label: string, read: (value: number, digits?: number) => string, domain?: [number, number],
  *   within?: [number, number] | null, bound?: {name: string, value: number} | null, names?: number}} options `domain`: the ends of the scale, where it has

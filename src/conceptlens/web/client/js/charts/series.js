@@ -3,10 +3,10 @@ import { s } from "../dom.js";
 
 export const DASHES = [null, "6 3", "2 3", "9 3 2 3", "1 2.5", "12 4", "4 2 1 2", "8 2"];
 
-/** A share on an axis, with as many digits as it takes. */
+/** A share on an axis, with as many digits as it takes. @param {number} value */
 export const tick = (value) => `${Number((100 * value).toPrecision(4))}%`;
 
-/** The piece of line that stands before a name. */
+/** The piece of line that stands before a name. @param {number} place */
 export function swatch(place) {
   return s(
     "svg",

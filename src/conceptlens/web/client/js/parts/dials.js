@@ -6,7 +6,7 @@ import { percent, short, signed } from "../words.js";
 
 /**
  * @param {{prediction: any, groups: any[], head: any, edits: import("../edits.js").Edits}} options
- * @returns {HTMLElement & {update: (bottleneck: number[], values: number[] | null) => void}}
+ * @returns {HTMLElement & {open: (on: boolean) => void, update: (bottleneck: number[], values: number[] | null) => void}}
  */
 export function dials({ prediction, groups, head, edits }) {
   const updates = [];

@@ -13,7 +13,7 @@ const SHOWS = [
 ];
 
 /**
- * @param {{run: string, whole: any, params: Record<string, string>, picked: string | null, onpick: (image: string) => void, onchange: (changes: Record<string, string>) => void}} options
+ * @param {{run: string, whole: any, params: Record<string, string>, picked: string | null, onpick: (image: string) => void, onchange: (changes: Record<string, string | number>) => void}} options
  */
 export function gallery({ run, whole, params, picked, onpick, onchange }) {
   const splits = Object.keys(whole.splits ?? { test: 0 });

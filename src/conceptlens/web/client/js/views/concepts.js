@@ -75,7 +75,7 @@ export async function conceptsView(host, params) {
     }
   }
   draw(params);
-  shortcut("/", "filter the list", () => host.querySelector("input[type=search]")?.focus());
+  shortcut("/", "filter the list", () => /** @type {HTMLElement | null} */ (host.querySelector("input[type=search]"))?.focus());
   return {
     stop: () => {
       drawn += 1;

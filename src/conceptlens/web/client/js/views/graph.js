@@ -84,7 +84,7 @@ export async function graphView(host, params, { card }) {
   }
 
   await open(fromParams(params));
-  shortcut("/", "find a node", () => host.querySelector("input[type=search]")?.focus());
+  shortcut("/", "find a node", () => /** @type {HTMLElement | null} */ (host.querySelector("input[type=search]"))?.focus());
   shortcut("f", "all of the graph", () => current?.canvas.fit());
   return { stop: () => current?.stop() };
 }

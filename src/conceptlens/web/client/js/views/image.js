@@ -121,7 +121,7 @@ export async function imageView(host, params, { card: runCard }) {
   shortcut("j", "next image", () => strip.step(1));
   shortcut("k", "previous image", () => strip.step(-1));
   shortcut("m", "next kind of map", () => panel?.nextKind());
-  shortcut("/", "filters", () => host.querySelector("#filter-show")?.focus());
+  shortcut("/", "filters", () => /** @type {HTMLElement | null} */ (host.querySelector("#filter-show"))?.focus());
   const listed = strip.load();
   head = await asking;
   await Promise.all([listed, start ? show(start) : null]);

@@ -1,16 +1,18 @@
 /**
  * What each document says at a glance: a verdict and one sentence. The verdict is that of the document, by the rules of
  * `conceptlens trust`; a document of an older version, without one, is called measured and no more.
- * @typedef {{verdict: "good" | "look" | "bad" | "plain" | "none", says: string}} Verdict
+ * @typedef {{verdict: string, says: string}} Verdict `verdict`: good, look, bad, plain or none
  */
 import { known, percent, plural } from "../../words.js";
 import { points } from "./words.js";
 
+/** @type {Record<string, Verdict["verdict"]>} */
 const OUTCOMES = { pass: "good", finding: "bad", unmeasured: "none" };
 
 /** A verdict as the files have it. @returns {Verdict} */
 export const ofOutcome = ({ outcome, reason }) => ({ verdict: OUTCOMES[outcome] ?? "plain", says: reason });
 
+/** @returns {Verdict} */
 const older = (what) => ({ verdict: "plain", says: `${what} measured by an older version, without a verdict. Measure it again.` });
 
 /** @returns {Verdict} */
