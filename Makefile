@@ -57,19 +57,15 @@ docs docs-links: $(STAMP)
 # What the pictures and the tour show: each folder is made once, by the command that a person would use.
 CL := $(BIN)/conceptlens
 GALLERY := runs/gallery
-TRUST := runs/demo/trust/interventions.json runs/demo/trust/leakage.json runs/demo/faithfulness.json runs/demo/audit/audit.html
+TRUST := $(foreach run,runs/demo runs/demo-evidence,$(run)/trust/trust.json $(run)/audit/audit.html)
 SHOWN := $(TRUST) $(GALLERY)/network/report.html $(GALLERY)/codebook/codebook/grids.json $(GALLERY)/study/study.html $(GALLERY)/compare/table.tex
 
 runs/demo/report.html: | $(STAMP)
 	@$(CL) demo
-runs/demo/trust/interventions.json: | runs/demo/report.html
-	@$(CL) interventions runs/demo
-runs/demo/trust/leakage.json: | runs/demo/report.html
-	@$(CL) leakage runs/demo
-runs/demo/faithfulness.json: | runs/demo/report.html
-	@$(CL) faithfulness runs/demo --n 64
-runs/demo/audit/audit.html: | runs/demo/report.html
-	@$(CL) audit runs/demo
+runs/%/trust/trust.json: | runs/demo/report.html
+	@$(CL) trust runs/$*
+runs/%/audit/audit.html: | runs/demo/report.html
+	@$(CL) audit runs/$*
 $(GALLERY)/network/report.html: | $(STAMP)
 	@$(CL) decompose examples/small_cnn.py:build --data blood-cells --n 120 --per-image 3 --layers stage1 --layers stage2 --layers stage3 --validate-on 0 --examples 4 --noise 40 --out $(@D)
 $(GALLERY)/codebook/codebook/grids.json: | $(STAMP)
@@ -82,7 +78,7 @@ $(GALLERY)/compare/table.tex: | $(STAMP)
 
 # Pictures of every view of the page for docs/gallery.md, in the system's Chromium: some twenty-five minutes the first time.
 screenshots: $(STAMP) $(SHOWN)
-	@$(BIN)/python scripts/screenshots.py runs/demo $(addprefix $(GALLERY)/,network codebook study compare)
+	@$(BIN)/python scripts/screenshots.py runs/demo runs/demo-evidence $(addprefix $(GALLERY)/,network codebook study compare)
 
 # The demo with all that was measured of it, as one file to open: docs/examples/demo-tour.html.
 tour: $(STAMP) $(TRUST)
@@ -96,6 +92,7 @@ lock:
 
 # What is published, with a bill of materials of what a server installs. The tools: requirements/release.txt.
 release:
+	python scripts/screenshots.py --check
 	rm -rf dist
 	python -m build
 	python scripts/sbom.py dist/conceptlens.cdx.json

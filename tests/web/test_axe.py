@@ -50,6 +50,7 @@ LOOKS = {
     "phone dark": (390, "dark"),
     "desk dark": (1280, "dark"),
     "phone light": (390, "light"),
+    "narrow": (320, "dark"),
 }
 # One look is enough for every day.
 EVERY_LOOK = [pytest.param(name, marks=[] if n < 1 else [pytest.mark.slow]) for n, name in enumerate(LOOKS)]

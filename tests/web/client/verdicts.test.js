@@ -39,7 +39,7 @@ test("the tour needs both models of the demo", () => {
   const card = (name) => ({ key: name, name, kind: "bottleneck", has: ["model"] });
   assert.equal(demoRuns([card("demo")]), null);
   const runs = demoRuns([card("demo-evidence"), card("demo")]);
-  const all = steps(runs, { image: "test/1", edit: "shape=round", truth: "a", said: "b" });
+  const all = steps(runs, { image: "test/1", edit: "shape=round", truth: "a", said: "b", then: "a" });
   assert.equal(all.length, 7);
   assert.ok(all[3].to.includes("edits=shape%3Dround"));
 });

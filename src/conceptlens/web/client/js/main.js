@@ -61,7 +61,8 @@ async function open({ focus = true } = {}) {
       return;
     }
     current = handle ?? null;
-    if (focus) host.querySelector("h1")?.focus({ preventScroll: true });
+    const touring = document.activeElement?.closest(".tour"); // who follows the tour stays on its buttons
+    if (focus && !touring) /** @type {HTMLElement | null} */ (host.querySelector("h1"))?.focus({ preventScroll: true });
   } catch (error) {
     if (mine === opened) put(host, viewHead(view.title, "This view cannot be shown."), failure(error));
     if (error.code === "bug" || !error.status) console.warn(error);

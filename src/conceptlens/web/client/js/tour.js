@@ -15,25 +15,37 @@ export function demoRuns(cards) {
   return attends && sums ? { attends, sums } : null;
 }
 
-const WRONG = { split: "test", show: "wrong", size: "12" };
-
-/** A wrong image that one right answer mends: its address, the answer, and the class. @param {string} run */
+/** A wrong image that one right answer mends; else one whose class one answer changes. @param {string} run */
 async function mended(run) {
-  const { items } = await api.images(run, WRONG);
+  const asked = { split: "test", size: "12" };
+  const { items } = await api.images(run, { ...asked, show: "wrong" });
   for (const item of items) {
     const prediction = await api.predictionAlone(run, item.split, item.row);
     for (const edit of prediction.truth_edits ?? []) {
       const { after } = await api.intervene(run, { state: prediction.state, edits: [edit] });
-      if (after.said.join() === prediction.truth.join())
-        return { image: `${item.split}/${item.row}`, edit, truth: prediction.truth.join(", "), said: prediction.predicted.join(", ") };
+      if (after.said.join() === prediction.truth.join()) return stop(item, prediction, edit, after.said.join(", "));
     }
+  }
+  for (const item of (await api.images(run, { ...asked, show: "uncertain" })).items) {
+    const prediction = await api.predictionAlone(run, item.split, item.row);
+    const flip = await api.flip(run, { state: prediction.state, edits: [] });
+    if (flip.edits?.length === 1) return stop(item, prediction, flip.edits[0], flip.after);
   }
   return null;
 }
 
-/** @param {{attends: any, sums: any}} runs @param {any} found what `mended` found */
+/** What the steps speak of: an image, one answer, and the class before and after it. */
+const stop = (item, prediction, edit, then) => ({
+  image: `${item.split}/${item.row}`,
+  edit,
+  then,
+  said: prediction.predicted.join(", "),
+  truth: prediction.truth?.join(", ") ?? "cell without a label",
+});
+
+/** @param {{attends: any, sums: any}} runs @param {ReturnType<typeof stop>} found */
 export function steps({ attends, sums }, found) {
-  const { image, edit, truth, said } = found;
+  const { image, edit, truth, said, then } = found;
   return [
     {
       to: format("runs", {}),
@@ -57,7 +69,7 @@ export function steps({ attends, sums }, found) {
       to: format("what-if", { run: sums.key, show: "wrong", image, edits: edit }),
       at: '[aria-label="Prediction now"]',
       title: "One correction",
-      text: `We set one answer right: ${edit.replace("=", " is ")}. The model now says ${truth}. With your name you can save this as a correction, and the next training learns from it.`,
+      text: `We set one answer: ${edit.replace("=", " is ")}. The model now says ${then}. With your name you can save this as a correction, and the next training learns from it.`,
     },
     {
       to: format("image", { run: attends.key, image }),
@@ -67,7 +79,7 @@ export function steps({ attends, sums }, found) {
     },
     {
       to: format("trust", { run: attends.key }),
-      at: ".verdicts",
+      at: ".trust > *",
       title: "Why it should not be trusted yet",
       text: "Here is everything that was examined. Findings come first, then what passed, then what nobody could measure. Of patients nothing is known: the data names none. A high accuracy says nothing of all this.",
     },
@@ -80,6 +92,7 @@ export function steps({ attends, sums }, found) {
   ];
 }
 
+/** @type {HTMLElement | null} */
 let panel = null;
 
 /** @param {any[]} cards */
@@ -108,7 +121,7 @@ function end() {
 }
 
 /** Frame what a step speaks of, once it is there; nothing for null. @param {string | null} selector */
-function point(selector, tries = 40) {
+function point(selector, tries = 400) {
   for (const each of document.querySelectorAll(".tour-target")) each.classList.remove("tour-target");
   if (!selector || !panel) return;
   const target = document.querySelector(`main ${selector}, ${selector}`);
