@@ -5,10 +5,10 @@
     python scripts/screenshots.py runs/demo --only what-if
     python scripts/screenshots.py --check              # whether the pictures are of this version of the page
 
-The first folder is the model that is shown, the second, where it is one, the model beside it; of each other kind (comparison, decomposition, codebook, study) the first
-one that is named. Views without a folder get no picture. A study is copied first, to a folder beside it that is removed
-at the end: the answers that the pictures need are given there, most by simulated raters. Needs the extra `dev`
-(playwright) and Chromium. Nothing is downloaded.
+The first folder is the model that is shown, the one named after it with `-evidence` the model beside it; of each other
+kind (comparison, decomposition, codebook, study) the first one that is named. Views without a folder get no picture. A
+study is copied first, to a folder beside it that is removed at the end: the answers that the pictures need are given
+there, most by simulated raters. Needs the extra `dev` (playwright) and Chromium. Nothing is downloaded.
 """
 
 import argparse
@@ -283,7 +283,7 @@ def main() -> None:
     if options.check:
         made = json.loads((options.out / MADE).read_text("utf-8"))
         if made != now():
-            raise SystemExit("The page has changed since its pictures were made: run `make screenshots` and `make tour`.")
+            raise SystemExit("The page has changed since its pictures were made: run `make screenshots tour`.")
         return
     if not options.folders:
         parser.error("name the model that is shown")
