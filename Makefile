@@ -6,15 +6,15 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each: many tests start processes of their own and wait for them; a third gained nothing.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint bench docs docs-links evidence-check assault screenshots tour clean install lock release
+.PHONY: demo test test-all lint lint-web pack-web bench docs docs-links evidence-check assault screenshots tour clean install lock release
 
 demo: $(STAMP)
 	@$(BIN)/conceptlens demo
 
-test: $(STAMP) lint
+test: $(STAMP) lint lint-web
 	@$(PYTEST) -m "not slow"
 
-test-all: $(STAMP) lint
+test-all: $(STAMP) lint lint-web
 	@$(PYTEST)
 
 lint: $(STAMP)
@@ -23,6 +23,19 @@ lint: $(STAMP)
 	@$(BIN)/lint-imports --no-cache > .lint-imports.log || (cat .lint-imports.log; exit 1)
 	@$(BIN)/python scripts/package_graph.py --check
 	@$(BIN)/python scripts/check_types.py
+
+# The page's scripts: eslint, types, unit tests, and whether the packed page is up to date. Development only: where node or
+# its modules are missing it is skipped; `npm ci` installs them.
+lint-web:
+	@if ! command -v node > /dev/null; then echo "lint-web: skipped, node is not installed"; \
+	elif ! test -d node_modules/typescript; then echo "lint-web: skipped, run \`npm ci\` for its tools"; \
+	else node_modules/.bin/eslint . && node_modules/.bin/tsc && node_modules/.bin/tsc -p tsconfig.strict.json \
+	  && node --test tests/web/client/ > .lint-web.log 2>&1 && node scripts/pack_page.js --check \
+	  || (cat .lint-web.log 2> /dev/null; exit 1); fi
+
+# The page as one script for shared files, which is committed. Needs `npm ci`.
+pack-web:
+	@node scripts/pack_page.js
 
 bench: $(STAMP)
 	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
@@ -44,19 +57,15 @@ docs docs-links: $(STAMP)
 # What the pictures and the tour show: each folder is made once, by the command that a person would use.
 CL := $(BIN)/conceptlens
 GALLERY := runs/gallery
-TRUST := runs/demo/trust/interventions.json runs/demo/trust/leakage.json runs/demo/faithfulness.json runs/demo/audit/audit.html
+TRUST := $(foreach run,runs/demo runs/demo-evidence,$(run)/trust/trust.json $(run)/audit/audit.html)
 SHOWN := $(TRUST) $(GALLERY)/network/report.html $(GALLERY)/codebook/codebook/grids.json $(GALLERY)/study/study.html $(GALLERY)/compare/table.tex
 
 runs/demo/report.html: | $(STAMP)
 	@$(CL) demo
-runs/demo/trust/interventions.json: | runs/demo/report.html
-	@$(CL) interventions runs/demo
-runs/demo/trust/leakage.json: | runs/demo/report.html
-	@$(CL) leakage runs/demo
-runs/demo/faithfulness.json: | runs/demo/report.html
-	@$(CL) faithfulness runs/demo --n 64
-runs/demo/audit/audit.html: | runs/demo/report.html
-	@$(CL) audit runs/demo
+runs/%/trust/trust.json: | runs/demo/report.html
+	@$(CL) trust runs/$*
+runs/%/audit/audit.html: | runs/demo/report.html
+	@$(CL) audit runs/$*
 $(GALLERY)/network/report.html: | $(STAMP)
 	@$(CL) decompose examples/small_cnn.py:build --data blood-cells --n 120 --per-image 3 --layers stage1 --layers stage2 --layers stage3 --validate-on 0 --examples 4 --noise 40 --out $(@D)
 $(GALLERY)/codebook/codebook/grids.json: | $(STAMP)
@@ -69,7 +78,7 @@ $(GALLERY)/compare/table.tex: | $(STAMP)
 
 # Pictures of every view of the page for docs/gallery.md, in the system's Chromium: some twenty-five minutes the first time.
 screenshots: $(STAMP) $(SHOWN)
-	@$(BIN)/python scripts/screenshots.py runs/demo $(addprefix $(GALLERY)/,network codebook study compare)
+	@$(BIN)/python scripts/screenshots.py runs/demo runs/demo-evidence $(addprefix $(GALLERY)/,network codebook study compare)
 
 # The demo with all that was measured of it, as one file to open: docs/examples/demo-tour.html.
 tour: $(STAMP) $(TRUST)
@@ -83,6 +92,7 @@ lock:
 
 # What is published, with a bill of materials of what a server installs. The tools: requirements/release.txt.
 release:
+	python scripts/screenshots.py --check
 	rm -rf dist
 	python -m build
 	python scripts/sbom.py dist/conceptlens.cdx.json

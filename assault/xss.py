@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.web.browser import CHROMIUM, FLAGS, Watch
 
-MAIN = (Path(str(files("conceptlens"))) / "web" / "client" / "js" / "main.js").read_text("utf-8")
+MAIN = (Path(str(files("conceptlens"))) / "web" / "client" / "js" / "views.js").read_text("utf-8")
 ENTRIES = re.findall(r'\{\s*name: "([\w-]+)",([^}]*)\}', MAIN.split("const VIEWS")[1].split("\n]")[0])
 VIEWS = {name: re.findall(r'"(\w+)"', "".join(re.findall(r"kinds: \[(.*?)\]", rest))) for name, rest in ENTRIES}
 # What a name could have become, and whether any name is on the page at all.

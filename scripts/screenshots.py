@@ -3,14 +3,16 @@
     make screenshots                                   # makes what is shown, then the pictures
     python scripts/screenshots.py runs/demo runs/gallery/*      # of folders that are there: docs/pictures/*.webp
     python scripts/screenshots.py runs/demo --only what-if
+    python scripts/screenshots.py --check              # whether the pictures are of this version of the page
 
-The first folder is the model that is shown; of each other kind (comparison, decomposition, codebook, study) the first
-one that is named. Views without a folder get no picture. A study is copied first, to a folder beside it that is removed
-at the end: the answers that the pictures need are given there, most by simulated raters. Needs the extra `dev`
-(playwright) and Chromium. Nothing is downloaded.
+The first folder is the model that is shown, the one named after it with `-evidence` the model beside it; of each other
+kind (comparison, decomposition, codebook, study) the first one that is named. Views without a folder get no picture. A
+study is copied first, to a folder beside it that is removed at the end: the answers that the pictures need are given
+there, most by simulated raters. Needs the extra `dev` (playwright) and Chromium. Nothing is downloaded.
 """
 
 import argparse
+import hashlib
 import io
 import json
 import shutil
@@ -26,6 +28,9 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from conceptlens.api import analyze_study
+from conceptlens.core.version import __version__
+from conceptlens.web.server.app import STATIC
+from conceptlens.web.share.page import packed_sources
 from conceptlens.workflows.study.key import Key
 from conceptlens.workflows.study.simulate import Simulated, simulate
 
@@ -34,6 +39,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.web.browser import CHROMIUM, FLAGS, serve  # noqa: E402
 
+MADE = "made.json"  # beside the pictures: what they show
 LIMIT = 80_000  # bytes of a picture
 DESKTOP, PHONE = (1280, 860), (390, 844)
 COMPARED = ("cbm", "cem", "explicd")  # of a comparison's trainings, beside the first model
@@ -53,11 +59,12 @@ class Shot:
     shows: str = "main .card"
 
 
-def of_model(run: str, others: list[str], wrong: str, edit: str) -> Iterator[Shot]:
-    """The views of a trained model."""
+def of_model(run: str, beside: str, others: list[str], wrong: str, edit: str) -> Iterator[Shot]:
+    """The views of a trained model; one image as the model beside it reads it."""
     image = f"run={run}&image={wrong}&show=wrong"
     yield Shot("runs", f"#/runs?compare={','.join([run, *others])}" if others else "#/runs")
-    yield Shot("image", f"#/image?{image}&map=gradcam")
+    yield Shot("image", f"#/image?run={beside}&image={wrong}")
+    yield Shot("tour", "#/runs", act=third_step)
     yield Shot("index", f"#/image?{image}&map=index&patch=90", "dark")
     yield Shot("what-if", f"#/what-if?{image}&edits={quote(edit)}")
     yield Shot("training", f"#/training?run={run}")
@@ -67,6 +74,7 @@ def of_model(run: str, others: list[str], wrong: str, edit: str) -> Iterator[Sho
     yield Shot("trust-corrections", f"#/trust?run={run}&section=corrections")
     yield Shot("trust-leakage", f"#/trust?run={run}&section=leakage", "dark")
     yield Shot("trust-maps", f"#/trust?run={run}&section=maps")
+    yield Shot("methods", "#/methods?method=cem")
     yield Shot("phone", f"#/what-if?{image}&edits={quote(edit)}", "dark", PHONE, screens=2)
 
 
@@ -97,7 +105,6 @@ def of_codebook(run: str, ask: Callable[[str], Any]) -> Iterator[Shot]:
 def of_comparison(run: str, _: Callable[[str], Any]) -> Iterator[Shot]:
     """Its table and plots."""
     yield Shot("compare", f"#/compare?run={run}&controls=0")
-    yield Shot("methods", "#/methods?method=cem")
 
 
 def of_study(run: str, _: Callable[[str], Any]) -> Iterator[Shot]:
@@ -110,6 +117,17 @@ def of_study(run: str, _: Callable[[str], Any]) -> Iterator[Shot]:
 
 OTHERS = {"decomposition": of_network, "codebook": of_codebook, "comparison": of_comparison, "study": of_study}
 DRAWN = "document.getElementById('trial').dataset.drawn === document.getElementById('trial').dataset.trial"
+
+
+def third_step(page: Any) -> None:
+    """The tour, where it says why a model decides."""
+    page.get_by_role("button", name="Tour").click()
+    for title in ("Two models", "What the model reads"):
+        page.locator(".tour h2", has_text=title).wait_for(timeout=120_000)
+        page.wait_for_selector(".tour-target")
+        page.locator(".tour button.main").click()
+    page.wait_for_selector(".tour-target")
+    page.wait_for_timeout(1500)
 
 
 def begin(page: Any) -> None:
@@ -185,8 +203,12 @@ def shots(base: str, first: str) -> list[Shot]:
     if first not in models:
         raise SystemExit(f"{first} is no trained model; its pictures were not made.")
     plain = {card["method"]: key for key, card in models.items() if card["seed"] == 0 and card["scores"]}
-    others = [plain[method] for method in COMPARED if method in plain and plain[method] != first]
-    made = list(of_model(first, others, *one_correction(ask, first)))
+    beside = f"{first}-evidence" if f"{first}-evidence" in models else first
+    others = [beside] if beside != first else []
+    others += [plain[method] for method in COMPARED if method in plain and plain[method] not in (first, beside)]
+    made = list(of_model(first, beside, others, *one_correction(ask, first)))
+    if beside == first:
+        made = [shot for shot in made if shot.name != "tour"]
     for kind, views in OTHERS.items():
         found = sorted(card["key"] for card in cards if card["kind"] == kind)
         if found:
@@ -245,12 +267,26 @@ def write(picture: Image.Image, file: Path) -> None:
     raise SystemExit(f"{file} is larger than {LIMIT} bytes")
 
 
+def now() -> dict[str, str]:
+    """What pictures are made of: the version, and the page's scripts and styles."""
+    styles = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((STATIC / "css").glob("*.css"))))
+    return {"version": __version__, "scripts": packed_sources(), "styles": styles.hexdigest()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", type=Path, nargs="+", help="the model that is shown, then folders of other kinds")
+    parser.add_argument("folders", type=Path, nargs="*", help="the model that is shown, then folders of other kinds")
+    parser.add_argument("--check", action="store_true", help="only say whether the page has changed since")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures")
     parser.add_argument("--only", help="names of pictures by commas; all if not given")
     options = parser.parse_args()
+    if options.check:
+        made = json.loads((options.out / MADE).read_text("utf-8"))
+        if made != now():
+            raise SystemExit("The page has changed since its pictures were made: run `make screenshots tour`.")
+        return
+    if not options.folders:
+        parser.error("name the model that is shown")
     if CHROMIUM is None:
         raise SystemExit("Chromium is not installed; the pictures were not made.")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -266,6 +302,8 @@ def main() -> None:
                 if wanted is None or shot.name in wanted:
                     write(take(browser, base, shot), options.out / f"page-{shot.name}.webp")
             browser.close()
+        if wanted is None:
+            (options.out / MADE).write_text(json.dumps(now(), indent=1) + "\n", "utf-8")
     finally:
         if copied:
             shutil.rmtree(copied, ignore_errors=True)

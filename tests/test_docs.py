@@ -1,5 +1,6 @@
 """What the documents say is true now: tables, links, examples."""
 
+import json
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from conceptlens.cli.entry import COMMANDS
 from conceptlens.concepts import ConceptSet, library
 from conceptlens.core.files import parse_yaml
 from conceptlens.core.registry import METHODS, REGULARIZERS
+from conceptlens.core.version import __version__
 from conceptlens.recipes.parse import load_recipe
 from tests import ROOT
 
@@ -76,3 +78,11 @@ def test_the_table_of_methods_is_of_methods_that_exist() -> None:
             assert name in METHODS.entries
             assert f"`{name}`" in page.read_text("utf-8").split("---\n", 2)[2]
     assert len(rows) >= 15
+
+
+def test_pictures_and_the_shared_demo_are_of_this_version() -> None:
+    """`make screenshots tour` makes them; `python scripts/screenshots.py --check` compares scripts and styles too."""
+    made = json.loads((ROOT / "docs" / "pictures" / "made.json").read_text("utf-8"))
+    assert made["version"] == __version__
+    tour = (ROOT / "docs" / "examples" / "demo-tour.html").read_text("utf-8")
+    assert f'content="conceptlens {__version__}"' in tour

@@ -27,6 +27,15 @@ def rot(path: Path) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+def test_a_copied_file_keeps_the_time_at_which_it_was_written(folder: Path, tmp_path: Path) -> None:
+    card = folder / "card.json"
+    written = card.stat().st_mtime
+    os.utime(card, (0, 0))  # as a copy, which has a time of its own
+    assert manifest.written_at(card) == pytest.approx(written)
+    (folder / "other.json").write_text("{}")
+    assert manifest.written_at(folder / "other.json") is None
+
+
 def test_an_edit_is_refused_by_the_reader(folder: Path) -> None:
     assert read_json(folder / "card.json")["classes"] == ["a", "b"]
     (folder / "card.json").write_text('{"classes": ["b", "a"]}')

@@ -12,8 +12,9 @@ from conceptlens.cli import main
 from conceptlens.core.documents import Document
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation import examination
+from conceptlens.evaluation.calibration.conformal import PredictionSets
 from conceptlens.evaluation.calibration.reliability import calibration
-from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration
+from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration, judge_sets
 from conceptlens.evaluation.examination import NUMBERS, Trust
 from conceptlens.evaluation.subgroups.metadata import make_columns
 from conceptlens.evaluation.subgroups.outcomes import Outcomes
@@ -22,7 +23,7 @@ from conceptlens.evaluation.subgroups.verdict import judge_subgroups, subgroup_n
 from conceptlens.evaluation.verdict import Numbers, Verdict
 from conceptlens.reports.verdicts import verdict_block
 from conceptlens.runs.opened import OpenedRun
-from conceptlens.stats.estimates import Bootstrap
+from conceptlens.stats.estimates import Bootstrap, Estimate
 
 
 class Fake(Document):
@@ -96,9 +97,7 @@ def test_the_interval_of_the_error_as_a_plain_loop() -> None:
     confidence, hit = generator.random(60), (generator.random(60) < 0.5).astype(float)
     units = [str(row // 2) for row in range(60)]
     found = calibration("class", confidence, hit, bins=5, bootstrap=Bootstrap(units, 200))
-    order = np.argsort(confidence, kind="stable")
-    bins = np.empty(60, dtype=int)
-    bins[order] = np.arange(60) * 5 // 60
+    bins = np.ceil(confidence * 5).astype(int) - 1
     errors = []
     draws = np.random.default_rng(0)
     names = sorted(set(units))
@@ -110,10 +109,10 @@ def test_the_interval_of_the_error_as_a_plain_loop() -> None:
 
 
 def test_an_answer_counts_with_its_image() -> None:
-    sure, hit = np.array([0.9, 0.9, 0.6, 0.6]), np.array([1.0, 1.0, 0.0, 1.0])
+    sure, hit = np.array([0.9, 0.9, 0.4, 0.4]), np.array([1.0, 1.0, 0.0, 1.0])
     images = np.array([0, 1, 0, 1])
     found = calibration("class", sure, hit, bins=2, images=images, bootstrap=Bootstrap(["a", "b"], 500))
-    # Image a alone: |−0.1| + |0.6| over 2 answers. Both: |−0.2| + |0.6 − 0.4| over 4. Image b alone is between.
+    # Image a alone: |−0.1| + |0.4| over 2 answers. Image b alone: |−0.1| + |−0.6|. Both: |−0.2| + |0.4 − 0.6| over 4.
     assert found.interval == pytest.approx((0.1, 0.35))
 
 
@@ -161,3 +160,31 @@ def test_a_group_that_is_worse_off(worse: float, outcome: str) -> None:
     none = judge_subgroups([], overall, skipped)
     assert none.outcome == "unmeasured"
     assert "same: it says the same of every image" in none.reason
+
+
+def test_empty_or_short_prediction_sets_are_a_finding() -> None:
+    def sets(question: str, *, holds: bool | None, empty: float) -> PredictionSets:
+        share = Estimate(value=0.9, interval=(0.85, 0.95))
+        return PredictionSets(
+            question=question,
+            wanted=0.9,
+            calibrated_on=100,
+            threshold=0.5,
+            coverage=share,
+            between=None,
+            holds=holds,
+            size=share,
+            single=share,
+            empty=empty,
+            answers=[],
+        )
+
+    assert judge_sets([]).outcome == "unmeasured"
+    assert judge_sets([sets("cell size", holds=False, empty=0.2)]).outcome == "unmeasured"  # no set of the class
+    assert judge_sets([sets("class", holds=True, empty=0.0)]).outcome == "pass"
+    found = judge_sets([sets("class", holds=True, empty=0.114)])
+    assert found.outcome == "finding"
+    assert "11.4% of the sets are empty" in found.reason
+    labels = judge_sets([sets("class: edema", holds=True, empty=0.0), sets("class: mass", holds=False, empty=0.0)])
+    assert labels.outcome == "finding"
+    assert "below nominal: mass." in labels.reason

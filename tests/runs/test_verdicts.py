@@ -5,22 +5,23 @@ from pathlib import Path
 import pytest
 
 from conceptlens.core.files import write_json
-from conceptlens.runs.verdicts import NOT_BETTER, NOT_CHECKED, badge, map_captions
+from conceptlens.runs.verdicts import NOT_BETTER, NOT_CHECKED, badge, failed_maps, map_captions, outcomes, unmoving_maps
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "worst"),
+    ("found", "worst"),
     [
         (["pass", "finding", "unmeasured"], "finding"),
         (["pass", "unmeasured"], "pass"),
         (["unmeasured", "unmeasured"], "unexamined"),
     ],
 )
-def test_the_badge_is_the_worst(tmp_path: Path, outcomes: list[str], worst: str) -> None:
+def test_the_badge_is_the_worst(tmp_path: Path, found: list[str], worst: str) -> None:
     assert badge(tmp_path) == "unexamined"
-    verdicts = {str(place): {"outcome": each, "reason": ""} for place, each in enumerate(outcomes)}
+    verdicts = {str(place): {"outcome": each, "reason": ""} for place, each in enumerate(found)}
     write_json(tmp_path / "trust" / "trust.json", {"verdicts": verdicts})
     assert badge(tmp_path) == worst
+    assert list(outcomes(tmp_path).values()) == found
 
 
 def test_captions(tmp_path: Path) -> None:
@@ -36,3 +37,14 @@ def test_evidence_is_what_localize_calls_own(tmp_path: Path) -> None:
     write_json(tmp_path / "localization.json", {"map_verdicts": {"own": {"outcome": "finding"}}})
     captions = map_captions(tmp_path, evidence=True)
     assert captions == {"evidence": NOT_BETTER, "attention": NOT_CHECKED, "gradcam": NOT_CHECKED}
+
+
+def test_maps_that_failed_and_maps_that_stand_still(tmp_path: Path) -> None:
+    assert failed_maps(tmp_path) == {}
+    assert unmoving_maps(tmp_path) == []
+    verdicts = {"own": {"outcome": "finding", "reason": "It misses."}, "gradcam": {"outcome": "pass", "reason": "."}}
+    still = {"own": ["nucleus: round"], "gradcam": ["cell: big"]}
+    write_json(tmp_path / "localization.json", {"map_verdicts": verdicts, "unmoving": still})
+    assert failed_maps(tmp_path) == {"attention": "It misses."}
+    assert failed_maps(tmp_path, evidence=True) == {"evidence": "It misses."}
+    assert unmoving_maps(tmp_path) == ["nucleus: round"]

@@ -29,7 +29,7 @@ pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 axe = pytest.importorskip("axe_playwright_python.base", reason="axe-playwright-python is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
 
-MAIN = (Path(str(files("conceptlens"))) / "web" / "client" / "js" / "main.js").read_text("utf-8")
+MAIN = (Path(str(files("conceptlens"))) / "web" / "client" / "js" / "views.js").read_text("utf-8")
 ENTRIES = re.findall(r'\{\s*name: "([\w-]+)",([^}]*)\}', MAIN.split("const VIEWS")[1].split("\n]")[0])
 VIEWS = {name: re.findall(r'"(\w+)"', "".join(re.findall(r"kinds: \[(.*?)\]", rest))) for name, rest in ENTRIES}
 STATES = (  # what else a view can look like
@@ -50,6 +50,7 @@ LOOKS = {
     "phone dark": (390, "dark"),
     "desk dark": (1280, "dark"),
     "phone light": (390, "light"),
+    "narrow": (320, "dark"),
 }
 # One look is enough for every day.
 EVERY_LOOK = [pytest.param(name, marks=[] if n < 1 else [pytest.mark.slow]) for n, name in enumerate(LOOKS)]
@@ -64,7 +65,7 @@ Look = Callable[..., Any]
 
 def test_the_views_are_found() -> None:
     assert {"runs", "image", "what-if", "training", "concepts", "study"} <= set(VIEWS)
-    assert len(VIEWS) == len(re.findall(r"\bopen: \w+View\b", MAIN))
+    assert len(VIEWS) == len(re.findall(r"\bm\.\w+View\b", MAIN))
 
 
 @pytest.fixture(scope="module")

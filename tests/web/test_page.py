@@ -226,7 +226,7 @@ def test_maps_follow_concepts_and_patches(visit: Open) -> None:
 def evidence_is_signed(page: Any) -> None:
     """Evidence is the first map, adds up, says what a patch adds and takes, and absence has none."""
     page.wait_for_selector(".picture")
-    assert page.locator(".map-panel .segment button").first.inner_text() == "Evidence"
+    assert page.locator(".stack .card .segment button").first.inner_text() == "Evidence"
     assert "logits" in page.locator(".heat.signed").inner_text()
     said = page.locator(".map-panel .caption").inner_text()
     numbers = re.search(r"Sum of the map (−?[\d.]+) ([+−]) ([\d.]+) \(not placed, \d+%\) = logit (−?\d+\.\d+)", said)

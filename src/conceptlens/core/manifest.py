@@ -111,6 +111,13 @@ def check_all(folder: Path) -> None:
         check(folder / name, always=True)
 
 
+def written_at(path: Path) -> float | None:
+    """When a file was last written, in seconds since 1970; a copied folder keeps it. None: no manifest speaks of it."""
+    folder = _folder_of(path)
+    entries = _read(folder).get(_relative(path, folder)) if folder else None
+    return entries[-1].mtime / 1e9 if entries else None
+
+
 def changes(folder: Path, *, always: bool = False) -> Changes:
     """What differs from the manifest; without one, every file is added."""
     entries, there = _read(folder), dict(_files(folder))

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 
 from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError
-from conceptlens.evaluation.calibration.reliability import calibration, concept_calibration
+from conceptlens.evaluation.calibration.reliability import class_calibration, concept_calibration
 from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration
 from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
 from conceptlens.evaluation.localization.localize import localize_run
@@ -220,8 +220,8 @@ class _Judged:
 
 def _calibration(run: "OpenedRun", split: str, resamples: int) -> tuple[Verdict, Numbers]:
     stored = run.predictions(split)
-    seen, bootstrap = outcomes(stored, run.concepts), Bootstrap(stored.units, resamples)
-    classes = calibration("class", seen.confidence, seen.hit, bootstrap=bootstrap)
+    bootstrap = Bootstrap(stored.units, resamples)
+    classes = class_calibration(stored, bootstrap)
     concepts = concept_calibration(stored, run.concepts, bootstrap)
     return judge_calibration(classes, concepts), calibration_numbers(classes, concepts)
 

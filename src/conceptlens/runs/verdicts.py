@@ -29,9 +29,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def badge(run: Path) -> Badge:
     """The worst that `conceptlens trust` found; `unexamined` where nothing was measured."""
-    verdicts = _read(run / FILE).get("verdicts")
-    outcomes = {each.get("outcome") for each in verdicts.values()} if isinstance(verdicts, dict) else set()
-    return "finding" if "finding" in outcomes else "pass" if "pass" in outcomes else "unexamined"
+    found = set(outcomes(run).values())
+    return "finding" if "finding" in found else "pass" if "pass" in found else "unexamined"
 
 
 def map_captions(run: Path, *, evidence: bool = False) -> dict[str, str]:
@@ -44,7 +43,29 @@ def map_captions(run: Path, *, evidence: bool = False) -> dict[str, str]:
     found = _read(run / MAPS).get("map_verdicts")
     judged = found if isinstance(found, dict) else {}
     kinds = EVIDENCE_KINDS if evidence else KINDS
-    outcomes = {kind: (judged.get(name) or {}).get("outcome") for kind, name in kinds.items()}
+    told = {kind: (judged.get(name) or {}).get("outcome") for kind, name in kinds.items()}
     words = {"finding": NOT_BETTER, "pass": None}
-    captions = {kind: words.get(str(outcome), NOT_CHECKED) for kind, outcome in outcomes.items()}
+    captions = {kind: words.get(str(outcome), NOT_CHECKED) for kind, outcome in told.items()}
     return {kind: caption for kind, caption in captions.items() if caption}
+
+
+def failed_maps(run: Path, *, evidence: bool = False) -> dict[str, str]:
+    """The kinds of maps that were tested and failed, with the reason; `evidence` as in `map_captions`."""
+    found = _read(run / MAPS).get("map_verdicts")
+    judged = found if isinstance(found, dict) else {}
+    verdicts = {kind: judged.get(name) or {} for kind, name in (EVIDENCE_KINDS if evidence else KINDS).items()}
+    return {kind: str(each.get("reason", "")) for kind, each in verdicts.items() if each.get("outcome") == "finding"}
+
+
+def unmoving_maps(run: Path) -> list[str]:
+    """The concepts whose own maps hardly move from image to image."""
+    found = _read(run / MAPS).get("unmoving")
+    names = found.get("own") if isinstance(found, dict) else None
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def outcomes(run: Path) -> dict[str, str]:
+    """The outcome of every examination, by its side; empty where nothing was examined."""
+    verdicts = _read(run / FILE).get("verdicts")
+    found = verdicts.items() if isinstance(verdicts, dict) else ()
+    return {str(side): str(each.get("outcome")) for side, each in found if isinstance(each, dict)}

@@ -47,6 +47,8 @@ def test_formats_are_recognized(tmp_path: Path, cells: ConceptSet, paint) -> Non
     ):
         with pytest.raises(UserError, match=words):
             kind(name, **options)
+    with pytest.raises(UserError, match=r"elsewhere\.xlsx: no such file or folder\.$"):
+        kind("elsewhere.xlsx")  # what else lies there is not listed
 
 
 def test_unknown_names_and_missing_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paint) -> None:

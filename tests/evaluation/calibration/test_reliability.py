@@ -7,8 +7,10 @@ import pytest
 from scipy.stats import binom
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
-from conceptlens.evaluation.calibration.ece import expected_calibration_error
-from conceptlens.evaluation.calibration.reliability import ALL, calibration, concept_calibration
+from conceptlens.evaluation.calibration.reliability import ALL, calibration, class_calibration, concept_calibration
+from conceptlens.evaluation.classification.classification import class_metrics
+from conceptlens.evaluation.concepts.concepts import concept_metrics
+from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.predictions import StoredPredictions
 
 CONCEPTS = ConceptSet.from_yaml(
@@ -29,18 +31,24 @@ def test_bins_by_hand() -> None:
     assert [first.answers, first.confidence, first.right] == pytest.approx([2, 0.7, 0.5])
     assert [second.answers, second.confidence, second.right] == pytest.approx([1, 0.9, 1])
     assert first.between == tuple(binom.ppf((0.025, 0.975), 2, 0.7) / 2)
-    assert found.error == pytest.approx((2 * 0.2 + 0.1) / 3)
+    assert found.error == pytest.approx((0.6 - 0.2 - 0.1) / 3)  # bins of equal width: all three lie above one half
 
 
-def test_the_bins_are_those_of_the_error() -> None:
+def test_the_error_is_that_of_the_metrics() -> None:
+    """A report reads `metrics.json`, the trust view reads this: both give one number."""
     draw = np.random.default_rng(0)
-    sure = draw.random(103)
-    hit = (draw.random(103) < sure**2).astype(float)
-    found = calibration("class", sure, hit)
-    assert found.error == expected_calibration_error(sure, hit, bins=15, spacing="mass")
-    gaps = [each.answers * abs(each.confidence - each.right) for each in found.points]
-    assert sum(gaps) / 103 == pytest.approx(found.error)
-    assert sum(each.answers for each in found.points) == 103
+    truth = draw.integers(-1, 2, (103, 4)).astype(np.int8)
+    truth[:, 1] = np.where(truth[:, 0] < 0, UNKNOWN, 1 - truth[:, 0])  # one value of an exclusive group holds
+    truth[:, 0] = np.where(truth[:, 1] < 0, UNKNOWN, 1 - truth[:, 1])
+    logits = draw.normal(0, 2, (103, 4)).astype(np.float32)
+    scores = draw.normal(0, 2, (103, 2)).astype(np.float32)
+    names = tuple(map(str, range(103)))
+    for task, labels in (("single", draw.integers(-1, 2, 103)), ("multilabel", draw.integers(-1, 2, (103, 2)))):
+        stored = StoredPredictions(names, names, CONCEPTS.classes, task, scores, logits, labels, truth, (0.5,) * 2)
+        classes = class_metrics(class_probabilities(scores, task), labels, task=task)
+        assert class_calibration(stored).error == pytest.approx(classes["ece"])
+        concepts = concept_metrics(logits, truth, CONCEPTS)
+        assert concept_calibration(stored, CONCEPTS)[0].error == pytest.approx(concepts["ece"])
 
 
 def test_fewer_answers_than_bins_and_none() -> None:
@@ -72,12 +80,6 @@ def test_calibrated_models_are_seldom_reported_and_an_overconfident_one_is() -> 
 def _inside(point: object) -> bool:
     low, high = point.between  # type: ignore[attr-defined]
     return bool(low <= point.right <= high)  # type: ignore[attr-defined]
-
-
-def test_shares_of_several_labels_have_no_chance() -> None:
-    found = calibration("class", np.array([0.9, 0.8]), np.array([0.5, 1.0]))
-    assert (found.by_chance, found.p) == (None, None)
-    assert [each.between for each in found.points] == [None, None]
 
 
 def test_concepts_together_and_each() -> None:

@@ -25,12 +25,17 @@ def expected_calibration_error(
     if not len(stated):
         return None
     if spacing == "width":
-        index = np.clip(np.ceil(stated * bins).astype(np.int64) - 1, 0, bins - 1)
+        index = width_bins(stated, bins)
     else:
         index = np.empty(len(stated), dtype=np.int64)
         index[np.argsort(stated, kind="stable")] = np.arange(len(stated)) * bins // len(stated)
     gaps = np.bincount(index, stated - right, minlength=bins)
     return float(np.abs(gaps).sum() / len(stated))
+
+
+def width_bins(stated: npt.NDArray[np.float64], bins: int) -> npt.NDArray[np.int64]:
+    """The bin (N,) of each probability where [0, 1] is cut into equal intervals, each open at its lower end."""
+    return np.asarray(np.clip(np.ceil(stated * bins).astype(np.int64) - 1, 0, bins - 1))
 
 
 def top_label_error(

@@ -6,6 +6,7 @@ hardly show one as large: with few images the error of any model is large by cha
 
 from collections.abc import Sequence
 
+from conceptlens.evaluation.calibration.conformal import PredictionSets
 from conceptlens.evaluation.calibration.reliability import ALL, Calibration
 from conceptlens.evaluation.verdict import Numbers, Verdict
 
@@ -43,3 +44,29 @@ def _words(name: str, each: Calibration) -> str:
 def _surely_above(each: Calibration, limit: float) -> bool:
     by_chance = each.p is not None and each.p > LEVEL
     return each.interval is not None and each.interval[0] > limit and not by_chance
+
+
+def judge_sets(sets: Sequence[PredictionSets]) -> Verdict:
+    """The verdict on prediction sets: a finding if they cover too little, or if some are empty and exclude every class.
+
+    Args:
+        sets: Of every question. The class is judged; of a multi-label task, every label.
+    """
+    judged = [each for each in sets if each.question == "class" or each.question.startswith("class: ")]
+    if not judged:
+        return Verdict(outcome="unmeasured", reason="There were no images to calibrate prediction sets on.")
+    first = judged[0]
+    told = (
+        f"Prediction sets with a nominal coverage of {first.wanted:.0%} cover the true class in "
+        f"{first.coverage.text()} of images, with {first.size.text()} classes each."
+    )
+    if len(judged) > 1:
+        told = f"Prediction sets of {len(judged)} labels with a nominal coverage of {first.wanted:.0%}."
+    short = [each.question.removeprefix("class: ") for each in judged if each.holds is False]
+    empty = max(each.empty or 0.0 for each in judged)
+    found = []
+    if short:
+        found.append(f"Coverage is significantly below nominal: {', '.join(short[:3])}.")
+    if empty:
+        found.append(f"{empty:.1%} of the sets are empty: of these images the model excludes every answer.")
+    return Verdict(outcome="finding" if found else "pass", reason=" ".join([told, *found]))

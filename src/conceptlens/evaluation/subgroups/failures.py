@@ -9,9 +9,9 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.calibration.conformal import ALPHA, Floats, Indices, PredictionSets, prediction_sets
-from conceptlens.evaluation.calibration.reliability import Calibration, calibration, concept_calibration
+from conceptlens.evaluation.calibration.reliability import Calibration, class_calibration, concept_calibration
 from conceptlens.evaluation.calibration.selective import RiskCoverage, risk_coverage
-from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration
+from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration, judge_sets
 from conceptlens.evaluation.concepts.groups import group_scores
 from conceptlens.evaluation.ood.codebook_distance import OutOfDistribution
 from conceptlens.evaluation.subgroups.metadata import make_columns
@@ -46,6 +46,7 @@ class Failures(Document):
     ood: OutOfDistribution | None
     notes: list[str]
     findings: list[str]
+    verdicts: dict[str, Verdict] = Field(default_factory=dict)  # of calibration, subgroups and uncertainty
 
     @property
     def calibration_verdict(self) -> Verdict:
@@ -151,7 +152,7 @@ def measure_failures(
         comparisons=comparisons,
         level=LEVEL,
         groups=groups,
-        calibration=calibration("class", seen.confidence, seen.hit, bootstrap=bootstrap),
+        calibration=class_calibration(judged, bootstrap),
         concept_calibration=concept_calibration(judged, concepts, bootstrap),
         sets=sets,
         selective=selective,
@@ -160,6 +161,11 @@ def measure_failures(
         findings=[],
     )
     result.findings = failure_sentences(result)
+    result.verdicts = {
+        "calibration": result.calibration_verdict,
+        "subgroups": result.subgroup_verdict,
+        "uncertainty": judge_sets(sets),
+    }
     return result
 
 

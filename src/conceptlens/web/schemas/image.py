@@ -96,6 +96,8 @@ class Maps(Part):
     gradcam_at: str | None
     without: dict[str, str]
     captions: dict[str, str] = Field(default_factory=dict)  # by kind: why its maps are to be doubted
+    failed: dict[str, str] = Field(default_factory=dict)  # by kind: why its maps did not pass their test
+    unmoving: list[str] = Field(default_factory=list)  # concepts whose maps hardly move from image to image
 
 
 class IndexPart(Part):

@@ -85,6 +85,7 @@ class RunCard(Part):
     changed: str | None = None
     has: list[str] = Field(default_factory=list)
     trust: Badge | None = None  # the worst that was found; None: no trained model
+    verdicts: dict[str, str] = Field(default_factory=dict)  # the outcome of each examination, by its side
 
 
 class Runs(Answer):

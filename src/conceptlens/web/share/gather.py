@@ -14,7 +14,7 @@ from conceptlens.web.share.choose import choose, only, referred
 from conceptlens.web.share.clean import clean
 from conceptlens.web.share.in_process import Inside, Told
 from conceptlens.web.share.pack import packed
-from conceptlens.web.share.plan import SHARED, modules
+from conceptlens.web.share.plan import SHARED
 from conceptlens.web.views.gallery import list_images
 
 Say = Callable[[str], object]
@@ -78,7 +78,7 @@ def gather(inside: Inside, wanted: Sequence[str] | None, most: int, say: Say) ->
 def _views(inside: Inside, found: Gathered, wanted: Sequence[str] | None, kind: str) -> None:
     """Choose the views that can be shown, and ask what they ask."""
     for name in wanted or ():
-        if name not in SHARED and name in modules():
+        if name in ("runs", "study"):
             raise UserError(f"--views: {name!r} needs a server and cannot be shared. Choose of {', '.join(SHARED)}.")
         if name not in SHARED:
             raise unknown_name("view", name, SHARED)

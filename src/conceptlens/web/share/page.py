@@ -2,17 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from html import escape
+from pathlib import Path
 
 from conceptlens.core.version import __version__
 from conceptlens.pages.markup import Html, h
 from conceptlens.pages.pictures import base64_text, data_address
 from conceptlens.web.server.app import STATIC
-from conceptlens.web.share.bundle import bundle
 from conceptlens.web.share.note import Note, footer
 from conceptlens.web.share.pack import block
-from conceptlens.web.share.plan import MAIN, modules
 
 _SHEET = re.compile(r'<link rel="stylesheet" href="static/([^"]+)">')
 _BODY = re.compile(r"<body>(.*)</body>", re.DOTALL)
@@ -25,12 +24,20 @@ NO_SCRIPT = (
 )
 
 
-def script(views: Collection[str]) -> str:
-    """The page's modules with these views, answering from the file."""
-    left_out = [module for name, module in modules().items() if name not in views]
-    here = MAIN.parent
-    made = bundle(MAIN, swap={here / "transport.js": here / "share" / "transport.js"}, without=left_out)
-    return f"/* conceptlens {__version__}, Apache License 2.0. With D3:\n{_license()}*/\n{made}"
+PACKED = Path(__file__).with_name("packed.js")
+
+
+def script() -> str:
+    """The page's modules as one script that answers from the file: what `make pack-web` wrote."""
+    return f"/* conceptlens {__version__}, Apache License 2.0. With D3:\n{_license()}*/\n{PACKED.read_text('utf-8')}"
+
+
+def packed_sources() -> str:
+    """The SHA-256 of the page's scripts, as the first line of `packed.js` has it when they are those it was made of."""
+    digest = hashlib.sha256()
+    for path in sorted(STATIC.rglob("*.js"), key=lambda path: path.relative_to(STATIC).as_posix()):
+        digest.update(path.relative_to(STATIC).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def _license() -> str:
@@ -52,7 +59,7 @@ def render(note: Note, answers: Mapping[str, str], pictures: Mapping[str, str], 
     style = "\n".join((STATIC / name).read_text("utf-8") for name in sheets)
     if "</style" in style.lower():
         raise ValueError("a style sheet would end its own element")
-    code = script(note.views)
+    code = script()
     icon = data_address((STATIC / "icon.svg").read_bytes(), "image/svg+xml")
     policy = (
         f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(style)}; img-src data: blob:; "

@@ -1,19 +1,12 @@
 """What each view needs: the addresses that it asks, those that their answers lead to, pictures and files."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from conceptlens.runs.results import Kind, results
-from conceptlens.web.server.app import STATIC
-
-_VIEW = re.compile(r'\{\s*name:\s*"([\w-]+)",\s*title:\s*"([^"]+)",\s*open:\s*(\w+)')
-_FROM = re.compile(r'^const (\w+) = \(\.\.\.given\) =>\s*import\("(\./views/[^"]+)"\)', re.MULTILINE)
-MAIN = STATIC / "js" / "main.js"
 
 Follow = Callable[[str, Mapping[str, Any]], Iterable[str]]  # the folder's address and bodies by address → addresses
 
@@ -108,10 +101,3 @@ SHARED = {
     "compare": View(("comparison",), ("{}/comparison",), "{}/comparison", files=_tables),
     "methods": View((), ("methods",), "methods", more=_evidence),
 }
-
-
-def modules() -> dict[str, Path]:
-    """The module of each view of the page, by the view's name, as main.js has them."""
-    text = MAIN.read_text("utf-8")
-    files = {found[1]: MAIN.parent / found[2] for found in _FROM.finditer(text)}
-    return {name: files[opened] for name, _, opened in _VIEW.findall(text)}

@@ -11,6 +11,7 @@ from conceptlens.concepts import UNKNOWN
 from conceptlens.core.files import read_json
 from conceptlens.reports.material import value_of
 from conceptlens.runs.readout import Readout
+from conceptlens.runs.verdicts import unmoving_maps
 from conceptlens.stats.pca import Place, places
 from conceptlens.web.schemas.concepts import ConceptEntry, Concepts, Flag, ImageRef, PatchRef, Projection, Quality
 from conceptlens.web.server.loaded import LoadedRun
@@ -47,12 +48,15 @@ def concepts_of(loaded: LoadedRun, *, look: bool = True) -> Concepts:
     projection, spots = _map(loaded, readout)
     evidence = loaded.pipeline.model.has_evidence
     shared = {} if evidence else _shared_slots(loaded)
+    still = set(unmoving_maps(loaded.entry.path))
     entries = []
     for k, concept in enumerate(loaded.concepts.concepts):
         group = loaded.concepts.groups[loaded.concepts.group_of[k]]
         column = None if read is None else read[:, k]
         positive, labeled = _labels(readout, k)
         flags = _flags(column, concept.group in chance, influence, k, positive, labeled, shared.get(k))
+        if concept.name in still:
+            flags.append(Flag(name="map does not move", why="its map is nearly the same in every image"))
         entries.append(
             ConceptEntry(
                 index=k,

@@ -3,6 +3,7 @@
 import base64
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from conceptlens.explanations.answer import Answer, Answerer, AnswerMaps, MapNam
 from conceptlens.explanations.maps.patch_maps import index_map
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.subjects import Subject, class_names
-from conceptlens.runs.verdicts import map_captions
+from conceptlens.runs.verdicts import failed_maps, map_captions, unmoving_maps
 from conceptlens.web.schemas.image import ByteMaps, ConceptPart, IndexPart, Maps, Prediction, SeenImage, State
 from conceptlens.web.schemas.runs import Split
 from conceptlens.web.server.loaded import LoadedRun
@@ -93,7 +94,7 @@ def _predict(
         unlike_training=answer.unlike_training,
         prediction_set=answer.prediction_set,
         cautions=answer.cautions,
-        maps=_maps(answer.maps, answerer.concepts, captions),
+        maps=_maps(answer.maps, answerer.concepts, loaded.entry.path),
         index=_index(answer.maps, answerer.background),
         took_ms=round(1000 * (time.perf_counter() - began), 2),
     )
@@ -195,7 +196,7 @@ def signed_byte_maps(of: Sequence[int], maps: npt.NDArray[Any]) -> ByteMaps:
     )
 
 
-def _maps(maps: AnswerMaps, concepts: ConceptSet, captions: dict[str, str]) -> Maps:
+def _maps(maps: AnswerMaps, concepts: ConceptSet, run: Path) -> Maps:
     evidence, attention, assignment, gradcam = maps.evidence, maps.attention, maps.assignment, maps.gradcam
     placed = np.flatnonzero(~concepts.placeless)
     return Maps(
@@ -207,7 +208,9 @@ def _maps(maps: AnswerMaps, concepts: ConceptSet, captions: dict[str, str]) -> M
         gradcam=byte_maps(list(gradcam), np.stack(list(gradcam.values()))) if gradcam else None,
         gradcam_at=maps.gradcam_at if gradcam else None,
         without={str(kind): why for kind, why in maps.without.items()},
-        captions=captions,
+        captions=map_captions(run, evidence=evidence is not None),
+        failed=failed_maps(run, evidence=evidence is not None),
+        unmoving=unmoving_maps(run),
     )
 
 

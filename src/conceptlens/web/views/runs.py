@@ -12,12 +12,12 @@ from typing import Any
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, read_text, read_yaml
-from conceptlens.core.manifest import check, has_manifest
+from conceptlens.core.manifest import check, has_manifest, written_at
 from conceptlens.reports.material import shown_split, value_of
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.results import Kind, results
 from conceptlens.runs.saved import load_card
-from conceptlens.runs.verdicts import badge
+from conceptlens.runs.verdicts import badge, outcomes
 from conceptlens.web.schemas.runs import GroupPart, History, RankCurve, RunCard, RunDetail, Split
 from conceptlens.web.server.folders import RunEntry, RunFolders
 from conceptlens.web.server.kinds import WORDS, about, command_for, files, kind_of
@@ -223,10 +223,11 @@ def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
         encoder=encoder.get("name"),
         concepts=concepts.get("name"),
         seed=info.get("seed"),
-        changed=_changed(entry, kind),
+        changed=_changed(entry, kind, live=info["status"] == "running"),
         unverified=not has_manifest(entry.path),
         has=[name for name, file in files(kind).items() if entry.file(file)],
         trust=badge(entry.path) if kind == "bottleneck" and info["status"] == "done" else None,
+        verdicts=outcomes(entry.path) if kind == "bottleneck" else {},
         **_training(entry, kind),
     )
 
@@ -245,11 +246,16 @@ def _training(entry: RunEntry, kind: Kind) -> dict[str, Any]:
     }
 
 
-def _changed(entry: RunEntry, kind: Kind) -> str:
-    """When something was last found out here: of a model, when it was trained."""
-    names = ("history.jsonl",) if kind == "bottleneck" else files(kind).values()
-    last = max(path.stat().st_mtime for name in ("run.json", *names) if (path := entry.file(name)))
-    return datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _changed(entry: RunEntry, kind: Kind, *, live: bool) -> str | None:
+    """When something was last found out here: of a model, when it was trained.
+
+    From the manifest, because the time of a copied file says when it was copied; None for a folder without one. A run
+    that is training now has file times of its own.
+    """
+    names = {"run.json", *(("history.jsonl",) if kind == "bottleneck" else files(kind).values())}
+    paths = [path for name in names if (path := entry.file(name))]
+    times = [path.stat().st_mtime for path in paths] if live else [at for path in paths if (at := written_at(path))]
+    return datetime.fromtimestamp(max(times), UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if times else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

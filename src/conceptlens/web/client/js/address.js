@@ -31,7 +31,7 @@ export function here() {
   return { view, params: Object.fromEntries(all.map(([key, value]) => [key, String(value)])) };
 }
 
-/** Go somewhere else: a step that "back" undoes. */
+/** Go somewhere else: a step that "back" undoes. @param {string} view @param {Record<string, any>} params */
 export function go(view, params) {
   write();
   location.hash = format(view, params);
@@ -40,6 +40,7 @@ export function go(view, params) {
 /**
  * Change the address of what is seen already, without a step in the history and without drawing anew. Browsers refuse
  * more than some twenty changes a second, and a slider makes more: they are gathered.
+ * @param {Record<string, any>} changes
  */
 export function note(changes) {
   Object.assign(pending, changes);

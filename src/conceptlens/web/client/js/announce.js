@@ -1,7 +1,7 @@
 /** Say something to a screen reader without moving the focus. */
 import { whenQuiet } from "./dom.js";
 
-const say = whenQuiet((text) => {
+const say = whenQuiet((/** @type {string} */ text) => {
   const region = document.getElementById("announce");
   if (region) region.textContent = text;
 }, 400);

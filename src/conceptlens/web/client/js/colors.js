@@ -22,6 +22,7 @@ const SIGNED = [
   [10, 50, 165],
 ];
 
+/** @param {number[][]} anchors @param {number} t @returns {any} */
 const between = (anchors, t) => {
   const place = Math.min(Math.max(t, 0), 1) * (anchors.length - 1);
   const low = Math.min(Math.floor(place), anchors.length - 2);
@@ -31,7 +32,13 @@ const between = (anchors, t) => {
 /** @param {number} t in [−1, 1] @returns {[number, number, number]} */
 export const signedHeat = (t) => between(SIGNED, (t + 1) / 2);
 
-/** The value of a custom property, as the theme has it now. */
+/** The same brightness without color: of a map that did not pass its test. @param {number[]} color */
+export const gray = ([red, green, blue]) => {
+  const level = Math.round(0.299 * red + 0.587 * green + 0.114 * blue);
+  return [level, level, level];
+};
+
+/** The value of a custom property, as the theme has it now. @param {string} name */
 export function token(name) {
   const probe = document.createElement("span");
   probe.style.color = `var(${name})`;
@@ -41,25 +48,29 @@ export function token(name) {
   return found;
 }
 
-/** "#rrggbb" as bytes. */
+/** "#rrggbb" as bytes. @param {string} word */
 export const bytes = (word) => [1, 3, 5].map((at) => parseInt(word.slice(at, at + 2), 16));
 
-/** Layers over the page's surface, as one canvas. */
+/** Layers over the page's surface, as one canvas. @param {number} side @param {CanvasImageSource[]} layers */
 export function composed(side, ...layers) {
   const whole = Object.assign(document.createElement("canvas"), { width: side, height: side });
-  const pen = whole.getContext("2d");
+  const pen = /** @type {CanvasRenderingContext2D} */ (whole.getContext("2d"));
   pen.fillStyle = token("--surface");
   pen.fillRect(0, 0, side, side);
   for (const layer of layers) pen.drawImage(layer, 0, 0);
   return whole;
 }
 
-/** A frame around a box (x, y, width, height) that is seen on light and on dark. */
+/**
+ * A frame around a box (x, y, width, height) that is seen on light and on dark.
+ * @param {CanvasRenderingContext2D} pen @param {number[]} box @param {string} color @param {number} width
+ */
 export function frame(pen, box, color, width) {
   pen.strokeStyle = "rgb(0 0 0 / 0.75)";
   pen.lineWidth = width + 2.5;
-  pen.strokeRect(...box);
+  const [x, y, wide, high] = box;
+  pen.strokeRect(x, y, wide, high);
   pen.strokeStyle = color;
   pen.lineWidth = width;
-  pen.strokeRect(...box);
+  pen.strokeRect(x, y, wide, high);
 }

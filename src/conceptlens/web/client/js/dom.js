@@ -15,11 +15,12 @@ export function h(tag, props = {}, ...children) {
   return fill(document.createElement(tag), props, children);
 }
 
-/** The same for SVG. @returns {any} */
+/** The same for SVG. @param {string} tag @param {Record<string, any>} [props] @param {...any} children @returns {any} */
 export function s(tag, props = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), props, children);
 }
 
+/** @param {any} node @param {Record<string, any>} props @param {any[]} children */
 function fill(node, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined || value === false) continue;
@@ -33,6 +34,7 @@ function fill(node, props, children) {
   return node;
 }
 
+/** @param {any} node @param {any[]} children */
 function add(node, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
@@ -41,39 +43,53 @@ function add(node, children) {
   }
 }
 
-/** Put other children in place of those that are there. */
+/** Put other children in place of those that are there. @param {any} node @param {...any} children */
 export function put(node, ...children) {
   node.replaceChildren();
   add(node, children);
   return node;
 }
 
-/** The head of a table: columns of words, columns of numbers, and what stands after those. */
+/** Draw anew what is below a node; who stood on a link or a control in it stays on the one of the same name. @param {HTMLElement} node @param {() => void} draw */
+export function keepFocus(node, draw) {
+  const named = (/** @type {Element} */ each) => `${each.tagName} ${each.getAttribute("href") ?? ""} ${each.getAttribute("aria-label") ?? each.textContent}`;
+  const active = document.activeElement;
+  const name = active && node.contains(active) ? named(active) : null;
+  draw();
+  const controls = /** @type {HTMLElement[]} */ ([...node.querySelectorAll("a, button, input, select")]);
+  if (name) controls.find((each) => named(each) === name)?.focus();
+}
+
+/** The head of a table: columns of words, columns of numbers, and what stands after those. @param {string[]} words @param {string[]} numbers @param {string[]} after */
 export function tableHead(words, numbers = [], after = []) {
-  const cells = (names, props = {}) => names.map((name) => h("th", { scope: "col", ...props }, name));
+  const cells = (/** @type {string[]} */ names, props = {}) => names.map((name) => h("th", { scope: "col", ...props }, name));
   return h("thead", {}, h("tr", {}, cells(words), cells(numbers, { class: "num" }), cells(after)));
 }
 
-/** What may be wider than the page and then scrolls, by keys as well. */
+/** What may be wider than the page and then scrolls, by keys as well. @param {string} label @param {Record<string, any>} props @param {...any} children */
 export function scrolling(label, props = {}, ...children) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label, ...props }, children);
 }
 
-/** A slider from 0 to 1. @param {(value: number) => void} oninput */
+/** A slider from 0 to 1. @param {string} label @param {number} value @param {(value: number) => void} oninput */
 export function opacitySlider(label, value, oninput) {
   const props = { type: "range", min: "0", max: "1", step: "0.05", value: String(value), "aria-label": label };
   const input = h("input", { ...props, oninput: () => oninput(Number(input.value)) });
   return input;
 }
 
-/** A field for words to look for; it waits until one stops typing. @param {(words: string) => void} onwords */
+/** A field for words to look for; it waits until one stops typing. @param {string} label @param {string} placeholder @param {string} value @param {(words: string) => void} onwords */
 export function searchField(label, placeholder, value, onwords) {
   const props = { type: "search", value, placeholder, "aria-label": label };
   const input = h("input", { ...props, oninput: whenQuiet(() => onwords(input.value), 120) });
   return input;
 }
 
-/** A select with options; `options` are [value, text] pairs or plain strings. */
+/**
+ * A select with options; `options` are [value, text] pairs or plain strings.
+ * @param {string} label @param {any[]} options @param {any} value @param {(value: string) => void} onchange
+ * @param {Record<string, any>} props
+ */
 export function choice(label, options, value, onchange, props = {}) {
   const select = h("select", { onchange: () => onchange(select.value), ...props });
   for (const option of options) {
@@ -83,10 +99,13 @@ export function choice(label, options, value, onchange, props = {}) {
   return h("label", { class: "field" }, label, select);
 }
 
-/** Buttons of which one is pressed; arrow keys go from one to the next. */
+/**
+ * Buttons of which one is pressed; arrow keys go from one to the next.
+ * @param {string} label @param {any[]} options as [key, text] @param {any} value @param {(key: any) => void} onchange
+ */
 export function segment(label, options, value, onchange) {
   const group = h("div", { class: "segment", role: "group", "aria-label": label });
-  const set = (chosen) => {
+  const set = (/** @type {any} */ chosen) => {
     for (const each of group.children) {
       const on = each.dataset.value === String(chosen);
       each.setAttribute("aria-pressed", String(on));
@@ -110,7 +129,7 @@ export function segment(label, options, value, onchange) {
     );
   }
   set(value);
-  if (![...group.children].some((each) => each.tabIndex === 0) && group.firstChild) group.firstChild.tabIndex = 0;
+  if (![...group.children].some((/** @type {any} */ each) => each.tabIndex === 0) && group.firstChild) group.firstChild.tabIndex = 0;
   rove(group, "button", "both");
   return Object.assign(group, { set });
 }
@@ -123,7 +142,7 @@ export function segment(label, options, value, onchange) {
  */
 export function rove(group, selector, kind = "both") {
   group.addEventListener("keydown", (event) => {
-    const items = [...group.querySelectorAll(selector)].filter((each) => !each.disabled && each.offsetParent !== null);
+    const items = /** @type {any[]} */ ([...group.querySelectorAll(selector)]).filter((each) => !each.disabled && each.offsetParent !== null);
     const here = items.indexOf(document.activeElement);
     if (here < 0) return;
     const to = target(event.key, items, here, kind);
@@ -135,6 +154,7 @@ export function rove(group, selector, kind = "both") {
   });
 }
 
+/** @param {string} key @param {HTMLElement[]} items @param {number} here @param {string} kind @returns {number | null} */
 function target(key, items, here, kind) {
   const last = items.length - 1;
   if (key === "Home") return 0;
@@ -144,6 +164,7 @@ function target(key, items, here, kind) {
   if (kind === "grid" && (key === "ArrowDown" || key === "ArrowUp")) {
     const box = items[here].getBoundingClientRect();
     const down = key === "ArrowDown";
+    /** @type {number | null} */
     let best = null;
     let least = Infinity;
     items.forEach((each, place) => {
@@ -158,11 +179,12 @@ function target(key, items, here, kind) {
   return null;
 }
 
-/** At most one call a frame, with the last arguments. */
+/** At most one call a frame, with the last arguments. @param {(...args: any[]) => void} call */
 export function eachFrame(call) {
   let waiting = 0;
+  /** @type {any[]} */
   let latest = [];
-  return (...args) => {
+  return (/** @type {any[]} */ ...args) => {
     latest = args;
     if (!waiting)
       waiting = requestAnimationFrame(() => {
@@ -172,10 +194,10 @@ export function eachFrame(call) {
   };
 }
 
-/** Called once things have been quiet for a while. */
+/** Called once things have been quiet for a while. @param {(...args: any[]) => void} call */
 export function whenQuiet(call, wait = 250) {
   let timer = 0;
-  return (...args) => {
+  return (/** @type {any[]} */ ...args) => {
     clearTimeout(timer);
     timer = setTimeout(() => call(...args), wait);
   };

@@ -121,7 +121,7 @@ export function downloadMenu(entries) {
   return menu;
 }
 
-/** The three entries that a chart has. */
+/** The two entries that a chart has. @returns {Array<[string, () => void]>} */
 export const pictureEntries = (what, svg, name) => [
   [`${what} (SVG)`, () => svg() && saveSVG(svg(), name)],
   [`${what} (PNG)`, () => svg() && savePNG(svg(), name)],

@@ -4,6 +4,7 @@ import { withEdit } from "./head.js";
 
 const BREAK = "\n"; // no name of a concept has one
 
+/** @param {string | undefined} text @returns {string[]} */
 export const readEdits = (text) => (text ? text.split(BREAK).filter(Boolean) : []);
 
 export class Edits {
@@ -12,11 +13,13 @@ export class Edits {
     this.groups = groups;
     this.list = list;
     this.changed = changed;
+    /** @type {string[][]} */
     this.past = [];
+    /** @type {string | null} */
     this.dragging = null;
   }
 
-  /** Put something else in place; a step that can be undone. */
+  /** Put something else in place; a step that can be undone. @param {string[]} list */
   set(list) {
     if (list.join(BREAK) === this.list.join(BREAK)) return;
     this.past.push(this.list);
@@ -24,11 +27,12 @@ export class Edits {
     this.#become(list);
   }
 
+  /** @param {string[]} edits */
   add(...edits) {
     this.set(edits.reduce((list, edit) => withEdit(this.groups, list, edit), this.list));
   }
 
-  /** While a slider is held, all its moves are one step. */
+  /** While a slider is held, all its moves are one step. @param {string} name @param {string} edit */
   drag(name, edit) {
     if (this.dragging !== name) {
       this.past.push(this.list);
@@ -41,6 +45,7 @@ export class Edits {
     this.dragging = null;
   }
 
+  /** @param {string} edit */
   remove(edit) {
     this.set(this.list.filter((each) => each !== edit));
   }
@@ -52,6 +57,7 @@ export class Edits {
     return Boolean(before);
   }
 
+  /** @param {string[]} list */
   #become(list) {
     this.list = list;
     note({ edits: list.join(BREAK) });

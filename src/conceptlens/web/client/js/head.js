@@ -1,15 +1,24 @@
-/** The class head in the page: what-if without waiting. The same arithmetic as the library's; the server confirms it. */
+/**
+ * The class head in the page: what-if without waiting. The same arithmetic as the library's; the server confirms it.
+ *
+ * @typedef {{task: string, classes: string[], thresholds: number[], weight: number[][], bias: number[], reference: number[],
+ *   space: string, way: string, low: number[], high: number[], offset: number[], slope: number[], epsilon: number,
+ *   values: number[][], yes: number[], no: number[], class_mean: Record<string, number[]>, odds_slope: number[],
+ *   odds_offset: number[], linear: boolean, bypass: string | null}} Head as `GET /head` has it
+ * @typedef {{name: string, kind: string, start: number, values: string[], under?: [string, string | null] | null}} Group
+ * @typedef {{bottleneck: number[], concept_logits: number[], rest: number[]}} State of an image
+ */
 
 const SURE = 1e-12;
 
-/** @param {any} head as `GET /head` has it @param {number[]} bottleneck (K) @param {number[]} rest (C) @returns {number[]} logits (C) */
+/** @param {Head} head @param {number[]} bottleneck (K) @param {number[]} rest (C) @returns {number[]} logits (C) */
 export function logits(head, bottleneck, rest) {
   return head.weight.map((row, place) =>
     row.reduce((sum, each, k) => sum + each * bottleneck[k], head.bias[place] + (rest[place] ?? 0)),
   );
 }
 
-/** Softmax of one label, sigmoid of several. */
+/** Softmax of one label, sigmoid of several. @param {Head} head @param {number[]} found logits (C) */
 export function probabilities(head, found) {
   if (head.task === "multilabel") return found.map((each) => 1 / (1 + Math.exp(-each)));
   const top = Math.max(...found);
@@ -18,19 +27,22 @@ export function probabilities(head, found) {
   return raised.map((each) => each / sum);
 }
 
-/** Which classes are said. */
+/** Which classes are said. @param {Head} head @param {number[]} shares (C) */
 export function said(head, shares) {
   if (head.task === "multilabel")
     return head.classes.filter((_, place) => shares[place] >= (head.thresholds[place] ?? 0.5));
   return [head.classes[shares.indexOf(Math.max(...shares))]];
 }
 
-/** How a class's logit, or its difference to another, is made up: total = base + Σ values + bypass. */
+/**
+ * How a class's logit, or its difference to another, is made up: total = base + Σ values + bypass.
+ * @param {Head} head @param {string} of @param {string | null} minus @param {number[]} bottleneck @param {number[]} rest
+ */
 export function decomposeLogit(head, of, minus, bottleneck, rest) {
   const side = head.classes.map(
     (name) => (name === of ? 1 : 0) - (minus === "mean" ? 1 / head.classes.length : name === minus ? 1 : 0),
   );
-  const mix = (rows) => rows.reduce((sum, each, place) => sum + side[place] * each, 0);
+  const mix = (/** @type {number[]} */ rows) => rows.reduce((sum, each, place) => sum + side[place] * each, 0);
   const weight = bottleneck.map((_, k) => side.reduce((sum, each, place) => sum + each * head.weight[place][k], 0));
   const values = weight.map((each, k) => each * (bottleneck[k] - head.reference[k]));
   const base = mix(head.bias) + weight.reduce((sum, each, k) => sum + each * head.reference[k], 0);
@@ -38,7 +50,7 @@ export function decomposeLogit(head, of, minus, bottleneck, rest) {
   return { of, minus, base, values, bypass, total: base + values.reduce((a, b) => a + b, 0) + bypass };
 }
 
-/** What the model says of the concepts (K): one value of an exclusive group holds, each of an independent one may. */
+/** What the model says of the concepts (K): one value of an exclusive group holds, each of an independent one may. @param {Group[]} groups @param {number[]} scores */
 export function stated(groups, scores) {
   const found = scores.map((x) => 1 / (1 + Math.exp(-x)));
   for (const group of groups.filter((each) => each.kind === "exclusive")) {
@@ -50,7 +62,7 @@ export function stated(groups, scores) {
   return found;
 }
 
-/** Which concepts (K) the model reads as holding. */
+/** Which concepts (K) the model reads as holding. @param {Group[]} groups @param {State} state */
 function readLabels(groups, state) {
   const shares = stated(groups, state.concept_logits);
   const held = shares.map((share) => share >= 0.5);
@@ -65,10 +77,11 @@ function readLabels(groups, state) {
 
 /**
  * What is written for an answer to one question, as `ValueMap.answer` does: all of an exclusive group, or one concept.
+ * @param {Head} head @param {Group[]} groups @param {State} state @param {number[]} columns @param {boolean[]} held
  * @returns {number[]} scores of the columns
  */
 export function answerScores(head, groups, state, columns, held) {
-  const told = (which) =>
+  const told = (/** @type {boolean[]} */ which) =>
     columns.length > 1
       ? columns.map((_, place) => head.values[columns[which.indexOf(true)]][place])
       : [head[which[0] ? "yes" : "no"][columns[0]]];
@@ -85,13 +98,13 @@ export function answerScores(head, groups, state, columns, held) {
 
 /**
  * The bottleneck after edits in words, in order.
- * @param {any} head @param {any[]} groups as `GET /runs/{run}` has them
- * @param {{bottleneck: number[], concept_logits: number[]}} state of the image @param {string[]} edits
+ * @param {Head} head @param {Group[]} groups as `GET /runs/{run}` has them @param {State} state @param {string[]} edits
  */
 export function apply(head, groups, state, edits) {
   return edits.reduce((scores, edit) => applyOne(head, groups, state, scores, edit), state.bottleneck);
 }
 
+/** @param {Head} head @param {Group[]} groups @param {State} state @param {number[]} bottleneck @param {string} edit */
 function applyOne(head, groups, state, bottleneck, edit) {
   const place = target(groups, edit);
   if (!place) return bottleneck;
@@ -113,6 +126,7 @@ function applyOne(head, groups, state, bottleneck, edit) {
   return scores;
 }
 
+/** @param {Head} head @param {Group} group @param {number[]} scores @param {number} k @param {number} p */
 function setProbability(head, group, scores, k, p) {
   const logarithm = head.space === "log-probability";
   if (head.space !== "probability" && !logarithm) {
@@ -122,12 +136,12 @@ function setProbability(head, group, scores, k, p) {
     return;
   }
   const exclusive = group.kind === "exclusive";
-  const odds = (share) => Math.log(share + head.epsilon) - (exclusive ? 0 : Math.log(1 - share + head.epsilon));
-  const write = (share) => (logarithm ? odds(share) : share);
+  const odds = (/** @type {number} */ share) => Math.log(share + head.epsilon) - (exclusive ? 0 : Math.log(1 - share + head.epsilon));
+  const write = (/** @type {number} */ share) => (logarithm ? odds(share) : share);
   scores[k] = write(p);
   if (!exclusive) return;
   const rivals = columnsOf(group).filter((each) => each !== k);
-  const read = (score) => (logarithm ? Math.max(Math.exp(score) - head.epsilon, 0) : score);
+  const read = (/** @type {number} */ score) => (logarithm ? Math.max(Math.exp(score) - head.epsilon, 0) : score);
   const shares = rivals.map((each) => read(scores[each]) + SURE);
   const sum = shares.reduce((total, each) => total + each, 0);
   rivals.forEach((each, place) => {
@@ -135,9 +149,10 @@ function setProbability(head, group, scores, k, p) {
   });
 }
 
+/** The places of a group's concepts. @param {Group} group */
 export const columnsOf = (group) => group.values.map((_, place) => group.start + place);
 
-/** Where an edit goes: its group, its columns, the word behind the "=", and whether the whole group was named. */
+/** Where an edit goes: its group, its columns, the word behind the "=", and whether the whole group was named. @param {Group[]} groups @param {string} edit */
 export function target(groups, edit) {
   const cut = edit.indexOf("=");
   const [name, word] = [edit.slice(0, cut).trim(), edit.slice(cut + 1).trim()];
@@ -152,11 +167,11 @@ export function target(groups, edit) {
 /**
  * Names of the groups that have no meaning here: they stand under a value that does not hold, by what the model reads
  * and what edits tell.
- * @param {any[]} groups @param {any[]} concepts of a prediction @param {string[]} edits
+ * @param {Group[]} groups @param {Array<{probability: number}>} concepts of a prediction @param {string[]} edits
  */
 export function pointless(groups, concepts, edits) {
   const held = concepts.map((each) => each.probability >= 0.5);
-  const settle = (group, chosen) => columnsOf(group).forEach((k) => (held[k] = k === chosen));
+  const settle = (/** @type {Group} */ group, /** @type {number} */ chosen) => columnsOf(group).forEach((k) => (held[k] = k === chosen));
   for (const group of groups)
     if (group.kind === "exclusive")
       settle(
@@ -164,23 +179,25 @@ export function pointless(groups, concepts, edits) {
         columnsOf(group).reduce((a, b) => (concepts[b].probability > concepts[a].probability ? b : a)),
       );
   for (const edit of edits) {
-    const { group, columns, word, whole } = target(groups, edit) ?? {};
-    if (!group) continue;
+    const place = target(groups, edit);
+    if (!place) continue;
+    const { group, columns, word, whole } = place;
     const chosen = whole ? group.start + group.values.indexOf(word) : columns[0];
     if (whole && group.values.includes(word) && group.kind === "exclusive") settle(group, chosen);
     else if (whole && group.values.includes(word)) held[chosen] = true;
     else if (word === "yes" || word === "no") held[chosen] = word === "yes";
   }
+  /** @param {Group | undefined} group @returns {boolean} */
   const applies = (group) => {
     if (!group?.under) return true;
     const [name, value] = group.under;
     const above = groups.find((each) => each.name === name);
-    return applies(above) && (value === null || held[above.start + above.values.indexOf(value)]);
+    return !above || (applies(above) && (value === null || held[above.start + above.values.indexOf(value)]));
   };
   return new Set(groups.filter((group) => !applies(group)).map((group) => group.name));
 }
 
-/** Edits with one more, without those that it makes pointless. */
+/** Edits with one more, without those that it makes pointless. @param {Group[]} groups @param {string[]} edits @param {string} edit */
 export function withEdit(groups, edits, edit) {
   const next = target(groups, edit);
   if (!next) return edits;
@@ -196,7 +213,7 @@ export function withEdit(groups, edits, edit) {
         old?.whole && old.group.kind === "independent" && !old.word.startsWith("mean of ")
           ? [old.group.start + old.group.values.indexOf(old.word)]
           : old?.columns;
-      return old && !columns.every((k) => covered.has(k));
+      return columns !== undefined && !columns.every((k) => covered.has(k));
     }),
     edit,
   ];

@@ -1,149 +1,26 @@
-/**
- * The frame: which view is open, which folder it shows. Views are functions (host, params, app) → {stop?, update?}.
- * `kinds` are the kinds of folders that a view shows (kinds.js), `needs` what of a folder it cannot do without;
- * `alone` views show no folder. `first` is what a view begins by asking of its folder, so that it is asked at once.
- */
-import { here, go, note, format } from "./address.js";
+/** The frame: which view is open, and which folder it shows. The views are listed in views.js. */
+import { here, go, note } from "./address.js";
 import { api } from "./api.js";
 import { h, put } from "./dom.js";
 import { startGlossary } from "./glossary.js";
-import { fits, KINDS, said, viewsOf } from "./kinds.js";
-import { failure, loading, missing, viewHead } from "./parts/frame.js";
+import { fits } from "./kinds.js";
+import { addressOf, chosen, drawPicker, drawTabs, nothing } from "./navigation.js";
+import { failure, loading, viewHead } from "./parts/frame.js";
+import { trustStrip } from "./parts/trust_strip.js";
 import { clearViewShortcuts, shortcut, startShortcuts } from "./shortcuts.js";
+import { startPlain } from "./plain.js";
 import { nextTheme, startTheme } from "./theme.js";
-import { holds } from "./transport.js";
+import { holds, shared } from "./transport.js";
+import { VIEWS as ALL } from "./views.js";
 
-// A view's modules come when it is opened: the first paint waits for one view, not for all. Called with nothing, a view
-// only gets its modules.
-const begin = (name, given) => (module) => (given.length ? module[name](...given) : null);
-const runsView = (...given) => import("./views/runs.js").then(begin("runsView", given));
-const imageView = (...given) => import("./views/image.js").then(begin("imageView", given));
-const whatIfView = (...given) => import("./views/whatif.js").then(begin("whatIfView", given));
-const trainingView = (...given) => import("./views/training.js").then(begin("trainingView", given));
-const conceptsView = (...given) => import("./views/concepts.js").then(begin("conceptsView", given));
-const comparisonView = (...given) => import("./views/comparison.js").then(begin("comparisonView", given));
-const methodsView = (...given) => import("./views/methods.js").then(begin("methodsView", given));
-const graphView = (...given) => import("./views/graph.js").then(begin("graphView", given));
-const trustView = (...given) => import("./views/trust.js").then(begin("trustView", given));
-const studyView = (...given) => import("./views/study.js").then(begin("studyView", given));
-const studioView = (...given) => import("./views/studio.js").then(begin("studioView", given));
-
-const VIEWS = [
-  { name: "runs", title: "Runs", open: runsView, alone: true },
-  { name: "image", title: "Image", open: imageView, kinds: ["bottleneck"], needs: "model", first: () => ["", "/head"] },
-  {
-    name: "what-if",
-    title: "What if",
-    open: whatIfView,
-    kinds: ["bottleneck"],
-    needs: "model",
-    first: () => ["", "/head"],
-  },
-  { name: "training", title: "Training", open: trainingView, kinds: ["bottleneck"], first: () => ["/history"] },
-  {
-    name: "concepts",
-    title: "Concepts",
-    open: conceptsView,
-    kinds: ["bottleneck"],
-    needs: "model",
-    first: ({ what }) => [`/${what ?? "concepts"}?look=false`],
-  },
-  { name: "trust", title: "Trust", open: trustView, kinds: ["bottleneck"], needs: "model", first: () => [""] },
-  { name: "study", title: "Study", open: studyView, kinds: ["study"] },
-  {
-    name: "graph",
-    title: "Graph",
-    open: graphView,
-    kinds: ["decomposition"],
-    needs: "graph",
-    first: ({ graph }) => [`/graphs/${encodeURIComponent(graph ?? "classes")}`],
-  },
-  { name: "studio", title: "Studio", open: studioView, kinds: ["codebook"], first: () => ["/studio"] },
-  { name: "compare", title: "Compare", open: comparisonView, kinds: ["comparison"], first: () => ["/comparison"] },
-  { name: "methods", title: "Methods", open: methodsView, alone: true },
-].filter((each) => holds(each.name));
-
-const main = document.getElementById("main");
-const picker = document.getElementById("run-picker");
-const runSelect = document.getElementById("run");
+const VIEWS = ALL.filter((view) => holds(view.name));
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const runSelect = /** @type {HTMLSelectElement} */ (document.getElementById("run"));
 let current = null; // what the open view handed back
 let opened = 0; // counts openings, so that a slow one cannot paint over a later one
 let cards = [];
 let seen = null; // the key of the folder that a view showed last
 let shown = null; // the card whose views the tabs offer
-
-/** What can be looked at of a folder: views without one, and those that fit its kind. */
-const offered = (card) => VIEWS.filter((each) => each.alone || fits(each, card));
-
-const insideComparison = (card) => cards.some((each) => each.key === card.within && each.kind === "comparison");
-
-function drawTabs(view, card) {
-  put(
-    document.getElementById("tabs"),
-    offered(card).map((each) =>
-      h(
-        "a",
-        {
-          href: format(each.name, { run: each.alone ? null : card.key }),
-          "aria-current": each.name === view ? "page" : null,
-        },
-        each.title,
-      ),
-    ),
-  );
-  const tabs = document.getElementById("tabs");
-  const open = tabs.querySelector("[aria-current]");
-  if (!open || tabs.scrollWidth <= tabs.clientWidth) return;
-  const [box, inner] = [tabs.getBoundingClientRect(), open.getBoundingClientRect()];
-  tabs.scrollLeft += inner.left - box.left - (box.width - inner.width) / 2; // a phone shows some of them at a time
-}
-
-/** The folders that this view can show; the trainings of a comparison stand together. */
-function drawPicker(view, card) {
-  const usable = view.alone ? [] : cards.filter((each) => fits(view, each));
-  const option = (each) => h("option", { value: each.key, selected: each.key === card?.key }, each.name);
-  picker.hidden = usable.length === 0;
-  put(
-    runSelect,
-    usable.filter((each) => !insideComparison(each)).map(option),
-    cards
-      .filter((each) => each.kind === "comparison")
-      .map((holder) => {
-        const own = usable.filter((each) => each.within === holder.key);
-        return own.length ? h("optgroup", { label: `Trainings of ${holder.name}` }, own.map(option)) : null;
-      }),
-  );
-}
-
-/** The folder that is looked at: as the address says, or the one seen last, or the first that fits. */
-function chosen(view, asked) {
-  if (asked) return cards.find((card) => card.key === asked) ?? null;
-  const before = cards.find((card) => card.key === seen && card.kind);
-  if (before && (view.alone || fits(view, before))) return before;
-  const able = cards.filter((card) => (view.alone ? card.kind : fits(view, card)));
-  const single = able.filter((card) => !insideComparison(card)); // rather than one of many trainings
-  return single.find((card) => card.has.includes("model")) ?? single[0] ?? able[0] ?? null;
-}
-
-/** What stands where a view has nothing to show: no folder of its kind, or one of another kind. */
-function nothing(view, params, card) {
-  const kinds = view.kinds ?? ["bottleneck"];
-  if (!params.run)
-    return missing(
-      "There is nothing to show yet",
-      `This view shows ${said(kinds)}, and none of the served folders is one. Make one with:`,
-      KINDS[kinds[0]].made,
-    );
-  const other = KINDS[card.kind];
-  return h(
-    "section",
-    { class: "card empty" },
-    h("h2", {}, `${card.name} is ${other.about}`),
-    h("p", {}, `This view shows ${said(kinds)}. `, link(card, `Open ${card.name}`)),
-  );
-}
-
-const link = (card, text) => h("a", { href: format(viewsOf(VIEWS, card)[0]?.name ?? "runs", { run: card.key }) }, text);
 
 async function open({ focus = true } = {}) {
   const { view: name, params } = here();
@@ -154,32 +31,38 @@ async function open({ focus = true } = {}) {
   clearViewShortcuts();
   document.title = `${view.title}${params.run ? ` · ${params.run}` : ""} · conceptlens`;
   const host = h("div", { class: `view view-${view.name}` }, loading());
-  put(main, host);
-  view.open().catch(() => {}); // its modules come while the server is asked; what is wrong with them is told below
+  const strip = h("div", {});
+  put(main, strip, host);
+  const loaded = view.load(); // its modules come while the server is asked
+  loaded.catch(() => {}); // what is wrong with them is told below
   api.early(params.run, params.run ? (view.first?.(params) ?? []) : []);
   try {
     const known = !params.run || cards.some((card) => card.key === params.run);
     if (!cards.length || view.alone || !known) cards = (await api.runs()).runs;
     if (mine !== opened) return;
-    const card = chosen(view, params.run);
+    offerTour();
+    const card = chosen(view, params.run, cards, seen);
     shown = card;
-    drawTabs(view.name, card);
-    drawPicker(view, card);
+    drawTabs(VIEWS, view.name, card, cards);
+    drawPicker(view, card, cards);
     if (!view.alone && (card ? card.kind && !fits(view, card) : !params.run)) {
-      put(host, viewHead(view.title, "This view has nothing to show here."), nothing(view, params, card));
+      put(host, viewHead(view.title, "This view has nothing to show here."), nothing(VIEWS, view, params, card));
       return;
     }
     const run = card?.key ?? params.run; // one that is not there, or is broken, is refused by the server in its words
     if (card?.kind && (!view.alone || params.run)) seen = card.key;
     if (!view.alone && !params.run) note({ run });
     document.title = `${view.title}${view.alone ? "" : ` · ${card?.name ?? run}`} · conceptlens`;
-    const handle = await view.open(host, view.alone ? params : { ...params, run }, { cards, card, views: VIEWS });
+    if (!view.alone && !shared) put(strip, trustStrip(card)); // a shared file has all verdicts above it
+    const start = await loaded;
+    const handle = await start(host, view.alone ? params : { ...params, run }, { cards, card, views: VIEWS });
     if (mine !== opened) {
       handle?.stop?.();
       return;
     }
     current = handle ?? null;
-    if (focus) host.querySelector("h1")?.focus({ preventScroll: true });
+    const touring = document.activeElement?.closest(".tour"); // who follows the tour stays on its buttons
+    if (focus && !touring) /** @type {HTMLElement | null} */ (host.querySelector("h1"))?.focus({ preventScroll: true });
   } catch (error) {
     if (mine === opened) put(host, viewHead(view.title, "This view cannot be shown."), failure(error));
     if (error.code === "bug" || !error.status) console.warn(error);
@@ -187,16 +70,25 @@ async function open({ focus = true } = {}) {
   }
 }
 
+/** The tour is offered where the demo's two models are served. */
+function offerTour() {
+  const button = document.getElementById("tour");
+  const both = ["demo", "demo-evidence"].every((name) => cards.some((card) => card.name === name));
+  if (button && !shared) button.hidden = !both;
+}
+
 startTheme();
 startShortcuts();
+shortcut("p", "plain words: points in place of logits and nats", startPlain(() => open({ focus: false })), { view: false });
+document.getElementById("tour")?.addEventListener("click", () => import("./tour.js").then((m) => m.startTour(cards)));
 shortcut("t", "light or dark theme, or that of the system", nextTheme, { view: false });
 for (let place = 0; place < 9; place += 1)
   shortcut(
     String(place + 1),
     "views, from left to right",
     () => {
-      const view = offered(shown)[place];
-      if (view) go(view.name, { run: view.alone ? null : shown.key });
+      const view = VIEWS[place];
+      if (view) location.hash = addressOf(view, shown);
     },
     { view: false },
   );

@@ -20,6 +20,7 @@ export function unpack(block, level = (byte) => byte / 255) {
 
 /** All maps of a prediction, asked for by concept. */
 export class Maps {
+  /** @param {any} prediction as the server has it */
   constructor(prediction) {
     this.prediction = prediction;
     this.grid = prediction.maps.grid;
@@ -30,7 +31,7 @@ export class Maps {
     this.index = prediction.index;
   }
 
-  /** @param {"evidence" | "attention" | "gradcam"} kind @param {number} concept @returns {Float32Array | null} (L) */
+  /** @param {string} kind @param {number} concept @returns {Float32Array | null} (L) */
   of(kind, concept) {
     if (this.prediction.concepts[concept]?.placeless) return null;
     if (kind === "evidence") return this.evidence.get(concept) ?? null;
@@ -49,17 +50,18 @@ export class Maps {
     ].filter(Boolean);
   }
 
-  /** The concepts whose map, of the method's own kind if it has one, is strongest at a patch. */
+  /** The concepts whose map, of the method's own kind if it has one, is strongest at a patch. @param {number} patch @returns {Set<number>} */
   strongestAt(patch) {
     const kind = this.evidence.size ? "evidence" : this.attention.size ? "attention" : "gradcam";
-    const found = this.prediction.concepts.map((each) => {
-      const values = this.of(kind, each.index);
-      return [each.index, values ? values[patch] / (Math.max(...values) || 1) : 0];
-    });
-    return new Set(found.filter(([, value]) => value > 0.6).map(([k]) => k));
+    const columns = this.prediction.concepts.map((/** @type {{index: number}} */ each) => each.index);
+    const strong = (/** @type {number} */ k) => {
+      const values = this.of(kind, k);
+      return values !== null && values[patch] / (Math.max(...values) || 1) > 0.6;
+    };
+    return new Set(columns.filter(strong));
   }
 
-  /** More Grad-CAM maps that came later. */
+  /** More Grad-CAM maps that came later. @param {any} prediction */
   add(prediction) {
     for (const [key, values] of unpack(prediction.maps.gradcam)) this.gradcam.set(key, values);
   }

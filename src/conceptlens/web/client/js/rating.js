@@ -6,6 +6,7 @@ const study = JSON.parse(document.getElementById("study").textContent).study;
 const QUIET = 400; // ms: answers that come faster than this go together
 const AGAIN = 3000; // ms until a server that did not answer is asked again
 
+/** @param {string} id @returns {any} */
 const at = (id) => document.getElementById(id);
 const slot = (rater) => `conceptlens-study:${study}:${rater}:word`;
 let mine = { rater: "", word: "" };
@@ -118,4 +119,4 @@ at("where").textContent =
 at("thanks").textContent =
   "All questions are answered. As soon as this page says below that they are saved, you may close it.";
 at("finish").textContent = "Save a copy for yourself";
-window.studyHome = { begin, keep };
+/** @type {any} */ (window).studyHome = { begin, keep };

@@ -13,7 +13,7 @@ export function parseRegion(text, [rows, columns]) {
 /** @param {Region | null} region */
 export const regionWords = (region) => (region ? `${region.top}:${region.bottom},${region.left}:${region.right}` : "");
 
-/** The rectangle between two cells. @returns {Region} */
+/** The rectangle between two cells. @param {number} one @param {number} other @param {number} columns @returns {Region} */
 export function between(one, other, columns) {
   const rows = [Math.floor(one / columns), Math.floor(other / columns)];
   const cols = [one % columns, other % columns];
@@ -25,7 +25,7 @@ export function between(one, other, columns) {
   };
 }
 
-/** Its cells, row by row. */
+/** Its cells, row by row. @param {Region | null} region @param {number} columns */
 export function cellsOf(region, columns) {
   const found = [];
   if (region)
@@ -34,7 +34,7 @@ export function cellsOf(region, columns) {
   return found;
 }
 
-/** Half of each side, in the middle. @returns {Region} */
+/** Half of each side, in the middle. @param {[number, number]} grid @returns {Region} */
 export function middle([rows, columns]) {
   const tall = Math.max(1, Math.floor(rows / 2));
   const wide = Math.max(1, Math.floor(columns / 2));

@@ -1,6 +1,6 @@
 /** What the codebook studio asks of the server: files that commands wrote, and, one thing at a time, the model. */
 import { ApiError, get, once, post } from "./api.js";
-import { ask, file } from "./transport.js";
+import { ask, file, reach } from "./transport.js";
 
 const at = (run, rest = "") => `runs/${encodeURIComponent(run)}/studio${rest}`;
 
@@ -9,7 +9,7 @@ const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => 
 
 let turn = Promise.resolve();
 
-/** One after the other. */
+/** One after the other. @param {() => Promise<any>} work @returns {Promise<any>} */
 function inTurn(work) {
   const mine = turn.then(work, work);
   turn = mine.catch(() => {});
@@ -64,7 +64,7 @@ export const studio = {
    * @param {string} run @param {Record<string, any>} body @param {(event: any) => void} onevent @param {AbortSignal} signal
    */
   async edit(run, body, onevent, signal) {
-    const answer = await fetch(file(at(run, "/edit")), {
+    const answer = await reach(file(at(run, "/edit")), {
       method: "POST",
       credentials: "same-origin",
       headers: { "Content-Type": "application/json" },

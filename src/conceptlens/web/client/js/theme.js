@@ -1,5 +1,6 @@
 /** Light, dark, or as the system has it; remembered in this browser only. */
 const KEY = "conceptlens-theme";
+/** @type {Record<string, [string, string]>} */
 const NAMES = { auto: ["◐", "as the system has it"], light: ["☀", "light"], dark: ["☾", "dark"] };
 const ORDER = ["auto", "light", "dark"];
 
@@ -11,6 +12,7 @@ function stored() {
   }
 }
 
+/** @param {string} theme */
 function apply(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;

@@ -9,10 +9,12 @@ const ROOT = "api/v1";
 export const shared = false;
 
 /** Whether a view is there. */
-export const holds = () => true;
+/** @param {string} _view */
+export const holds = (_view) => true;
 
 /** What the server refused, in its words. */
 export class ApiError extends Error {
+  /** @param {number} status @param {{code?: string, message?: string, command?: string | null}} [refusal] */
   constructor(status, { code = "bug", message = "The server gave no reason.", command = null } = {}) {
     super(message);
     this.status = status;
@@ -21,18 +23,22 @@ export class ApiError extends Error {
   }
 }
 
-/** @param {string} path @param {RequestInit} [options] */
-export async function ask(path, options = {}) {
-  let answer;
+/** The answer of an address, whatever it is; an error in words where nobody answers. @param {string} address @param {RequestInit} [options] */
+export async function reach(address, options = {}) {
   try {
-    answer = await fetch(`${ROOT}/${path}`, { credentials: "same-origin", ...options });
+    return await fetch(address, { credentials: "same-origin", ...options });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (error instanceof Error && error.name === "AbortError") throw error;
     throw new ApiError(0, {
       code: "away",
       message: "The server does not answer. Is `conceptlens serve` still running?",
     });
   }
+}
+
+/** @param {string} path @param {RequestInit} [options] */
+export async function ask(path, options = {}) {
+  const answer = await reach(`${ROOT}/${path}`, options);
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new ApiError(answer.status, body.error);
   return body;

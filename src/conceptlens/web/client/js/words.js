@@ -5,12 +5,14 @@ const three = format(".3f");
 const two = format(".2f");
 const comma = format(",");
 
-/** A fraction as a percentage. */
+/** A fraction as a percentage. @param {number | null | undefined} value */
 export const percent = (value, digits = 1) => (known(value) ? `${(100 * value).toFixed(digits)}%` : "–");
-/** A score, signed. */
+/** A score, signed. @param {number | null | undefined} value */
 export const signed = (value, digits = 2) =>
   known(value) ? `${value < -0.5 * 10 ** -digits ? "−" : "+"}${Math.abs(value).toFixed(digits)}` : "–";
+/** @param {number | null | undefined} value */
 export const fixed = (value) => (known(value) ? three(value) : "–");
+/** @param {number | null | undefined} value */
 export const short = (value) =>
   known(value)
     ? Math.abs(value) >= 100
@@ -19,11 +21,14 @@ export const short = (value) =>
         ? value.toFixed(1)
         : two(value)
     : "–";
+/** @param {number | null | undefined} value */
 export const count = (value) => (known(value) ? comma(value) : "–");
+/** @param {number} n @param {string} one */
 export const plural = (n, one, many = `${one}s`) => `${comma(n)} ${n === 1 ? one : many}`;
+/** @param {any} value @returns {value is number} */
 export const known = (value) => typeof value === "number" && Number.isFinite(value);
 
-/** Seconds as people say them. */
+/** Seconds as people say them. @param {number | null | undefined} seconds */
 export function duration(seconds) {
   if (!known(seconds)) return "–";
   if (seconds < 90) return `${Math.round(seconds)} s`;
@@ -31,10 +36,10 @@ export function duration(seconds) {
   return `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** `class.balanced_accuracy` → `class balanced accuracy`. */
+/** `class.balanced_accuracy` → `class balanced accuracy`. @param {string} key */
 export const spoken = (key) => key.replace(/[._]/g, " ");
 
 const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
-/** A time as the server writes it, as it is read here. */
+/** A time as the server writes it, as it is read here. @param {string} text */
 export const moment = (text) => (Number.isNaN(Date.parse(text)) ? "" : clock.format(new Date(text)));

@@ -7,7 +7,7 @@ const SHAPES = ["circle", "square", "triangle", "diamond"];
 /**
  * @typedef {{key: string, at: number[], label: string, group: number, size?: number, shape?: number, color?: string, area?: string}} Point `area` is the name that a cluster of points is labeled with
  * @param {Point[]} points
- * @param {{label: string, dimensions: 2 | 3, turn?: [number, number], onpick?: (key: string) => void, onturn?: (turn: [number, number]) => void, picked?: string | null}} options
+ * @param {{label: string, dimensions: number, turn?: [number, number], onpick?: (key: string) => void, onturn?: (turn: [number, number]) => void, picked?: string | null}} options
  */
 export function cloud(
   points,
@@ -32,6 +32,7 @@ export function cloud(
   let move = [0, 0];
   let hovered = null;
   let places = [];
+  /** @type {any} by name, and those of the groups by number */
   let colors = [];
 
   function project(point) {

@@ -10,10 +10,10 @@ const MARGIN = { top: 10, right: 14, bottom: 36, left: 48 };
 const BOUND = "7 4"; // the dash of a line that curves are held against
 
 /**
- * @typedef {{name: string, place: number, points: Array<[number, number, ([number, number] | null)?]>}} Curve
+ * @typedef {{name: string, place: number, points: any[]}} Curve
  * @typedef {{name: string, value: number, faint?: boolean, dash?: string}} Bound a level that curves are held against
  * @param {Curve[]} series points are (x, y, interval of y), in order of x
- * @param {{label: string, x: string, bounds?: Bound[], domain?: [number, number], height?: number,
+ * @param {{label: string, x: string, bounds?: Array<{name: string, value: number, faint?: boolean, dash?: string}>, domain?: number[] | null, height?: number,
  *   read?: (y: number, digits?: number) => string, readX?: (x: number) => string, marks?: boolean}} options
  */
 export function curves(
@@ -98,6 +98,7 @@ export function curves(
   return h("figure", {}, svg, legend);
 }
 
+/** @param {{faint?: boolean, dash?: string}} bound */
 const dashOf = ({ faint, dash }) => dash ?? (faint ? "2 4" : BOUND);
 
 /** The piece of line that stands before the name of a bound. */

@@ -3,11 +3,12 @@ import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { s } from "../dom.js";
 import { percent } from "../words.js";
 import { nameAt, rule } from "./marks.js";
+import { tick } from "./series.js";
 
 const ROW = 30;
 
 /**
- * @param {Array<{name: string, value: number, interval: [number, number] | null, place?: number, hollow?: boolean}>} rows
+ * @param {Array<{name: string, value: number, interval: any[] | null, place?: number, hollow?: boolean}>} rows
  *   `place` chooses the color, in place of the row's own; hollow ones are controls
  * @param {{label: string, read: (value: number, digits?: number) => string, domain?: [number, number],
  *   within?: [number, number] | null, bound?: {name: string, value: number} | null, names?: number}} options `domain`: the ends of the scale, where it has
@@ -63,7 +64,7 @@ export function dots(rows, { label, read, domain, within = read === percent ? [0
     .call(
       axisBottom(x)
         .ticks(4)
-        .tickFormat((value) => read(value, 0))
+        .tickFormat((value) => (read === percent ? tick(value) : read(value)))
         .tickSize(4),
     )
     .select(".domain")

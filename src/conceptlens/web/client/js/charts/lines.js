@@ -3,7 +3,7 @@ import { bisector, extent, line, scaleLinear, scaleLog, select } from "../../ven
 import { h, put, s } from "../dom.js";
 import { percent, short } from "../words.js";
 import { axes } from "./axes.js";
-import { swatch, DASHES } from "./series.js";
+import { swatch, tick, DASHES } from "./series.js";
 import { cursor } from "./marks.js";
 
 const MARGIN = { top: 10, right: 12, bottom: 34, left: 48 };
@@ -74,8 +74,8 @@ export function lines(series, { label, x: xName = "epoch", height = 230, log = f
   return Object.assign(h("figure", {}, svg, legend), { svg });
 }
 
-/** Round percentages on an axis; other numbers as short as they are. */
-const axisRead = (value, read) => (read === percent ? percent(value, 0) : `${Number(value.toPrecision(6))}`);
+/** Numbers on an axis are as short as they are. */
+const axisRead = (value, read) => (read === percent ? tick(value) : `${Number(value.toPrecision(6))}`);
 
 const at = bisector((point) => point[0]).center;
 const nearest = (points, x) => points[at(points, x)];

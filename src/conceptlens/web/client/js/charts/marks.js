@@ -10,7 +10,7 @@ export const nameAt = (root, words, x, y, anchor = "end") =>
 
 /**
  * A line at the place nearest to the pointer.
- * @param {{x: any, width: number, top: number, bottom: number, places: number[], show: (at: number | null) => void}} options
+ * @param {SVGSVGElement} svg @param {any} root @param {{x: any, width: number, top: number, bottom: number, places: number[], show: (at: number | null) => void}} options
  *   `places`: where it may stand, in order; `show` is told where it stands, null for nowhere
  */
 export function cursor(svg, root, { x, width, top, bottom, places, show }) {

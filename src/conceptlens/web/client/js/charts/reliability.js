@@ -3,6 +3,7 @@ import { axisBottom, axisLeft, scaleLinear, select } from "../../vendor/d3.js";
 import { h, s } from "../dom.js";
 import { percent } from "../words.js";
 import { rule } from "./marks.js";
+import { tick as shareTick } from "./series.js";
 
 const MARGIN = { top: 10, right: 14, bottom: 38, left: 48 };
 
@@ -35,7 +36,7 @@ export function reliability(points, { label }) {
   const axis = (make, scale) =>
     make(scale)
       .ticks(5)
-      .tickFormat((value) => percent(value, 0))
+      .tickFormat(shareTick)
       .tickSize(4)
       .tickSizeOuter(0);
   root

@@ -2,7 +2,7 @@
 import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { h, s } from "../dom.js";
 import { known, percent } from "../words.js";
-import { tick } from "./series.js";
+import { distinct, tick } from "./series.js";
 import { nameAt, rule } from "./marks.js";
 
 const LETTER = 6.4; // pixels of a letter, on average
@@ -45,7 +45,8 @@ export function rows(
   });
   const root = select(svg);
   const upright = (value, look) => rule(root, look, [x(value), 2], [x(value), height - 30]);
-  for (const value of x.ticks(4)) upright(value, "grid");
+  const ticks = distinct(x.ticks(4), axis);
+  for (const value of ticks) upright(value, "grid");
   for (const each of levels)
     upright(each.value, each.faint ? "bound faint" : "bound").attr("stroke-dasharray", each.faint ? "2 4" : "7 4");
   rows.forEach((row, place) => {
@@ -71,7 +72,7 @@ export function rows(
   root
     .append("g")
     .attr("transform", `translate(0,${height - 28})`)
-    .call(axisBottom(x).ticks(4).tickFormat(axis).tickSize(4))
+    .call(axisBottom(x).tickValues(ticks).tickFormat(axis).tickSize(4))
     .select(".domain")
     .remove();
   const legend = [

@@ -7,7 +7,7 @@ import { s } from "../dom.js";
 const GLYPH = 62; // side of a picture
 const ABOUT = { patches: "patches", image: "image vector", layers: "layers" };
 
-/** @param {any} scheme as the server has it (docs/api.md) @param {{label: string}} options */
+/** @param {any} of as the server has it (docs/api.md) @param {{label: string}} options */
 export function scheme(of, { label }) {
   const upright = window.innerWidth < 620;
   const stops = [
@@ -32,11 +32,11 @@ export function scheme(of, { label }) {
     if (place) {
       const { path, words, anchor } = at.arrow(place);
       pen(s("path", { class: `flow ${own(stop.step)}`, d: path, "marker-end": "url(#scheme-tip)" }));
-      pen(...lines(stop.by, words, { anchor, room: at.room, up: !upright, look: own(stop.step) }));
+      pen(...lines(stop.by, /** @type {[any, any]} */ (words), { anchor, room: at.room, up: !upright, look: own(stop.step) }));
       if (stop.step === "score" && of.text) pen(...at.texts(place, own("text")));
     }
     pen(s("g", { transform: `translate(${x - GLYPH / 2},${y - GLYPH / 2})`, class: own(stop.key) }, stop.draw()));
-    const [left, top, anchor] = at.caption(place);
+    const [left, top, anchor] = /** @type {[number, number, string]} */ (at.caption(place));
     stop.words.forEach((word, row) =>
       pen(
         s(

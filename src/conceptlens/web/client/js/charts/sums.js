@@ -1,6 +1,6 @@
 /** A logit as a sum: a base, what each concept adds or takes away, and the total they make. */
 import { h, rove } from "../dom.js";
-import { signed } from "../words.js";
+import { amount } from "../plain.js";
 
 /**
  * @typedef {{key: string, label: string, detail?: string, value: number, pick?: boolean}} Term
@@ -44,7 +44,7 @@ export function sums(terms, { label, total, picked = null, onpick, onhover }) {
       h(
         "span",
         { class: `value ${extra || each.pick === false ? "" : each.value < 0 ? "minus" : "plus"}` },
-        signed(each.value),
+        amount(each.value),
       ),
     );
   };

@@ -47,6 +47,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
   const ask = eachFrame(frame);
   const look = whenQuiet(() => scene && crops.want(camera.scale * NODE >= PICTURES_FROM ? inView() : []), 100);
 
+  /** @returns {[number, number]} */
   const middle = () => [size[0] / 2, size[1] / 2];
   const fitScale = () =>
     scene ? Math.min((size[0] - 24) / scene.place.width, (size[1] - 24) / (scene.place.height + 30), 1.6) : 1;
@@ -91,6 +92,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const area = seen(MARGIN);
     const at = { ...camera };
+    /** @type {[number, number]} */
     const center = [wide / ratio / 2, high / ratio / 2];
     back = { sheet, pen, area, at, ratio, center, steps: paint(pen, scene, at, area, center) };
     stale = false;

@@ -16,7 +16,7 @@ export function keys(canvas, does) {
     if (key in STEPS && event.shiftKey) {
       const to = along(scene, key, now);
       if (to !== null) does.go(to);
-    } else if (key in STEPS) does.pan(...STEPS[key]);
+    } else if (key in STEPS) does.pan(STEPS[key][0], STEPS[key][1]);
     else if (key === "+" || key === "=") does.zoom(1.25);
     else if (key === "-") does.zoom(0.8);
     else if (key === "0") does.fit();

@@ -11,7 +11,7 @@ const NAMES_FROM = 35;
 const SHARES_FROM = 46; // below, there is room for one line only
 
 /**
- * @typedef {{model: import("./model.js").Model, shown: import("./model.js").Shown, place: ReturnType<typeof import("./layout.js").layout>, outputs: number[], colors: Record<string, any>, picture: (number: number) => CanvasImageSource | null}} Scene
+ * @typedef {{model: import("./model.js").Model, shown: import("./model.js").Shown, place: ReturnType<typeof import("./layout.js").layout>, outputs: number[], visible: Set<number>, colors: Record<string, any>, picture: (number: number) => CanvasImageSource | null}} Scene
  * @typedef {{x: number, y: number, scale: number}} Camera `x`, `y`: the point of the scene in the middle
  * @typedef {{left: number, top: number, right: number, bottom: number}} Area of the scene
  */

@@ -80,3 +80,21 @@ export function fromFile(text) {
     at: at && at[2] > 0 ? at : null,
   };
 }
+
+/** Nodes and edges that are shown, to be saved. */
+export function shownData(model, { nodes, edges }) {
+  const { source, target, value, weight } = model.edges;
+  return {
+    schema: 1,
+    kind: "conceptlens graph as shown",
+    nodes: nodes
+      .map((number) => model.nodes[number])
+      .map(({ number, ...node }) => ({ ...node, layer: model.layer(node) })),
+    edges: edges.map((edge) => ({
+      source: model.nodes[source[edge]].id,
+      target: model.nodes[target[edge]].id,
+      value: value[edge],
+      weight: weight[edge],
+    })),
+  };
+}

@@ -123,7 +123,7 @@ export function graphTables({ onpick, onchange, what }) {
 
 /**
  * What is selected: the nodes that are kept and what runs between them, else the open node and its neighbors, else all.
- * @param {{model: import("./model.js").Model, shown: import("./model.js").Shown, picked: number | null, kept: Set<number>}} state
+ * @param {{model: import("./model.js").Model, shown: import("./model.js").Shown, place: any, picked: number | null, kept: Set<number>}} state
  */
 export function selected({ model, shown, place, picked, kept }) {
   const { source, target, weight } = model.edges;

@@ -2,6 +2,7 @@
 import { announce } from "../announce.js";
 import { api } from "../api.js";
 import { h, put } from "../dom.js";
+import { nats, plain } from "../plain.js";
 import { plural } from "../words.js";
 
 /** @param {{run: string, state: any, edits: import("../edits.js").Edits}} options */
@@ -33,7 +34,7 @@ export function advice({ run, state, edits }) {
         h(
           "p",
           { class: "note" },
-          `An answer is expected to reduce the entropy of the class (${answer.entropy.toFixed(3)} nats) by ${first.expected_gain.toFixed(3)}.${others.length ? ` Then: ${others.map((each) => each.unit).join(", ")}.` : ""}`,
+          `An answer is expected to reduce ${plain() ? "the doubt about the class" : "the entropy of the class"} (${nats(answer.entropy)}) by ${nats(first.expected_gain)}.${others.length ? ` Then: ${others.map((each) => each.unit).join(", ")}.` : ""}`,
         ),
         h(
           "div",

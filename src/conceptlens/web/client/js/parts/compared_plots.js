@@ -2,7 +2,6 @@
 import { curves } from "../charts/curves.js";
 import { dots } from "../charts/dots.js";
 import { plane } from "../charts/plane.js";
-import { h } from "../dom.js";
 import { MEASURES } from "../measures.js";
 import { percent, short } from "../words.js";
 

@@ -5,7 +5,8 @@
 import { decomposeLogit } from "../head.js";
 import { h, put, segment } from "../dom.js";
 import { sums } from "../charts/sums.js";
-import { percent, plural, signed } from "../words.js";
+import { amount, sumName, unit } from "../plain.js";
+import { percent, plural } from "../words.js";
 
 const MOST = 12;
 const ALONE = "alone"; // a class by itself, in the address
@@ -114,7 +115,7 @@ export function contributions(options) {
       return;
     }
     const { order, rows } = chart(sum);
-    const total = minus ? `logit of ${of} minus ${minus === "mean" ? "the mean" : minus}` : `logit of ${of}`;
+    const total = sumName(of, minus === "mean" ? "the mean" : minus || null);
     put(
       box,
       sums(rows, {
@@ -144,7 +145,7 @@ export function contributions(options) {
             all ? "Show the largest only" : `Show all ${order.length}`,
           )
         : null,
-      h("p", { class: "hidden", "data-sum": sum.total }, `They add up to ${signed(sum.total)}.`),
+      h("p", { class: "hidden", "data-sum": sum.total }, `They add up to ${amount(sum.total)} ${unit()}.`),
     );
   }
 

@@ -25,8 +25,24 @@ export function isLabel(groups, edit) {
   );
 }
 
-/** @param {{run: string, image: string, groups: any[], edits: import("../edits.js").Edits, recipe: string}} options */
-export function corrections({ run, image, groups, edits, recipe }) {
+/** Whether an edit says what the model says already, and no label contradicts it: saving it would change nothing. */
+export function confirms(groups, concepts, edit) {
+  const found = target(groups, edit);
+  if (!found) return false;
+  const own = found.columns.map((k) => concepts[k]);
+  if (found.whole) {
+    const top = own.reduce((a, b) => (b.probability > a.probability ? b : a));
+    const label = own.find((each) => each.label === true);
+    return top.value === found.word && (!label || label.value === found.word);
+  }
+  const [{ probability, label }] = own;
+  const yes = found.word === "yes";
+  return probability >= 0.5 === yes && (label === null || label === undefined || label === yes);
+}
+
+/** @param {{run: string, image: string, groups: any[], edits: import("../edits.js").Edits, recipe: string, concepts: any[]}} options */
+export function corrections({ run, image, groups, edits, recipe, concepts }) {
+  const saved = () => edits.list.filter((each) => isLabel(groups, each) && !confirms(groups, concepts, each));
   const rater = h("input", {
     type: "text",
     value: remembered(),
@@ -40,7 +56,7 @@ export function corrections({ run, image, groups, edits, recipe }) {
   const [split, row] = image.split("/");
 
   async function save() {
-    const labels = edits.list.filter((each) => isLabel(groups, each));
+    const labels = saved();
     if (!rater.value.trim()) {
       put(told, "Enter your name first.");
       rater.focus();
@@ -85,9 +101,11 @@ export function corrections({ run, image, groups, edits, recipe }) {
   }
 
   function update() {
-    const labels = edits.list.filter((each) => isLabel(groups, each)).length;
+    const labels = saved().length;
+    const idle = edits.list.length > 0 && labels === 0;
     button.disabled = image === "upload" || labels === 0;
     button.textContent = labels ? `Save ${plural(labels, "correction")}` : "Save as corrections";
+    button.title = idle ? "What is set here is what the model says already, or no label: there is nothing to correct." : "";
   }
 
   const node = h(

@@ -1,11 +1,12 @@
 /** What can be set: a value for each group, and a slider for each concept. They follow the edits, whoever made them. */
 import { columnsOf, pointless, target } from "../head.js";
 import { h, segment } from "../dom.js";
+import { amount } from "../plain.js";
 import { percent, short, signed } from "../words.js";
 
 /**
  * @param {{prediction: any, groups: any[], head: any, edits: import("../edits.js").Edits}} options
- * @returns {HTMLElement & {update: (bottleneck: number[], values: number[] | null) => void}}
+ * @returns {HTMLElement & {open: (on: boolean) => void, update: (bottleneck: number[], values: number[] | null) => void}}
  */
 export function dials({ prediction, groups, head, edits }) {
   const updates = [];
@@ -15,12 +16,21 @@ export function dials({ prediction, groups, head, edits }) {
     groups.map((group) => (group.kind === "exclusive" ? exclusive(group) : independent(group))),
   );
 
-  function slider(k, label) {
+  /** One scale for all sliders of a group, so that their places can be compared. */
+  function rangeOf(group) {
+    const columns = columnsOf(group);
+    const starts = columns.map((k) => prediction.state.bottleneck[k]);
+    return [
+      Math.min(...columns.map((k) => head.low[k]), ...starts),
+      Math.max(...columns.map((k) => head.high[k]), ...starts),
+    ];
+  }
+
+  function slider(k, label, range) {
     const concept = prediction.concepts[k];
     const probability = head.space === "probability";
     const start = prediction.state.bottleneck[k];
-    const low = probability ? 0 : Math.min(head.low[k], start);
-    const high = probability ? 1 : Math.max(head.high[k], start);
+    const [low, high] = probability ? [0, 1] : range;
     const shown = h("output", { class: "num" });
     const input = h("input", {
       type: "range",
@@ -76,7 +86,7 @@ export function dials({ prediction, groups, head, edits }) {
     updates.push((bottleneck, values) => {
       const sum = values ? columnsOf(group).reduce((total, k) => total + values[k], 0) : null;
       const idle = pointless(groups, prediction.concepts, edits.list).has(group.name);
-      effect.textContent = idle ? "does not apply" : sum === null ? "" : signed(sum);
+      effect.textContent = idle ? "does not apply" : sum === null ? "" : amount(sum);
       effect.className = idle
         ? "num effect note"
         : `num effect ${sum === null || Math.abs(sum) < 0.005 ? "" : sum < 0 ? "minus" : "plus"}`;
@@ -116,7 +126,7 @@ export function dials({ prediction, groups, head, edits }) {
       "details",
       { class: "fine" },
       h("summary", {}, "sliders", h("span", { class: "hidden" }, ` of ${group.name}`)),
-      columnsOf(group).map((k) => slider(k, prediction.concepts[k].value)),
+      columnsOf(group).map((k) => slider(k, prediction.concepts[k].value, rangeOf(group))),
     );
     return h(
       "section",
@@ -145,7 +155,7 @@ export function dials({ prediction, groups, head, edits }) {
         set.set(mine?.word ?? "");
         if (!mine) set.firstChild.tabIndex = 0;
       });
-      const row = slider(k, concept.value);
+      const row = slider(k, concept.value, rangeOf(group));
       row.append(set);
       return row;
     });

@@ -1,6 +1,7 @@
 /** Evidence in words: what patches add to a concept's logit or take away, and what has no place. */
 import { h } from "../dom.js";
-import { percent, signed } from "../words.js";
+import { amount, plain, unit } from "../plain.js";
+import { percent } from "../words.js";
 
 export const PLACELESS = "No map: this value says that something is not there, and absence has no place.";
 
@@ -9,9 +10,9 @@ export function sumWords(prediction, k) {
   const [logit, unplaced] = [prediction.concepts[k].score, prediction.maps.unplaced[k]];
   const total = logit - unplaced;
   const share = Math.abs(unplaced) / (Math.abs(total) + Math.abs(unplaced) || 1);
-  const [placed, whole] = [total, logit].map((value) => value.toFixed(2).replace("-", "−"));
-  const rest = `${unplaced < 0 ? "−" : "+"} ${Math.abs(unplaced).toFixed(2)} (not placed, ${percent(share, 0)})`;
-  return `Sum of the map ${placed} ${rest} = logit ${whole}.`;
+  const [placed, whole] = [total, logit].map((value) => amount(value).replace("+", ""));
+  const rest = `${unplaced < 0 ? "−" : "+"} ${amount(Math.abs(unplaced)).replace("+", "")} (not placed, ${percent(share, 0)})`;
+  return `Sum of the map ${placed} ${rest} = ${plain() ? `${whole} points` : `logit ${whole}`}.`;
 }
 
 /** The largest amount of a map, on either side of 0. */
@@ -20,7 +21,7 @@ export const largest = (values) => values.reduce((most, value) => Math.max(most,
 /** An amount in logits, with two digits that count. */
 export function logits(value, most = Math.abs(value)) {
   const digits = most > 0 ? Math.min(5, Math.max(2, 1 - Math.floor(Math.log10(most)))) : 2;
-  return signed(value, digits);
+  return amount(value, digits);
 }
 
 /** The concepts to which a patch adds most, and those from which it takes most. */
@@ -64,7 +65,7 @@ export function movedChips(maps, prediction, patch, onconcept) {
                   "button",
                   { type: "button", class: "chip", onclick: () => onconcept(each.index) },
                   each.name,
-                  h("span", { class: "note" }, ` ${logits(value)} logits`),
+                  h("span", { class: "note" }, ` ${logits(value)} ${unit()}`),
                 ),
               ),
             ),

@@ -73,13 +73,20 @@ export function missing(title, why, line = null) {
   );
 }
 
-/** What went wrong, in the server's words. */
+/** What went wrong, in words: the server's own, or that a module or an answer did not come. */
+export function said(error) {
+  if (error?.code || !(error instanceof TypeError)) return error?.message ?? String(error);
+  return /fetch|load|import|network/i.test(error.message)
+    ? "A part of the page did not come. Is `conceptlens serve` still running? Then load the page again."
+    : "The page made a mistake here. Load it again; if it comes back, please report it.";
+}
+
 export function failure(error) {
   return h(
     "section",
     { class: "card empty", role: "alert" },
     h("h2", {}, "Something went wrong"),
-    h("p", {}, error?.message ?? String(error)),
+    h("p", {}, said(error)),
     error?.command ? command(error.command) : null,
   );
 }

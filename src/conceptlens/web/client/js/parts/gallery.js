@@ -13,7 +13,7 @@ const SHOWS = [
 ];
 
 /**
- * @param {{run: string, whole: any, params: Record<string, string>, picked: string | null, onpick: (image: string) => void, onchange: (changes: Record<string, string>) => void}} options
+ * @param {{run: string, whole: any, params: Record<string, string>, picked: string | null, onpick: (image: string) => void, onchange: (changes: Record<string, string | number>) => void}} options
  */
 export function gallery({ run, whole, params, picked, onpick, onchange }) {
   const splits = Object.keys(whole.splits ?? { test: 0 });
@@ -49,16 +49,22 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
       show: wanted.show === "all" ? "" : wanted.show,
       split: wanted.split === "test" ? "" : wanted.split,
     });
-    return load();
+    return load().then((fresh) => {
+      // The image that is looked at follows the filter.
+      if (fresh?.length && !fresh.some((item) => name(item) === picked)) choose(fresh[0]);
+      return fresh;
+    });
   };
   const turn = (step) => set({ page: wanted.page + step });
 
   async function load() {
     const mine = (asked += 1);
+    strip.setAttribute("aria-busy", "true"); // what is seen is of the filter before
     try {
       const query = Object.fromEntries(Object.entries({ ...wanted, size: SIZE }).filter(([, value]) => value !== ""));
       const answer = await api.images(run, query);
       if (mine !== asked) return null;
+      strip.removeAttribute("aria-busy");
       items = answer.items;
       const from = answer.page * answer.size;
       line.textContent = answer.total
@@ -71,6 +77,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
       return items;
     } catch (error) {
       if (mine !== asked) return null;
+      strip.removeAttribute("aria-busy");
       items = [];
       put(strip);
       line.textContent = error.message + (error.command ? ` Make it with: ${error.command}` : "");
@@ -105,10 +112,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
               "aria-label": [`Image ${item.id}`, truth, said, item.right === false ? "wrong" : ""]
                 .filter(Boolean)
                 .join(", "),
-              onclick: () => {
-                mark(name(item));
-                onpick(name(item));
-              },
+              onclick: () => choose(item),
             },
             h("img", {
               src: looked ? source(item) : null,
@@ -123,6 +127,11 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
       }),
     );
     if (!strip.querySelector('[tabindex="0"]') && strip.firstChild) strip.firstChild.firstChild.tabIndex = 0;
+  }
+
+  function choose(item) {
+    mark(name(item));
+    onpick(name(item));
   }
 
   function mark(image) {
@@ -173,10 +182,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
         at = items.length - 1;
       }
       const item = items[at];
-      if (item) {
-        mark(name(item));
-        onpick(name(item));
-      }
+      if (item) choose(item);
     },
     first: () => (items[0] ? name(items[0]) : null),
   });

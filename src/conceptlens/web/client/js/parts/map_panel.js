@@ -4,6 +4,7 @@ import { eachFrame, h, put, rove, segment, opacitySlider } from "../dom.js";
 import { upload } from "../visit.js";
 import { PLACELESS, largest, logits, movedWords, sumWords } from "./evidence.js";
 import { picture } from "./picture.js";
+import { unit } from "../plain.js";
 import { percent, plural } from "../words.js";
 
 /**
@@ -27,6 +28,10 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
   const legend = h("ul", { class: "codes", "aria-label": "Codes in this image" });
   const line = h("p", { class: "note caption", role: "status" });
   const scale = h("div", { class: "heat", "aria-hidden": "true" });
+  const doubt = h("div", { class: "notice doubt", role: "note", hidden: true });
+  const badge = h("span", { class: "tag warn failed-tag", hidden: true });
+  view.append(badge);
+  const failed = (name) => prediction.maps.failed?.[name] ?? null;
   const slider = opacitySlider("Opacity of the map", opacity, (value) => {
     opacity = value;
     view.setOpacity(opacity);
@@ -63,7 +68,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     const values = kind === "none" || kind === "index" ? null : maps.of(kind, concept);
     const signed = kind === "evidence";
     const amount = (each) =>
-      signed ? `${logits(each, largest(values))} logits` : `${percent(each / (Math.max(...values) || 1), 0)} of the most`;
+      signed ? `${logits(each, largest(values))} ${unit()}` : `${percent(each / (Math.max(...values) || 1), 0)} of the most`;
     const level = values ? `, ${amount(values[patch])}` : "";
     const place = `row ${Math.floor(patch / columns) + 1}, column ${(patch % columns) + 1}${level}${code}`;
     return [place, ...(signed ? movedWords(maps, prediction, patch) : [])].join("\n");
@@ -86,7 +91,8 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     scale.hidden = off;
     legend.hidden = kind !== "index";
     const values = off ? null : maps.of(kind, k);
-    view.setMap(values, kind === "evidence");
+    view.setMap(values, kind === "evidence", failed(kind) !== null);
+    drawDoubt(each, values !== null);
     drawScale(values);
     if (kind === "gradcam" && !values && !each.placeless)
       more(k).catch((error) => {
@@ -107,13 +113,28 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     pick.value = String(k);
   }
 
+  /** A map that was tested and failed says so before anything else; so does one that is the same in every image. */
+  function drawDoubt(each, drawn) {
+    const reason = failed(kind);
+    const still = prediction.maps.unmoving?.includes(each?.name) && kind !== "gradcam";
+    doubt.hidden = !drawn || (reason === null && !still);
+    badge.hidden = doubt.hidden;
+    badge.textContent = reason === null ? "! does not move between images" : "! failed its test";
+    put(
+      doubt,
+      reason === null ? null : h("p", {}, h("b", {}, "This map failed its test and is drawn in gray. "), reason),
+      still ? h("p", {}, h("b", {}, "This map hardly moves from image to image. "), "It is no evidence of what is in this one.") : null,
+    );
+  }
+
   /** The colors of the map: from 0 to its most, or in logits on both sides of 0. */
   function drawScale(values) {
     const signed = kind === "evidence";
     const most = values && signed ? largest(values) : 0;
     scale.classList.toggle("signed", signed);
+    scale.classList.toggle("failed", failed(kind) !== null);
     scale.hidden = scale.hidden || !values;
-    put(scale, h("span", {}, signed ? logits(-most) : "0"), h("i", {}), h("span", {}, signed ? `${logits(most)} logits` : "most"));
+    put(scale, h("span", {}, signed ? logits(-most) : "0"), h("i", {}), h("span", {}, signed ? `${logits(most)} ${unit()}` : "most"));
   }
 
   function markLegend(code) {
@@ -198,8 +219,9 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
   const node = h(
     "div",
     { class: "map-panel" },
-    h("div", { class: "row spread" }, chooser, pick),
     view,
+    h("div", { class: "row spread" }, pick),
+    doubt,
     h(
       "div",
       { class: "row under" },
@@ -217,6 +239,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     if (kind !== "index" && kind !== "none") draw(k ?? concept);
   });
   return Object.assign(node, {
+    chooser,
     setConcept(k) {
       concept = k;
       if (kind === "none" && kinds.length > 1) {

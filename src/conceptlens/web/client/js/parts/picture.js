@@ -1,6 +1,6 @@
 /** An image as the model sees it, with a map over it and patches that can be pointed at, by mouse, finger or arrow keys. */
 import { h } from "../dom.js";
-import { bytes, composed, frame, heat, signedHeat } from "../colors.js";
+import { gray, bytes, composed, frame, heat, signedHeat } from "../colors.js";
 
 const SIDE = 560;
 
@@ -63,6 +63,7 @@ export function picture({
         map.grid,
         (patch) => {
           const t = map.level(patch);
+          if (map.failed) return [...gray(heat(t)), 255 * opacity * (0.35 + 0.65 * t)]; // without color, the dark must tell
           return [...heat(t), 255 * opacity * Math.min(1, 0.06 + 1.15 * t)];
         },
         true,
@@ -144,10 +145,10 @@ export function picture({
   return Object.assign(node, {
     ready,
     canvas,
-    /** A number for each patch (L); null for none. The largest is drawn strongest, zero is drawn as nothing. */
-    setMap(values, signed = false) {
+    /** A number for each patch (L); null for none. The largest is drawn strongest, zero is drawn as nothing; one that did not pass its test has no color. */
+    setMap(values, signed = false, failed = false) {
       const high = values ? Math.max(...(signed ? values.map(Math.abs) : values)) : 0;
-      map = values ? { grid, signed, level: (patch) => (high > 0 ? values[patch] / high : 0) } : null;
+      map = values ? { grid, signed, failed, level: (patch) => (high > 0 ? values[patch] / high : 0) } : null;
       draw();
     },
     /** The nearest code of each patch (L) with its legend; null for none. */
@@ -194,7 +195,7 @@ function paint(pen, grid, color, smooth) {
 }
 
 /** What patches add, in blue, and take away, in striped orange, over the picture in pale gray. */
-function paintSigned(pen, { grid, level }, opacity) {
+function paintSigned(pen, { grid, level, failed }, opacity) {
   const { width, height } = pen.canvas;
   const cover = (operation, style) => {
     pen.globalCompositeOperation = operation;
@@ -207,7 +208,7 @@ function paintSigned(pen, { grid, level }, opacity) {
   // Small amounts of many patches add up, so that they must be seen: opacity grows less than linearly.
   const side = (sign) => (patch) => {
     const t = level(patch);
-    return [...signedHeat(t), t * sign > 0 ? 255 * opacity * Math.abs(t) ** 0.6 : 0];
+    return [...(failed ? gray(signedHeat(t)) : signedHeat(t)), t * sign > 0 ? 255 * opacity * Math.abs(t) ** 0.6 : 0];
   };
   paint(pen, grid, side(1), true);
   const below = h("canvas", { width, height });

@@ -2,6 +2,7 @@
 import { format } from "../address.js";
 import { api } from "../api.js";
 import { h } from "../dom.js";
+import { plain } from "../plain.js";
 import { fixed, known, percent, plural, signed } from "../words.js";
 import { card } from "./frame.js";
 import { crop } from "./crop.js";
@@ -115,7 +116,7 @@ export function conceptFacts({ run, each, classes, grid }) {
           ]
         : null,
       known(each.influence)
-        ? [h("dt", {}, "Influence"), h("dd", {}, `moves class logits by ${fixed(each.influence)} on average`)]
+        ? [h("dt", {}, "Influence"), h("dd", {}, `moves the classes by ${plain() ? `${(10 * each.influence).toFixed(1)} points` : `${fixed(each.influence)} logits`} on average`)]
         : null,
       each.slot === null || each.slot === undefined ? null : [h("dt", {}, "Slot"), h("dd", {}, each.slot)],
     ),

@@ -20,7 +20,7 @@ const DOES = {
 };
 
 /**
- * @param {{grid: [number, number], mode: "look" | "mask" | "region", name: (cell: number) => string,
+ * @param {{grid: [number, number], mode: string, name: (cell: number) => string,
  *   onhover: (cell: number | null) => void, onpick: (cell: number | null) => void,
  *   onchosen: (cells: Set<number>) => void, onregion: (region: import("../region.js").Region | null) => void}} options
  */

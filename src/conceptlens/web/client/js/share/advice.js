@@ -130,6 +130,7 @@ export function smallestFlip(head, groups, { state, edits = [] }) {
       answers: answers.map((each) => ({ ...each, scores: answerScores(head, groups, state, each.columns, each.held) })),
     })),
   );
+  /** @type {any} */
   let best = null;
   head.classes.forEach((_, rival) => {
     if (rival === first) return;

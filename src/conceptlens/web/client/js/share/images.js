@@ -7,9 +7,12 @@
 export function listImages({ orders, ...whole }, words) {
   const show = words.get("show") ?? "all";
   const [page, size] = [Number(words.get("page") ?? 0), Number(words.get("size") ?? 60)];
-  const of = new Map(whole.items.map((item) => [item.row, item]));
-  const ranked = show === "all" ? whole.items : (orders[show] ?? []).map((row) => of.get(row));
-  const has = (names, wanted) => wanted === null || (names ?? []).includes(wanted);
+  /** @typedef {{row: number, truth: string[] | null, predicted: string[] | null}} Item */
+  const items = /** @type {Item[]} */ (whole.items);
+  const of = new Map(items.map((item) => [item.row, item]));
+  const rows = /** @type {number[]} */ (orders[show] ?? []);
+  const ranked = show === "all" ? items : rows.flatMap((row) => of.get(row) ?? []);
+  const has = (/** @type {string[] | null} */ names, /** @type {string | null} */ wanted) => wanted === null || (names ?? []).includes(wanted);
   const chosen = ranked.filter(
     (item) => has(item.truth, words.get("class")) && has(item.predicted, words.get("predicted")),
   );

@@ -110,7 +110,7 @@ export const file = (path) => (path.endsWith("/corrections.csv") ? correctionsTa
 document.addEventListener(
   "click",
   (event) => {
-    const link = event.target instanceof Element ? event.target.closest('a[href^="#/"]') : null;
+    const link = /** @type {HTMLAnchorElement | null} */ (event.target instanceof Element ? event.target.closest('a[href^="#/"]') : null);
     const [, view] = /^#\/([\w-]*)/.exec(link?.getAttribute("href") ?? "") ?? [];
     if (!view || holds(view)) return;
     event.preventDefault();
@@ -120,3 +120,6 @@ document.addEventListener(
   },
   true,
 );
+
+/** A shared file reaches nobody. */
+export const reach = () => Promise.reject(absent("This is"));

@@ -1,18 +1,13 @@
 /** View 2: one image, what the model says of it, and why: contributions, maps, patches. */
-import { format, here, note } from "../address.js";
+import { format, note } from "../address.js";
 import { announce } from "../announce.js";
 import { api } from "../api.js";
-import { shares } from "../charts/shares.js";
 import { h, put } from "../dom.js";
 import { saveCanvas, saveJSON } from "../download.js";
-import { Maps } from "../maps.js";
-import { contributions } from "../parts/contributions.js";
-import { card, failure, loading, missing, viewHead } from "../parts/frame.js";
+import { failure, loading, missing, viewHead } from "../parts/frame.js";
 import { gallery } from "../parts/gallery.js";
-import { mapPanel } from "../parts/map_panel.js";
+import { imageStory } from "../parts/image_story.js";
 import { ahead, opener, predictionOf } from "../parts/opener.js";
-import { patchFacts } from "../parts/patch.js";
-import { readings } from "../parts/readings.js";
 import { shortcut } from "../shortcuts.js";
 import { image as lastImage, keepImage, upload } from "../visit.js";
 
@@ -65,7 +60,7 @@ export async function imageView(host, params, { card: runCard }) {
     host,
     viewHead(
       "Image",
-      "The model's prediction for one image and its reasons: what each concept adds to or subtracts from the class logit, and maps of where it looked.",
+      "The model's prediction for one image and its reasons: what each concept speaks for and against, and maps.",
       {
         actions: [files.button, whatIf],
         downloads: [
@@ -115,121 +110,18 @@ export async function imageView(host, params, { card: runCard }) {
   }
 
   function draw(image, prediction) {
-    const state = here().params;
-    const maps = new Maps(prediction);
-    const first = prediction.deciding[0] ?? 0;
-    const concept = state.concept !== undefined && prediction.concepts[state.concept] ? Number(state.concept) : first;
-    const patchCard = h("div", {});
-    const pickConcept = (k) => {
-      note({ concept: k });
-      panel.setConcept(k);
-      reasons.setPicked(k);
-    };
-    const hover = (k) => {
-      panel.preview(k);
-    };
-    const pickPatch = (patch) => {
-      note({ patch: patch ?? "" });
-      put(
-        patchCard,
-        patch === null
-          ? h(
-              "p",
-              { class: "note" },
-              "Click a patch of the image, or move over it with the arrow keys, to see its code, slots and concepts.",
-            )
-          : patchFacts({ run, prediction, maps, patch, onconcept: pickConcept }),
-      );
-    };
-    panel = mapPanel({
-      run,
-      image,
-      prediction,
-      maps,
-      concept,
-      kind: state.map,
-      opacity: state.opacity ? Number(state.opacity) : 0.65,
-      onchange: note,
-      onpatch: pickPatch,
-      onhoverpatch: (patch) => reasons.link(patch === null ? null : maps.strongestAt(patch)),
-    });
-    const reasons = contributions({
-      prediction,
-      head,
-      by: state.by || "groups",
-      all: state.all === "1",
-      of: state.of ?? null,
-      minus: state.minus || null,
-      picked: concept,
-      onpick: pickConcept,
-      onhover: hover,
-      onchange: note,
-    });
-    const patch =
-      state.patch !== undefined && state.patch !== "" && maps.grid && Number(state.patch) < maps.grid[0] * maps.grid[1]
-        ? Number(state.patch)
-        : null;
-    put(
-      story,
-      card(
-        "Prediction",
-        { tools: verdict(prediction) },
-        h(
-          "div",
-          { class: "two" },
-          h("div", {}, cautions(prediction), h("p", { class: "sentence" }, capital(prediction.sentence))),
-          shares(prediction.classes.map((each) => ({ ...each, said: prediction.predicted.includes(each.name) }))),
-        ),
-      ),
-      h(
-        "div",
-        { class: "stack" },
-        card(
-          "Maps",
-          {
-            note: `${maps.evidence.size ? "Evidence: blue patches add to the concept's logit, striped orange ones take away." : "Brighter patches have larger values."} A map shows where a score comes from, not whether that place shows what the name means.`,
-          },
-          panel,
-        ),
-        maps.grid ? card("A patch", {}, patchCard) : null,
-      ),
-      h(
-        "div",
-        { class: "stack" },
-        prediction.concepts.length === 0
-          ? missing(
-              "No concepts",
-              "This method predicts the class from the whole image. It has no concepts that could explain the class or be corrected.",
-            )
-          : null,
-        prediction.concepts.length === 0
-          ? null
-          : card(
-              "Why",
-              {
-                note: "The same reasons as in the sentence, in the same order: what sets the class apart from the second likeliest, compared with the average image. Blue speaks for the class, striped orange against it. All bars together make the total.",
-              },
-              reasons,
-            ),
-        prediction.concepts.length === 0
-          ? null
-          : card(
-              "Concepts",
-              { note: "One line for each concept group. The class is predicted from these alone, unless a bypass is named." },
-              readings(prediction, whole.groups, { onpick: pickConcept, onhover: hover }),
-            ),
-      ),
-    );
-    shown = { prediction, reasons };
-    panel.setPatch(patch);
-    pickPatch(patch);
+    const told = imageStory({ run, image, prediction, head, groups: whole.groups });
+    put(story, told.nodes);
+    panel = told.panel;
+    shown = { prediction, reasons: told.reasons };
+    told.start();
     announce(`${prediction.image.id}: ${prediction.sentence}`);
   }
 
   shortcut("j", "next image", () => strip.step(1));
   shortcut("k", "previous image", () => strip.step(-1));
   shortcut("m", "next kind of map", () => panel?.nextKind());
-  shortcut("/", "filters", () => host.querySelector("#filter-show")?.focus());
+  shortcut("/", "filters", () => /** @type {HTMLElement | null} */ (host.querySelector("#filter-show"))?.focus());
   const listed = strip.load();
   head = await asking;
   await Promise.all([listed, start ? show(start) : null]);
@@ -237,20 +129,4 @@ export async function imageView(host, params, { card: runCard }) {
   strip.mark(params.image ?? lastImage(run) ?? strip.first());
   strip.look();
   return {};
-}
-
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
-
-/** One badge for an image: unlike the training images, or the classes that cannot be excluded. */
-function cautions({ cautions: told, unlike_training: unlike }) {
-  return told?.length ? h("p", { class: `tag ${unlike ? "warn" : ""}`, title: told.slice(1).join(". ") }, capital(told[0])) : null;
-}
-
-function verdict(prediction) {
-  const said = prediction.predicted.join(", ") || "none";
-  if (!prediction.truth) return h("span", { class: "tag" }, said);
-  const truth = prediction.truth.join(", ") || "none";
-  return said === truth
-    ? h("span", { class: "tag good" }, `✓ right: ${truth}`)
-    : h("span", { class: "tag bad" }, `✕ it is ${truth}`);
 }

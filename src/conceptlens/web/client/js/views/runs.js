@@ -1,10 +1,12 @@
 /** View 1: a card for each folder of results; two or more models in one table and one plot. */
-import { format, note } from "../address.js";
+import { note } from "../address.js";
 import { announce } from "../announce.js";
-import { h, put, searchField, segment } from "../dom.js";
+import { api } from "../api.js";
+import { h, keepFocus, put, searchField, segment } from "../dom.js";
 import { saveJSON } from "../download.js";
 import { KINDS } from "../kinds.js";
 import { MEASURES } from "../measures.js";
+import { poll } from "../poll.js";
 import { missing, viewHead } from "../parts/frame.js";
 import { resultCard, runCard } from "../parts/run_card.js";
 import { shortcut } from "../shortcuts.js";
@@ -12,17 +14,17 @@ import { plural } from "../words.js";
 import { comparison } from "./compare.js";
 
 const MOST = 8; // as many as a reader can distinguish
+const [SOON, LATER] = [3000, 10_000]; // ms between two looks at the folders, while something trains or not
 
 /** @param {HTMLElement} host @param {Record<string, string>} params @param {{cards: any[], views: any[]}} app */
 export async function runsView(host, params, { cards, views }) {
   let picked = (params.compare ?? "").split(",").filter((key) => cards.some((card) => card.key === key));
   let words = params.find ?? "";
   let kind = params.kind ?? "all";
-  const byKey = new Map(cards.map((card) => [card.key, card]));
+  let byKey = new Map(cards.map((card) => [card.key, card]));
   // The trainings of a comparison are many: they are shown when they are asked for.
   const trainings = (card) => byKey.get(card.within)?.kind === "comparison";
-  const inside = new Map();
-  for (const card of cards.filter(trainings)) inside.set(card.within, (inside.get(card.within) ?? 0) + 1);
+  const inside = (card) => cards.filter((each) => trainings(each) && each.within === card.key).length;
   let of = byKey.has(params.of) ? params.of : null;
   let measure = params.by ?? MEASURES[0].key;
   let stop = () => {};
@@ -134,7 +136,7 @@ export async function runsView(host, params, { cards, views }) {
       grid,
       list.map((card) =>
         card.kind && card.kind !== "bottleneck"
-          ? resultCard(card, views, inside.get(card.key) ?? 0, () => show(card.key))
+          ? resultCard(card, views, inside(card), () => show(card.key))
           : runCard(card, views, picked.includes(card.key), toggle),
       ),
     );
@@ -155,6 +157,22 @@ export async function runsView(host, params, { cards, views }) {
   );
   drawCards();
   await drawComparison();
+  const watch = poll(
+    async () => {
+      const fresh = (await api.runs()).runs;
+      if (JSON.stringify(fresh) === JSON.stringify(cards)) return;
+      cards = fresh;
+      byKey = new Map(cards.map((card) => [card.key, card]));
+      picked = picked.filter((key) => byKey.has(key));
+      keepFocus(grid, drawCards);
+    },
+    () => (cards.some((card) => card.status === "running") ? SOON : LATER),
+  );
   shortcut("/", "find a run", () => filter.focus());
-  return { stop: () => stop() };
+  return {
+    stop() {
+      watch.stop();
+      stop();
+    },
+  };
 }

@@ -118,7 +118,7 @@ export async function trainingView(host, params, { card: runCard }) {
   }
 
   async function read() {
-    let status = "done";
+    let status = state.dataset.status ?? "running"; // a request that fails does not end what is watched
     try {
       let fresh = cursor === null;
       for (;;) {
@@ -130,7 +130,7 @@ export async function trainingView(host, params, { card: runCard }) {
         rows.push(...answer.lines);
         cursor = answer.cursor;
         status = answer.status;
-        if (answer.lines.length) fresh = true;
+        if (answer.lines.length || state.querySelector(".away")) fresh = true;
         if (answer.lines.length < 5000) {
           if (fresh || status !== state.dataset.status) draw(status, answer.reason);
           break;
@@ -144,8 +144,8 @@ export async function trainingView(host, params, { card: runCard }) {
         put(charts, missing("No history", error.message, error.command));
         return;
       }
-      if (!rows.length) throw error;
-      state.append(h("span", { class: "tag warn" }, error.message));
+      if (!rows.length && cursor === null && error.code !== "away") throw error;
+      if (!state.querySelector(".away")) state.append(h("span", { class: "tag warn away" }, `${error.message} Asking again…`));
     }
     if (status === "running") timer = setTimeout(read, POLL);
   }

@@ -4,89 +4,13 @@ import { api, shared } from "../api.js";
 import { h, put, segment } from "../dom.js";
 import { pictureEntries, saveJSON } from "../download.js";
 import { failure, loading, missing, viewHead } from "../parts/frame.js";
-import { audit } from "../parts/trust/audit.js";
-import { calibration } from "../parts/trust/calibration.js";
-import { corrections } from "../parts/trust/corrections.js";
 import { examined } from "../parts/trust/examined.js";
-import { faithfulness } from "../parts/trust/faithfulness.js";
-import { leakage } from "../parts/trust/leakage.js";
-import { localization } from "../parts/trust/localization.js";
 import { others } from "../parts/trust/others.js";
-import { subgroups } from "../parts/trust/subgroups.js";
+import { SECTIONS } from "../parts/trust/sections.js";
 import { summary } from "../parts/trust/summary.js";
-import { uncertainty } from "../parts/trust/uncertainty.js";
-import * as verdicts from "../parts/trust/verdicts.js";
+import { ofOutcome } from "../parts/trust/verdicts.js";
 import { shortcut } from "../shortcuts.js";
 
-const REGIONS = "It needs regions: masks, boxes or points (data.regions of the recipe).";
-
-/**
- * Sections: `asks` is the question, `parts` what is drawn, each from one document of the run folder; `concepts` what
- * needs a method that reads concepts.
- */
-const SECTIONS = [
-  {
-    name: "corrections",
-    title: "Corrections",
-    asks: "Does the class follow when a person corrects a concept?",
-    concepts: true,
-    parts: [{ document: "interventions", draw: corrections, verdict: verdicts.ofInterventions }],
-  },
-  {
-    name: "leakage",
-    title: "Leakage",
-    asks: "Do concept scores carry more class information than the concept labels, and does the class head use it?",
-    concepts: true,
-    parts: [{ document: "leakage", draw: leakage, verdict: verdicts.ofLeakage }],
-  },
-  {
-    name: "calibration",
-    title: "Calibration",
-    asks: "Does its confidence equal its accuracy?",
-    parts: [{ document: "failures", draw: calibration, verdict: verdicts.ofCalibration }],
-  },
-  {
-    name: "subgroups",
-    title: "Subgroups",
-    asks: "Is the model worse for some subgroups of patients or images?",
-    parts: [{ document: "failures", draw: subgroups, verdict: verdicts.ofGroups }],
-  },
-  {
-    name: "uncertainty",
-    title: "Uncertainty",
-    asks: "Which coverage do prediction sets have, and when should the model abstain?",
-    parts: [{ document: "failures", draw: uncertainty, verdict: verdicts.ofSets }],
-  },
-  {
-    name: "maps",
-    title: "Maps",
-    asks: "Do maps point at the region of their concept, and show what the model used?",
-    concepts: true,
-    parts: [
-      {
-        document: "localization",
-        draw: localization,
-        verdict: verdicts.ofMaps,
-        title: "Where maps point",
-        asks: "Do maps point at the region of their concept?",
-        needs: REGIONS,
-      },
-      {
-        document: "faithfulness",
-        draw: faithfulness,
-        verdict: verdicts.ofFaithfulness,
-        title: "What maps show",
-        asks: "Do maps show what the model used?",
-      },
-    ],
-  },
-  {
-    name: "audit",
-    title: "Audit",
-    asks: "What did the audit find about the codebook and the concepts?",
-    parts: [{ document: "audit", draw: audit, verdict: verdicts.ofAudit }],
-  },
-];
 const NAMES = ["summary", ...SECTIONS.map((each) => each.name)];
 const DOCUMENTS = [...new Set(["trust"].concat(SECTIONS.flatMap((each) => each.parts.map((part) => part.document))))];
 const STATE = { order: "", question: "", measure: "", by: "", sets: "", target: "" }; // what a section keeps in the address
@@ -187,13 +111,23 @@ export async function trustView(host, params) {
           name: chosen.name,
           title: part.title ?? chosen.title,
           asks: part.asks ?? chosen.asks,
-          verdict: broken ? { verdict: "look", says: broken.message } : document ? said(part, document) : null,
+          verdict: broken
+            ? { verdict: "look", says: broken.message }
+            : document
+              ? said(part, document)
+              : examinedSide(part.side ?? chosen.name),
           why: document ? null : impossible(chosen, found),
           needs: part.needs,
           command: found.commands[part.document] ?? null,
         };
       }),
     );
+  }
+
+  /** What `conceptlens trust` found on this side, where its own document was not written. */
+  function examinedSide(side) {
+    const verdict = found.documents.trust?.verdicts?.[side];
+    return verdict ? ofOutcome(verdict) : null;
   }
 
   /** The verdict of a document; one of an unknown shape has none. */

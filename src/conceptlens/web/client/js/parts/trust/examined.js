@@ -1,9 +1,10 @@
 /** The verdicts of `conceptlens trust`, findings first; or the command, where nobody has asked it. */
 import { h } from "../../dom.js";
+import { inWords } from "../../plain.js";
 import { card, command } from "../frame.js";
 import { verdictTag } from "./words.js";
 
-const LOOK = { finding: ["bad", "finding"], pass: ["good", "passed"], unmeasured: ["plain", "not measured"] };
+const LOOK = { finding: ["bad", "finding"], pass: ["good", "passed"], unmeasured: ["none", "not measured"] };
 
 export function examined(document, how) {
   if (!document?.verdicts) return how ? card("Not examined yet", {}, command(how)) : null;
@@ -18,7 +19,7 @@ export function examined(document, how) {
       "ul",
       { class: "verdicts" },
       rows.map(([side, { outcome, reason }]) =>
-        h("li", {}, verdictTag(...LOOK[outcome]), h("b", {}, ` ${side}: `), reason),
+        h("li", {}, verdictTag(...LOOK[outcome]), h("b", {}, ` ${side}: `), inWords(reason)),
       ),
     ),
   );

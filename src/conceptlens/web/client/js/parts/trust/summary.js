@@ -1,5 +1,6 @@
 /** Every measure of a run's trustworthiness with its verdict, and the commands for those that are missing. */
 import { h } from "../../dom.js";
+import { inWords } from "../../plain.js";
 import { card, command } from "../frame.js";
 import { verdictTag } from "./words.js";
 
@@ -24,7 +25,7 @@ export function summary(parts, open) {
               : h("span", { class: "tag" }, each.why ? "not possible" : "not measured"),
             note: each.asks,
           },
-          h("p", {}, each.verdict?.says ?? each.why ?? `Not measured yet. ${each.needs ?? ""} This command does:`),
+          h("p", {}, (each.verdict && inWords(each.verdict.says)) ?? each.why ?? `Not measured yet. ${each.needs ?? ""} This command does:`),
           each.verdict
             ? h(
                 "button",

@@ -1,44 +1,33 @@
 /**
- * What each document says at a glance: a verdict and one sentence. Only what an interval or a test supports is called
- * good or bad; where a document has a verdict of its own, that one counts.
- * @typedef {{verdict: "good" | "look" | "bad" | "plain", says: string}} Verdict
+ * What each document says at a glance: a verdict and one sentence. The verdict is that of the document, by the rules of
+ * `conceptlens trust`; a document of an older version, without one, is called measured and no more.
+ * @typedef {{verdict: string, says: string}} Verdict `verdict`: good, look, bad, plain or none
  */
 import { known, percent, plural } from "../../words.js";
-import { points, reading } from "./words.js";
+import { points } from "./words.js";
 
-const SMALL = 0.02; // a calibration error that is significant but small
+/** @type {Record<string, Verdict["verdict"]>} */
+const OUTCOMES = { pass: "good", finding: "bad", unmeasured: "none" };
 
-const OUTCOMES = { pass: "good", finding: "bad", unmeasured: "plain" };
+/** A verdict as the files have it. @returns {Verdict} */
+export const ofOutcome = ({ outcome, reason }) => ({ verdict: OUTCOMES[outcome] ?? "plain", says: reason });
 
 /** @returns {Verdict} */
-export function ofInterventions(found) {
-  if (!found.verdict)
-    return { verdict: "plain", says: "Measured by an older version, without controls. Measure the corrections again." };
-  return { verdict: OUTCOMES[found.verdict.outcome], says: found.verdict.reason };
-}
+const older = (what) => ({ verdict: "plain", says: `${what} measured by an older version, without a verdict. Measure it again.` });
+
+/** @returns {Verdict} */
+export const ofInterventions = (found) => (found.verdict ? ofOutcome(found.verdict) : older("Corrections were"));
 
 /** @returns {Verdict} */
 export function ofLeakage(found) {
-  const outcome = { pass: "good", finding: "bad", unmeasured: "plain" }[found.verdict?.outcome];
-  if (outcome) return { verdict: outcome, says: found.summary };
-  const verdict = found.leaks === true ? "bad" : found.leaks === false ? "good" : "plain";
-  if (found.summary) return { verdict, says: found.summary };
-  return { verdict, says: found.permutations === 0 ? "Measured without a test." : "These labels do not allow a test." };
+  if (found.verdict) return { ...ofOutcome(found.verdict), says: found.summary };
+  const verdict = found.leaks === true ? "bad" : found.leaks === false ? "good" : "none";
+  return { verdict, says: found.summary ?? "These labels do not allow a test." };
 }
 
-/** @returns {Verdict} */
-export function ofCalibration({ calibration: found }) {
-  if (!known(found.error)) return { verdict: "plain", says: "No image has a known class." };
-  const gap = known(found.confidence) ? found.confidence - found.right : null;
-  const side = known(gap) ? `, on average ${percent(Math.abs(gap))} too ${gap > 0 ? "confident" : "unconfident"}` : "";
-  const text = `The calibration error of the class is ${percent(found.error)}${side}`;
-  if (!known(found.by_chance)) return { verdict: "plain", says: `${text}.` };
-  const chance = `; a calibrated model would have ${percent(found.by_chance)}`;
-  if (!known(found.p)) return { verdict: "plain", says: `${text}${chance}.` };
-  if (found.p >= 0.05) return { verdict: "good", says: `${text}${chance}. The difference is not significant.` };
-  const small = found.error - found.by_chance < SMALL;
-  return { verdict: small ? "look" : "bad", says: `${text}${chance}. The difference is significant.` };
-}
+/** Of the class and the concepts. @returns {Verdict} */
+export const ofCalibration = (found) =>
+  found.verdicts?.calibration ? ofOutcome(found.verdicts.calibration) : older("Calibration was");
 
 const LESS_IS_WORSE = ["class accuracy", "concept accuracy"];
 
@@ -51,41 +40,21 @@ export function failed(measure, level) {
 
 /** @returns {Verdict} */
 export function ofGroups(found) {
-  if (!found.groups.length) return { verdict: "plain", says: "No metadata column makes subgroups of these images." };
-  const sets = found.groups.filter((group) => group.measures.some((measure) => failed(measure, found.level)));
-  const names = sets.map((group) => `${group.column} ${group.group}`);
-  if (names.length)
-    return {
-      verdict: "bad",
-      says: `${plural(names.length, "subgroup is", "subgroups are")} significantly worse than all other images: ${names.slice(0, 4).join(", ")}${names.length > 4 ? " and more" : ""}.`,
-    };
-  if (!found.comparisons) return { verdict: "plain", says: "No subgroup has enough images to be tested." };
-  return {
-    verdict: "good",
-    says: `No subgroup of ${found.columns.join(", ")} is significantly worse than the rest (${plural(found.comparisons, "comparison")}).`,
-  };
+  if (found.verdicts?.subgroups) return ofOutcome(found.verdicts.subgroups);
+  if (!found.groups.length) return { verdict: "none", says: "No metadata column makes subgroups of these images." };
+  return older("Subgroups were");
 }
 
 /** @returns {Verdict} */
-export function ofSets(found) {
-  const sets = found.sets.find((each) => each.question === "class") ?? found.sets[0];
-  if (!sets) return { verdict: "plain", says: "There were no images to calibrate prediction sets on." };
-  const text = `Prediction sets with a nominal coverage of ${percent(sets.wanted, 0)} cover the true class in ${reading(sets.coverage)} of images, with ${sets.size.value?.toFixed(2)} classes each.`;
-  const short = found.sets.filter((each) => each.holds === false).map((each) => each.question);
-  if (short.length) {
-    // Of many sets one falls short by chance: only the one that is spoken of is called a finding.
-    const verdict = sets.holds === false ? "bad" : "look";
-    return { verdict, says: `${text} Significantly below nominal: ${short.slice(0, 3).join(", ")}.` };
-  }
-  return { verdict: sets.holds ? "good" : "plain", says: text };
-}
+export const ofSets = (found) =>
+  found.verdicts?.uncertainty ? ofOutcome(found.verdicts.uncertainty) : older("Prediction sets were");
 
 /** @returns {Verdict} */
 export function ofMaps(found) {
   if (found.verdict && found.verdict.outcome !== "unmeasured")
-    return { verdict: OUTCOMES[found.verdict.outcome], says: found.verdict.reason };
+    return ofOutcome(found.verdict);
   const [target, name] = ["part", "object"].map((key) => [found.targets[key], key]).find(([each]) => each) ?? [];
-  if (!target) return { verdict: "plain", says: "No map could be judged." };
+  if (!target) return { verdict: "none", says: "No map could be judged." };
   const map = target.maps.own ? "own" : "gradcam";
   const words = map === "own" ? "The method's own maps put" : "Grad-CAM maps put";
   const on = name === "part" ? "the concept's part" : "the object";
@@ -102,7 +71,7 @@ export function ofMaps(found) {
 /** @returns {Verdict} */
 export function ofFaithfulness(found) {
   if (found.verdict && found.against_center && Object.keys(found.against_center).length)
-    return { verdict: OUTCOMES[found.verdict.outcome], says: found.verdict.reason };
+    return ofOutcome(found.verdict);
   const map = found.curves.own ? "own" : "gradcam";
   const against = found.against_random[map];
   const order = map === "own" ? "the method's own map" : "Grad-CAM";

@@ -1,5 +1,6 @@
 /** How the numbers of trust are written: a value with its interval, what a good one is, a verdict. */
 import { h, scrolling } from "../../dom.js";
+import { inWords } from "../../plain.js";
 import { fixed, known, percent, signed } from "../../words.js";
 
 /** A change of a share, in points of percent. */
@@ -29,8 +30,8 @@ export function cell(estimate, read = percent) {
 /** What a good value is: one sentence under a figure. */
 export const good = (...words) => h("p", { class: "good-value" }, h("b", {}, "Good: "), ...words);
 
-const MARKS = { good: "✓ ", look: "? ", bad: "! ", plain: "" };
-const SAYS = { good: "as it should be", look: "look closer", bad: "a finding", plain: "measured" };
+const MARKS = { good: "✓ ", look: "? ", bad: "! ", plain: "", none: "? " };
+const SAYS = { good: "as it should be", look: "look closer", bad: "a finding", plain: "measured", none: "not measured" };
 
 /** A verdict: by color, by sign and in words. */
 export const verdictTag = (verdict, words = SAYS[verdict]) =>
@@ -42,7 +43,7 @@ export const verdictTag = (verdict, words = SAYS[verdict]) =>
 
 /** A verdict and what it rests on, before everything else. */
 export const verdictLine = ({ verdict, says }, words) =>
-  h("p", { class: `verdict-line is-${verdict}` }, verdictTag(verdict, words), h("span", {}, says));
+  h("p", { class: `verdict-line is-${verdict}` }, verdictTag(verdict, words), h("span", {}, inWords(says)));
 
 /** A table that may be wider than the screen; heads stand over numbers, or as [head] over words. */
 export function table(label, head, body) {

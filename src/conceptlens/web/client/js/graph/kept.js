@@ -1,0 +1,25 @@
+/** The nodes that are kept, as chips: open one, or keep it no longer. */
+import { h, put } from "../dom.js";
+
+export function keptChips({ model, onpick, onkeep, onnone }) {
+  const node = h("div", { class: "chips" });
+  const chip = (number) => {
+    const title = model.title(model.nodes[number]);
+    return h(
+      "span",
+      { class: "graph-kept" },
+      h("button", { type: "button", class: "chip", onclick: () => onpick(number) }, title),
+      h(
+        "button",
+        { type: "button", class: "quiet icon", "aria-label": `No longer keep ${title}`, onclick: () => onkeep(number) },
+        "×",
+      ),
+    );
+  };
+  /** @param {Set<number>} kept */
+  function draw(kept) {
+    const none = h("button", { type: "button", class: "chip", onclick: onnone }, "Keep none");
+    put(node, [...kept].map(chip), kept.size > 1 ? none : null);
+  }
+  return { node, draw };
+}
