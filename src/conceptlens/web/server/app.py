@@ -14,6 +14,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.system_errors import reason
 from conceptlens.core.version import __version__
 from conceptlens.web.routes.comparison import comparison_routes
+from conceptlens.web.routes.dataset import dataset_routes
 from conceptlens.web.routes.glossary import glossary_routes
 from conceptlens.web.routes.graph import graph_routes
 from conceptlens.web.routes.image import image_routes
@@ -79,6 +80,7 @@ def application(state: ServerState) -> FastAPI:
     )
     app.include_router(run_routes(state), prefix="/api/v1")
     app.include_router(image_routes(state), prefix="/api/v1")
+    app.include_router(dataset_routes(state), prefix="/api/v1")
     app.include_router(comparison_routes(state), prefix="/api/v1")
     app.include_router(method_routes(state), prefix="/api/v1")
     app.include_router(studio_routes(state), prefix="/api/v1")
