@@ -1,8 +1,9 @@
 """Labels that people corrected: `corrections.csv`, as the page writes it, laid over the labels of a data source.
 
 A row is one label: the image by its id, `concept`, a group that has one value, a single yes/no concept by its full
-name or the word `class`, and `after`, the new label. Of two rows about the same label the later one counts. The file only ever grows; a
-recipe remembers how many rows it read, so that a run made with it can be made again when there are more.
+name or the word `class`, and `after`, the new label. Of two rows about the same label the later one counts. The file
+only ever grows; a recipe remembers how many rows it read, so that a run made with it can be made again when there are
+more.
 """
 
 import csv

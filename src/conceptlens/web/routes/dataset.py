@@ -37,9 +37,7 @@ def dataset_routes(state: ServerState) -> APIRouter:
         return as_file(request, await queues.files.run(work), BYTES)
 
     @router.get("/runs/{run}/dataset/{split}/places", response_class=Response, responses=_BINARY)
-    async def places(
-        request: Request, run: RunKey, split: Split, by: By = "concepts", how: How = "pca"
-    ) -> Response:
+    async def places(request: Request, run: RunKey, split: Split, by: By = "concepts", how: How = "pca") -> Response:
         """Places (N, 2) as 32-bit floats, little-endian."""
 
         def work() -> bytes:

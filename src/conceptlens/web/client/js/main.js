@@ -18,6 +18,8 @@ import { holds } from "./transport.js";
 const begin = (name, given) => (module) => (given.length ? module[name](...given) : null);
 const runsView = (...given) => import("./views/runs.js").then(begin("runsView", given));
 const imageView = (...given) => import("./views/image.js").then(begin("imageView", given));
+const datasetView = (...given) => import("./views/dataset.js").then(begin("datasetView", given));
+const jobsView = (...given) => import("./views/jobs.js").then(begin("jobsView", given));
 const whatIfView = (...given) => import("./views/whatif.js").then(begin("whatIfView", given));
 const trainingView = (...given) => import("./views/training.js").then(begin("trainingView", given));
 const conceptsView = (...given) => import("./views/concepts.js").then(begin("conceptsView", given));
@@ -31,6 +33,7 @@ const studioView = (...given) => import("./views/studio.js").then(begin("studioV
 const VIEWS = [
   { name: "runs", title: "Runs", open: runsView, alone: true },
   { name: "image", title: "Image", open: imageView, kinds: ["bottleneck"], needs: "model", first: () => ["", "/head"] },
+  { name: "dataset", title: "Data set", open: datasetView, kinds: ["bottleneck"], needs: "model", first: () => [""] },
   {
     name: "what-if",
     title: "What if",
@@ -60,6 +63,7 @@ const VIEWS = [
   },
   { name: "studio", title: "Studio", open: studioView, kinds: ["codebook"], first: () => ["/studio"] },
   { name: "compare", title: "Compare", open: comparisonView, kinds: ["comparison"], first: () => ["/comparison"] },
+  { name: "jobs", title: "Jobs", open: jobsView, alone: true },
   { name: "methods", title: "Methods", open: methodsView, alone: true },
 ].filter((each) => holds(each.name));
 

@@ -33,7 +33,9 @@ def map_places(vectors: Floats, how: How) -> Floats:
             raise missing("UMAP is not installed.", "pip install umap-learn") from None
         if len(vectors) < 4:
             raise UserError(f"UMAP needs 4 images or more, found {len(vectors)}. Choose PCA.")
-        return np.asarray(UMAP(n_neighbors=min(15, len(vectors) - 1), random_state=0).fit_transform(vectors), np.float32)
+        return np.asarray(
+            UMAP(n_neighbors=min(15, len(vectors) - 1), random_state=0).fit_transform(vectors), np.float32
+        )
     centered = vectors.astype(np.float64) - vectors.mean(0)
     # The covariance is small where images are many: its main directions are those of the singular value decomposition.
     _, directions = np.linalg.eigh(centered.T @ centered)

@@ -62,9 +62,7 @@ def disagreements(probs: Floats, labels: npt.NDArray[np.int64], of: str, names: 
     ]
 
 
-def duplicates(
-    vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], classes: list[str]
-) -> list[Suspect]:
+def duplicates(vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], classes: list[str]) -> list[Suspect]:
     """Images with a near-duplicate of another class; each pair once, named by its first image."""
     centered = np.nan_to_num(vectors - np.nanmean(vectors, axis=0))
     unit = centered / np.maximum(np.linalg.norm(centered, axis=1, keepdims=True), 1e-12)

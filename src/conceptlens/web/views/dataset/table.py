@@ -18,6 +18,7 @@ from conceptlens.web.schemas.runs import Split
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.server.problems import missing
 from conceptlens.web.views.dataset.image_pass import SplitScores, read_scores
+from conceptlens.web.views.dataset.sprites import ACROSS, SIDE
 
 Floats = npt.NDArray[np.float64]
 
@@ -93,6 +94,8 @@ def packed(loaded: LoadedRun, split: Split, table: ImageTable) -> bytes:
             {"name": group.name, "kind": group.kind, "start": group.concepts.start, "values": list(group.values)}
             for group in loaded.concepts.groups
         ],
+        "tokens": table.vectors is not None,
+        "sprites": {"side": SIDE, "across": ACROSS},
         "columns": {name: names for name, (names, _) in table.groups.items()},
     }
     arrays |= {f"column.{name}": member.astype(np.int16) for name, (_, member) in table.groups.items()}
@@ -108,7 +111,7 @@ def packed(loaded: LoadedRun, split: Split, table: ImageTable) -> bytes:
     if table.vectors is not None and distribution is not None:
         arrays["ood"] = distribution.scores(table.vectors).astype(np.float32)
         words["bound"] = distribution.bound
-    header = {name: json.dumps(value, ensure_ascii=False) for name, value in words.items()}
+    header = {"table": json.dumps(words, ensure_ascii=False)}  # one entry: their order is not the same every time
     return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, header)
 
 
