@@ -25,6 +25,7 @@ from conceptlens.web.routes.image import image_routes
 from conceptlens.web.routes.jobs import job_routes
 from conceptlens.web.routes.methods import method_routes
 from conceptlens.web.routes.run import run_routes
+from conceptlens.web.routes.run_table import run_table_routes
 from conceptlens.web.routes.studio import studio_routes
 from conceptlens.web.routes.study import study_pages, study_routes
 from conceptlens.web.server.access import Access
@@ -104,6 +105,7 @@ def application(state: ServerState, desk: JobDesk | None = None) -> FastAPI:
     app.include_router(study_routes(state), prefix="/api/v1")
     if desk is not None:
         app.include_router(job_routes(state, desk), prefix="/api/v1")
+    app.include_router(run_table_routes(state), prefix="/api/v1")
     app.include_router(glossary_routes(), prefix="/api/v1")
     app.include_router(study_pages(state))
     app.add_exception_handler(Problem, _problem)

@@ -20,6 +20,7 @@ const runsView = (...given) => import("./views/runs.js").then(begin("runsView", 
 const imageView = (...given) => import("./views/image.js").then(begin("imageView", given));
 const datasetView = (...given) => import("./views/dataset.js").then(begin("datasetView", given));
 const jobsView = (...given) => import("./views/jobs.js").then(begin("jobsView", given));
+const tableView = (...given) => import("./views/table.js").then(begin("tableView", given));
 const whatIfView = (...given) => import("./views/whatif.js").then(begin("whatIfView", given));
 const trainingView = (...given) => import("./views/training.js").then(begin("trainingView", given));
 const conceptsView = (...given) => import("./views/concepts.js").then(begin("conceptsView", given));
@@ -32,6 +33,7 @@ const studioView = (...given) => import("./views/studio.js").then(begin("studioV
 
 const VIEWS = [
   { name: "runs", title: "Runs", open: runsView, alone: true },
+  { name: "table", title: "Table", open: tableView, alone: true },
   { name: "image", title: "Image", open: imageView, kinds: ["bottleneck"], needs: "model", first: () => ["", "/head"] },
   { name: "dataset", title: "Data set", open: datasetView, kinds: ["bottleneck"], needs: "model", first: () => [""] },
   {
