@@ -3,11 +3,14 @@
 from fastapi import APIRouter, Request, Response
 
 from conceptlens.runs.annotations import FILE, Annotation, Annotations, annotate, read_annotations
+from conceptlens.web.routes.graph import Number
 from conceptlens.web.routes.run import RunKey
-from conceptlens.web.schemas.annotations import AnnotateRequest, AnnotationPart, AnnotationsAnswer, Things
+from conceptlens.web.schemas.annotations import AnnotateRequest, AnnotationPart, AnnotationsAnswer, Proposals, Things
+from conceptlens.web.schemas.graph import GraphName
 from conceptlens.web.server.answers import as_json
 from conceptlens.web.server.folders import RunEntry
 from conceptlens.web.server.state import ERRORS, ServerState
+from conceptlens.web.views.proposals import proposals
 
 OWN = "run"  # how a folder calls itself among its annotations
 
@@ -32,6 +35,18 @@ def annotation_routes(state: ServerState) -> APIRouter:
             return _answer(entry, annotate(entry.path, said.pop("kind"), said.pop("of"), **said))
 
         return as_json(request, await files.run(work))
+
+    @router.get("/runs/{run}/graphs/{name}/nodes/{number}/proposals", response_model=Proposals)
+    async def propose(request: Request, run: RunKey, name: GraphName, number: Number) -> Response:
+        """Names for a concept of a graph, from the texts nearest to its pictures."""
+
+        def work() -> Proposals:
+            entry = folders.get(run)
+            graph = state.graphs.open(entry, name)
+            graph.node(number)  # refuses a number that is none
+            return Proposals(proposals=proposals(entry, graph, number))
+
+        return as_json(request, await state.queues.sample.run(work))
 
     return router
 

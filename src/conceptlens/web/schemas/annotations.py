@@ -54,7 +54,6 @@ class Proposal(Part):
 
 
 class Proposals(Answer):
-    """Names to choose from, nearest first; none where the encoder has no text tower."""
+    """Names to choose from, nearest first."""
 
     proposals: list[Proposal]
-    why: str | None = None

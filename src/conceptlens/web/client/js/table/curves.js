@@ -14,6 +14,8 @@ export function curves(state, onchange) {
   /** @type {Map<string, {name: string, lines: any[], cursor: string | null}>} */
   const known = new Map();
   let names = "";
+  /** @type {string[]} */
+  let order = []; // a run keeps its color
 
   /** What is new of a run. @param {import("./rows.js").Row} row */
   async function read(row) {
@@ -27,6 +29,7 @@ export function curves(state, onchange) {
 
   /** @param {import("./rows.js").Row[]} chosen */
   async function show(chosen) {
+    order = chosen.map((row) => row.key);
     for (const key of known.keys()) if (!chosen.some((row) => row.key === key)) known.delete(key);
     await Promise.allSettled(chosen.map(read)); // what cannot be read now is read the next time
     if (!known.size) {
@@ -51,7 +54,8 @@ export function curves(state, onchange) {
 
   function draw() {
     const [split, key] = state.curve.split(/\/(.*)/s);
-    const series = [...known.values()]
+    const series = order
+      .flatMap((key) => known.get(key) ?? [])
       .map(({ name, lines: rows }) => ({ name, points: smoothed(curve(rows, split, key), state.smooth) }))
       .filter(({ points }) => points.length);
     put(plot, series.length ? lines(series, { label: state.curve, height: 300, read: short }) : h("p", { class: "note" }, "None of the chosen runs has this curve.")); // prettier-ignore
