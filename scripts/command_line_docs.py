@@ -6,9 +6,10 @@ Run `python scripts/command_line_docs.py` after a change of a public function. A
 import argparse
 from pathlib import Path
 
-from conceptlens.cli.arguments import COMMON, Docstring, Parser, make_parser
+from conceptlens.cli.arguments import COMMON, Parser, make_parser
 from conceptlens.cli.commands import COMMANDS, GROUPS, load_function, renamed_names
 from conceptlens.cli.entry import EXIT_CODES
+from conceptlens.core.signatures import Docstring
 from conceptlens.core.upgrades import RENAMED_KEYS, RENAMED_VALUES
 
 FILE = Path(__file__).parent.parent / "docs" / "command-line.md"

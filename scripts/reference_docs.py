@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import conceptlens as cl
-from conceptlens.cli.arguments import Docstring
 from conceptlens.core.registry import METHODS, REGULARIZERS
+from conceptlens.core.signatures import Docstring
 from conceptlens.recipes import schema
 
 FILE = Path(__file__).parent.parent / "docs" / "reference.md"

@@ -14,10 +14,10 @@ from safetensors.torch import load_file
 import conceptlens
 import conceptlens as cl
 from conceptlens import api
-from conceptlens.cli.arguments import Docstring
 from conceptlens.cli.commands import COMMANDS, load_function
 from conceptlens.cli.entry import main
 from conceptlens.core.files import parse_yaml, read_json, write_text
+from conceptlens.core.signatures import Docstring
 from conceptlens.recipes.parse import load_recipe, recipe_yaml
 from conceptlens.runs.folder import RunFolder
 from tests.own_data import OwnData

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from conceptlens.cli.arguments import COMMON, PYTHON_ONLY, arguments, make_parser
+from conceptlens.cli.arguments import COMMON, arguments, make_parser
 from conceptlens.cli.commands import COMMANDS, load_function, renamed_names, renamed_options
 from conceptlens.cli.entry import EXIT_CODES, main, usage
 from conceptlens.core.errors import UserError
+from conceptlens.core.signatures import PYTHON_ONLY
 from scripts.command_line_docs import FILE, page
 
 

@@ -1,6 +1,5 @@
 """Concepts get names by hand or from texts; graphs, files and later pages have them."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,8 @@ from conceptlens import cli
 from conceptlens.core.errors import UserError
 from conceptlens.gig import decompose, name_concepts
 from conceptlens.gig.document import Graph
+from conceptlens.gig.names import with_names
+from conceptlens.runs.annotations import read_annotations
 from tests.gig.own_model import Tiny
 
 
@@ -28,17 +29,22 @@ def concepts(run: Path) -> list[str]:
     return [node.id for node in Graph.read(run / "graph.json").nodes if node.kind == "concept"]
 
 
+def shown(run: Path) -> Graph:
+    """The graph as every page shows it."""
+    return with_names(Graph.read(run / "graph.json"), read_annotations(run)["node"])
+
+
 def test_by_hand(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = concepts(run)[0]
     file = tmp_path / "names.txt"
     file.write_text(f"{first}, dark, round\n")
     assert cli.main(["name-concepts", str(run), str(file)]) == 0
     assert f"{first}: dark, round" in capsys.readouterr().out
-    node = Graph.read(run / "graph.json").node(first)
+    node = shown(run).node(first)
     assert (node.name, node.named_by) == ("dark, round", "hand")
-    assert json.loads((run / "names.json").read_text())["names"] == {first: ["dark, round", "hand"]}
+    assert read_annotations(run)["node"][first].author == "command line"
     name_concepts(run, {first: "edge"})
-    assert Graph.read(run / "graph.json").node(first).name == "edge"
+    assert shown(run).node(first).name == "edge"
 
 
 def test_by_texts(run: Path) -> None:
@@ -50,6 +56,7 @@ def test_by_texts(run: Path) -> None:
             Image.new("RGB", picture.size, "red" if node == ids[0] else "blue").save(sheet)
     named = name_concepts(run, texts=["red", "blue"]).names
     assert {by for _, by in named.values()} == {"texts"}
+    assert shown(run).node(ids[0]).named_by == "texts"
     others = {named[node][0] for node in ids[1:]}
     assert len(others) == 1
     assert named[ids[0]][0] not in others

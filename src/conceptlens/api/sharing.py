@@ -146,6 +146,7 @@ def serve(
     models: int = 4,
     threads: int | None = None,
     open_browser: bool = True,
+    allow_jobs: bool = False,
     revoke: bool = False,
 ) -> None:
     """Serve the web page of some runs until interrupted; needs the extra `page`.
@@ -159,6 +160,8 @@ def serve(
         models: Number of models kept in memory.
         threads: Threads of a pass through a model; half of the cores by default.
         open_browser: Open the page in a browser, if this is a terminal.
+        allow_jobs: Let the page start trainings and measures on this machine, one at a time per device. Their queue is
+            a folder, `.jobs`, in the first of `runs`.
         revoke: Serve nothing: end the logins of all servers that you run on this machine. Tokens stay valid.
     """
     import sys
@@ -172,8 +175,11 @@ def serve(
         return
     if not runs:
         raise UserError("Expected folders to serve, as `conceptlens serve runs/`.")
+    from conceptlens.api import measuring, training
     from conceptlens.web.server.serve import Options
     from conceptlens.web.server.serve import serve as run
 
-    options = Options(host, port, token_file, name, models, threads)
+    measures = ("trust", "interventions", "leakage", "localize", "faithfulness", "audit", "evaluate")
+    jobs = {**{command: getattr(measuring, command) for command in measures}, "train": training.train}
+    options = Options(host, port, token_file, name, models, threads, jobs, allow_jobs)
     run(runs, options, open_browser=open_browser and sys.stderr.isatty())

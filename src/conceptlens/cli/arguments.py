@@ -11,20 +11,16 @@
 
 import argparse
 import inspect
-import re
-import types
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Literal, NoReturn, Union, cast, get_args, get_origin
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, NoReturn, cast
 
 from conceptlens.core.errors import UserError, did_you_mean, suggestions
+from conceptlens.core.signatures import SETTINGS, Docstring, Option, options_of
 from conceptlens.recipes.parse import parse_overrides, recipe_keys
 
 Words = list[str]
 LARGEST = 10**15  # of any whole number
-SETTINGS = {"overrides": "--", "data": "--data."}  # parameters that take dotted settings, and how these begin
-
-PYTHON_ONLY = ("callbacks", "transform")  # parameters that take objects
 # Options of every command: name, placeholder of a value, help.
 COMMON: tuple[tuple[str, str | None, str], ...] = (
     ("--json", None, "Print the result as JSON."),
@@ -62,52 +58,6 @@ class Parser(argparse.ArgumentParser):
             raise UserError(f"{name}: expected {kind}, found {arg_string!r}.") from None
 
 
-@dataclass(frozen=True)
-class Docstring:
-    """A Google-style docstring: its first paragraph, and the help of each parameter."""
-
-    about: str
-    more: str
-    args: Mapping[str, str]
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> "Docstring":
-        text = re.split(r"\n+>>> ", inspect.getdoc(function) or "")[0]  # examples are for who reads the code
-        body, _, rest = text.partition("\nArgs:\n")
-        about, _, more = body.partition("\n\n")
-        entries: dict[str, str] = {}
-        for entry in re.split(r"\n(?= {4}\w)", "\n" + re.split(r"\n(?=\S)", rest)[0]):
-            name, _, words = entry.strip().partition(":")
-            entries[name] = " ".join(words.split())
-        return cls(" ".join(about.split()), " ".join(more.split()), entries)
-
-
-def plain(annotation: Any) -> Any:
-    """The type without None, and the first of what else a union offers; paths and objects are words."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        parts = [part for part in get_args(annotation) if part is not type(None)]
-        preferred = [part for part in parts if part in (int, float) or get_origin(part) in (Literal, Sequence, list)]
-        return plain((preferred or parts)[0])
-    return annotation
-
-
-def _kind(annotation: Any) -> dict[str, Any]:
-    """What argparse needs to know of a type."""
-    kind = plain(annotation)
-    origin = get_origin(kind)
-    if origin is Literal:
-        return {"choices": get_args(kind)}
-    if origin in (list, Sequence) or origin is getattr(types, "GenericAlias", None):
-        return _kind(get_args(kind)[0])
-    return {"type": kind} if kind in (int, float) else {}
-
-
-def _several(annotation: Any) -> bool:
-    return get_origin(plain(annotation)) in (list, tuple, Sequence) or (
-        inspect.isclass(get_origin(plain(annotation))) and issubclass(get_origin(plain(annotation)), Sequence)
-    )
-
-
 def make_parser(name: str, function: Callable[..., Any]) -> Parser:
     """The parser of a command.
 
@@ -117,16 +67,8 @@ def make_parser(name: str, function: Callable[..., Any]) -> Parser:
     """
     doc = Docstring.of(function)
     parser = Parser(prog=f"conceptlens {name}", description=f"{doc.about} {doc.more}".strip(), allow_abbrev=False)
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD or parameter.name in ("overrides", *PYTHON_ONLY):
-            continue
-        if is_dataclass(parameter.annotation):
-            help_of = Docstring.of(cast(type[Any], parameter.annotation)).args
-            for option in fields(parameter.annotation):
-                keyword = inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default)
-                _add(parser, keyword.replace(annotation=option.type), help_of.get(option.name, ""))
-            continue
-        _add(parser, parameter, doc.args.get(parameter.name, ""))
+    for option in options_of(function):
+        _add(parser, option)
     common = parser.add_argument_group("options of every command")
     for word, metavar, text in COMMON:
         if metavar is None:
@@ -136,30 +78,30 @@ def make_parser(name: str, function: Callable[..., Any]) -> Parser:
     return parser
 
 
-def _add(parser: Parser, parameter: inspect.Parameter, text: str) -> None:
-    required = parameter.default is inspect.Parameter.empty
-    option = f"--{parameter.name.rstrip('_').replace('_', '-')}"
-    text = text.replace("%", "%%")
-    kind = _kind(parameter.annotation)
-    if required and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-        many: dict[str, Any] = {"nargs": "+"} if _several(parameter.annotation) else {}
-        parser.add_argument(parameter.name, help=text, **many, **kind)
-    elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY and parameter.name not in SETTINGS:
-        many = {"nargs": "*"} if _several(parameter.annotation) else {"nargs": "?"}
-        parser.add_argument(parameter.name, help=text, default=parameter.default, **many, **kind)
-    elif parameter.name == "quiet":  # in Python some functions are quiet by default, a command never is
+def _add(parser: Parser, option: Option) -> None:
+    text = option.help.replace("%", "%%")
+    kind: dict[str, Any] = {"type": option.type} if option.type else {}
+    if option.choices:
+        kind = {"choices": option.choices}
+    if option.positional:
+        many = ("+" if option.required else "*") if option.several else (None if option.required else "?")
+        default = {} if option.required else {"default": option.default}
+        parser.add_argument(option.name, help=text, nargs=many, **default, **kind)
+    elif option.name == "quiet":  # in Python some functions are quiet by default, a command never is
         parser.add_argument("--quiet", action="store_true", help=text)
-    elif parameter.annotation is bool:
-        words = f"--no{option[1:]}" if parameter.default else option
-        parser.add_argument(words, dest=parameter.name, action=f"store_{str(not parameter.default).lower()}", help=text)
-    elif _several(parameter.annotation):
-        default = "" if required else ", ".join(map(str, parameter.default or ()))
-        text += " May be given again." + (f" (default: {default})" if default else "")
-        parser.add_argument(option, dest=parameter.name, action="append", required=required, help=text, **kind)
+    elif option.flag:
+        action = f"store_{str(not option.default).lower()}"
+        parser.add_argument(option.word, dest=option.name, action=action, help=text)
+    elif option.several:
+        default_words = "" if option.required else ", ".join(map(str, option.default or ()))
+        text += " May be given again." + (f" (default: {default_words})" if default_words else "")
+        parser.add_argument(option.word, dest=option.name, action="append", required=option.required, help=text, **kind)
     else:
-        shown = "" if required or parameter.default in (None, "") else f" (default: {parameter.default})"
-        value = None if required else parameter.default
-        parser.add_argument(option, dest=parameter.name, default=value, required=required, help=text + shown, **kind)
+        shown = "" if option.required or option.default in (None, "") else f" (default: {option.default})"
+        value = None if option.required else option.default
+        parser.add_argument(
+            option.word, dest=option.name, default=value, required=option.required, help=text + shown, **kind
+        )
 
 
 def arguments(

@@ -16,12 +16,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from conceptlens.cli.arguments import COMMON, Docstring, Words, arguments, make_parser
+from conceptlens.cli.arguments import COMMON, Words, arguments, make_parser
 from conceptlens.cli.commands import COMMANDS, GROUPS, load_function, renamed_names, renamed_options
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.manifest import verify_everything
 from conceptlens.core.network import allow_online
 from conceptlens.core.plugins import allow_code
+from conceptlens.core.signatures import Docstring
 from conceptlens.core.system_errors import reason
 from conceptlens.core.version import __version__
 

@@ -1,10 +1,12 @@
-"""Names of concepts: by hand, or the texts nearest to their pictures. `names.json` of a run keeps them.
+"""Names of concepts: by hand, or the texts nearest to their pictures. They are annotations of the run's nodes.
 
 Concepts are found without labels and have numbers. A vision-language encoder compares the pictures that show a concept
 with a list of texts: the mean of the pictures' vectors, less the mean over all concepts of the run, so that a text that
-fits every picture names none. The name is a guess of that encoder, and says so (`named_by`).
+fits every picture names none. The name is a guess of that encoder, and says so (`named_by`). Graph files keep their
+numbers: readers lay `annotations.jsonl` over them, so that a name given on the page or by a command is the same thing.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +19,12 @@ from torch.nn import functional as F
 
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.core.files import read_json, write_json
 from conceptlens.gig.document import Graph, NamedBy, Node
 from conceptlens.gig.pages.pictures import CROP
+from conceptlens.runs.annotations import Annotation, annotate, read_annotations
 
-FILE = "names.json"
 GRAPHS = "graph*.json"
+TEXTS, COMMAND = "nearest text", "command line"  # who gave a name, where no person did on the page
 
 
 @dataclass(frozen=True)
@@ -41,32 +43,33 @@ class Named(ResultMixin):
         return {"path": str(self.path), "names": {node: name for node, (name, _) in self.names.items()}}
 
 
-def read_names(run: Path) -> dict[str, tuple[str, NamedBy]]:
-    """Node → its name and who gave it; none where nobody has."""
-    path = run / FILE
-    return {node: (str(name), by) for node, (name, by) in read_json(path)["names"].items()} if path.is_file() else {}
+def with_names(graph: Graph, said: Mapping[str, Annotation]) -> Graph:
+    """The same graph, its concepts called as people call them; the group that they gave stands before the name."""
 
+    def named(node: Node) -> Node:
+        known = said.get(node.id) if node.kind == "concept" else None
+        if known is None or not (known.name or known.group):
+            return node
+        by: NamedBy = "texts" if known.author == TEXTS else "hand"
+        return node.model_copy(
+            update={"name": ": ".join(filter(None, (known.group, known.name or node.name))), "named_by": by}
+        )
 
-def apply_names(graph: Graph, names: Mapping[str, tuple[str, NamedBy]]) -> Graph:
-    """Write names into a graph's nodes."""
-    for node in graph.nodes:
-        if node.kind == "concept" and node.id in names:
-            node.name, node.named_by = names[node.id]
-    return graph
+    return graph.model_copy(update={"nodes": [named(node) for node in graph.nodes]})
 
 
 def write_names(run: Path, names: Mapping[str, tuple[str, NamedBy]]) -> int:
-    """Keep names beside those that are there, write them into all graphs of the run; how many nodes have one now."""
-    graphs = {path: Graph.read(path) for path in sorted(run.glob(GRAPHS))}
-    known = {node.id for graph in graphs.values() for node in graph.nodes if node.kind == "concept"}
+    """Add names to the run's annotations; returns how many concepts have one now."""
+    known = {node.id for path in run.glob(GRAPHS) for node in Graph.read(path).nodes if node.kind == "concept"}
     for node in names:
         if node not in known:
             raise unknown_name("concept", node, sorted(known))
-    every = read_names(run) | dict(names)
-    write_json(run / FILE, {"names": {node: list(pair) for node, pair in every.items()}})
-    for path, graph in graphs.items():
-        apply_names(graph, every).write(path)
-    return len(every)
+    alike: dict[tuple[str, NamedBy], list[str]] = defaultdict(list)
+    for node, name_and_by in names.items():
+        alike[name_and_by].append(node)
+    for (name, by), nodes in alike.items():
+        annotate(run, "node", nodes, author=TEXTS if by == "texts" else COMMAND, name=name)
+    return sum(bool(row.name) for row in read_annotations(run)["node"].values())
 
 
 def names_of_file(path: Path) -> dict[str, tuple[str, NamedBy]]:

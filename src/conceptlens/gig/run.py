@@ -36,7 +36,7 @@ from conceptlens.gig.images import Gallery, from_folder, from_objects, from_reci
 from conceptlens.gig.load_model import open_model
 from conceptlens.gig.models.loaded import Asked, LoadedModel, class_names
 from conceptlens.gig.models.own import open_module
-from conceptlens.gig.names import apply_names, read_names
+from conceptlens.gig.names import with_names
 from conceptlens.gig.network import Network, open_network
 from conceptlens.gig.pages.drawing import strongest_path, svg
 from conceptlens.gig.pages.page import page
@@ -49,6 +49,7 @@ from conceptlens.gig.validation.robustness import Kept, attack, kept_concepts, n
 from conceptlens.gig.validation.trajectory import trajectory
 from conceptlens.gig.validation.validation import Validation, validate
 from conceptlens.pages.markup import Html
+from conceptlens.runs.annotations import read_annotations
 from conceptlens.runs.folder import RunFolder
 
 KIND = "decompose"
@@ -311,8 +312,9 @@ def _stages(work: _Work, run: RunFolder) -> Decomposed:
     keep_pictures(cache, first, run.path)
     first.write(run.path / "graph.json")
     graph_pictures = cache.of_graph(first)
-    write_text(run.path / "graph.svg", svg(first, graph_pictures.thumbnails, links=False))
-    write_text(run.path / PAGE, page(first, graph_pictures, links=links, more=more))
+    named = with_names(first, read_annotations(run.path)["node"])
+    write_text(run.path / "graph.svg", svg(named, graph_pictures.thumbnails, links=False))
+    write_text(run.path / PAGE, page(named, graph_pictures, links=links, more=more))
     layers = ", ".join(f"{row.layer} {row.concepts:,} concepts" for row in first.rows)
     words = f"{work.model.name}: {len(work.gallery)} images, {layers}\nimages: {work.model.preprocessing.text()}"
     return Decomposed(run, run.path / PAGE, first, words)
@@ -430,7 +432,7 @@ def _graph(
         how=work.how,
         note=work.note,
     )
-    apply_names(graph, read_names(run.path)).write(path)
+    graph.write(path)
     return graph
 
 

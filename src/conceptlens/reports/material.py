@@ -12,6 +12,7 @@ from conceptlens.core.files import read_json, read_yaml
 from conceptlens.evaluation.examination import Trust
 from conceptlens.reports.prior import Prior, read_prior
 from conceptlens.reports.stories import Stories
+from conceptlens.runs.annotations import Annotations, read_annotations
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.folds import FOLDS
 from conceptlens.runs.verdicts import FILE as TRUST
@@ -55,6 +56,7 @@ class Material:
     prior: Prior | None = None  # where parts are expected, for a method that has such a prior
     trust: Trust | None = None  # what examinations found; None: it was not examined
     map_captions: Mapping[str, str] = field(default_factory=dict)  # by kind: why its maps are to be doubted
+    annotations: Annotations = field(default_factory=dict)  # names that people gave
 
     @classmethod
     def read(cls, run: RunFolder) -> "Material":
@@ -90,6 +92,7 @@ class Material:
             prior=read_prior(path / "model" / "weights.safetensors"),
             trust=Trust.read(path / TRUST) if (path / TRUST).exists() else None,
             map_captions=map_captions(path, evidence=True),
+            annotations=read_annotations(path),
         )
 
     def number(self, path: str) -> float | None:

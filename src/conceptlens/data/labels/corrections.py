@@ -1,8 +1,9 @@
 """Labels that people corrected: `corrections.csv`, as the page writes it, laid over the labels of a data source.
 
-A row is one label: the image by its id, `concept`, a group that has one value or a single yes/no concept by its full
-name, and `after`, the new label. Of two rows about the same label the later one counts. The file only ever grows; a
-recipe remembers how many rows it read, so that a run made with it can be made again when there are more.
+A row is one label: the image by its id, `concept`, a group that has one value, a single yes/no concept by its full
+name or the word `class`, and `after`, the new label. Of two rows about the same label the later one counts. The file
+only ever grows; a recipe remembers how many rows it read, so that a run made with it can be made again when there are
+more.
 """
 
 import csv
@@ -21,6 +22,7 @@ from conceptlens.data.labels.words import match_value, yes_no
 from conceptlens.recipes.schema import DataConfig
 
 COLUMNS = ("time", "rater", "image", "concept", "before", "said", "after")
+CLASS = "class"  # in place of a concept: the image's class is corrected
 NEEDED = ("image", "concept", "after")
 
 
@@ -65,6 +67,7 @@ def correct_labels(config: DataConfig, source: DataSource, concepts: ConceptSet)
     config.corrections, config.corrections_read = str(path), len(rows)
     place = {name: index for index, name in enumerate(source.examples.ids)}
     labels = source.examples.concepts.copy()
+    classes = source.examples.labels.copy()
     groups = {group.name: group for group in concepts.groups}
     for number, row in enumerate(rows, start=2):
         where = f"{path}: row {number}"
@@ -87,9 +90,15 @@ def correct_labels(config: DataConfig, source: DataSource, concepts: ConceptSet)
             if group.kind == "exclusive" and (answer or labels[index, column] == 1):
                 labels[index, group.concepts] = 0 if answer else UNKNOWN  # yes to one is no to the others
             labels[index, column] = int(answer)
+        elif row.concept == CLASS and classes.ndim == 1:
+            label = match_value(row.after, {name: at for at, name in enumerate(source.classes)})
+            if label is None:
+                raise UserError(f"{where}: {unknown_name('class', row.after, source.classes)}")
+            classes[index] = label
         else:
             raise UserError(f"{where}: {unknown_name('concept', row.concept, [*groups, *concepts.names])}")
     certainty = source.examples.certainty
     if certainty is not None:  # a person has looked: what they changed counts in full
         certainty = np.where(labels != source.examples.concepts, np.float32(1), certainty)
-    source.examples = replace(source.examples, concepts=concepts.mask_hierarchy(labels), certainty=certainty)
+    concept_labels = concepts.mask_hierarchy(labels)
+    source.examples = replace(source.examples, labels=classes, concepts=concept_labels, certainty=certainty)

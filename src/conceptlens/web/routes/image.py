@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from conceptlens.runs.annotations import FILE as ANNOTATIONS
 from conceptlens.web.routes.run import RunKey
 from conceptlens.web.schemas.image import Images, Prediction, Show
 from conceptlens.web.schemas.runs import Split
@@ -84,7 +85,7 @@ def image_routes(state: ServerState) -> APIRouter:
         request: Request, run: RunKey, split: Split, row: Row, gradcam: GradCam = "auto"
     ) -> Response:
         loaded, named = await queues.files.run(_ready, state, run)
-        tag = tag_of("prediction", loaded.card.weights_hash, split, row, gradcam, named)
+        tag = tag_of("prediction", loaded.card.weights_hash, split, row, gradcam, named, _annotated(loaded))
         same = unchanged(request, tag)
         if same:
             return same
@@ -148,6 +149,12 @@ def image_routes(state: ServerState) -> APIRouter:
         return as_json(request, await queues.files.run(lambda: correct(state.loaded(run), body)))
 
     return router
+
+
+def _annotated(loaded: LoadedRun) -> int:
+    """When people named something of the run last: the legend of a map has the names of codes."""
+    path = loaded.entry.file(ANNOTATIONS)
+    return path.stat().st_mtime_ns if path else 0
 
 
 def _ready(state: ServerState, run: str) -> tuple[LoadedRun, bool]:

@@ -17,6 +17,7 @@ import torch
 import uvicorn
 
 from conceptlens.core.errors import UserError
+from conceptlens.web.jobs.forms import Functions
 from conceptlens.web.server.app import create_app
 from conceptlens.web.server.connections import GuardedConnection
 from conceptlens.web.server.safety import Policy, check_token, is_loopback, new_token
@@ -38,6 +39,8 @@ class Options:
     names: Sequence[str] = ()
     models: int = 4
     threads: int | None = None
+    jobs: Functions | None = None
+    allow_jobs: bool = False
 
 
 def make_policy(options: Options, say: Callable[[str], object], bound: str | None = None) -> Policy:
@@ -112,6 +115,8 @@ def serve(
         models=options.models,
         ready=READY,
         sessions=Sessions(revocation_file()),
+        jobs=options.jobs,
+        allow_jobs=options.allow_jobs,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # a line for each request that is no HTTP fills a disk
     server = uvicorn.Server(

@@ -9,6 +9,8 @@ from conceptlens.web.server.loaded import LoadedRun, ModelCache
 from conceptlens.web.server.safety import Policy
 from conceptlens.web.server.uploads import Limits
 from conceptlens.web.server.work_queue import WorkQueues
+from conceptlens.web.views.dataset.image_pass import ImagePasses
+from conceptlens.web.views.dataset.sprites import SpriteSheets
 from conceptlens.web.views.graphs import Graphs
 from conceptlens.web.views.runs import RunIndex
 
@@ -48,6 +50,8 @@ class ServerState:
     limits: Limits
     policy: Policy
     graphs: Graphs = field(default_factory=Graphs)
+    passes: ImagePasses = field(default_factory=ImagePasses)
+    sprites: SpriteSheets = field(default_factory=SpriteSheets)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def loaded(self, run: str) -> LoadedRun:

@@ -39,6 +39,7 @@ class WorkQueues:
         self.model = WorkQueue(1, 64)  # passes through a model
         self.head = WorkQueue(2, 256)  # what-if: small matrix products
         self.files = WorkQueue(4, 512)  # run folders and pictures
+        self.sprites = WorkQueue(1, 64)  # sheets of small pictures: a thousand files each
         self.decode = WorkQueue(1, 32)  # uploads, which may be slow to decode
         self.sample = WorkQueue(1, 16)  # passes over many images
         self.studio = WorkQueue(1, 12, full=429)  # a generator: decode, mask, importance

@@ -10,6 +10,7 @@ from conceptlens.explanations.codes import UNNAMED
 from conceptlens.explanations.document import CodeName
 from conceptlens.explanations.pictures.colors import code_color
 from conceptlens.nn.quantization.usage import perplexity
+from conceptlens.runs.annotations import read_annotations
 from conceptlens.stats.pca import places
 from conceptlens.web.schemas.concepts import Codebook, CodeEntry, Flag, NearCode, PatchRef, Projection
 from conceptlens.web.server.loaded import LoadedRun
@@ -43,6 +44,7 @@ def codebook_of(loaded: LoadedRun, *, look: bool = True) -> Codebook:
         loaded.name_codes()
     background = loaded.background
     names = {each.code: each for each in background.codes or ()}
+    given = given_names(loaded)
     close = _similarities(vectors)
     spots, shares = places(vectors)
     return Codebook(
@@ -55,7 +57,10 @@ def codebook_of(loaded: LoadedRun, *, look: bool = True) -> Codebook:
         why=background.reference.why,
         map=Projection(of="codes", explained=shares),
         classes=loaded.card.classes,
-        codes=[_entry(code, names.get(code), close[code], spots[code], seen) for code in range(len(vectors))],
+        codes=[
+            _entry(code, names.get(code), given.get(str(code)), close[code], spots[code], seen)
+            for code in range(len(vectors))
+        ],
     )
 
 
@@ -80,10 +85,21 @@ class _Seen:
         return found
 
 
+def given_names(loaded: LoadedRun) -> dict[str, str]:
+    """What people call codes, by their number; the group that they gave stands before the name."""
+    said = read_annotations(loaded.entry.path)["code"]
+    return {code: ": ".join(filter(None, (each.group, each.name))) for code, each in said.items()}
+
+
 def _entry(
-    code: int, known: CodeName | None, close: Floats, place: tuple[float, float, float], seen: _Seen | None
+    code: int,
+    known: CodeName | None,
+    given: str | None,
+    close: Floats,
+    place: tuple[float, float, float],
+    seen: _Seen | None,
 ) -> CodeEntry:
-    name = known.name if known else UNNAMED
+    name = given or (known.name if known else UNNAMED)
     near = np.argsort(-close, kind="stable")[:3]
     flags = seen.flags(code, name) if seen else []
     if len(near) and close[near[0]] >= DUPLICATE:

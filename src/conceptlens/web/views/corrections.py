@@ -16,7 +16,7 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_text
 from conceptlens.core.locks import lock_file
 from conceptlens.core.spreadsheet import csv_text
-from conceptlens.data.labels.corrections import COLUMNS, Correction, read_corrections
+from conceptlens.data.labels.corrections import CLASS, COLUMNS, Correction, read_corrections
 from conceptlens.nn.heads.probabilities import concept_labels_of
 from conceptlens.web.schemas.what_if import Corrected, CorrectionRow, Corrections, CorrectRequest
 from conceptlens.web.server.loaded import LoadedRun
@@ -42,6 +42,9 @@ def correct(loaded: LoadedRun, request: CorrectRequest) -> Corrected:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     rows: list[CorrectionRow] = []
     for edit in request.edits:
+        if (name := _class_of(loaded, edit)) is not None:
+            rows.append(_class_row(loaded, request, now, name))
+            continue
         concept, after = as_label(loaded.concepts, edit)
         rows.append(
             CorrectionRow(
@@ -106,6 +109,33 @@ def as_label(concepts: ConceptSet, edit: str) -> tuple[str, str]:
     if len(others) == 1:
         return group.name, others[0]
     raise bad(f"{edit!r}: say which value of {group.name!r} it is instead: {', '.join(others)}.")
+
+
+def _class_of(loaded: LoadedRun, edit: str) -> str | None:
+    """The class of an edit `class=NAME`; None where the edit is about a concept."""
+    word, equals, name = (part.strip() for part in edit.partition("="))
+    if word != CLASS or not equals or any(group.name == CLASS for group in loaded.concepts.groups):
+        return None
+    if loaded.card.task == "multilabel":
+        raise bad("class: an image of this run may have several classes; only their concepts can be corrected here.")
+    if name not in loaded.card.classes:
+        raise bad(str(unknown_name("class", name, loaded.card.classes)))
+    return name
+
+
+def _class_row(loaded: LoadedRun, request: CorrectRequest, now: str, after: str) -> CorrectionRow:
+    index, (split, row) = loaded.index(request.image.split, request.image.row), (request.image.split, request.image.row)
+    label, kept = int(loaded.source.examples.labels[index]), loaded.kept(split)
+    said = "" if kept is None or row >= len(kept.ids) else loaded.card.classes[int(kept.logits[row].argmax())]
+    return CorrectionRow(
+        time=now,
+        rater=request.rater.strip(),
+        image=loaded.source.examples.ids[index],
+        concept=CLASS,
+        before="" if label < 0 else loaded.card.classes[label],
+        said=said,
+        after=after,
+    )
 
 
 def _said(loaded: LoadedRun, request: CorrectRequest) -> list[int]:

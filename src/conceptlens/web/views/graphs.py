@@ -18,7 +18,10 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.core.upgrades import upgrade
 from conceptlens.gig.document import Graph
+from conceptlens.gig.names import with_names
 from conceptlens.gig.pages.pictures import image_file, sheet_file
+from conceptlens.runs.annotations import FILE as ANNOTATIONS
+from conceptlens.runs.annotations import read_annotations
 from conceptlens.web.schemas.graph import (
     EdgeColumns,
     GraphAnswer,
@@ -54,10 +57,11 @@ class OpenGraph:
     graph: Graph
     stamp: tuple[int, int]
     others: list[GraphName]
+    named: int = 0  # when people named nodes last
 
     @property
     def tag(self) -> str:
-        return tag_of("graph", self.name, self.stamp, self.others)
+        return tag_of("graph", self.name, self.stamp, self.others, self.named)
 
     @cached_property
     def body(self) -> bytes:
@@ -154,12 +158,15 @@ class Graphs:
         status = path.stat()
         stamp = (status.st_mtime_ns, status.st_size)
         others = [each for each in get_args(GraphName) if entry.file(FILES[each])]
+        annotations = entry.file(ANNOTATIONS)
+        named = annotations.stat().st_mtime_ns if annotations else 0
         with self._lock:
             known = self._kept.get(path)
-            if known is not None and known.stamp == stamp and known.others == others:
+            if known is not None and (known.stamp, known.others, known.named) == (stamp, others, named):
                 self._kept.move_to_end(path)
                 return known
-        opened = OpenGraph(name, _read(path, f"{entry.shown}/{FILES[name]}"), stamp, others)
+        graph = with_names(_read(path, f"{entry.shown}/{FILES[name]}"), read_annotations(entry.path)["node"])
+        opened = OpenGraph(name, graph, stamp, others, named)
         with self._lock:
             self._kept[path] = opened
             while len(self._kept) > KEPT:

@@ -24,6 +24,7 @@ from conceptlens.web.schemas.image import ByteMaps, ConceptPart, IndexPart, Maps
 from conceptlens.web.schemas.runs import Split
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.server.problems import bad
+from conceptlens.web.views.codebook import given_names
 from conceptlens.web.views.gallery import PICTURE, picture_address, read_image, square_jpeg
 
 ALL_UP_TO = 64  # concepts whose Grad-CAM is made without being asked for
@@ -95,7 +96,7 @@ def _predict(
         prediction_set=answer.prediction_set,
         cautions=answer.cautions,
         maps=_maps(answer.maps, answerer.concepts, loaded.entry.path),
-        index=_index(answer.maps, answerer.background),
+        index=_index(answer.maps, answerer.background, loaded),
         took_ms=round(1000 * (time.perf_counter() - began), 2),
     )
 
@@ -214,15 +215,19 @@ def _maps(maps: AnswerMaps, concepts: ConceptSet, run: Path) -> Maps:
     )
 
 
-def _index(maps: AnswerMaps, background: Background) -> IndexPart | None:
+def _index(maps: AnswerMaps, background: Background, loaded: LoadedRun) -> IndexPart | None:
     if maps.codes is None:
         return None
+    given = given_names(loaded)
     index = index_map(torch.from_numpy(maps.codes), maps.grid, background)
     close = maps.code_similarity
     return IndexPart(
         grid=index.grid,
         codes=[code for row in index.codes for code in row],
         similarity=None if close is None else [round(value, 4) for value in close.tolist()],
-        legend=index.legend,
+        legend=[
+            entry.model_copy(update={"name": given[str(entry.code)]}) if str(entry.code) in given else entry
+            for entry in index.legend
+        ],
         sample=index.sample,
     )

@@ -12,6 +12,17 @@
  */
 export const VIEWS = [
   { name: "runs", title: "Runs", group: "all", load: () => import("./views/runs.js").then((m) => m.runsView), alone: true },
+  { name: "table", title: "Table", group: "all", load: () => import("./views/table.js").then((m) => m.tableView), alone: true },
+  { name: "jobs", title: "Jobs", group: "all", load: () => import("./views/jobs.js").then((m) => m.jobsView), alone: true },
+  {
+    name: "dataset",
+    title: "Data set",
+    group: "model",
+    load: () => import("./views/dataset.js").then((m) => m.datasetView),
+    kinds: ["bottleneck"],
+    needs: "model",
+    first: () => [""],
+  },
   {
     name: "image",
     title: "Image",

@@ -1,6 +1,7 @@
 /** The sample sheet of a node: what shows it, where it is, which classes it works for, what makes it and what it makes. */
 import { heat } from "../colors.js";
 import { h, put } from "../dom.js";
+import { annotateForm } from "../parts/annotate.js";
 import { command } from "../parts/frame.js";
 import { count, plural } from "../words.js";
 import { part, strength } from "./numbers.js";
@@ -35,6 +36,7 @@ export function nodeSheet(given) {
     ),
     h("p", { class: "note" }, about(model, node)),
     h("div", { class: "row" }, keep, h("button", { type: "button", onclick: given.onshow }, "Show in the graph")),
+    node.kind === "concept" ? annotateForm({ kind: "node", of: node.id, number }) : null,
     later,
     node.shares.length && node.kind !== "output" ? activity(model, node, outputs) : null,
     neighbors("Made by", model.into[number], (edge) => model.edges.source[edge], given),

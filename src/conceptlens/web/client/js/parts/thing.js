@@ -4,6 +4,7 @@ import { api } from "../api.js";
 import { h } from "../dom.js";
 import { plain } from "../plain.js";
 import { fixed, known, percent, plural, signed } from "../words.js";
+import { annotateForm } from "./annotate.js";
 import { card } from "./frame.js";
 import { crop } from "./crop.js";
 
@@ -164,6 +165,7 @@ export function codeFacts({ run, each, classes, grid, codes, onpick }) {
     `Code ${each.code}: ${each.name}`,
     { tools: h("span", { class: "dot big", style: { background: each.color } }) },
     flags(each.flags),
+    annotateForm({ kind: "code", of: String(each.code) }),
     h(
       "dl",
       { class: "facts wide" },

@@ -1,6 +1,7 @@
 /** One token of an image: its number, how important it is, which codes are nearest, and whose set it is in. */
 import { h } from "../dom.js";
 import { percent, plural } from "../words.js";
+import { annotateForm } from "./annotate.js";
 import { codeColor } from "./token_grid.js";
 
 const SHOWN = 8; // concepts
@@ -31,6 +32,7 @@ export function tokenFacts({ reading, cell, columns, heat, concept, member, onto
     "div",
     { class: "token-facts" },
     h("p", { class: "token-name" }, dot(token), h("b", {}, `Token ${token}`), " ", where(cell, columns)),
+    annotateForm({ kind: "token", of: String(token) }),
     h(
       "dl",
       { class: "facts" },

@@ -1,0 +1,80 @@
+/** Likely label errors, likeliest first; one click writes the other label into corrections.csv. */
+import { h, put } from "../dom.js";
+import { card } from "../parts/frame.js";
+import { nameField } from "../rater.js";
+import { plural } from "../words.js";
+import { dataset } from "./api.js";
+import { correctLabels, imageLink, thumbnail } from "./image_sheet.js";
+
+const SHOWN = 12;
+
+/** @param {string} run @param {import("./table.js").Table} table @param {(row: number) => void} onpick @param {(rows: Uint32Array) => void} onrows */
+export function suspectList(run, table, onpick, onrows) {
+  const [list, line, name] = [h("ol", { class: "suspects" }), h("p", { class: "note", role: "status" }), nameField()];
+  const more = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => grow() }, "Show more");
+  /** @type {any[]} */
+  let found = [];
+  let shown = 0;
+
+  function grow() {
+    for (const suspect of found.slice(shown, shown + SHOWN)) list.append(entry(suspect));
+    shown += SHOWN;
+    more.hidden = shown >= found.length;
+  }
+
+  /** @param {any} suspect */
+  function entry({ row, of, label, instead, score, why, other }) {
+    const told = h("span", { class: "note", role: "status" });
+    const button = h("button", { type: "button", onclick: save }, `Correct to ${instead}`);
+    async function save() {
+      if (!name.value.trim()) {
+        put(told, "Enter your name above first.");
+        name.focus();
+        return;
+      }
+      button.disabled = true;
+      try {
+        put(told, await correctLabels(run, table, row, name.value, [`${of}=${instead}`]));
+      } catch (error) {
+        put(told, /** @type {Error} */ (error).message);
+        button.disabled = false;
+      }
+    }
+    const reason =
+      why === "duplicate"
+        ? ["its near-duplicate ", imageLink(run, table, other), ` is ${instead} (similarity ${score.toFixed(2)})`]
+        : `the model says ${instead}, ${Math.round(100 * score)} points more probable`;
+    return h(
+      "li",
+      {},
+      thumbnail(run, table, row, onpick),
+      h("div", {}, h("p", {}, imageLink(run, table, row)), h("p", { class: "note" }, `${of}: labeled ${label}; `, reason), h("p", { class: "row" }, button, told)),
+    ); // prettier-ignore
+  }
+
+  const node = card(
+    "Likely label errors",
+    {
+      note: "Labels that the model confidently contradicts, or that a near-duplicate contradicts. A correction is a row of corrections.csv; train with --data.corrections to use it.",
+      tools: name,
+    },
+    line,
+    list,
+    more,
+  );
+  put(line, "Looking…");
+  dataset.suspects(run, table.split).then(
+    (answer) => {
+      found = answer.suspects;
+      const rows = [...new Set(found.map((each) => each.row))];
+      put(
+        line,
+        found.length ? `${plural(found.length, "label")} of ${plural(rows.length, "image")}. ` : "None was found.",
+        found.length ? h("button", { type: "button", class: "quiet", onclick: () => onrows(Uint32Array.from(rows)) }, "Show these images") : null,
+      ); // prettier-ignore
+      grow();
+    },
+    (error) => put(line, error.message),
+  );
+  return node;
+}

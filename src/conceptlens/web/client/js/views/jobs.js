@@ -1,0 +1,111 @@
+/** Trainings and measures: a form for each command, the command to copy, and the queue of what was started here. */
+import { format, note } from "../address.js";
+import { announce } from "../announce.js";
+import { get, post } from "../api.js";
+import { choice, h, put, whenQuiet } from "../dom.js";
+import { fields } from "../jobs/form.js";
+import { queue } from "../jobs/queue.js";
+import { live } from "../live.js";
+import { card, command, viewHead } from "../parts/frame.js";
+
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {{cards: any[]}} app */
+export async function jobsView(host, params, { cards }) {
+  const told = await get("jobs");
+  const models = cards.filter((each) => each.kind === "bottleneck" && each.status !== "broken");
+  const state = { command: told.forms.some((/** @type {any} */ form) => form.command === params.command) ? params.command : (told.forms[0]?.command ?? ""), run: models.some((each) => each.key === params.run) ? params.run : (models[0]?.key ?? ""), recipe: told.recipes[0] ?? "", device: told.devices[0] }; // prettier-ignore
+  const [box, line, problem] = [h("div", {}), h("div", { role: "status" }), h("p", { class: "notice", role: "alert", hidden: true })];
+  const jobs = queue(complain);
+  /** @type {ReturnType<typeof fields>} */
+  let shown = fields([], () => {});
+  const name = h("input", { type: "text", id: "job-new-name", maxlength: 80, oninput: () => drawLine() });
+  const settings = h("textarea", { id: "job-settings", rows: 3, placeholder: "training.epochs = 20\nseed = 2", oninput: () => drawLine() }); // prettier-ignore
+
+  /** @param {string} words */
+  function complain(words) {
+    problem.textContent = words;
+    problem.hidden = !words;
+  }
+
+  const training = () => state.command === "train";
+  const body = () => ({
+    command: state.command,
+    run: state.run || null,
+    recipe: state.run ? null : state.recipe,
+    name: training() ? name.value.trim() : null,
+    device: state.device,
+    values: shown.values(),
+    settings: training() ? settings.value.split("\n").filter((/** @type {string} */ each) => each.trim()) : [],
+  });
+
+  const drawLine = whenQuiet(async () => {
+    if (training() && !name.value.trim()) {
+      put(line, h("p", { class: "note" }, "Name the new run to see the command."));
+      return;
+    }
+    try {
+      put(line, command((await post("jobs/line", body())).line));
+    } catch (error) {
+      put(line, h("p", { class: "note" }, /** @type {Error} */ (error).message));
+    }
+  }, 250);
+
+  async function start() {
+    complain("");
+    try {
+      const { job } = await post("jobs", body());
+      jobs.show([job]);
+      announce(`${job.command} is in the queue`);
+    } catch (error) {
+      complain(/** @type {Error} */ (error).message);
+    }
+  }
+
+  function drawForm() {
+    const form = told.forms.find((/** @type {any} */ each) => each.command === state.command);
+    if (!form) return;
+    shown = fields(form.options, drawLine);
+    const runs = [...(training() ? [["", "a ready recipe"]] : []), ...models.map((each) => [each.key, training() ? `the recipe of ${each.name}` : each.name])];
+    put(
+      box,
+      h("p", { class: "note" }, form.about),
+      h(
+        "div",
+        { class: "row" },
+        choice(training() ? "Recipe" : "Run", runs, state.run, (run) => { state.run = run; note({ run }); if (training()) drawForm(); else drawLine(); }),
+        training() && !state.run ? choice("Ready recipe", told.recipes, state.recipe, (recipe) => { state.recipe = recipe; drawLine(); }) : null,
+        choice("Device", told.devices, state.device, (device) => { state.device = device; drawLine(); }),
+      ),
+      training() ? [h("div", { class: "job-option" }, h("label", { for: "job-new-name" }, "name of the new run"), name), h("div", { class: "job-option" }, h("label", { for: "job-settings" }, "settings, one a line"), settings)] : null,
+      h("details", { open: false }, h("summary", {}, `Options of ${state.command}`), h("div", { class: "job-options" }, shown.rows)),
+      line,
+      told.allowed
+        ? h("button", { type: "button", class: "main", onclick: start }, "Put it into the queue")
+        : h("p", { class: "note" }, "This server starts no jobs: copy the command, or serve with ", h("code", {}, told.how), "."),
+    );
+    drawLine();
+  } // prettier-ignore
+
+  put(
+    host,
+    viewHead("Jobs", "Train a model, or measure one. One job runs at a time on a device; a job goes on when the page or the server is closed."), // prettier-ignore
+    problem,
+    told.forms.length
+      ? card("New job", {}, choice("Command", told.forms.map((/** @type {any} */ form) => form.command), state.command, (to) => { state.command = to; note({ command: to }); drawForm(); }), box)
+      : null,
+    h("h2", { class: "jobs-head" }, "Queue"),
+    told.jobs.length ? null : h("p", { class: "card note jobs-none" }, "Nothing was started from this page yet. ", h("a", { href: format("runs") }, "All runs")),
+    jobs,
+  ); // prettier-ignore
+  drawForm();
+  jobs.show(told.jobs);
+  const stop = live(() => get("jobs"), {
+    every: told.allowed ? 1500 : 10_000,
+    onanswer: (answer) => {
+      complain("");
+      host.querySelector(".jobs-none")?.toggleAttribute("hidden", answer.jobs.length > 0);
+      jobs.show(answer.jobs);
+    },
+    onproblem: (error) => complain(`${error.message} Trying again…`),
+  });
+  return { stop };
+}

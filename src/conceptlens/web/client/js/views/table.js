@@ -1,0 +1,153 @@
+/** Many runs as a table: sorted, filtered, grouped; any metric with its interval; curves of chosen runs; live. */
+import { format, note } from "../address.js";
+import { announce } from "../announce.js";
+import { api, get, post } from "../api.js";
+import { choice, h, put, scrolling, searchField } from "../dom.js";
+import { saveJSON } from "../download.js";
+import { live } from "../live.js";
+import { MEASURES } from "../measures.js";
+import { missing, viewHead } from "../parts/frame.js";
+import { annotateRun } from "../table/annotate_run.js";
+import { curves } from "../table/curves.js";
+import { filtered, grouped, joined, mean, metricNames, sorted } from "../table/rows.js";
+import { moment, percent, plural, short } from "../words.js";
+
+const FIRST = ["class.balanced_accuracy", "concept.balanced_accuracy", "class.ece"];
+const WORDS = ["name", "method", "data", "seed", "tag", "changed"];
+const MOST = 8; // curves that a reader can distinguish
+const TESTED = ["class.accuracy", "class.balanced_accuracy", "class.macro_auc", "concept.balanced_accuracy", "concept.auc", "concept.auc_within_class"]; // prettier-ignore
+
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {{cards: any[]}} app */
+export async function tableView(host, params, { cards }) {
+  let rows = joined(cards, (await get("table")).rows);
+  let mark = "";
+  const state = { words: params.find ?? "", sort: params.sort ?? "changed", way: /** @type {1 | -1} */ (params.way === "1" ? 1 : -1), group: params.group ?? "", columns: (params.columns ?? FIRST.join(",")).split(",").filter(Boolean), picked: (params.pick ?? "").split(",").filter(Boolean), curve: params.curve ?? "", smooth: Number(params.smooth ?? 0) || 0 }; // prettier-ignore
+  const [place, line, verdict, problem] = [h("div", {}), h("p", { class: "note" }), h("p", { role: "status" }), h("p", { class: "notice", role: "alert", hidden: true })]; // prettier-ignore
+  const drawn = curves(state, note);
+
+  /** @param {string} name */
+  const reader = (name) => MEASURES.find((each) => each.key === name)?.read ?? (/(accuracy|auc|ece|use)/.test(name) ? percent : short);
+  /** @param {string} name */
+  const title = (name) => MEASURES.find((each) => each.key === name)?.name ?? name;
+
+  /** @param {string} column */
+  function sortBy(column) {
+    state.way = state.sort === column ? /** @type {1 | -1} */ (-state.way) : -1;
+    state.sort = column;
+    note({ sort: column, way: state.way });
+    draw();
+    /** @type {any} */ (place.querySelector(`[data-sort="${CSS.escape(column)}"]`))?.focus();
+  }
+
+  /** @param {string} column @param {string} words */
+  const head = (column, words) =>
+    h("th", { scope: "col", "aria-sort": state.sort === column ? (state.way > 0 ? "ascending" : "descending") : "none" }, h("button", { type: "button", class: "quiet sort", "data-sort": column, onclick: () => sortBy(column) }, words, state.sort === column ? (state.way > 0 ? " ↑" : " ↓") : "")); // prettier-ignore
+
+  /** @param {import("../table/rows.js").Row} row */
+  function line_(row) {
+    const status = row.status === "running" ? `training: epoch ${row.epoch ?? 0} of ${row.epochs ?? "?"}` : row.status;
+    return h(
+      "tr",
+      {},
+      h("td", {}, h("input", { type: "checkbox", checked: state.picked.includes(row.key), "aria-label": `Choose ${row.name}`, value: row.key, onchange: (/** @type {any} */ event) => pick(row.key, event.target.checked) })),
+      h("th", { scope: "row" }, h("a", { href: format("training", { run: row.key }) }, row.name), row.status === "done" ? null : h("span", { class: `tag ${row.status === "running" ? "live" : "bad"}` }, status)),
+      h("td", {}, row.method),
+      h("td", {}, row.data ?? "–"),
+      h("td", { class: "num" }, row.seed ?? "–"),
+      h("td", {}, h("button", { type: "button", class: "quiet tagged", title: row.note || "Add a tag or a note", "aria-label": `Tag and note of ${row.name}`, onclick: () => annotateRun(row, refresh) }, row.tag || (row.note ? "note" : "+"))),
+      h("td", {}, moment(row.changed)),
+      state.columns.map((name) => h("td", { class: "num" }, name in row.metrics ? reader(name)(row.metrics[name]) : "–", row.intervals[name] ? h("span", { class: "note" }, ` ${row.intervals[name].map((end) => reader(name)(end)).join(" to ")}`) : null)),
+    );
+  } // prettier-ignore
+
+  /** @param {string} key @param {boolean} on */
+  function pick(key, on) {
+    state.picked = on ? [...state.picked, key].slice(-MOST) : state.picked.filter((each) => each !== key);
+    note({ pick: state.picked.join(",") });
+    for (const box of place.querySelectorAll("input[type=checkbox]")) /** @type {any} */ (box).checked = state.picked.includes(/** @type {any} */ (box).value); // prettier-ignore
+    put(verdict);
+    showCurves();
+    announce(`${plural(state.picked.length, "run")} chosen`);
+  }
+
+  const chosen = () => rows.filter((row) => state.picked.includes(row.key));
+  const showCurves = () => drawn.show(chosen());
+
+  async function judge() {
+    const metric = TESTED.includes(state.sort) ? state.sort : TESTED[1];
+    try {
+      const answer = await post("table/best", { metric, runs: state.picked });
+      const name = rows.find((row) => row.key === answer.highest)?.name;
+      const worst = Math.max(...Object.values(answer.p).map(Number));
+      put(verdict, answer.best ? `${name} is best by ${title(metric)}: it differs significantly from every other chosen run` : `${name} is highest by ${title(metric)}, but does not differ significantly from every other chosen run`, ` (paired permutation test on ${plural(answer.images, "image")}, Holm, largest p = ${worst.toPrecision(2)}). Other seeds may differ.`);
+    } catch (error) {
+      put(verdict, /** @type {Error} */ (error).message);
+    }
+  } // prettier-ignore
+
+  function draw() {
+    const shown = sorted(filtered(rows, state.words), state.sort, state.way);
+    line.textContent = shown.length < rows.length ? `${shown.length} of ${plural(rows.length, "run")}` : plural(rows.length, "run"); // prettier-ignore
+    const wide = 7 + state.columns.length;
+    put(
+      place,
+      scrolling(
+        "Table of runs",
+        {},
+        h(
+          "table",
+          { class: "runs-table" },
+          h("thead", {}, h("tr", {}, h("td", {}, h("span", { class: "hidden" }, "choose")), WORDS.map((name) => head(name, name)), state.columns.map((name) => head(name, title(name))))),
+          grouped(shown, state.group).map(([name, members]) => h("tbody", {}, state.group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: 7 }, `${state.group}: ${name} (${members.length})`), state.columns.map((metric) => h("td", { class: "num" }, mean(members, metric) === null ? "–" : `mean ${reader(metric)(mean(members, metric))}`))) : null, members.map(line_))),
+          shown.length ? null : h("tbody", {}, h("tr", {}, h("td", { colspan: wide }, "No run fits."))),
+        ),
+      ),
+    );
+  } // prettier-ignore
+
+  /** @param {string} name @param {boolean} on */
+  function column(name, on) {
+    state.columns = on ? [...state.columns, name] : state.columns.filter((each) => each !== name);
+    note({ columns: state.columns.join(",") });
+    draw();
+  }
+
+  async function ask() {
+    const [list, table] = await Promise.all([api.runs(), get("table")]);
+    return joined(list.runs, table.rows);
+  }
+
+  /** @param {import("../table/rows.js").Row[]} next */
+  function take(next) {
+    const now = JSON.stringify(next);
+    problem.hidden = true;
+    if (now === mark) return;
+    [mark, rows] = [now, next];
+    if (!place.contains(document.activeElement)) draw(); // who is in the table is not thrown out of it
+    showCurves();
+  }
+  const refresh = async () => take(await ask());
+
+  const names = metricNames(rows);
+  put(
+    host,
+    viewHead("Table of runs", "All trained models with any of their metrics. Choose some to see their curves over one another, and to ask whether one is best.", { downloads: [["All rows (JSON)", () => saveJSON(rows, "runs-table")]] }),
+    problem,
+    rows.length
+      ? h("section", { class: "card", "aria-label": "Runs" }, h("div", { class: "row toolbar" }, searchField("Filter runs", "method:evidence class.accuracy>0.9 seed=1", state.words, (words) => { state.words = words; note({ find: words }); draw(); }), choice("Group by", [["", "nothing"], "method", "data", "tag", "seed", "status"], state.group, (group) => { state.group = group; note({ group }); draw(); }), h("details", { class: "menu columns" }, h("summary", {}, "Columns"), h("div", {}, names.map((name) => h("label", {}, h("input", { type: "checkbox", checked: state.columns.includes(name), onchange: (/** @type {any} */ event) => column(name, event.target.checked) }), title(name))))), h("button", { type: "button", onclick: judge }, "Is one of the chosen best?"), line), verdict, place)
+      : missing("No runs yet", "A run is a folder that training writes. This makes one:", "conceptlens demo"),
+    drawn,
+  ); // prettier-ignore
+  mark = JSON.stringify(rows);
+  draw();
+  await showCurves();
+  const stop = live(ask, {
+    every: rows.some((row) => row.status === "running") ? 2000 : 10_000,
+    onanswer: take,
+    onproblem: (error) => {
+      problem.textContent = `${error.message} Trying again…`;
+      problem.hidden = false;
+    },
+  });
+  return { stop };
+}

@@ -1,0 +1,85 @@
+"""The process of one job: `python -m conceptlens.web.jobs.runner FOLDER`. It runs the command, keeps its log, notes how
+far it is, and writes the exit code. It outlives the server that started it, and imports nothing that is slow."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+PATIENCE = 30.0  # seconds that a command has to save its state before it is killed
+LONGEST = 50_000_000  # bytes of a log
+_STEP = re.compile(r"(\d+)\s*(?:of|/)\s*(\d+)")
+
+
+class Progress:
+    """How far a command is, from lines such as `epoch 3/10` or `permutation 30 of 99`."""
+
+    def __init__(self) -> None:
+        self.value: dict[str, Any] = {}
+        self._key: tuple[str, int] | None = None
+
+    def read(self, line: str, at: float) -> bool:
+        """Take a line in; returns whether there is something new to tell."""
+        line = line.strip()
+        if not line:
+            return False
+        step = _STEP.search(line)
+        self.value = {**self.value, "line": line[-300:], "at": at}
+        if step and int(step[2]) > 0 and int(step[1]) <= int(step[2]):
+            done, total = int(step[1]), int(step[2])
+            key = (re.sub(r"[\d.]+", "", line[: step.start()]), total)
+            if key != self._key or done < self.value.get("done", 0):
+                self._key = key
+                self.value |= {"since": at, "first": done}
+            self.value |= {"done": done, "total": total}
+        return True
+
+
+def run_job(folder: Path) -> int:
+    """Run the command of a job; returns its exit code."""
+    job = json.loads((folder / "job.json").read_text("utf-8"))
+    words = [sys.executable, "-u", "-m", "conceptlens", *job["words"], "--device", job["device"]]
+    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        child.terminate()
+        killer = threading.Timer(PATIENCE, child.kill)
+        killer.daemon = True
+        killer.start()
+
+    signal.signal(signal.SIGTERM, end)
+    if (folder / "cancel").exists():
+        child.terminate()
+    progress, told, written = Progress(), 0.0, 0
+    assert child.stdout is not None
+    with (folder / "log.txt").open("ab", buffering=0) as log:
+        for piece in iter(lambda: os.read(child.stdout.fileno(), 65536), b""):  # type: ignore[union-attr]
+            if written < LONGEST:
+                written += log.write(piece) or 0
+            lines = re.split(r"[\r\n]+", piece.decode("utf-8", "replace"))
+            new = [progress.read(line, time.time()) for line in lines]
+            if any(new) and time.time() - told > 0.2:
+                told = time.time()
+                _write(folder / "progress.json", progress.value)
+    code = child.wait()
+    _write(folder / "progress.json", progress.value)
+    _write(folder / "ended.json", {"code": code, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+    return code
+
+
+def _write(path: Path, value: object) -> None:
+    """Whole or not at all."""
+    aside = path.with_name(f".{path.name}.tmp")
+    aside.write_text(json.dumps(value), "utf-8")
+    os.replace(aside, path)
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(Path(sys.argv[1])))

@@ -1,0 +1,69 @@
+"""Starts waiting jobs, oldest first, one at a time per device. Of several servers of one folder, one does it."""
+
+import contextlib
+import logging
+import subprocess
+import sys
+import threading
+
+from conceptlens.core.locks import lock_file
+from conceptlens.web.jobs.store import JobStore
+
+EVERY = 0.5  # seconds between two looks
+log = logging.getLogger("conceptlens.web")
+
+
+class Scheduler:
+    """A thread that looks at the queue."""
+
+    def __init__(self, store: JobStore) -> None:
+        self.store = store
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._wake = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Start no more jobs; those that run go on."""
+        self._ended.set()
+        self._wake.set()
+        self._thread.join(5)
+
+    def wake(self) -> None:
+        """Look now."""
+        self._wake.set()
+
+    def _work(self) -> None:
+        self.store.folder.mkdir(parents=True, exist_ok=True)
+        while not self._ended.is_set():
+            with contextlib.suppress(BlockingIOError), lock_file(self.store.folder / ".lock"):
+                while not self._ended.is_set():
+                    try:
+                        self.look()
+                    except Exception:  # a full disk, a file in the way: it is tried again
+                        log.exception("the queue of jobs cannot be looked at")
+                    self._wake.wait(EVERY)
+                    self._wake.clear()
+            self._ended.wait(5)  # another server has the queue
+
+    def look(self) -> None:
+        """Start what may start."""
+        self._children = [child for child in self._children if child.poll() is None]
+        jobs = self.store.all()
+        busy = {status.job.device for status in jobs if status.state == "running"}
+        for status in jobs:
+            job = status.job
+            if status.state == "queued" and job.device not in busy:
+                busy.add(job.device)
+                folder = str(self.store.folder / job.id)
+                # A session of its own: Ctrl-C at the server does not reach it.
+                words = [sys.executable, "-m", "conceptlens.web.jobs.runner", folder]
+                child = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )  # fmt: skip
+                self._children.append(child)
+                self.store.start(job.id, child.pid)

@@ -1,0 +1,1 @@
+"""All images of a split at once: columns, places, sprites, neighbors, likely label errors."""

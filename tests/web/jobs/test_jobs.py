@@ -1,0 +1,185 @@
+"""Jobs of the page: forms from functions, a queue that is a folder, refusals."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from conceptlens import api
+from conceptlens.core.errors import UserError
+from conceptlens.web.jobs.forms import Form, run_name, settings_words
+from conceptlens.web.jobs.runner import Progress
+from conceptlens.web.jobs.scheduler import Scheduler
+from conceptlens.web.jobs.store import JobStore, alive
+from conceptlens.web.server.safety import Policy
+from tests.web.conftest import World, client_of
+
+JOBS = {"interventions": api.interventions, "train": api.train}
+
+
+def example(
+    run: str, *, n: int = 5, to: Literal["a", "b"] = "a", fast: bool = True, by: list[str] | None = None
+) -> None:
+    """Does something.
+
+    Args:
+        run: The folder.
+        n: How many.
+        to: Which.
+        fast: Whether.
+        by: Columns.
+    """
+
+
+def test_a_form_is_what_the_command_line_is() -> None:
+    form = Form.of("example", example)
+    assert (form.about, form.needs_run) == ("Does something.", True)
+    assert [(option.name, option.type, option.choices) for option in form.options] == [
+        ("n", int, ()), ("to", None, ("a", "b")), ("fast", None, ()), ("by", None, ()),
+    ]  # fmt: skip
+    assert form.words({"n": 3, "to": "b", "fast": False, "by": ["x", "--y"]}) == [
+        "--n=3", "--to=b", "--no-fast", "--by=x", "--by=--y",
+    ]  # fmt: skip
+    assert form.words({"n": None, "to": "", "fast": True, "by": []}) == []
+
+
+@pytest.mark.parametrize(
+    "values", [{"n": "3; rm"}, {"to": "c"}, {"out": "/tmp"}, {"fast": "yes"}, {"n": [1]}, {"by": "a\nb"}]
+)
+def test_what_does_not_fit_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        Form.of("example", example).words(values)
+
+
+def test_settings_are_plain() -> None:
+    assert settings_words(["training.epochs = 5", "seed: 3"]) == ["--training.epochs=5", "--seed=3"]
+    for line in ("method.name = file.py:Class", "data.source = /etc", "training.x = a;b", "--out=x"):
+        with pytest.raises(UserError):
+            settings_words([line])
+    for name in ("", "../x", "a/b", ".hidden", "-x"):
+        with pytest.raises(UserError):
+            run_name(name)
+
+
+def test_progress_counts_within_a_step() -> None:
+    progress = Progress()
+    progress.read("permutation 10 of 100", 0.0)
+    progress.read("permutation 20 of 100", 5.0)
+    assert (progress.value["first"], progress.value["done"], progress.value["total"]) == (10, 20, 100)
+    progress.read("another step 1 of 3", 6.0)
+    assert (progress.value["since"], progress.value["first"], progress.value["total"]) == (6.0, 1, 3)
+    assert not progress.read("  \r", 7.0)
+
+
+def test_states_follow_from_files(tmp_path: Path) -> None:
+    store = JobStore(tmp_path / ".jobs")
+    first = store.add("audit", ["audit", "x"], "cpu", "x").id
+    second = store.add("audit", ["audit", "y"], "cpu", "y").id
+
+    def state(name: str) -> str:
+        status = store.get(name)
+        assert status is not None
+        return status.state
+
+    assert [state(first), state(second)] == ["queued", "queued"]
+    store.start(first, os.getpid())
+    assert state(first) == "running"
+    store.cancel(second)
+    assert state(second) == "cancelled"
+    gone = {"pid": 2**22 + 7, "made": 0.0, "time": "then"}  # a process of before the machine was restarted
+    (store.folder / first / "started.json").write_text(json.dumps(gone), "utf-8")
+    assert state(first) == "interrupted"
+    for code, word in ((0, "done"), (3, "done"), (2, "failed")):
+        (store.folder / first / "ended.json").write_text(json.dumps({"code": code, "time": "now"}), "utf-8")
+        assert state(first) == word
+    assert JobStore(tmp_path / ".jobs").get("000009") is None
+    assert not alive(os.getpid(), 0.0)  # the same number, another process
+
+
+def test_one_job_at_a_time_on_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = JobStore(tmp_path / ".jobs")
+    started: list[str] = []
+
+    class Child:
+        pid = os.getpid()
+
+        def __init__(self, words: list[str], **options: Any) -> None:
+            started.append(Path(words[-1]).name)
+
+        def poll(self) -> None:
+            return None
+
+    monkeypatch.setattr("conceptlens.web.jobs.scheduler.subprocess.Popen", Child)
+    names = [store.add("audit", ["audit"], device, None).id for device in ("cpu", "cpu", "cuda:0")]
+    scheduler = Scheduler(store)
+    scheduler.look()
+    scheduler.look()
+    assert started == [names[0], names[2]]
+    (store.folder / names[0] / "ended.json").write_text('{"code": 0, "time": ""}', "utf-8")
+    scheduler.look()
+    assert started == [names[0], names[2], names[1]]
+
+
+def test_without_the_flag_nothing_starts_and_the_command_is_shown(client: Any, world: World) -> None:
+    with client_of(world.root, jobs=JOBS) as closed:
+        told = closed.get("/api/v1/jobs").json()
+        assert not told["allowed"]
+        assert "--allow-jobs" in told["how"]
+        body = {"command": "interventions", "run": "slots", "values": {"resamples": 20, "order": ["chance"]}}
+        refused = closed.post("/api/v1/jobs", json=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+        line = closed.post("/api/v1/jobs/line", json=body).json()["line"]
+        assert line.endswith("slots --resamples=20 --order=chance")
+        assert closed.post("/api/v1/jobs/line", json={**body, "values": {"out": "x"}}).status_code == 400
+        assert not (world.root / ".jobs").exists()
+
+
+def test_a_name_without_a_token_starts_no_jobs(world: World) -> None:
+    with pytest.raises(UserError, match="needs a token"):
+        client_of(world.root, jobs=JOBS, allow_jobs=True, policy=Policy(None, frozenset({"lab.example"})))
+
+
+def test_other_sites_and_strangers_start_nothing(own_world: World) -> None:
+    body = {"command": "interventions", "run": "slots"}
+    with client_of(own_world.root, jobs=JOBS, allow_jobs=True, policy=Policy("t" * 20)) as client:
+        assert client.post("/api/v1/jobs", json=body).status_code == 401
+        known = {"Authorization": f"Bearer {'t' * 20}"}
+        elsewhere = {**known, "Origin": "http://evil.example"}
+        assert client.post("/api/v1/jobs", json=body, headers=elsewhere).status_code == 403
+        assert client.get("/api/v1/jobs", headers=known).json()["jobs"] == []
+
+
+@pytest.mark.slow
+def test_a_job_runs_survives_its_server_and_is_cancelled(own_world: World) -> None:
+    def wait(client: Any, name: str, *states: str) -> dict[str, Any]:
+        until = time.monotonic() + 120
+        while time.monotonic() < until:
+            job: dict[str, Any] = next(job for job in client.get("/api/v1/jobs").json()["jobs"] if job["id"] == name)
+            if job["state"] in states:
+                return job
+            time.sleep(0.2)
+        raise AssertionError(f"never {states}")
+
+    again = {"command": "train", "run": "slots", "name": "again", "settings": ["training.epochs = 2000"]}
+    short = {"command": "interventions", "run": "slots", "values": {"resamples": 10}}
+    with client_of(own_world.root, jobs=JOBS, allow_jobs=True) as client:
+        long = client.post("/api/v1/jobs", json=again).json()["job"]["id"]
+        next_ = client.post("/api/v1/jobs", json=short).json()["job"]["id"]
+        wait(client, long, "running")
+        assert wait(client, next_, "queued")  # one at a time
+    with client_of(own_world.root, jobs=JOBS, allow_jobs=True) as client:  # the server is restarted
+        job = wait(client, long, "running")
+        until = time.monotonic() + 60
+        while not job["total"] and time.monotonic() < until:
+            time.sleep(0.3)
+            job = wait(client, long, "running")
+        assert job["total"], "a training says how far it is"
+        client.post(f"/api/v1/jobs/{long}/cancel")
+        wait(client, long, "cancelled")
+        done = wait(client, next_, "done", "failed")
+        log = client.get(f"/api/v1/jobs/{next_}/log").json()
+        assert done["state"] == "done", log["text"]
+        assert (own_world.slots / "trust" / "interventions.json").exists()
