@@ -91,7 +91,8 @@ def heads_table(rows: list[Row]) -> str:
     heads = list(dict.fromkeys(row["head"] for row in rows))
     lines = [f"| method | seeds | {' | '.join(heads)} | default − best reference |", "|" + " --- |" * (len(heads) + 3)]
     for method in dict.fromkeys(row["method"] for row in rows):
-        areas = {head: [row["area"] for row in rows if (row["method"], row["head"]) == (method, head)] for head in heads}
+        some = [row for row in rows if row["method"] == method]
+        areas = {head: [row["area"] for row in some if row["head"] == head] for head in heads}
         best = np.max([areas[head] for head in heads[1:]], axis=0)
         gap = 100 * (np.array(areas[heads[0]]) - best)
         cells = [percent(list(areas[head])) for head in heads]

@@ -4,9 +4,9 @@
     python evidence/corrections/run.py rates WORK --blood FOLDER     learning rates of presets, on validation images
     python evidence/corrections/run.py test WORK --blood FOLDER      every method, as published and as ours, once
 
-FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl and WORK/test.jsonl; what is there already is
-not made again (`rates.jsonl` too). Trainings read stored tokens of the frozen built-in encoder, several at a time (`--jobs`); with one job
-at a time, blurred images are encoded once for all runs, since all have the same encoder.
+FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl, WORK/rates.jsonl and WORK/test.jsonl; what is
+there already is not made again. Trainings read stored tokens of the frozen built-in encoder, several at a time
+(`--jobs`); with one job at a time, blurred images are encoded once for all runs, since all have the same encoder.
 """
 
 import argparse
@@ -219,7 +219,7 @@ def rates(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
         for method in ("explicd", "mvp-cbm"):
             for rate in RATES:
                 base = merge(data_of("blood cells", work, blood, 0), FROZEN)
-                training = {"rank_every": 0, "compile": False, "epochs": "auto", "learning_rate": rate, "batch_size": 64}
+                training = {"epochs": "auto", "learning_rate": rate, "batch_size": 64, "rank_every": 0}
                 own: Tree = {"method": method, "training": training, "metrics": {"test": False}}
                 own["encoder"] = {"store": str(work / store_of(method))}
                 job = job_of("blood cells", method, f"rate {rate:g}", seed, merge(base, own), work, "val")
