@@ -4,8 +4,8 @@
     python evidence/corrections/run.py rates WORK --blood FOLDER     learning rates of presets, on validation images
     python evidence/corrections/run.py test WORK --blood FOLDER      every method, as published and as ours, once
 
-FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl, WORK/rates.jsonl and WORK/test.jsonl; what is
-there already is not made again. Trainings read stored tokens of the frozen built-in encoder, several at a time
+FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl, WORK/rates.jsonl and WORK/test.jsonl; what
+is there already is not made again. Trainings read stored tokens of the frozen built-in encoder, several at a time
 (`--jobs`); with one job at a time, blurred images are encoded once for all runs, since all have the same encoder.
 """
 

@@ -160,8 +160,8 @@ def serve(
         models: Number of models kept in memory.
         threads: Threads of a pass through a model; half of the cores by default.
         open_browser: Open the page in a browser, if this is a terminal.
-        allow_jobs: Let the page start trainings and measures on this machine, one at a time per device. Their queue is
-            a folder, `.jobs`, in the first of `runs`.
+        allow_jobs: Let the page start trainings and measures on this machine, one at a time per device. The
+            queue lies in your own state folder, so that a folder from a stranger cannot bring jobs along.
         revoke: Serve nothing: end the logins of all servers that you run on this machine. Tokens stay valid.
     """
     import sys

@@ -10,6 +10,7 @@ import pytest
 
 from conceptlens import api
 from conceptlens.core.errors import UserError
+from conceptlens.web.jobs.desk import JobDesk
 from conceptlens.web.jobs.forms import Form, run_name, settings_words
 from conceptlens.web.jobs.runner import Progress
 from conceptlens.web.jobs.scheduler import Scheduler
@@ -72,6 +73,19 @@ def test_progress_counts_within_a_step() -> None:
     progress.read("another step 1 of 3", 6.0)
     assert (progress.value["since"], progress.value["first"], progress.value["total"]) == (6.0, 1, 3)
     assert not progress.read("  \r", 7.0)
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def test_a_served_folder_brings_no_jobs_along(tmp_path: Path) -> None:
+    """Whoever made the folder could have any command run."""
+    planted = JobStore(tmp_path / "runs" / ".jobs").add("decompose", ["decompose", "evil.py:build"], "cpu", None)
+    desk = JobDesk(tmp_path / "runs", {}, [], allowed=True)
+    assert desk.store.get(planted.id) is None
+    assert not desk.store.folder.is_relative_to(tmp_path / "runs")
 
 
 def test_states_follow_from_files(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.core.files import read_text
+from conceptlens.core.files import read_yaml
+from conceptlens.recipes.parse import recipe_code
 from conceptlens.web.jobs.forms import RECIPE, Form, Functions, run_name, settings_words
 from conceptlens.web.jobs.scheduler import Scheduler
-from conceptlens.web.jobs.store import FOLDER, Job, JobStore
+from conceptlens.web.jobs.store import Job, JobStore, queue_folder
 from conceptlens.web.server.folders import RunEntry
 
 TRAIN = "train"
@@ -35,10 +36,10 @@ class JobDesk:
     """Takes jobs and tells of them."""
 
     def __init__(self, root: Path, functions: Functions, recipes: Sequence[str], *, allowed: bool) -> None:
-        """`root`: the served folder that holds the queue and new runs; `recipes`: ready ones that `train` may name."""
+        """`root`: the served folder that new runs go to; `recipes`: ready ones that `train` may name."""
         self.root, self.allowed, self.recipes = root, allowed, list(recipes)
         self.forms = {command: Form.of(command, function) for command, function in functions.items()}
-        self.store = JobStore(root / FOLDER)
+        self.store = JobStore(queue_folder(root))
         self.scheduler = Scheduler(self.store) if allowed else None
 
     @asynccontextmanager
@@ -90,6 +91,6 @@ class JobDesk:
         path = request.entry.file("recipe.yaml")
         if path is None:
             raise UserError(f"{request.entry.shown}: this folder has no recipe.")
-        if ".py" in read_text(path):  # a stranger's run folder may name code, which would be trusted as the user's own
+        if recipe_code(read_yaml(path)):  # a stranger's folder may name code, which would be trusted as the user's own
             raise UserError(f"{request.entry.shown}: its recipe names code of its own. Train it from the command line.")
         return str(path)

@@ -8,9 +8,11 @@
 | `cancel` | a server | it shall end |
 | `ended.json` | that process | the exit code |
 
-So nothing is lost with a server: who looks at the folder later sees the same.
+So nothing is lost with a server: who looks at the folder later sees the same. The folder lies in the user's own state:
+a queue inside a served folder would let whoever made that folder have commands run.
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -23,9 +25,9 @@ import psutil
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_json, write_text
+from conceptlens.web.server.sessions import user_state
 
 State = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
-FOLDER = ".jobs"
 MOST = 100  # jobs that wait
 KEPT = 500  # jobs that are listed
 
@@ -55,6 +57,11 @@ class JobStatus:
     done: int | None = None  # of a step that counts
     total: int | None = None
     seconds_left: float | None = None  # of that step
+
+
+def queue_folder(root: Path) -> Path:
+    """Where the queue of a served folder lies."""
+    return user_state() / "jobs" / hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
 
 
 def now() -> str:

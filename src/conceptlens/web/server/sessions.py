@@ -86,10 +86,15 @@ class _Revocation:
         return self._time
 
 
+def user_state() -> Path:
+    """What servers of this user remember; no run folder, which may be a stranger's, can write there."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "conceptlens"
+
+
 def revocation_file() -> Path:
     """Where `serve --revoke` writes for all servers of this user."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "conceptlens" / "sessions-revoked"
+    return user_state() / "sessions-revoked"
 
 
 def revoke_sessions(path: Path | None = None) -> Path:
