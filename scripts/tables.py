@@ -6,6 +6,7 @@ A table stands between `<!-- table NAME -->` and `<!-- end -->`. `--check` only 
 """
 
 import argparse
+import itertools
 import json
 import re
 import statistics
@@ -180,7 +181,97 @@ def builtin_encoder() -> str:
     return str(markdown(EVIDENCE / "builtin-encoder"))
 
 
+STAGES = {
+    "open": "start: data are opened, with imports",
+    "encode": "`encode`, tokens stored",
+    "train": "`train`, one epoch from tokens, with tests",
+    "predict": "`predict`, to Parquet",
+    "audit": "`audit`",
+}
+
+
+def scale_growth() -> str:
+    rows = {(row["stage"], row["images"]): row for row in read("scale/growth.json")["rows"]}
+    sizes = sorted({images for _, images in rows})
+    lines = []
+    for stage, name in STAGES.items():
+        mine = [rows[stage, images] for images in sizes if (stage, images) in rows]
+        cells = [
+            f"{rows[stage, images]['processor_seconds']:,.0f} s" if (stage, images) in rows else "–" for images in sizes
+        ]
+        slopes = [
+            (two["processor_seconds"] - one["processor_seconds"]) / (two["images"] - one["images"]) * 1e6
+            for one, two in itertools.pairwise(mine)
+        ]
+        memory = f"{max(row['memory_mb'] for row in mine):,.0f} MB"
+        files = str(max(row["open_files"] for row in mine))
+        lines.append([name, *cells, " → ".join(f"{slope:,.1f}" for slope in slopes) + " µs", memory, files])
+    head = ["stage", *(f"{images:,} images" for images in sizes), "a further image", "most memory", "most open files"]
+    return table(head, lines)
+
+
+def scale_decode() -> str:
+    found = read("scale/decode.json")["found"]
+    names = {
+        "package": "as the package reads it, checks included",
+        "pillow": "Pillow alone",
+        "simplejpeg": "simplejpeg alone",
+    }
+    rows = [[name, f"{found[key]:.0f} µs", f"{1e6 / found[key]:,.0f}"] for key, name in names.items() if key in found]
+    return table(["decoding 224 pixels, one core", "an image", "images/s"], rows)
+
+
+def scale_model() -> str:
+    """Hours and bytes for ViT-B/16 at 224 pixels, from measured costs; docs/scale.md says what is assumed."""
+    costs = scale_costs()
+    rows = []
+    for images, label in ((10_000_000, "10 million"), (1_000_000_000, "1 billion")):
+        for gpus in (8, 64):
+            nodes = gpus // 8
+            forward = images / (costs["forward"] * gpus)
+            tokens = images * costs["token_bytes"]
+            writing = tokens / (costs["disk_bytes_per_second"] * nodes)
+            rows.append(
+                [
+                    label,
+                    str(gpus),
+                    _hours(forward),
+                    f"{costs['forward'] * gpus * costs['decode_seconds']:,.0f}",
+                    f"{costs['forward'] * gpus * costs['jpeg_bytes'] / 1e9:,.1f} GB/s",
+                    f"{tokens / 1e12:,.0f} TB",
+                    _hours(writing),
+                    _hours(images / (costs["train"] * gpus)),
+                    f"{images * costs['label_bytes'] / 1e9:,.1f} GB",
+                ]
+            )
+    head = ["images", "GPUs", "encode or predict", "cores that decode", "JPEGs read", "tokens, all", "writing them"]
+    return table([*head, "an epoch, all layers", "labels in memory, a process"], rows)
+
+
+def scale_costs() -> dict[str, Any]:
+    growth = {(row["stage"], row["images"]): row for row in read("scale/growth.json")["rows"]}
+    small, large = growth["open", 10_000], growth["open", 1_000_000]
+    steps = {name: row["images_per_second"] for name, row in read("speed/gpu.json")["variants"].items()}
+    return {
+        "train": steps["ours, compiled, large batch"],
+        # The gradient costs twice the forward pass: the step is measured, the third is assumed.
+        "forward": 3 * steps["bare, compiled, large batch"],
+        "decode_seconds": read("scale/decode.json")["found"]["package"] / 1e6,
+        "jpeg_bytes": read("scale/decode.json")["found"]["bytes"],
+        "token_bytes": 197 * 768 * 2,
+        "disk_bytes_per_second": 3e9,  # assumed, of a node
+        "label_bytes": (large["memory_mb"] - small["memory_mb"]) * 2**20 / (large["images"] - small["images"]),
+    }
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "scale-growth": scale_growth,
+    "scale-decode": scale_decode,
+    "scale-model": scale_model,
     "ivq-defaults": ivq_defaults,
     "foundation": foundation,
     "builtin-encoder": builtin_encoder,
@@ -197,6 +288,8 @@ PAGES = (
     "evidence/builtin-encoder/README.md",
     "evidence/speed/README.md",
     "evidence/sparse-head/README.md",
+    "evidence/scale/README.md",
+    "docs/scale.md",
     "src/conceptlens/encoders/weights/CARD.md",
 )
 

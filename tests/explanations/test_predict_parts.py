@@ -12,14 +12,13 @@ import conceptlens as cl
 from conceptlens.core.errors import UserError
 from conceptlens.explanations import predict_parts as module
 from conceptlens.explanations.predict_parts import PredictedParts
-from tests.training.tiny import tiny
 
 pq = pytest.importorskip("pyarrow.parquet")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return cl.train(tiny(tmp_path_factory.mktemp("run") / "run"), quiet=True).path
+@pytest.fixture
+def run(slots_run: Path) -> Path:
+    return slots_run
 
 
 @pytest.fixture
@@ -81,6 +80,16 @@ def test_other_images_in_the_same_folder_are_refused(run: Path, shards: str, tmp
         cl.predict(run, [shards], out=tmp_path / "x.csv")
     with pytest.raises(UserError, match="holds other files"):
         predicted(run, shards, tmp_path)
+
+
+def test_a_damaged_shard_does_not_stop_the_others(
+    run: Path, shards: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s-0.tar").write_bytes(b"torn" * 200)
+    result = predicted(run, shards, tmp_path / "out")
+    assert [line.split(":")[0] for line in result.failed] == ["part-00000"]
+    assert "s-0.tar: cannot be read" in capfd.readouterr().err
+    assert (result.summary.images, result.new) == (1, 1)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ of each part), and at the end `summary.json`, their sum. Memory does not grow wi
 
 import io
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +30,7 @@ from conceptlens.core.files import fingerprint, read_json, write_bytes, write_js
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import resize_square
 from conceptlens.data.sources.memory import HeldImages
-from conceptlens.data.sources.shard_files import expand, is_pattern
+from conceptlens.data.sources.shard_files import expand, is_pattern, is_remote
 from conceptlens.data.sources.shards import open_unlabeled
 from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.predict import CAUTION
@@ -66,7 +67,7 @@ class PredictedParts(ResultMixin):
             lines.append(f"{summary.errors:,} images could not be read; their column `error` says why")
         if summary.unlike:
             lines.append(f"{summary.unlike:,} images are unlike the training images")
-        return "\n".join([*lines, *self.failed])
+        return "\n".join(lines)
 
 
 def wants_parts(images: Sequence[str | Path], out: str | Path | None) -> bool:
@@ -141,10 +142,8 @@ def predict_parts(
 def _units(images: Sequence[str | Path]) -> list[str | list[str]]:
     """What makes up a part: a shard, or some files."""
     units: list[str | list[str]] = []
-    for name in images:
-        units += (
-            [os.path.abspath(x) if "://" not in x else x for x in expand(str(name))] if _is_sharded(str(name)) else []
-        )
+    for name in filter(_is_sharded, map(str, images)):
+        units += [shard if is_remote(shard) else os.path.abspath(shard) for shard in expand(name)]
     plain = [name for name in images if not _is_sharded(str(name))]
     files = [os.path.abspath(path) for path in find_images(plain)] if plain else []
     return units + [files[start : start + FILES] for start in range(0, len(files), FILES)]
@@ -165,7 +164,16 @@ def _opened(run: str) -> tuple[OpenedRun, Answerer]:
 
 
 def predict_part(run: str, unit: str | list[str], out: str, number: int) -> int:
-    """Predict one part; returns 0."""
+    """Predict one part; returns 0, or 1 if its shard cannot be read: that does not stop the others."""
+    try:
+        _predict_part(run, unit, out, number)
+    except UserError as error:
+        print(f"part-{number:05d}: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def _predict_part(run: str, unit: str | list[str], out: str, number: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -208,7 +216,6 @@ def predict_part(run: str, unit: str | list[str], out: str, number: int) -> int:
     write_bytes(Path(out) / f"part-{number:05d}.parquet", buffer.getbuffer())
     summary = Summary.of(names, words, scores, unlike, bad)
     write_json(Path(out) / f"part-{number:05d}.json", summary.to_dict())
-    return 0
 
 
 def _scores(

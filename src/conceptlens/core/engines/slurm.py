@@ -55,12 +55,12 @@ class SlurmEngine(Engine):
                 ended = [job for job in running if job.done()]
                 for job in ended:
                     task = running.pop(job)
-                    error = job.exception()
+                    failure = job.exception()
                     tries[task.id] += 1
-                    if error is not None and tries[task.id] <= RETRIES:
+                    if failure is not None and tries[task.id] <= RETRIES:
                         queue.append(task)
                     else:
-                        on_end(task, job.result() if error is None else 1, str(job.paths.stderr))
+                        on_end(task, job.result() if failure is None else 1, str(job.paths.stderr))
                 if not ended and running:
                     time.sleep(POLL if cluster == "slurm" else POLL / 10)
         finally:
