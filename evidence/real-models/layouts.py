@@ -60,7 +60,9 @@ def tokens(model: Any, images: Tensor) -> Tensor:
     """Patches after the final norm, (1, L, D), by timm's own forward."""
     found = model.forward_features(images)
     if found.ndim == 4:
-        return found.flatten(1, 2) if getattr(model, "output_fmt", "NCHW") == "NHWC" else found.flatten(2).transpose(1, 2)
+        return (
+            found.flatten(1, 2) if getattr(model, "output_fmt", "NCHW") == "NHWC" else found.flatten(2).transpose(1, 2)
+        )
     return found[:, getattr(model, "num_prefix_tokens", 0) :]
 
 
