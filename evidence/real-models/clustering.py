@@ -1,6 +1,6 @@
 """What clustering a part of the vectors costs: mean cosine and relative l2 against clustering all of them at once.
 
-python evidence/real-models/clustering.py RUN OUT.json
+python evidence/real-models/clustering.py RUN OUT.jsonl
 
 RUN is a finished or running `conceptlens decompose`: its samples are read. μ_BN is left out (zero) on both sides.
 """
@@ -27,11 +27,10 @@ def relative_l2(vectors: torch.Tensor, concepts: torch.Tensor, penalty: float) -
     return float(((vectors - u @ concepts).norm(dim=1) / vectors.norm(dim=1)).mean())
 
 
-def rows(run: Path) -> list[dict[str, Any]]:
+def write_rows(run: Path, out: Path) -> None:
     files = tuple(sorted((run / "samples").glob("*.safetensors")))
     with safe_open(files[0], "pt") as file:
         layers = sorted(name.removeprefix("features ") for name in file.keys() if name.startswith("features "))  # noqa: SIM118
-    found = []
     for layer in layers:
         numbers = []
         for path in files:
@@ -52,9 +51,9 @@ def rows(run: Path) -> list[dict[str, Any]]:
             part = large_concepts("clusters", samples, zero, k, 1, most=int(share * vectors.numel()))
             row[str(share)] = [part.mean_cosine, relative_l2(judged, part.vectors, penalty)]
         print(row, flush=True)
-        found.append(row)
-    return found
+        with out.open("a") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(json.dumps(rows(Path(sys.argv[1])), indent=1) + "\n")
+    write_rows(Path(sys.argv[1]), Path(sys.argv[2]))

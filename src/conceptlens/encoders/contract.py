@@ -54,7 +54,8 @@ def join_parts(parts: Sequence[Tensor]) -> Tensor:
 def split_parts(stored: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
     """The same taken apart again, given the shapes without the batch."""
     sizes = [math.prod(shape) for shape in shapes]
-    return [part.reshape(-1, *shape) for part, shape in zip(stored.flatten(1).split(sizes, 1), shapes, strict=True)]
+    pieces = torch.split(stored.flatten(1), sizes, 1)
+    return [piece.reshape(-1, *shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def open_model(word: str, asked: Asked | None = None) -> LoadedModel:
         return open_torchvision(word, asked)
     if word.startswith(TRANSFORMERS):
         return open_transformers(word, asked)
-    if Path(word).is_dir():
+    if Path(word).is_dir() or word.startswith((".", "/", "~")):
         raise UserError(f"{word}: expected a run folder with a run.json, a timm name or file.py:function.")
     return open_timm(word, asked)
 

@@ -57,12 +57,13 @@ def read_structure(name: str, structure: str | None) -> dict[str, Any] | None:
         raise UserError(f"{name}: expected its configuration as JSON, found {structure!r}.") from None
 
 
-def resolve(name: str, structure: dict[str, Any] | None = None) -> Published:
+def resolve(name: str, structure: dict[str, Any] | None = None, *, kind: str = "encoder") -> Published:
     """What a name stands for.
 
     Args:
         name: With or without `timm/`.
         structure: The content of `config.json` where it is known already; nothing is looked up then.
+        kind: What it shall be, for the error of an unknown name.
     """
     short = name.removeprefix(PREFIX)
     name = PREFIX + short
@@ -85,7 +86,7 @@ def resolve(name: str, structure: dict[str, Any] | None = None) -> Published:
         return _described(name, read_json(path), f"{repository}/{CONFIG}", repository=repository)
     known = timm_names()
     if short not in known:
-        raise unknown_name("encoder", name, [PREFIX + other for other in known])
+        raise unknown_name(kind, name, [PREFIX + other for other in known])
     return Published(name, short)
 
 

@@ -17,7 +17,7 @@ def open_timm(word: str, asked: Asked) -> LoadedModel:
     from conceptlens.encoders.timm.encoder import create
     from conceptlens.encoders.timm.published import resolve
 
-    published = resolve(word)
+    published = resolve(word, kind="model")
     with torch.random.fork_rng():
         torch.manual_seed(asked.seed)  # random weights are the same when a decomposition is continued
         model = create(published, {}, classes=len(asked.names) if asked.names else None)
