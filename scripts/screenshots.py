@@ -70,10 +70,10 @@ def of_model(run: str, beside: str, others: list[str], wrong: str, edit: str) ->
     yield Shot("training", f"#/training?run={run}")
     yield Shot("concepts", f"#/concepts?run={run}&sort=influence")
     yield Shot("codebook", f"#/concepts?run={run}&what=codebook&map=3d&sort=confidence", "dark")
-    yield Shot("trust", f"#/trust?run={run}")
-    yield Shot("trust-corrections", f"#/trust?run={run}&section=corrections")
-    yield Shot("trust-leakage", f"#/trust?run={run}&section=leakage", "dark")
-    yield Shot("trust-maps", f"#/trust?run={run}&section=maps")
+    yield Shot("trust", f"#/trust?run={run}", screens=1.2)
+    yield Shot("trust-corrections", f"#/trust?run={run}&section=corrections", screens=1.3)
+    yield Shot("trust-leakage", f"#/trust?run={run}&section=leakage", "dark", screens=1.3)
+    yield Shot("trust-maps", f"#/trust?run={run}&section=maps", screens=1.3)
     yield Shot("methods", "#/methods?method=cem")
     yield Shot("phone", f"#/what-if?{image}&edits={quote(edit)}", "dark", PHONE, screens=2)
 
@@ -259,7 +259,7 @@ def take(browser: Any, base: str, shot: Shot) -> Image.Image:
 
 def write(picture: Image.Image, file: Path) -> None:
     """As WebP, as good as fits."""
-    for quality in (50, 35):
+    for quality in (50, 35, 25):
         picture.save(file, "WEBP", quality=quality, method=6)
         if file.stat().st_size <= LIMIT:
             print(f"{file.name}: {file.stat().st_size:,} bytes, quality {quality}", flush=True)

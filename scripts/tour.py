@@ -9,7 +9,7 @@ It is what `conceptlens share runs/demo FILE --n 40 --max-mb 2` writes. Needs th
 import argparse
 from pathlib import Path
 
-import conceptlens as cl
+from conceptlens.api import share
 from conceptlens.core.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "examples" / "demo-tour.html")
     options = parser.parse_args()
     try:
-        print(cl.api.share(options.run, options.out, n=IMAGES, max_mb=MEGABYTES).text())
+        print(share(options.run, options.out, n=IMAGES, max_mb=MEGABYTES).text())
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
 

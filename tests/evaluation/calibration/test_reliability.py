@@ -1,12 +1,14 @@
 """Calibration: bins by hand, the error that they sum to, what chance allows, and concepts."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
+from conceptlens.data.dataset import Task
 from conceptlens.evaluation.calibration.reliability import ALL, calibration, class_calibration, concept_calibration
 from conceptlens.evaluation.classification.classification import class_metrics
 from conceptlens.evaluation.concepts.concepts import concept_metrics
@@ -43,7 +45,11 @@ def test_the_error_is_that_of_the_metrics() -> None:
     logits = draw.normal(0, 2, (103, 4)).astype(np.float32)
     scores = draw.normal(0, 2, (103, 2)).astype(np.float32)
     names = tuple(map(str, range(103)))
-    for task, labels in (("single", draw.integers(-1, 2, 103)), ("multilabel", draw.integers(-1, 2, (103, 2)))):
+    tasks: list[tuple[Task, Any]] = [
+        ("single", draw.integers(-1, 2, 103)),
+        ("multilabel", draw.integers(-1, 2, (103, 2))),
+    ]
+    for task, labels in tasks:
         stored = StoredPredictions(names, names, CONCEPTS.classes, task, scores, logits, labels, truth, (0.5,) * 2)
         classes = class_metrics(class_probabilities(scores, task), labels, task=task)
         assert class_calibration(stored).error == pytest.approx(classes["ece"])
