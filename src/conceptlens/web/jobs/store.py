@@ -157,7 +157,7 @@ def alive(pid: int, made: float) -> bool:
     """Whether this very process still runs: a number may be another's by now."""
     try:
         process = psutil.Process(pid)
-        return abs(process.create_time() - made) < 2 and process.status() != psutil.STATUS_ZOMBIE
+        return bool(abs(process.create_time() - made) < 2 and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 

@@ -1,0 +1,187 @@
+"""The data set, the table of runs and jobs, driven in a real browser."""
+
+import csv
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conceptlens import api
+from tests import ROOT
+from tests.web.browser import CHROMIUM, Open, serve_inside, until, visits
+from tests.web.conftest import World
+from tests.web.decomposition import draw_graph, write_decomposition
+
+pytest.importorskip("fastapi", reason="the page needs the extra `page`")
+NODE = shutil.which("node")
+browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+COUNT = "(words) => document.querySelector('.dataset [role=status].note').textContent.startsWith(words)"
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+def test_the_pure_modules_of_the_page() -> None:
+    words = [str(NODE), "--test", *map(str, sorted((ROOT / "tests" / "web" / "client").glob("*.test.mjs")))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.fixture(scope="module")
+def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs that may be changed, and a drawn graph."""
+    folder = tmp_path_factory.mktemp("views") / "runs"
+    for name in ("first", "second"):
+        shutil.copytree(world.slots, folder / name)
+    write_decomposition(folder / "graph", {"graph.json": draw_graph()})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def base(runs: Path) -> Iterator[str]:
+    jobs = {"interventions": api.interventions, "train": api.train}
+    with serve_inside(runs, jobs=jobs, allow_jobs=True) as address:
+        yield address
+
+
+def images_of(page: Any) -> int:
+    """How many images are shown, once they are."""
+    until(page, "() => /^\\d+ image/.test(document.querySelector('.dataset [role=status].note').textContent)")
+    return int(page.locator(".dataset [role=status].note").first.inner_text().split()[0])
+
+
+def choose(page: Any, label: str, value: str) -> None:
+    page.locator("label.field", has_text=label).locator("select").first.select_option(value)
+
+
+@browser
+def test_a_filter_and_a_cell_of_the_confusion_matrix_show_their_images(visit: Open) -> None:
+    page = visit("#/dataset?run=first")
+    total = images_of(page)
+    choose(page, "Show", "wrong")
+    until(
+        page, f"() => document.querySelector('.dataset [role=status].note').textContent.includes('of {total} images')"
+    )
+    choose(page, "Show", "")
+    until(page, "() => document.querySelectorAll('.confusion button').length > 0")
+    cell = page.locator(".confusion button").first
+    number = cell.inner_text()
+    cell.click()
+    until(page, COUNT, f"{number} image")
+    assert "truth=" in page.url
+    assert "guess=" in page.url
+
+
+@browser
+@pytest.mark.slow
+def test_a_map_a_lasso_neighbors_and_a_correction(visit: Open, runs: Path) -> None:
+    page = visit("#/dataset?run=first&layout=map&color=right+or+wrong")
+    total = images_of(page)
+    page.get_by_role("button", name="Lasso").click()
+    box = page.locator(".dataset-canvas").bounding_box()
+    corners = [(2, 2), (box["width"] - 2, 2), (box["width"] - 2, box["height"] - 2), (2, box["height"] - 2), (2, 3)]
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    for x, y in corners:
+        page.mouse.move(box["x"] + x, box["y"] + y, steps=4)
+    page.mouse.up()
+    page.get_by_role("button", name=f"{total} images chosen").click()
+    page.locator(".dataset-canvas").focus()
+    page.keyboard.press("n")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".image-sheet .thumbs .thumb")
+    assert page.locator(".image-sheet h2 a").get_attribute("href").startswith("#/image?run=first&image=test%2F")
+    page.locator(".correct summary").click()
+    select = page.locator(".correct-fields select").first
+    before = select.input_value()
+    other = next(value for value in select.locator("option").all_inner_texts() if value.split(" (")[0] != before)
+    select.select_option(other.split(" (")[0])
+    page.locator(".correct input").fill("Ann")
+    page.get_by_role("button", name="Save corrections").click()
+    page.wait_for_selector(".correct [role=status]:has-text('Saved in')")
+    with (runs / "first" / "corrections.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["concept"], row["before"], row["after"]) == ("class", before, other.split(" (")[0])
+
+
+@browser
+@pytest.mark.slow
+def test_the_model_reads_the_images_and_a_tag_is_kept(visit: Open, runs: Path) -> None:
+    page = visit("#/dataset?run=second")
+    total = images_of(page)
+    page.get_by_role("button", name=f"Read {total} images").click()
+    page.wait_for_selector(".reading", state="detached")
+    page.goto(page.url.split("#")[0] + "#/dataset?run=second&layout=map&map=tokens-pca&image=test/3")
+    page.get_by_role("button", name="by tokens").click()
+    page.wait_for_selector(".image-sheet .thumbs .thumb")
+    page.get_by_text("Tag the images shown").click()
+    page.locator("input[aria-label=Tag]").fill("odd ones")
+    page.locator("details:has(input[aria-label=Tag]) input[aria-label='Your name']").fill("Ann")
+    page.get_by_role("button", name="Tag them").click()
+    page.get_by_text(f"{total} images tagged").wait_for()
+    line = json.loads((runs / "second" / "annotations.jsonl").read_text("utf-8"))
+    assert (line["kind"], line["group"], len(line["of"])) == ("image", "odd ones", total)
+
+
+@browser
+@pytest.mark.slow
+def test_the_table_sorts_groups_compares_and_outlives_a_failed_request(visit: Open) -> None:
+    page = visit("#/table?pick=first,second")
+    page.wait_for_selector(".runs-table tbody tr:nth-child(2)")
+    page.get_by_role("button", name="name", exact=True).click()
+    assert page.locator(".runs-table tbody th").all_inner_texts() == ["second", "first"]
+    page.get_by_role("button", name="Is one of the chosen best?").click()
+    page.get_by_text("does not differ significantly").wait_for()
+    assert page.locator("svg[role=img] path.line").count() == 2
+    choose(page, "Group by", "method")
+    assert page.locator("tr.group").count() == 1
+    page.get_by_label("Filter runs").fill("seed>5")
+    page.get_by_text("No run fits").wait_for()
+    page.route("**/api/v1/table", lambda route: route.abort())
+    page.locator(".notice", has_text="Trying again").wait_for()
+    page.unroute("**/api/v1/table")
+    page.locator(".notice").wait_for(state="hidden")  # it went on asking
+    page.get_by_label("Filter runs").fill("")
+    page.get_by_role("button", name="Tag and note of first").click()
+    page.locator("dialog input[aria-label=Tag]").fill("keep")
+    page.locator("dialog input[aria-label='Your name']").fill("Ann")
+    page.locator("dialog").get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Tag and note of first").get_by_text("keep").wait_for()
+
+
+@browser
+@pytest.mark.slow
+def test_a_job_is_started_and_its_log_is_read(visit: Open, runs: Path) -> None:
+    page = visit("#/jobs?command=interventions&run=second")
+    page.get_by_text("Options of interventions").click()
+    page.get_by_label("resamples").fill("10")
+    page.locator(".card code", has_text="--resamples=10").wait_for()
+    page.get_by_role("button", name="Put it into the queue").click()
+    page.locator(".job .tag", has_text="done").wait_for(timeout=120_000)
+    page.locator(".job summary").click()
+    page.locator(".job .log", has_text="accuracy").wait_for()
+    assert (runs / "second" / "trust" / "interventions.json").exists()
+
+
+@browser
+@pytest.mark.slow
+def test_a_node_is_named(visit: Open) -> None:
+    page = visit("#/graph?run=graph&node=layer1/0")
+    page.locator(".annotate summary").click()
+    page.locator(".annotate input[aria-label=Name]").fill("wing")
+    page.locator(".annotate input[aria-label='Your name']").fill("Ann")
+    page.locator(".annotate").get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Show it everywhere").click()
+    page.locator("h2", has_text="layer1 · wing").wait_for()
+
+
+@browser
+@pytest.mark.slow
+def test_no_view_is_wider_than_a_small_phone(base: str, chromium: Any) -> None:
+    with visits(base, chromium) as go:
+        for address in ("dataset?run=first&image=test/1", "table?pick=first", "jobs?command=train"):
+            page = go(f"#/{address}", width=320)
+            page.wait_for_timeout(800)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 320, address
