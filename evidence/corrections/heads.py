@@ -3,7 +3,7 @@
     python evidence/corrections/heads.py WORK [--only WORD]
 
 In a preset whose concepts never see the class, the head is a layer on fixed inputs. For each finished run of
-`run.py test`, the concept logits of all images are read once, clean and blurred; then four heads learn from the
+`examine.py test`, the concept logits of all images are read once, clean and blurred; then four heads learn from the
 training images' logits with the same steps, rate and seed, and each is corrected as `conceptlens interventions` does.
 Rows go to WORK/heads.jsonl.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from run import BLUR, COUNTS, SETTINGS, encode_once
+from examine import BLUR, COUNTS, SETTINGS, encode_once
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -1,8 +1,8 @@
 """Trains and examines: which bottleneck takes corrections best, and what every method is worth with it.
 
-    python evidence/corrections/run.py choose WORK --blood FOLDER    settings, compared on validation images
-    python evidence/corrections/run.py rates WORK --blood FOLDER     learning rates of presets, on validation images
-    python evidence/corrections/run.py test WORK --blood FOLDER      every method, as published and as ours, once
+    python evidence/corrections/examine.py choose WORK --blood FOLDER    settings, compared on validation images
+    python evidence/corrections/examine.py rates WORK --blood FOLDER     learning rates of presets, on validation images
+    python evidence/corrections/examine.py test WORK --blood FOLDER      every method, as published and as ours, once
 
 FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl, WORK/rates.jsonl and WORK/test.jsonl; what
 is there already is not made again. Trainings read stored tokens of the frozen built-in encoder, several at a time
