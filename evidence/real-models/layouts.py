@@ -18,7 +18,7 @@ from typing import Any
 import timm
 import torch
 from safetensors.torch import save_file
-from timm.layers import SwiGLUPacked
+from timm.layers.mlp import SwiGLUPacked
 from torch import Tensor, nn
 
 from conceptlens.encoders import make_encoder

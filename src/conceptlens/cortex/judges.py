@@ -11,6 +11,7 @@ from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.cortex.generators.condition import parse_condition
 from conceptlens.cortex.masking import Judge
 from conceptlens.gig.load_model import open_model
+from conceptlens.gig.models.loaded import Asked
 from conceptlens.runs.opened import OpenedRun
 
 Judges = Sequence[str] | Mapping[str, Judge]  # run folders and timm names, or functions of images, by name
@@ -36,7 +37,7 @@ def timm_judge(word: str | Path, concepts: Sequence[str], *, device: torch.devic
         device: Where it works; the CPU by default.
     """
     name, _, weights = str(word).partition("=")
-    model = open_model(name, weights=weights or None)
+    model = open_model(name, Asked(weights=weights or None))
     columns = []
     for concept in concepts:
         if concept in model.outputs:

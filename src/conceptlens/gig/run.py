@@ -401,7 +401,7 @@ def _images_of(work: _Work, scores: Tensor, output: int, most: int) -> list[Seen
     """The images that the model is surest about; of a class, among those it is given to."""
     sure = scores[:, output].float()
     if work.model.target == "probability":  # the softmax of one column: no second table of all outputs
-        sure = torch.cat([part.float().softmax(1)[:, output] for part in scores.split(4096)])
+        sure = torch.cat([part.float().softmax(1)[:, output] for part in torch.split(scores, 4096)])
     if work.model.target == "probability" and bool((scores.argmax(1) == output).any()):
         sure = sure.masked_fill(scores.argmax(1) != output, -torch.inf)
     chosen = [number for number in sure.argsort(descending=True)[:most].tolist() if sure[number] > -torch.inf]

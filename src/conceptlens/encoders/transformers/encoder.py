@@ -193,8 +193,8 @@ def image_side(images: dict[str, Any], config: Any) -> int:
         side = size.get("height", size.get("shortest_edge")) if isinstance(size, dict) else size
         if isinstance(side, int):
             return side
-    side = getattr(config, "image_size", 224)
-    return int(side[0] if isinstance(side, list | tuple) else side)
+    own: Any = getattr(config, "image_size", 224)
+    return int(own[0] if isinstance(own, list | tuple) else own)
 
 
 def _three(values: Any, name: str) -> tuple[float, float, float]:

@@ -26,7 +26,7 @@ class ZeroShot(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         image_vectors: Tensor = self.encoder.embed(self.encoder(images))  # type: ignore[operator]
-        return SCALE * image_vectors @ self.vectors.T  # type: ignore[operator, union-attr]
+        return SCALE * image_vectors @ self.vectors.T  # type: ignore[operator]
 
 
 def open_zero_shot(word: str, asked: Asked) -> LoadedModel:

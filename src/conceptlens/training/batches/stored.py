@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conceptlens.data.splits.splits import SPLITS
+from conceptlens.data.dataset import SPLITS
 from conceptlens.encoders.store.encode import fill, open_store
 from conceptlens.encoders.store.reader import Indices, StoredReader
 from conceptlens.encoders.store.resident import ResidentTokens, tokens_stay_resident
