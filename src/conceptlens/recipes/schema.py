@@ -195,7 +195,7 @@ class EncoderConfig:
         lora: Rank of low-rank adapters (LoRA): the encoder is frozen, and small matrices beside the linear layers of
             the blocks that `train` names learn instead; 0 turns it off. Needs peft.
         checkpointing: Compute the blocks again for the gradient instead of keeping what they computed: less memory,
-            about a third more time, the same result.
+            more time, the same result.
         learning_rate: The encoder's own rate; the training's if not given.
         store: Compute what no training changes once: `run` keeps it in the run folder while it trains, a folder keeps
             it for further runs (see `conceptlens encode`). Images are then not augmented.
