@@ -78,5 +78,5 @@ LAYOUTS: dict[str, Callable[[Path], Encoder]] = {
     "CLIP": _clip(VIT),
     "BiomedCLIP": _clip(_trunk("test_vit", 160)),
     "SigLIP": _clip(_trunk("test_vit2", 160, timm_pool="map", timm_proj="none"), width=64),
-    "MobileCLIP": _clip(_trunk("test_convnext", 160)),
+    "CLIP, ConvNeXt trunk": _clip(_trunk("test_convnext", 160)),
 }
