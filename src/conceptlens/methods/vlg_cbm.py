@@ -134,7 +134,7 @@ class VLGCBM(FittedModel):
         chance = torch.Generator().manual_seed(data.seed)
         lowest, best = float("inf"), {name: value.clone() for name, value in layer.state_dict().items()}
         for _ in range(self.epochs):
-            for some in torch.randperm(len(inputs), generator=chance).to(data.device).split(self.batch):
+            for some in torch.split(torch.randperm(len(inputs), generator=chance).to(data.device), self.batch):
                 loss = concept_loss(layer(inputs[some]), targets[some], weights[some, None])
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]

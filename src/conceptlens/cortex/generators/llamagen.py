@@ -79,7 +79,7 @@ def rotations(side: int, width: int, base: float = 10_000.0) -> Tensor:
 
 def _turn(x: Tensor, turns: Tensor) -> Tensor:
     """(B, H, T, D) turned by (T, D / 2); neighbors in D are a pair."""
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2).contiguous())
     return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
 
 
@@ -97,8 +97,8 @@ class _Attention(nn.Module):
         if past is not None:
             k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
         times = self.heads // self.keys
-        shared = (part.repeat_interleave(times, 1) for part in (k, v))
-        mixed = F.scaled_dot_product_attention(q, *shared, is_causal=past is None)
+        keys, values = k.repeat_interleave(times, 1), v.repeat_interleave(times, 1)
+        mixed = F.scaled_dot_product_attention(q, keys, values, is_causal=past is None)
         return self.wo(mixed.transpose(1, 2).flatten(2)), [(k, v)]
 
 

@@ -46,7 +46,7 @@ class _Attention(nn.Module):
 
     def forward(self, x: Tensor, past: list[tuple[Tensor, Tensor]]) -> Tensor:
         bias = torch.cat([self.q_bias, self.zero_k_bias, self.v_bias])  # type: ignore[list-item]
-        parts = F.linear(x, self.mat_qkv.weight, bias).unflatten(2, (3, self.heads, -1))
+        parts = F.linear(x, self.mat_qkv.weight, bias).view(*x.shape[:2], 3, self.heads, -1)
         q, k, v = parts.permute(2, 0, 3, 1, 4)
         scale = 0.25 / math.sqrt(q.shape[-1])
         if self.unit:

@@ -79,14 +79,16 @@ class VARTokenizer(VQGAN):
 
     def scale_parts(self, row: Tensor) -> list[Tensor]:
         """(…, 1, Σ s²) → the maps (…, s, s) of all scales."""
-        maps = row.squeeze(-2).split([side * side for side in self.scales], -1)
+        maps = torch.split(row.squeeze(-2), [side * side for side in self.scales], -1)
         return [part.unflatten(-1, (side, side)) for part, side in zip(maps, self.scales, strict=True)]
 
     def added(self, scale: int, codes: Tensor) -> Tensor:
         """What the codes (B, d, s, s) of a scale add to f̂, (B, d, h, w)."""
         if self.scales[scale] != self.finest:
             codes = F.interpolate(codes, (self.finest, self.finest), mode="bicubic")
-        return (codes + self.phi[phi_of(scale, len(self.scales), len(self.phi))](codes)) / 2
+        phi = self.phi[phi_of(scale, len(self.scales), len(self.phi))]
+        step: Tensor = (codes + phi(codes)) / 2
+        return step
 
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:
