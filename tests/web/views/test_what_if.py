@@ -12,6 +12,7 @@ import conceptlens as cl
 from conceptlens import api
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_text
 from conceptlens.data.labels.corrections import read_corrections
 from conceptlens.data.sources.open import open_source
 from conceptlens.evaluation.interventions.ask_next import ask_next
@@ -240,8 +241,7 @@ def test_corrections_are_added_and_trained_on(own_world: World) -> None:
     assert [group.values[k] for k in np.flatnonzero(labels)] == [other]
     assert recipe.data.corrections_read == 2
     trained = cl.train(tiny(own_world.root / "next", training__epochs=1, data__corrections=str(file)), quiet=True)
-    with file.open("a", encoding="utf-8") as out:
-        out.write(f"2030-01-01T00:00:00Z,later,{row['image']},{group.name},,,{held[0]}\n")
+    write_text(file, file.read_text("utf-8") + f"2030-01-01T00:00:00Z,later,{row['image']},{group.name},,,{held[0]}\n")
     with client_of(own_world.root) as client:  # the file has grown; the run still knows what it was trained on
         found = client.get("/api/v1/runs/next/images/train/0/prediction")
         assert found.status_code == 200, found.text
