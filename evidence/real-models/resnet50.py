@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from timm.data import ImageNetInfo
+from timm.data.imagenet_info import ImageNetInfo
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gig"))
 from subjects import ResNet50, resnet50
@@ -18,5 +18,7 @@ def build() -> ResNet50:
     model = resnet50(Path(os.environ["RESNET50"]))
     info = ImageNetInfo("imagenet-1k")
     names = [info.index_to_description(number).split(",")[0] for number in range(1000)]
-    model.classes = [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names)]
+    model.classes = [  # type: ignore[assignment]
+        name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names)
+    ]
     return model

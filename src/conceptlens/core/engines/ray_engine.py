@@ -1,5 +1,6 @@
 """Tasks on a Ray cluster, or on a Ray that is started on this machine."""
 
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +31,7 @@ class RayEngine(Engine):
         )
         started = not ray.is_initialized()
         if started:
-            ray.init(**here, log_to_driver=False, logging_level="ERROR")
+            ray.init(**here, log_to_driver=False, logging_level=logging.ERROR)
         # As many threads as a local process gets: sums in another order would give other bits.
         alone = lone_environment(os.environ, 0, self.at_once, 0, os.cpu_count() or 1)
         variables = {name: alone[name] for name in ("OMP_NUM_THREADS",) if name in alone}

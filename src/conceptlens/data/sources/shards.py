@@ -137,7 +137,8 @@ def _index_tar(name: str, config: DataConfig) -> ShardIndex:
 
 def _samples(name: str) -> Iterator[tuple[str, dict[str, bytes | tuple[int, int]]]]:
     """Key and members by suffix: of an image its place, of anything else its content."""
-    current, members = "", {}
+    current = ""
+    members: dict[str, bytes | tuple[int, int]] = {}
     with open_shard(name) as file, tarfile.open(fileobj=file, mode="r:") as tar:
         for member in tar:
             if not member.isfile():
@@ -154,7 +155,7 @@ def _samples(name: str) -> Iterator[tuple[str, dict[str, bytes | tuple[int, int]
                 extracted = tar.extractfile(member)
                 content = b"" if extracted is None else extracted.read()
             members[f"{dot}{suffix}"] = content
-            tar.members = []  # it would remember every one
+            tar.members = []  # type: ignore[attr-defined]  # it would remember every one
     if members:
         yield current, members
 

@@ -47,9 +47,9 @@ class ResidentTokens(StoredReader):
         self.tokens = torch.empty(
             images, store.tokens, store.width, dtype=getattr(torch, store.key.dtype), device=device
         )
-        rows = max(1, CHUNK_BYTES * images // max(size_of(store), 1))
-        for start in range(0, images, rows):
-            chunk = np.arange(start, min(start + rows, images))
+        at_once = max(1, CHUNK_BYTES * images // max(size_of(store), 1))
+        for start in range(0, images, at_once):
+            chunk = np.arange(start, min(start + at_once, images))
             self.tokens[start : start + len(chunk)] = send(store.read(chunk), device)
             on_images(len(chunk))
 

@@ -68,7 +68,7 @@ class TransformersEncoder(ReplayEncoder):
         self.layers = choose_layers(layers, len(self._trunk), name)
 
     def _norm(self, tokens: Tensor) -> Tensor:
-        return self.tail()[0](tokens) if self.tail() else tokens  # type: ignore[no-any-return]
+        return self.tail()[0](tokens) if self.tail() else tokens
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         if height < self.patch or width < self.patch:

@@ -117,7 +117,7 @@ class AdditiveReader(nn.Module):
     @staticmethod
     def project(x: Sequence[Tensor], rows: Tensor) -> Tensor:
         """⟨row, x_l⟩, (B, L, n), of rows (n, D) and patches whose D entries lie in several tensors."""
-        parts = rows.split([part.shape[-1] for part in x], -1)
+        parts = torch.split(rows, [part.shape[-1] for part in x], -1)
         products = [part @ row.to(part.dtype).T for part, row in zip(x, parts, strict=True)]
         return torch.stack(products).sum(0) if len(products) > 1 else products[0]
 
