@@ -204,7 +204,7 @@ def _predict_part(run: str, unit: str | list[str], out: str, number: int) -> Non
                 name: pa.concat_arrays([pa.array(values, pa.float32()), pa.nulls(bad, pa.float32())])
                 for name, values in scores.items()
             },
-            CAUTION[0]: pa.array([*(unlike or [None] * len(names)), *[None] * bad], pa.bool_()),
+            CAUTION[0]: pa.array([*([None] * len(names) if unlike is None else unlike), *[None] * bad], pa.bool_()),
             CAUTION[1]: pa.array(
                 [*(None if row is None else ";".join(row) for row in held), *[None] * bad], pa.string()
             ),

@@ -1,7 +1,7 @@
 """Statistics of any number of values in little memory: made piece by piece, merged in any order, kept as JSON."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,7 +109,7 @@ class Summary:
         cls,
         names: Sequence[str],
         predicted: Sequence[str],
-        scores: dict[str, Floats],
+        scores: Mapping[str, Floats],
         unlike: Sequence[bool] | None,
         errors: int = 0,
     ) -> "Summary":
