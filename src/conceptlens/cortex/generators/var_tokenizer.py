@@ -80,7 +80,7 @@ class VARTokenizer(VQGAN):
     def scale_parts(self, row: Tensor) -> list[Tensor]:
         """(…, 1, Σ s²) → the maps (…, s, s) of all scales."""
         maps = torch.split(row.squeeze(-2), [side * side for side in self.scales], -1)
-        return [torch.unflatten(part, -1, (side, side)) for part, side in zip(maps, self.scales, strict=True)]
+        return [part.reshape(*part.shape[:-1], side, side) for part, side in zip(maps, self.scales, strict=True)]
 
     def added(self, scale: int, codes: Tensor) -> Tensor:
         """What the codes (B, d, s, s) of a scale add to f̂, (B, d, h, w)."""
