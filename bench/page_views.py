@@ -92,8 +92,7 @@ def busy_frames(trace: bytes) -> list[float]:
     frames = [e for e in events if e.get("name") == "FireAnimationFrame"]
     main = Counter((e["pid"], e["tid"]) for e in frames).most_common(1)[0][0]
     own = [e for e in events if (e["pid"], e["tid"]) == main and e.get("ph") == "X" and "tdur" in e]
-    names = ("RunTask", "ThreadControllerImpl::RunTask")
-    tasks = sorted((e["tts"], e["tdur"]) for e in own if e["name"] in names)
+    tasks = sorted((e["tts"], e["tdur"]) for e in own if e["name"] == "RunTask")
     starts = sorted(e["tts"] for e in frames if (e["pid"], e["tid"]) == main and "tts" in e)
     return [
         sum(max(0, min(begin + took, after) - max(begin, start)) for begin, took in tasks if begin < after) / 1000
@@ -155,6 +154,7 @@ def measure_images(browser: Browser, base: str) -> dict[str, Any]:
         begun = time.monotonic()
         page.goto(f"{base}/#/dataset?run=many&layout={layout}")
         page.wait_for_selector(".dataset-canvas")
+        page.locator(".dataset [role=status].note", has_text="50,000 images").first.wait_for()
         result[f"open_{layout}_s"] = round(time.monotonic() - begun, 2)
         page.wait_for_timeout(4000)
         result[f"pan_{layout}"] = pan(browser, page)
