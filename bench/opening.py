@@ -31,7 +31,7 @@ def main() -> None:
     print(f"imports          {clock() - started:6.2f} s")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "comparison.yaml"
-        path.write_text(yaml.safe_dump(tree))
+        path.write_text(yaml.safe_dump(tree), "utf-8")
         started = clock()
         comparison, out = open_comparison(path, Path(folder) / "out")
         print(f"recipes          {clock() - started:6.2f} s")

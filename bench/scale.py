@@ -64,8 +64,8 @@ def draw(number: int) -> tuple[bytes, dict[str, str]]:
 def make(folder: Path, images: int) -> None:
     """The shards, concept file and recipe."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
-    (folder / "concepts.yaml").write_text(CONCEPTS)
-    (folder / "recipe.yaml").write_text(RECIPE.format(folder=folder))
+    (folder / "concepts.yaml").write_text(CONCEPTS, "utf-8")
+    (folder / "recipe.yaml").write_text(RECIPE.format(folder=folder), "utf-8")
     drawn = [(image, json.dumps(row).encode()) for image, row in map(draw, range(512))]
     for start in range(0, images, EACH):
         with tarfile.open(folder / "shards" / f"s-{start // EACH:05d}.tar", "w") as tar:

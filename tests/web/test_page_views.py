@@ -65,13 +65,13 @@ def test_a_filter_and_a_cell_of_the_confusion_matrix_show_their_images(visit: Op
         page, f"() => document.querySelector('.dataset [role=status].note').textContent.includes('of {total} images')"
     )
     choose(page, "Show", "")
+    until(page, "() => !location.hash.includes('error=')")
     until(page, "() => document.querySelectorAll('.confusion button').length > 0")
     cell = page.locator(".confusion button").first
     number = cell.inner_text()
     cell.click()
     until(page, COUNT, f"{number} image")
-    assert "truth=" in page.url
-    assert "guess=" in page.url
+    until(page, "() => location.hash.includes('truth=') && location.hash.includes('guess=')")
 
 
 @browser

@@ -75,7 +75,8 @@ def test_each_kind_has_a_card_that_says_what_it_is(kinds: Path) -> None:
         "slots--study": "slots",
         "table--runs--shapes-one-s0": "table",
     }
-    assert all(card.changed for card in cards.values() if card.kind)
+    dated = {key for key, card in cards.items() if card.changed}  # by their manifest, which folders made by hand lack
+    assert {"slots", "group--whole"} <= dated
     assert cards["graph"].has == ["graph"]
 
 

@@ -153,7 +153,7 @@ def _nowhere(source: str, path: Path) -> UserError:
     if not folder.is_dir():
         return UserError(f"{path}: no such file or folder; {folder} is not there either.")
     close = did_you_mean(path.name, [name for name in os.listdir(folder) if not name.startswith(".")])
-    hint = f" {close}" if close.startswith("Did") else ""  # what else lies there is nobody's business: pages show this
+    hint = f" {close}" if close.startswith("Did") else ""  # pages show this: other names in the folder stay private
     return UserError(f"{path}: no such file or folder.{hint}")
 
 

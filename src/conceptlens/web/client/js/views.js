@@ -12,17 +12,6 @@
  */
 export const VIEWS = [
   { name: "runs", title: "Runs", group: "all", load: () => import("./views/runs.js").then((m) => m.runsView), alone: true },
-  { name: "table", title: "Table", group: "all", load: () => import("./views/table.js").then((m) => m.tableView), alone: true },
-  { name: "jobs", title: "Jobs", group: "all", load: () => import("./views/jobs.js").then((m) => m.jobsView), alone: true },
-  {
-    name: "dataset",
-    title: "Data set",
-    group: "model",
-    load: () => import("./views/dataset.js").then((m) => m.datasetView),
-    kinds: ["bottleneck"],
-    needs: "model",
-    first: () => [""],
-  },
   {
     name: "image",
     title: "Image",
@@ -68,6 +57,15 @@ export const VIEWS = [
     first: () => [""],
   },
   {
+    name: "dataset",
+    title: "Data set",
+    group: "model",
+    load: () => import("./views/dataset.js").then((m) => m.datasetView),
+    kinds: ["bottleneck"],
+    needs: "model",
+    first: () => [""],
+  },
+  {
     name: "study",
     fills: "People judge images without knowing which model speaks; here their answers are collected and analyzed.",
     title: "Study",
@@ -103,5 +101,7 @@ export const VIEWS = [
     kinds: ["comparison"],
     first: () => ["/comparison"],
   },
+  { name: "table", title: "Table", group: "about", load: () => import("./views/table.js").then((m) => m.tableView), alone: true },
+  { name: "jobs", title: "Jobs", group: "about", load: () => import("./views/jobs.js").then((m) => m.jobsView), alone: true },
   { name: "methods", title: "Methods", group: "about", load: () => import("./views/methods.js").then((m) => m.methodsView), alone: true },
 ];
