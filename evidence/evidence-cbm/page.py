@@ -144,7 +144,7 @@ def figure() -> None:
     sets = list(dict.fromkeys(row["data"] for row in read("rows")))
     if not sets:
         return
-    _, axes = plt.subplots(1, len(sets), figsize=(3.2 * len(sets), 3), sharey=True, squeeze=False)
+    _, axes = plt.subplots(1, len(sets), figsize=(3.2 * len(sets), 3.4), sharey=True, squeeze=False)
     for axis, data in zip(axes[0], sets, strict=True):
         rows = [row for row in read("rows") if row["data"] == data and row["seed"] == 0]
         names = [row["method"] for row in rows]
@@ -153,7 +153,8 @@ def figure() -> None:
         axis.axhline(rows[0]["places"]["numbers"]["best_blind_ap"] or 0, color="black", linestyle="--", linewidth=1)
         axis.set_xticks(range(len(rows)), names, rotation=40, ha="right", fontsize=8)
         axis.set_title(data, fontsize=10)
-    axes[0][0].set_ylabel("average precision of maps\n(dashed: best map that knows no concepts)", fontsize=8)
+    axes[0][0].set_ylabel("average precision of maps", fontsize=8)
+    axes[0][0].figure.suptitle("dashed: the best map that knows no concepts", fontsize=8)
     plt.tight_layout()
     plt.savefig(HERE / "places.webp", dpi=110)
 
