@@ -126,7 +126,14 @@ export async function tableView(host, params, { cards }) {
     if (!place.contains(document.activeElement)) draw(); // who is in the table is not thrown out of it
     showCurves();
   }
-  const refresh = async () => take(await ask());
+  // After an own change the table is drawn whoever is in it, and the keyboard stays where it was.
+  const refresh = async () => {
+    const label = document.activeElement?.getAttribute("aria-label");
+    take(await ask());
+    draw();
+    const same = [...place.querySelectorAll("[aria-label]")].find((element) => element.getAttribute("aria-label") === label);
+    if (same instanceof HTMLElement) same.focus();
+  };
 
   const names = metricNames(rows);
   put(
