@@ -20,6 +20,7 @@ EVIDENCE = ROOT / "evidence"
 SCRIPTS = {
     "corrections": ("page.py",),
     "cortex": ("tables.py", "{empty}"),
+    "evidence-cbm": ("page.py",),
     "gig": ("tables.py", "--rows", "{here}"),
     "ivq-ablations": ("pages.py",),
     "ivq-rank": ("collect.py",),

@@ -3,10 +3,12 @@
     python evidence/corrections/examine.py choose WORK --blood FOLDER    settings, compared on validation images
     python evidence/corrections/examine.py rates WORK --blood FOLDER     learning rates of presets, on validation images
     python evidence/corrections/examine.py test WORK --blood FOLDER      every method, as published and as ours, once
+    python evidence/corrections/examine.py few WORK --blood FOLDER       few labels, and drawn shapes: test images, once
 
-FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl, WORK/rates.jsonl and WORK/test.jsonl; what
-is there already is not made again. Trainings read stored tokens of the frozen built-in encoder, several at a time
-(`--jobs`); with one job at a time, blurred images are encoded once for all runs, since all have the same encoder.
+FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl, WORK/rates.jsonl, WORK/test.jsonl and
+WORK/few.jsonl; what is there already is not made again. Trainings read stored tokens of the frozen built-in encoder,
+several at a time (`--jobs`); with one job at a time, blurred images are encoded once for all runs, since all have the
+same encoder.
 """
 
 import argparse
@@ -279,6 +281,21 @@ def tests(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
             yield {**job_of("blood cells", name, "preset", seed, merge(base, own), work, "test"), "leakage": True}
 
 
+def few_labels(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
+    """Where corrections have room: 90 training images and seven groups, and shapes whose classes are hard to see."""
+    from conceptlens.recipes.parse import merge
+
+    for seed in range(seeds):
+        for name in ("blood cells, few", "shapes", "shapes, few"):
+            for method in ("evidence-cbm", "cbm", "explicd", "ivq-cbm", "cbm-released"):
+                base = merge(data_of(name, work, blood, seed), FROZEN)
+                layers = "-layers" if method == "evidence-cbm" else ""
+                folder = f"tokens-{name}-{seed if 'few' in name else 0}{layers}".replace(", ", "-").replace(" ", "-")
+                own: Tree = {"method": method, "training": {"rank_every": 0, "compile": False}}
+                own["encoder"] = {"store": str(work / folder)}
+                yield {**job_of(name, method, "preset", seed, merge(base, own), work, "test"), "leakage": True}
+
+
 def key(row: Tree) -> tuple[Any, ...]:
     return tuple(row[name] for name in KEYS)
 
@@ -328,7 +345,7 @@ def run(jobs: list[Tree], rows: Path, count: int, seconds: float) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("choose", "rates", "test"))
+    parser.add_argument("what", choices=("choose", "rates", "test", "few"))
     parser.add_argument("work", type=Path)
     parser.add_argument("--blood", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
@@ -338,7 +355,7 @@ if __name__ == "__main__":
     parser.add_argument("--only", default="", help="data sets, methods or settings that contain this; several by |")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    jobs_of = {"choose": choices, "rates": rates, "test": tests}[options.what]
+    jobs_of = {"choose": choices, "rates": rates, "test": tests, "few": few_labels}[options.what]
     made = list(jobs_of(options.work, options.blood, options.seeds))
     made = [job for job in made if any(word in " / ".join(map(str, key(job))) for word in options.only.split("|"))]
     for job in made:

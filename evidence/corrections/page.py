@@ -1,4 +1,4 @@
-"""Writes the tables of README.md from choose, rates, test and heads (`.jsonl.gz`), and the figure.
+"""Writes the tables of README.md from choose, rates, test, few and heads (`.jsonl.gz`), and the figure.
 
 python evidence/corrections/page.py [ROWS.jsonl …]    with files: takes their rows into the folder first
 """
@@ -110,6 +110,27 @@ def rates_table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def few_table(rows: list[Row]) -> str:
+    """What telling brings: accuracy with none, half and all of the groups told, clean images."""
+    head = ["data", "method", "seeds", "concept AUC", "untouched", "sham", "half of the groups told", "all told"]
+    head += ["all wrong", "ceiling", "gain from half", "gain from all", "corrections", "leakage"]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["data"], row["method"]].append(row)
+    for names, some in groups.items():
+        curves = [row["curves"]["0"] for row in some]
+        half, full = ([curve[-(-(len(curve) - 1) // share)] for curve in curves] for share in (2, 1))
+        start = [row["untouched"] for row in some]
+        cells = [percent([row[key] for row in some]) for key in ("concept_auc", "untouched", "sham")]
+        cells += [percent(half), percent(full)]
+        cells += [percent([row[key] for row in some]) for key in ("wrong", "ceiling")]
+        cells += [f"{100 * np.mean(np.array(told) - start):+.1f}" for told in (half, full)]
+        cells += [" / ".join(sorted({row[key]["outcome"] for row in some})) for key in ("verdict", "leakage")]
+        lines.append(f"| {' | '.join([*names, str(len(some)), *cells])} |")
+    return "\n".join(lines)
+
+
 def figure(rows: list[Row]) -> None:
     """Clean and blurred images: accuracy against told groups, as published and as ours."""
     shown = {
@@ -143,7 +164,7 @@ if __name__ == "__main__":
     order = {name: place for place, name in enumerate(("blood cells", "blood cells, few", "shapes", "shapes, few"))}
     choose.sort(key=lambda row: (order[row["data"]], row["method"]))
     tables = {"choose": table(choose, ("data", "method", "setting")), "test": table(marked(test), ("method",))}
-    tables |= {"heads": heads_table(heads), "rates": rates_table(rates)}
+    tables |= {"heads": heads_table(heads), "rates": rates_table(rates), "few": few_table(read("few"))}
     page = (HERE / "README.md").read_text()
     for name, text in tables.items():
         before, _, rest = page.partition(f"<!-- table {name} -->\n")

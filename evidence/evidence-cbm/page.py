@@ -1,6 +1,6 @@
-"""Writes the tables of README.md and the figure from ablation.jsonl.gz and rows.jsonl.gz.
+"""Writes the tables of README.md and the figure from ablation, tune and rows (`.jsonl.gz`).
 
-python evidence/evidence-cbm/page.py [ROWS.jsonl …]    with files: takes rows of run.py into the folder first
+python evidence/evidence-cbm/page.py [tune.jsonl rows.jsonl]    with files: takes rows of run.py into the folder first
 """
 
 import gzip
@@ -15,7 +15,19 @@ import numpy as np
 
 HERE = Path(__file__).parent
 Row = dict[str, Any]
-KEPT = ("uniform", "center_prior", "mean_region", "mean_cell", "darkness", "color_distance", "token_pca", "perfect")
+METHODS = (  # in the order of the table
+    "evidence-cbm",
+    "evidence-cbm, last layer",
+    "cbm",
+    "explicd",
+    "ivq-cbm",
+    "dot-cbm",
+    "sl-cbm",
+    "salf-cbm",
+    "pf-cbm, points",
+    "additive-mil",
+    "black-box",
+)
 
 
 def read(name: str) -> list[Row]:
@@ -33,17 +45,18 @@ def rounded(value: Any) -> Any:
 
 def slim(row: Row) -> Row:
     """Without numbers of single concepts, which would be most of the file."""
-    for target in row["places"]["targets"].values():
+    for target in row.get("places", {}).get("targets", {}).values():
         target.get("predicted", {}).pop("by_concept", None)
         target.pop("concepts", None)
         target.pop("by_concept", None)
     return row
 
 
-def keep(rows: list[Row]) -> None:
-    found = {(row["data"], row["method"], row["seed"]): slim(row) for row in [*read("rows"), *rows]}
+def keep(name: str, rows: list[Row]) -> None:
+    keys = ("data", "method", "seed", "rate") if name == "tune" else ("data", "method", "seed")
+    found = {tuple(row.get(key) for key in keys): slim(row) for row in [*read(name), *rows]}
     lines = [json.dumps(rounded(row), ensure_ascii=False) for _, row in sorted(found.items(), key=lambda p: str(p[0]))]
-    (HERE / "rows.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+    (HERE / f"{name}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -91,34 +104,79 @@ def map_of(row: Row) -> str:
     return "own" if "own" in maps else "gradcam"
 
 
+def mean(values: list[float | None], digits: int = 3) -> str:
+    """The mean over seeds, with the standard deviation where there are several."""
+    known = [value for value in values if value is not None]
+    spread = f" ± {np.std(known, ddof=1):.{digits}f}" if len(known) > 1 else ""
+    return f"{np.mean(known):.{digits}f}{spread}" if known else "–"
+
+
+def outcomes(found: list[str]) -> str:
+    """What the seeds say: one word where they agree, else how many say what."""
+    counts = {word: found.count(word) for word in ("pass", "finding", "unmeasured") if word in found}
+    return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def by_method() -> dict[tuple[str, str], list[Row]]:
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in read("rows"):
+        groups[row["data"], row["method"]].append(row)
+    order = [*METHODS, *(method for _, method in groups if method not in METHODS)]
+    return dict(sorted(groups.items(), key=lambda pair: (pair[0][0], order.index(pair[0][1]))))
+
+
 def family() -> str:
     rows = []
-    for row in read("rows"):
-        kind, said = map_of(row), row["places"]["targets"][shown_target(row)]["predicted"]
-        numbers, corrections = row["places"]["numbers"], row["corrections"]
-        blind = {measure: said["best_blind"][measure].replace("_", " ") for measure in said["best_blind"]}
-        skill = said.get("skill", {}).get(kind) if isinstance(said.get("skill"), dict) else None
-        rows.append(
-            [
-                row["data"],
-                row["method"],
-                str(row["seed"]),
-                number(row["class"]["accuracy"]),
-                number(row["concept"]["auc"]),
-                number(row["concept"]["auc_within_class"]),
-                corrections["verdict"]["outcome"],
-                number(corrections.get("truth")),
-                f"{shown_target(row)}: {'its own' if kind == 'own' else 'Grad-CAM'}",
-                number(numbers["ap"]),
-                f"{number(numbers['best_blind_ap'])} ({blind.get('average_precision', '–')})",
-                number(numbers["pointing"]),
-                f"{number(numbers['best_blind_pointing'])} ({blind.get('pointing', '–')})",
-                estimate(skill.get("energy", skill) if isinstance(skill, dict) else None),
-                row["places"]["verdict"]["outcome"],
-            ]
-        )
-    head = ["data", "method", "seed", "class", "concept AUC", "within class", "corrections", "told all", "map"]
-    return lines([*head, "precision", "best blind", "pointing", "best blind", "skill", "maps"], rows)
+    for (data, method), some in by_method().items():
+        cells = [data, method, str(len(some)), mean([row["class"]["accuracy"] for row in some])]
+        cells.append(mean([row["class"]["balanced_accuracy"] for row in some]))
+        concept = [row.get("concept") or {} for row in some]
+        cells += [mean([each.get(key) for each in concept]) for key in ("auc", "auc_within_class")]
+        if "places" not in some[0]:
+            rows.append([*cells, *["–"] * 9])
+            continue
+        corrections, placed = [row["corrections"] for row in some], [row["places"] for row in some]
+        cells += [mean([each.get(key) for each in corrections]) for key in ("truth", "area")]
+        cells.append(outcomes([each["verdict"]["outcome"] for each in corrections]))
+        kind = map_of(some[0])
+        cells.append(f"{shown_target(some[0])}: {'its own' if kind == 'own' else 'Grad-CAM'}")
+        for measure, short in (("average_precision", "ap"), ("pointing", "pointing")):
+            blind = {predicted(row)["best_blind"][measure].replace("_", " ") for row in some}
+            cells.append(mean([each["numbers"][short] for each in placed]))
+            cells.append(
+                f"{mean([each['numbers'][f'best_blind_{short}'] for each in placed])} ({', '.join(sorted(blind))})"
+            )
+        cells += [mean([skill_of(row) for row in some], 2), outcomes([each["verdict"]["outcome"] for each in placed])]
+        rows.append(cells)
+    head = ["data", "method", "seeds", "class", "balanced", "concept AUC", "within class", "told all", "area"]
+    head += ["corrections", "map", "precision", "best blind", "pointing", "best blind", "skill", "maps"]
+    return lines(head, rows)
+
+
+def predicted(row: Row) -> Row:
+    found: Row = row["places"]["targets"][shown_target(row)]["predicted"]
+    return found
+
+
+def skill_of(row: Row) -> float | None:
+    skill = (predicted(row).get("skill") or {}).get(map_of(row))
+    found = skill.get("energy", skill) if isinstance(skill, dict) else None
+    return found.get("value") if found else None
+
+
+def tuning() -> str:
+    """The rate that validation chose for each method."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in read("tune"):
+        groups[row["data"], row["method"]].append(row)
+    rates = sorted({row["rate"] for row in read("tune")})
+    rows = []
+    for (data, method), some in groups.items():
+        scores = {row["rate"]: row["score"] for row in some}
+        best = max(scores, key=lambda rate: scores[rate])
+        cells = [f"**{scores[rate]:.3f}**" if rate == best else number(scores.get(rate)) for rate in rates]
+        rows.append([data, method, *cells])
+    return lines(["data", "method", *(f"rate {rate:g}" for rate in rates)], rows)
 
 
 def faithfulness() -> str:
@@ -141,36 +199,38 @@ def faithfulness() -> str:
 
 def figure() -> None:
     """Precision of each method's map, with the best blind map as a line, for each data set."""
-    sets = list(dict.fromkeys(row["data"] for row in read("rows")))
+    sets: dict[str, dict[str, list[Row]]] = defaultdict(dict)
+    for (data, method), some in by_method().items():
+        if "places" in some[0]:
+            sets[data][method] = some
     if not sets:
         return
-    _, axes = plt.subplots(1, len(sets), figsize=(3.2 * len(sets), 3.4), sharey=True, squeeze=False)
-    for axis, data in zip(axes[0], sets, strict=True):
-        rows = [row for row in read("rows") if row["data"] == data and row["seed"] == 0]
-        names = [row["method"] for row in rows]
-        colors = ["#0b6e99" if name == "evidence-cbm" else "#b8b8b8" for name in names]
-        axis.bar(range(len(rows)), [row["places"]["numbers"]["ap"] or 0 for row in rows], color=colors)
-        axis.axhline(rows[0]["places"]["numbers"]["best_blind_ap"] or 0, color="black", linestyle="--", linewidth=1)
-        axis.set_xticks(range(len(rows)), names, rotation=40, ha="right", fontsize=8)
+    _, axes = plt.subplots(1, len(sets), figsize=(2.9 * len(sets), 3.6), sharey=True, squeeze=False)
+    for axis, (data, methods) in zip(axes[0], sets.items(), strict=True):
+        values = [[row["places"]["numbers"]["ap"] or 0 for row in some] for some in methods.values()]
+        colors = ["#0b6e99" if name == "evidence-cbm" else "#b8b8b8" for name in methods]
+        axis.bar(range(len(values)), [np.mean(each) for each in values], color=colors)
+        for place, each in enumerate(values):
+            axis.plot([place] * len(each), each, ".", color="black", markersize=3)
+        blind = [row["places"]["numbers"]["best_blind_ap"] or 0 for some in methods.values() for row in some]
+        axis.axhline(float(np.mean(blind)), color="black", linestyle="--", linewidth=1)
+        axis.set_xticks(range(len(values)), list(methods), rotation=40, ha="right", fontsize=8)
         axis.set_title(data, fontsize=10)
     axes[0][0].set_ylabel("average precision of maps", fontsize=8)
-    axes[0][0].figure.suptitle("dashed: the best map that knows no concepts", fontsize=8)
+    axes[0][0].figure.suptitle("dots: seeds; dashed: the best map that knows no concepts", fontsize=8)
     plt.tight_layout()
     plt.savefig(HERE / "places.webp", dpi=110)
 
 
 def main() -> None:
-    rows = [json.loads(line) for name in sys.argv[1:] for line in Path(name).read_text().splitlines()]
-    if rows:
-        keep(rows)
+    for file in map(Path, sys.argv[1:]):
+        keep(file.stem, [json.loads(line) for line in file.read_text().splitlines()])
     page = HERE / "README.md"
     text = page.read_text("utf-8")
-    for name, made in (("ablation", ablation()), ("family", family()), ("faithfulness", faithfulness())):
-        start, end = (
-            text.index(f"<!-- table {name} -->"),
-            text.index("<!-- end -->", text.index(f"<!-- table {name} -->")),
-        )
-        text = f"{text[:start]}<!-- table {name} -->\n{made}\n{text[end:]}"
+    made = {"ablation": ablation(), "tuning": tuning(), "family": family(), "faithfulness": faithfulness()}
+    for name, table in made.items():
+        before, _, rest = text.partition(f"<!-- table {name} -->\n")
+        text = f"{before}<!-- table {name} -->\n{table}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
     page.write_text(text, "utf-8")
     figure()
 

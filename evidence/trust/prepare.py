@@ -34,7 +34,7 @@ def few(rows: Sequence[Row], most: int) -> list[Row]:
     return [row for cell in cells.values() for row in draw.sample(cell, min(most, len(cell)))]
 
 
-def ham(folder: Path, split: Path, out: Path) -> None:
+def ham(folder: Path, split: Path, out: Path, *, most: int = 60) -> None:
     with split.open(newline="") as file:
         rows = [
             {
@@ -45,7 +45,7 @@ def ham(folder: Path, split: Path, out: Path) -> None:
             }
             for row in csv.DictReader(file)
         ]
-    write(out / "ham.csv", few(rows, 60))
+    write(out / "ham.csv", few(rows, most))
     (out / "ham").unlink(missing_ok=True)
     (out / "ham").symlink_to(folder.resolve())
 

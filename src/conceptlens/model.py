@@ -112,7 +112,7 @@ class TrainedModel(OpenedRun):
 
         Args:
             out: File for the result; nothing is written by default.
-            settings: See `conceptlens.evaluation.examination.trust_run`: `split`, `n`, `resamples`.
+            settings: See `conceptlens.evaluation.examination.trust_run`: `split`, `n`, `resamples`, `without`.
         """
         from conceptlens.evaluation.examination import trust_run
         from conceptlens.training.without_class import trained_without_class

@@ -79,6 +79,17 @@ def test_json_is_exactly_the_verdicts_and_their_numbers(
 
 
 @pytest.mark.usefixtures("faked")
+def test_an_examination_can_be_left_out(own_run: Path) -> None:
+    found = cl.load(own_run).trust(resamples=50, without=["corrections", "subgroups"])
+    assert found.verdicts["corrections"].outcome == found.verdicts["subgroups"].outcome == "unmeasured"
+    assert "left out" in found.verdicts["corrections"].reason
+    assert set(found.numbers["corrections"].values()) == {None}
+    assert found.verdicts["leakage"].outcome == "pass"
+    with pytest.raises(UserError, match="corrections"):
+        cl.load(own_run).trust(without=["correction"])
+
+
+@pytest.mark.usefixtures("faked")
 def test_findings_come_first_in_words_and_on_the_page(own_run: Path) -> None:
     found = cl.load(own_run).trust(resamples=50)
     assert found.written_to is None

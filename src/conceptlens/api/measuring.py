@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Split = Literal["train", "val", "test"]
 AnySplit = Literal["train", "val", "test", "all"]
+Examination = Literal["corrections", "leakage", "maps", "calibration", "subgroups", "faithfulness"]
 Data = Mapping[str, Any] | str | None
 
 
@@ -39,6 +40,7 @@ def trust(
     split: Split | None = None,
     n: int = 500,
     resamples: int = 1000,
+    without: Sequence[Examination] = (),
     out: str | Path | None = None,
     quiet: bool = True,
 ) -> "Trust":
@@ -52,6 +54,7 @@ def trust(
         split: Whose images; those that the run's numbers speak of by default.
         n: Images at most on which maps are judged, evenly spread over the split.
         resamples: Of the intervals.
+        without: An examination to leave out, such as `faithfulness`, which encodes 32 images a hundred times each.
         out: Folder for all files; places in the run folder by default.
         quiet: Show no progress.
     """
@@ -65,7 +68,9 @@ def trust(
 
     opened, say = OpenedRun.open(run), note(quiet)
     folder = opened.out_folder(out, FOLDER)
-    result = trust_run(opened, split=split, n=n, resamples=resamples, retrain=trained_without_class, note=say)
+    result = trust_run(
+        opened, split=split, n=n, resamples=resamples, without=without, retrain=trained_without_class, note=say
+    )
     for name, found in result.results.items():
         found.save(folder / f"{name}.json" if out else opened.path / find_result(name).file)
     result.save(folder / "trust.json")

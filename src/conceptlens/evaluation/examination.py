@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from conceptlens.core.documents import Document, TableRow
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.evaluation.calibration.reliability import class_calibration, concept_calibration
 from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration
 from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
@@ -111,6 +111,7 @@ def trust_run(
     split: str | None = None,
     n: int = IMAGES,
     resamples: int = 1000,
+    without: Sequence[Side] = (),
     retrain: Retrain | None = None,
     note: Callable[[str], object] = lambda text: None,
 ) -> Trust:
@@ -123,11 +124,12 @@ def trust_run(
         split: Whose images; those that the run's numbers speak of by default.
         n: Images at most on which maps are judged, evenly spread over the split.
         resamples: Of the intervals.
+        without: Examinations to leave out.
         retrain: Trains the run's method without the class, which leakage is then measured against.
         note: Says something to the person who waits.
     """
     if split is None and (folders := fold_folders(run.path)):
-        return _trust_folds(run, folders, n=n, resamples=resamples, retrain=retrain, note=note)
+        return _trust_folds(run, folders, n=n, resamples=resamples, without=without, retrain=retrain, note=note)
     chosen = split or run.reported_split
     # What a measure returns has a verdict and numbers.
     measures: dict[Side, tuple[str, Callable[[], Any]]] = {
@@ -141,10 +143,15 @@ def trust_run(
     verdicts: dict[Side, Verdict] = {}
     numbers: dict[Side, Numbers] = {}
     results: dict[str, Document] = {}
+    if unknown := set(without) - set(measures):
+        raise unknown_name("examination", min(unknown), get_args(Side))
     for side in get_args(Side):
-        note(side)
         name, measure = measures[side]
         numbers[side] = dict.fromkeys(NUMBERS[side])
+        if side in without:
+            verdicts[side] = Verdict(outcome="unmeasured", reason="It was left out when the run was examined.")
+            continue
+        note(side)
         try:
             found = measure()
         except (UserError, OSError) as error:
@@ -166,6 +173,7 @@ def _trust_folds(
     *,
     n: int,
     resamples: int,
+    without: Sequence[Side],
     retrain: Retrain | None,
     note: Callable[[str], object],
 ) -> Trust:
@@ -176,11 +184,11 @@ def _trust_folds(
     for folder in folders:
         note(f"fold {folder.name} of {len(folders)}")
         fold = OpenedRun.open(folder, device=run.device, data=run.memory)
-        found.append(trust_run(fold, n=n, resamples=resamples, retrain=retrain, note=note))
+        found.append(trust_run(fold, n=n, resamples=resamples, without=without, retrain=retrain, note=note))
     verdicts: dict[Side, Verdict] = {}
     numbers: dict[Side, Numbers] = {}
     for side in get_args(Side):
-        if side in ("calibration", "subgroups"):
+        if side in ("calibration", "subgroups") and side not in without:
             measure = _calibration if side == "calibration" else _subgroups
             verdicts[side], numbers[side] = measure(run, FOLDS, resamples)
             numbers[side] = {key: numbers[side].get(key) for key in NUMBERS[side]}
