@@ -8,7 +8,7 @@ import json
 import multiprocessing
 import time
 import traceback
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -46,6 +46,7 @@ def run_jobs(
     count: int = 1,
     threads: int = 1,
     seconds: float = float("inf"),
+    filled: Collection[str] = (),
     told: Callable[[Tree], object] = lambda row: "",
 ) -> bool:
     """Append a row to `file` for every job that has none; whether all have one now.
@@ -57,6 +58,7 @@ def run_jobs(
         count: Worker processes; with 1, everything happens in this one.
         threads: Of torch, in each.
         seconds: After so many, no job begins, and what runs is ended; its row is missing, and made by the next call.
+        filled: Token stores that an earlier call has filled.
         told: What to print of a row besides its key.
     """
     started = time.monotonic()
@@ -85,7 +87,7 @@ def run_jobs(
                 break
             keep(job, lambda job=job: job.work(*job.arguments))  # type: ignore[misc]
     else:
-        _in_processes(left, keep, count, threads, started + seconds)
+        _in_processes(left, keep, count, threads, started + seconds, {"", *filled})
     missing = [job.key for job in jobs if job.key not in done]
     if missing:
         print(f"{len(missing)} of {len(jobs)} jobs have no row; call again to go on", flush=True)
@@ -93,10 +95,15 @@ def run_jobs(
 
 
 def _in_processes(
-    jobs: Sequence[Job], keep: Callable[[Job, Callable[[], Tree]], None], count: int, threads: int, until: float
+    jobs: Sequence[Job],
+    keep: Callable[[Job, Callable[[], Tree]], None],
+    count: int,
+    threads: int,
+    until: float,
+    filled: set[str],
 ) -> None:
     """The first job of every store at once, the others as soon as their store is filled."""
-    waiting, filled, filling = list(jobs), {""}, set[str]()
+    waiting, filling = list(jobs), set[str]()
     running: dict[Future[Tree], Job] = {}
 
     def workers() -> ProcessPoolExecutor:

@@ -291,4 +291,6 @@ if __name__ == "__main__":
                 arguments = (one, name, method, seed, setting, work, options.n, options.faithful)
                 tests.append(Job((name, method, seed), tested, arguments, store_of(one, name, method, work)))
         left = options.seconds - (time.monotonic() - began)
-        run_jobs(tests, rows, test_key, seconds=left, told=test_line, **settings)
+        tuned_by = {(row["data"], row["method"]) for row in made}
+        filled = {store_of(one, name, method, work) for name, one, method in chosen if (name, method) in tuned_by}
+        run_jobs(tests, rows, test_key, seconds=left, told=test_line, filled=filled, **settings)

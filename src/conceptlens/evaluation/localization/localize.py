@@ -164,7 +164,8 @@ def localize_run(
             f"{judged.source.name}: no image of {judged.split!r} has a known region. Choose another --split."
         )
     chosen_on = spread(judged.choose_on, min(CHOOSE, len(judged.indices)))
-    chosen = found if judged.same else judge(bench, chosen_on)
+    cheap = tuple(kind for kind in maps if kind != OCCLUSION)  # only its threshold of IoU would be chosen: it stays fixed
+    chosen = found if judged.same else judge(replace(bench, kinds=cheap), chosen_on)
     chosen_from = f"{len(chosen.kept)} images of {judged.choose_name}"
     if judged.same or not len(chosen.kept):
         chosen, chosen_from = found, "the judged images"
