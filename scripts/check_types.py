@@ -20,7 +20,12 @@ from mypy.modulefinder import BuildSource
 
 ROOT = Path(__file__).resolve().parents[1]
 RELAXED: dict[str, object] = {"disallow_untyped_calls": False, "warn_return_any": False, "warn_unused_ignores": False}
-FOLDERS = [ROOT / "bench", ROOT / "scripts", *sorted(path for path in (ROOT / "evidence").iterdir() if path.is_dir())]
+FOLDERS = [
+    ROOT / "bench",
+    ROOT / "scripts",
+    ROOT / "evidence",
+    *sorted(path for path in (ROOT / "evidence").iterdir() if path.is_dir()),
+]
 
 
 def imported(file: Path) -> Iterator[str]:
@@ -38,7 +43,7 @@ def script_sources() -> list[BuildSource]:
     sources = []
     for folder in FOLDERS:
         files = sorted(folder.glob("*.py"))
-        shared = {name for file in files for name in imported(file)}
+        shared = {name for file in folder.rglob("*.py") for name in imported(file)}
         for file in files:
             place = file.relative_to(ROOT)
             name = file.stem if file.stem in shared else re.sub(r"\W", "_", str(place.with_suffix("")))

@@ -210,6 +210,7 @@ def localize(
     where: Literal["visible", "present"] = "visible",
     n: int | None = None,
     sigma: float | None = None,
+    maps: Sequence[Literal["own", "gradcam", "occlusion"]] = ("own", "gradcam"),
     out: str | Path | None = None,
 ) -> "Localization":
     """Measure whether a run's maps point at the object and at the part of each concept.
@@ -225,13 +226,16 @@ def localize(
         where: Judge a concept's map where its region is visible, or only where the concept is present.
         n: Images at most, evenly spread over the split.
         sigma: Width of the center prior in sides of the image; that of other images' regions by default.
+        maps: Kinds of maps: the method's own, gradcam, occlusion (a forward pass for each of some fifty regions).
         out: File for the result; in the run folder by default.
     """
     from conceptlens.evaluation.localization.localize import localize_run
     from conceptlens.runs.opened import OpenedRun
 
     opened = OpenedRun.open(run)
-    result = localize_run(opened, data=_section(data, regions=True), split=split, where=where, n=n, sigma=sigma)
+    result = localize_run(
+        opened, data=_section(data, regions=True), split=split, where=where, n=n, sigma=sigma, maps=maps
+    )
     return result.save(Path(out or opened.path / result.default_file))
 
 

@@ -15,6 +15,7 @@ from conceptlens.nn.regularizers.regularizer import NOTHING, Context, Regularize
 
 if TYPE_CHECKING:
     from conceptlens.methods.fitted.data import FitData
+    from conceptlens.methods.fitted.region_prompts import RegionPrompts
     from conceptlens.nn.grounding.places import PlaceTargets, TrainingImages
 
 Space = Literal["probability", "log-probability", "logit", "cosine"]
@@ -68,6 +69,7 @@ class ConceptModel(nn.Module, ABC):
     has_evidence: bool = False  # whether it says what each patch adds to a concept's logit
     fits_images: ClassVar[bool] = True  # whether a stage of the kind `fit` has something to learn from images
     fit_targets: str | None = None  # encoder whose image-text vectors `fit` needs, by name; `own`: the pipeline's
+    fit_regions: "RegionPrompts | None" = None  # what marks regions whose image-text vectors `fit` needs
     fit_crops: bool = False  # whether `fit` reads cut-outs of the training images, by their annotation
     fit_crop_images: int = 0  # cut-outs of so many images of each class are enough; 0: of all
     draws: int = 0  # numbers from 0 to 1 that its forward pass needs of each image while it trains: `Tokens.aux[DRAWS]`

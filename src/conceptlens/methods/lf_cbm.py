@@ -119,13 +119,6 @@ class LFCBM(FittedModel):
             gone |= filters.like_another(data.text, names, self.concept_similarity, gone)
         return filters.seldom_seen(strongest(data), self.activation, self.activation_by) | gone
 
-    def standardize(self, images: FitImages) -> None:
-        """Scores of zero mean and unit variance over the training images."""
-        scores = torch.from_numpy(self.score_all(images)).double()
-        mean, deviation = scores.mean(0), scores.std(0, correction=0).clamp_min(1e-12)
-        self.vectors /= deviation.unsqueeze(1).to(self.vectors)
-        self.offsets.copy_(((self.offsets.cpu().double() - mean) / deviation).to(self.offsets))
-
 
 def strongest(data: FitData) -> Tensor:
     """The mean of each concept's five strongest activations over the training images, (K,)."""

@@ -114,7 +114,7 @@ def test_a_map_that_points_at_its_part_is_found_to(run: Path, tmp_path: Path, mo
         resize_square(source.read(index), card.image_size, card.fit).tobytes(): index for index in range(len(source))
     }
 
-    def planted(pipeline: Pipeline, images: torch.Tensor) -> BatchMaps:
+    def planted(pipeline: Pipeline, images: torch.Tensor, kinds: object) -> BatchMaps:
         real = concept_maps(pipeline, images)
         heads = [source.annotation(by_pixels[image.numpy().tobytes()]).masks["head"] for image in images]
         cells = torch.from_numpy(np.stack(heads)).float().view(-1, 4, 8, 4, 8).mean((2, 4)).flatten(1)
@@ -289,7 +289,7 @@ def test_a_perfect_map_has_skill_one_and_the_best_blind_one_none(
     middle = torch.zeros(len(concepts), 16)
     middle[:, [5, 6, 9, 10]] = 1
 
-    def planted(pipeline: Pipeline, images: torch.Tensor) -> BatchMaps:
+    def planted(pipeline: Pipeline, images: torch.Tensor, kinds: object) -> BatchMaps:
         rows = [by_pixels[image.numpy().tobytes()] for image in images]
         perfect = torch.from_numpy(regions.cover[rows][:, part_of])
         real = concept_maps(pipeline, images)

@@ -19,7 +19,7 @@ from conceptlens.evaluation.localization.overlap import FIXED, THRESHOLDS
 from conceptlens.evaluation.localization.skill import skill
 from conceptlens.evaluation.localization.summary import Columns, differences, estimates, mean_of, summarize
 from conceptlens.evaluation.localization.verdict import AP, POINTING
-from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN
+from conceptlens.explanations.maps.concept_maps import KINDS, OWN
 from conceptlens.recipes.schema import MetricsConfig
 from conceptlens.stats.bootstrap import Statistic
 
@@ -60,11 +60,11 @@ def summary(
     thresholds = {name: _best_threshold(columns, every) for name, columns in chosen.maps.items()}
     short = {name: _short(columns, thresholds.get(name, FIXED)) for name, columns in found.maps.items()}
     blind = [*IMAGE_FREE, *MODEL_FREE, *([PRIOR] if PRIOR in short else [])]
-    kinds = [name for name in (OWN, GRADCAM) if name in short]
+    kinds: list[str] = [name for name in KINDS if name in short]
     pairs = [(name, other) for name in kinds for other in blind]
     if OWN in short:
-        pairs.append((OWN, GRADCAM))
-    seen = ~np.isnan(short[GRADCAM][ENERGY])
+        pairs += [(OWN, other) for other in kinds if other != OWN]
+    seen = ~np.isnan(short[kinds[0]][ENERGY])
     return {
         "concepts": len(every),
         "images": int(seen[:, every].any(1).sum()),

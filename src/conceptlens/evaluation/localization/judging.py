@@ -27,7 +27,7 @@ from conceptlens.evaluation.localization.image_maps import ImageMaps, fit_image_
 from conceptlens.evaluation.localization.measures import measure, truth_of
 from conceptlens.evaluation.localization.specificity import value_specificity
 from conceptlens.evaluation.localization.summary import Columns
-from conceptlens.explanations.maps.concept_maps import concept_maps
+from conceptlens.explanations.maps.concept_maps import KINDS, USUAL, Kind, concept_maps
 from conceptlens.methods.contract import Pipeline
 from conceptlens.nn.heads.probabilities import concept_probabilities_of
 from conceptlens.runs.saved import Card
@@ -57,6 +57,7 @@ class Bench:
     of_image: ImageMaps
     prior: Tensor | None  # (K, L): where the method expects each concept
     where: Where
+    kinds: tuple[Kind, ...] = USUAL
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def judge(bench: Bench, indices: Indices) -> Found:
             if not some.any():
                 continue
             pixels = reader.batch(batch).to(device)
-            made = concept_maps(bench.pipeline, pixels)
+            made = concept_maps(bench.pipeline, pixels, bench.kinds)
             if made.grid != bench.grid:
                 raise UserError(
                     f"{bench.pipeline.encoder.name}: its tokens form a grid {made.grid}, not {bench.grid} as it says."
@@ -162,7 +163,7 @@ def judge(bench: Bench, indices: Indices) -> Found:
     for target, maps in joined.items():
         parts = bench.part_of[target].cpu().numpy()
         for name in maps:
-            if name in ("own", "gradcam"):
+            if name in KINDS:
                 precision = maps[name]["average_precision"]
                 maps[name]["value_specificity"] = value_specificity(precision, labels, parts, bench.concepts)
     read = np.concatenate(said) if said else np.zeros((0, len(bench.concepts)), dtype=bool)

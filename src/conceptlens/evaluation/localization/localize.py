@@ -1,7 +1,7 @@
 """Do the maps of a trained run point at the object, and at the part that each concept speaks of?
 
-Every method is judged by its own map, where it has one, and by Grad-CAM on its tokens, which is the same for all; both
-beside image-free maps (`baselines`) and maps of the image that know none of its concepts (`image_maps`).
+Every method is judged by its own map, where it has one, and by Grad-CAM on its tokens, which is the same for all, or by
+occlusion; beside image-free maps (`baselines`) and maps of the image that know none of its concepts (`image_maps`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ from conceptlens.evaluation.localization.summary import estimate_cells
 from conceptlens.evaluation.localization.text import localization_text
 from conceptlens.evaluation.localization.verdict import NOTHING, judge_map, map_numbers
 from conceptlens.evaluation.verdict import Numbers, Verdict
-from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN
+from conceptlens.explanations.maps.concept_maps import GRADCAM, KINDS, OCCLUSION, OWN, USUAL, Kind
 from conceptlens.runs.predictions import units_of
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def localize_run(
     where: str = "visible",
     n: int | None = None,
     sigma: float | None = None,
+    maps: Sequence[Kind] = USUAL,
 ) -> Localization:
     """Judge the maps of a finished run by known regions; nothing is written.
 
@@ -110,7 +111,16 @@ def localize_run(
         where: Judge a concept's map in images in which its region is `visible`, or only where the concept is `present`.
         n: At most so many images, evenly spread over the split.
         sigma: Width of the center prior in sides of the image, instead of that of the regions of other images.
+        maps: Kinds of maps: the method's `own`, `gradcam`, `occlusion`. The verdict is on the first of these that the
+            method has.
     """
+    for kind in maps:
+        if kind not in KINDS:
+            raise unknown_name("kind of map", kind, KINDS)
+    if not {GRADCAM, OCCLUSION} & set(maps) and not (
+        run.pipeline.model.has_attention or run.pipeline.model.has_evidence
+    ):
+        raise UserError(f"maps: {run.info['method']} has no map of its own. Name gradcam, occlusion or both.")
     if where not in get_args(Where):
         raise unknown_name("choice of images", where, get_args(Where))
     if n is not None and n < 1:
@@ -146,6 +156,7 @@ def localize_run(
         of_image=image_maps_of(pipeline, card, judged, fit_images, fit, device),
         prior=None if expected is None else expected.float().to(device),
         where=where,  # type: ignore[arg-type]  # checked above
+        kinds=tuple(maps),
     )
     found = judge(bench, judged.indices)
     if not len(found.kept):
@@ -171,7 +182,7 @@ def localize_run(
     }
     aim: Target = "part" if "part" in targets else "object"
     predicted = targets[aim]["predicted"]
-    kinds = [kind for kind in (OWN, GRADCAM) if kind in predicted["maps"]]
+    kinds: list[str] = [kind for kind in KINDS if kind in predicted["maps"]]
     still = {kind: unmoving(targets[aim]["by_concept"], kind) for kind in kinds}
     verdicts = {kind: judge_map(predicted, kind, aim, unmoving=len(still[kind])) for kind in kinds}
     localization = Localization(
@@ -188,7 +199,8 @@ def localize_run(
             OWN: "evidence of each patch, or attention of the concept's slot"
             if OWN in found.columns["object"]
             else None,
-            GRADCAM: f"Grad-CAM on tokens, {found.place}",
+            **({GRADCAM: f"Grad-CAM on tokens, {found.place}"} if GRADCAM in kinds else {}),
+            **({OCCLUSION: "the fall of a concept's score where a region is covered"} if OCCLUSION in kinds else {}),
             "uniform": "the same everywhere",
             "center_prior": "a Gaussian in the middle of the image",
             "central_cell": "the cell in the middle of the image",

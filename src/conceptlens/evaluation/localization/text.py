@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from conceptlens.evaluation.localization.verdict import WORDS
+
 SHOWN = {
     "average_precision": "precision",
     "pointing": "pointing",
@@ -19,7 +21,8 @@ def localization_text(result: Mapping[str, Any]) -> str:
     """A table for each target: a row a map, a column a measure; intervals are in the file."""
     lines = [f"{result['run']} on {result['data']} ({result['split']}), {result['images']} images"]
     if result["maps"]["own"] is None:
-        lines.append("this method has no map of its own; it is judged by Grad-CAM alone")
+        others = " and ".join(WORDS[kind] for kind in ("gradcam", "occlusion") if kind in result["maps"])
+        lines.append(f"this method has no map of its own; it is judged by {others} alone")
     for target, found in result["targets"].items():
         lines += ["", f"{ABOUT[target]}, {found['images']} images, {found['concepts']} concepts"]
         lines.append(" " * 15 + "".join(f"{word:>16}" for word in SHOWN.values()))

@@ -13,7 +13,7 @@ from conceptlens.evaluation.localization.image_maps import MODEL_FREE
 from conceptlens.evaluation.verdict import Numbers, Verdict
 
 AP, POINTING = "average_precision", "pointing"
-WORDS = {"own": "The method's own map", "gradcam": "Grad-CAM"}
+WORDS = {"own": "The method's own map", "gradcam": "Grad-CAM", "occlusion": "Occlusion"}
 NOTHING: Numbers = {"ap": None, "best_blind_ap": None, "pointing": None, "best_blind_pointing": None}
 
 

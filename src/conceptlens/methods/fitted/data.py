@@ -24,6 +24,7 @@ class FitImages:
     concepts: npt.NDArray[np.int8]  # (N, K) of 0, 1, UNKNOWN
     certainty: Floats | None = None  # (N, K): weight of each concept label
     image_text: Floats | None = None  # (N, D_text), unit length, comparable with `FitData.text`
+    region_text: Floats | None = None  # (N, G, D_text): the same of each region that `fit_regions` marks
 
     def __len__(self) -> int:
         return len(self.vectors)

@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from conceptlens.training.session import Session
 
 FOLDER = "fit"  # of a run, while it fits
 BATCH = 64
+PROMPTS = 1024  # images with a marked region that are encoded at a time
 Indices = npt.NDArray[np.int64]
 Read = Callable[[Tensor], Sequence[Tensor]]
 
@@ -40,18 +42,31 @@ def fit_data(session: Session) -> Iterator[FitData]:
     processes.wait()
     try:
         encoder = None if model.fit_targets in (None, OWN) else _second_encoder(model.fit_targets)
-        vectors, image_text = _encode_all(session, folder, encoder)
-        yield _assemble(session, vectors, image_text, encoder or session.pipeline.encoder)
+        seen = _encode_all(session, folder, encoder)
+        yield _assemble(session, seen, encoder or session.pipeline.encoder)
     finally:
         processes.wait()
         if processes.main:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _encode_all(session: Session, folder: Path, second: Encoder | None) -> tuple[Floats, Floats | None]:
-    """What the model and, where it is asked for, the image-text encoder say of train and val, one below the other."""
-    pipeline, device = session.pipeline, session.processes.device
-    own = pipeline.model.fit_targets == OWN
+@dataclass(frozen=True)
+class _Seen:
+    """What was encoded of the training and validation images, one below the other."""
+
+    vectors: Floats  # (N, D)
+    image_text: Floats | None = None  # (N, D_text), where it is asked for
+    region_text: Floats | None = None  # (N, G, D_text), where regions are asked for instead
+
+    @property
+    def text_width(self) -> int | None:
+        return next((part.shape[-1] for part in (self.image_text, self.region_text) if part is not None), None)
+
+
+def _encode_all(session: Session, folder: Path, second: Encoder | None) -> _Seen:
+    """What the model and, where it is asked for, the image-text encoder say of train and val."""
+    pipeline, device, regions = session.pipeline, session.processes.device, session.pipeline.model.fit_regions
+    own = pipeline.model.fit_targets == OWN and regions is None
 
     def read(inputs: Tensor) -> Sequence[Tensor]:
         tokens = pipeline.encoder.encode(inputs)
@@ -60,21 +75,29 @@ def _encode_all(session: Session, folder: Path, second: Encoder | None) -> tuple
 
     pipeline.eval()
     found = _encode(session, "reading images", session.stream, read, [folder / "vectors.npy", folder / "texts.npy"])
-    if second is None:
-        return found[0], found[1] if own else None
-    second.to(device).eval()
+    if second is None and regions is None:
+        return _Seen(found[0], found[1] if own else None)
+    encoder = second or pipeline.encoder  # regions are marked in pixels: no token store has them
+    encoder.to(device).eval()
 
     def embed(images: Tensor) -> Sequence[Tensor]:
-        return (second.embed(second(images)),)
+        if regions is None:
+            return (encoder.embed(encoder(images)),)
+        marked = (regions(some).flatten(0, 1) for some in torch.split(images, max(PROMPTS // regions.count, 1)))
+        said = torch.cat([encoder.embed(encoder(some)) for some in marked])
+        return (said.reshape(len(images), -1),)
 
     data = session.recipe.data
-    with PixelReader(session.source, second.image_size, data.fit, cache_mb=0, workers=data.workers) as reader:
+    with PixelReader(session.source, encoder.image_size, data.fit, cache_mb=0, workers=data.workers) as reader:
 
         def stream(batches: Iterator[Indices]) -> Iterator[Tensor]:
             return (images for _, images in to_device(reader.prefetch(batches), device))
 
-        (image_text,) = _encode(session, f"reading images with {second.name}", stream, embed, [folder / "texts.npy"])
-    return found[0], image_text
+        what = "images" if regions is None else f"{regions.count} regions an image"
+        (said,) = _encode(session, f"reading {what} with {encoder.name}", stream, embed, [folder / "texts.npy"])
+    return (
+        _Seen(found[0], said) if regions is None else _Seen(found[0], None, said.reshape(len(said), regions.count, -1))
+    )
 
 
 @torch.inference_mode()
@@ -111,31 +134,33 @@ def _encode(
     return maps
 
 
-def _assemble(session: Session, vectors: Floats, image_text: Floats | None, encoder: Encoder) -> FitData:
+def _assemble(session: Session, seen: _Seen, encoder: Encoder) -> FitData:
     examples, splits, concepts = session.source.examples, session.splits, session.blueprint.concepts
     reader = text_encoder_name(session.recipe.encoder.text, encoder)
-    if reader.startswith(RANDOM_TEXT) and image_text is not None:
-        reader = random_text_name(image_text.shape[1])  # a control, whatever the encoder
+    width = seen.text_width
+    if reader.startswith(RANDOM_TEXT) and width is not None:
+        reader = random_text_name(width)  # a control, whatever the encoder
     elif encoder is not session.pipeline.encoder:
         reader = text_encoder_name(AUTO, encoder)
 
     def embed(texts: Sequence[str]) -> Tensor:
         found = make_text_encoder(reader).embed(texts)
-        if image_text is not None and found.shape[1] != image_text.shape[1]:
+        if width is not None and found.shape[1] != width:
             raise UserError(
                 f"encoder.text: the vectors of {reader} have width {found.shape[1]}, those of {encoder.name}'s images "
-                f"{image_text.shape[1]}, so they cannot be compared. Use `encoder.text: auto`."
+                f"{width}, so they cannot be compared. Use `encoder.text: auto`."
             )
         return found
 
     def images(start: int, indices: Indices) -> FitImages:
         rows = slice(start, start + len(indices))
         return FitImages(
-            vectors[rows],
+            seen.vectors[rows],
             examples.labels[indices],
             examples.concepts[indices],
             None if examples.certainty is None else examples.certainty[indices],
-            None if image_text is None else image_text[rows],
+            None if seen.image_text is None else seen.image_text[rows],
+            None if seen.region_text is None else seen.region_text[rows],
         )
 
     return FitData(
@@ -143,7 +168,7 @@ def _assemble(session: Session, vectors: Floats, image_text: Floats | None, enco
         val=images(len(splits.train), splits.val),
         classes=session.blueprint.classes,
         concepts=concepts,
-        text=embed(concepts.texts) if image_text is not None else torch.zeros(len(concepts), 0),
+        text=embed(concepts.texts) if width is not None else torch.zeros(len(concepts), 0),
         embed=embed,
         class_weights=class_weights(
             session.recipe.training.loss,
