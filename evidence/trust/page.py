@@ -16,6 +16,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Rectangle
 from verdicts import OURS, PUBLISHED
 
 HERE = Path(__file__).parent
@@ -113,7 +114,7 @@ def figure(rows: list[Row]) -> None:
         for y, preset in enumerate(presets):
             for x, side in enumerate(SIDES):
                 word = outcome(found[data, preset], side) if (data, preset) in found else "unmeasured"
-                axis.add_patch(plt.Rectangle((x, y), 0.94, 0.9, color=COLORS.get(word, COLORS["mixed"])))
+                axis.add_patch(Rectangle((x, y), 0.94, 0.9, color=COLORS.get(word, COLORS["mixed"])))
         axis.axhline(len(OURS) - 0.05, color="black", linewidth=1)
         axis.set(xlim=(0, len(SIDES)), ylim=(len(presets), 0), title=data)
         axis.set_xticks(np.arange(len(SIDES)) + 0.5, SIDES, rotation=40, ha="right", fontsize=8)
@@ -122,7 +123,7 @@ def figure(rows: list[Row]) -> None:
         for spine in axis.spines.values():
             spine.set_visible(False)
     names = {"pass": "passed", "finding": "finding", "mixed": "seeds disagree", "unmeasured": "not measured"}
-    handles = [plt.Rectangle((0, 0), 1, 1, color=COLORS[word]) for word in names]
+    handles = [Rectangle((0, 0), 1, 1, color=COLORS[word]) for word in names]
     axes[0][0].figure.legend(handles, list(names.values()), loc="lower center", ncols=4, fontsize=8, frameon=False)
     plt.tight_layout(rect=(0, 0.05, 1, 1))
     plt.savefig(HERE / "verdicts.webp", dpi=110)
