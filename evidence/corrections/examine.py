@@ -4,27 +4,28 @@
     python evidence/corrections/examine.py rates WORK --blood FOLDER     learning rates of presets, on validation images
     python evidence/corrections/examine.py test WORK --blood FOLDER      every method, as published and as ours, once
     python evidence/corrections/examine.py few WORK --blood FOLDER       few labels, and drawn shapes: test images, once
+    python evidence/corrections/examine.py learn WORK --blood FOLDER     the whole encoder learns: test images, once
 
-FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl, WORK/rates.jsonl, WORK/test.jsonl and
-WORK/few.jsonl; what is there already is not made again. Trainings read stored tokens of the frozen built-in encoder,
-several at a time (`--jobs`); with one job at a time, blurred images are encoded once for all runs, since all have the
-same encoder.
+FOLDER holds the images and tables of WBCAtt. Rows go to WORK/choose.jsonl, WORK/test.jsonl and so on; what is there
+already is not made again. But for `learn`, trainings read stored tokens of the frozen built-in encoder, several at a
+time (`--jobs`); with one job at a time, blurred images are encoded once for all runs, since all have the same encoder.
 """
 
 import argparse
 import csv
 import hashlib
-import json
-import multiprocessing
 import random
+import sys
 import time
-import traceback
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 from conceptlens.core.files import dump_yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from jobs import Job, run_jobs  # a neighbor
 
 Tree = dict[str, Any]
 GROUPS = [
@@ -138,7 +139,7 @@ def encode_once(encoder: Any) -> None:
     encoder.forward = lookup
 
 
-def examine(path: Path, split: str, *, leakage: bool) -> Tree:
+def examine(path: Path, split: str, *, leakage: bool, once: bool) -> Tree:
     """What a finished run says of its own corrections, leakage and accuracy."""
     from conceptlens.core.files import read_json
     from conceptlens.evaluation.trust import intervene_run, leakage_run
@@ -146,7 +147,8 @@ def examine(path: Path, split: str, *, leakage: bool) -> Tree:
     from conceptlens.training.without_class import trained_without_class
 
     run = OpenedRun.open(path)
-    encode_once(run.pipeline.encoder)
+    if once:
+        encode_once(run.pipeline.encoder)
     concept = read_json(path / "metrics.json")["splits"][split]["concept"]
     found = intervene_run(run, split=split, orders=("chance",), blur=BLUR, resamples=500)
     row: Tree = {"concept_auc": concept["auc"], "verdict": found.verdict.model_dump(), **found.numbers}
@@ -165,19 +167,16 @@ def examine(path: Path, split: str, *, leakage: bool) -> Tree:
 
 def work_on(job: Tree) -> Tree:
     """Train one model and examine it."""
-    import torch
-
     import conceptlens as cl
     from conceptlens.recipes.parse import merge
 
-    torch.set_num_threads(job["threads"])
     started = time.monotonic()
     out = Path(job["out"])
     if not (out / "model" / "model.json").exists():
         recipe = merge(job["recipe"], {"out": str(out), "seed": job["seed"]})
         cl.train(recipe, overwrite=True, quiet=True)
     trained = time.monotonic() - started
-    row = examine(out, job["split"], leakage=job["leakage"])
+    row = examine(out, job["split"], leakage=job["leakage"], once=job["once"])
     names = ("data", "method", "setting", "seed", "split")
     return {
         **{name: job[name] for name in names},
@@ -296,56 +295,30 @@ def few_labels(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
                 yield {**job_of(name, method, "preset", seed, merge(base, own), work, "test"), "leakage": True}
 
 
+def learning(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
+    """The whole encoder learns with the concepts: presets as they come, their regularizers on."""
+    from conceptlens.recipes.parse import merge
+
+    for seed in range(seeds):
+        for method in ("ivq-cbm", "evidence-cbm", "cbm", "explicd", "cbm-released", "ivq-cbm-as-printed"):
+            own: Tree = {"method": method, "training": {"rank_every": 0}}
+            own["encoder"] = {"name": "builtin/vit", "train": "all"}
+            recipe = merge(data_of("blood cells", work, blood, 0), own)
+            yield {**job_of("blood cells", method, "whole encoder", seed, recipe, work, "test"), "leakage": True}
+
+
 def key(row: Tree) -> tuple[Any, ...]:
     return tuple(row[name] for name in KEYS)
 
 
-def run(jobs: list[Tree], rows: Path, count: int, seconds: float) -> None:
-    """All jobs that have no row yet, several at a time; the first alone, since it fills the token store."""
-    done = {key(json.loads(line)) for line in rows.read_text().splitlines()} if rows.exists() else set()
-    left = [job for job in jobs if key(job) not in done]
-    until = time.monotonic() + seconds
-    if count == 1:
-        with rows.open("a") as file:
-            for job in left:
-                if time.monotonic() > until:
-                    print("time is up; call again to go on", flush=True)
-                    return
-                row = work_on(job)
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                print(*key(job), row["seconds"], f"{row['untouched']} area {row['area']:.3f}", flush=True)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=context) as pool, rows.open("a") as file:
-
-        def keep(job: Tree, row: Tree) -> None:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            area, leak = row["area"], (row.get("leak") or {}).get("excess")
-            print(*key(job), row["seconds"], f"{row['untouched']} area {area:.3f} leak {leak}", flush=True)
-
-        stores = {str(job["recipe"]["data"]): job for job in reversed(left)}
-        for job in stores.values():
-            keep(job, pool.submit(work_on, job).result())
-        waiting = {pool.submit(work_on, job): job for job in left if job not in stores.values()}
-        try:
-            for future in as_completed(waiting, timeout=max(until - time.monotonic(), 1)):
-                try:
-                    keep(waiting[future], future.result())
-                except Exception:
-                    print(*key(waiting[future]), "failed", flush=True)
-                    traceback.print_exc()
-        except TimeoutError:
-            print("time is up; call again to go on", flush=True)
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
+def line(row: Tree) -> str:
+    leak = (row.get("leak") or {}).get("excess")
+    return f"{row['seconds']} {row['untouched']} area {row['area']:.3f} leak {leak}"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("choose", "rates", "test", "few"))
+    parser.add_argument("what", choices=("choose", "rates", "test", "few", "learn"))
     parser.add_argument("work", type=Path)
     parser.add_argument("--blood", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
@@ -355,9 +328,17 @@ if __name__ == "__main__":
     parser.add_argument("--only", default="", help="data sets, methods or settings that contain this; several by |")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    jobs_of = {"choose": choices, "rates": rates, "test": tests, "few": few_labels}[options.what]
+    kinds = {"choose": choices, "rates": rates, "test": tests, "few": few_labels, "learn": learning}
+    jobs_of = kinds[options.what]
     made = list(jobs_of(options.work, options.blood, options.seeds))
     made = [job for job in made if any(word in " / ".join(map(str, key(job))) for word in options.only.split("|"))]
-    for job in made:
-        job["threads"] = options.threads
-    run(made, options.work / f"{options.what}.jsonl", options.jobs, options.seconds)
+    once = options.jobs == 1 and options.what != "learn"
+    run_jobs(
+        [Job(key(job), work_on, ({**job, "once": once},), job["recipe"]["encoder"].get("store", "")) for job in made],
+        options.work / f"{options.what}.jsonl",
+        key,
+        count=options.jobs,
+        threads=options.threads,
+        seconds=options.seconds,
+        told=line,
+    )

@@ -314,7 +314,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def run() -> None:
-    path = HERE / "README.md"
+    path = HERE / "version-0.1.md"
     if not path.exists():
         return
 

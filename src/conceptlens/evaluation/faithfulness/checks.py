@@ -131,7 +131,7 @@ def judge_maps(plan: Plan, columns: Columns, images: Tensor, start: int) -> Tens
 def maps_of(pipeline: Pipeline, images: Tensor, concepts: Tensor) -> dict[str, Tensor]:
     """The maps (B, L) of one concept (B,) of each image, by kind: a single backward pass."""
     watched = watch(pipeline, images)
-    maps = {GRADCAM: watched.maps(concepts[:, None])[:, 0]}
+    maps: dict[str, Tensor] = {GRADCAM: watched.maps(concepts[:, None])[:, 0]}
     own = own_maps(watched.output, pipeline.model)
     if own is not None:
         maps[OWN] = own[torch.arange(len(images), device=images.device), concepts]
