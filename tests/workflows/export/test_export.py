@@ -136,6 +136,9 @@ def test_another_size(own_run: Path, tmp_path: Path) -> None:
         model(pixels(3, SIDE))
 
 
+NARROW = {"embed_dim": 24, "depth": 3, "num_heads": 2}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "method"),
@@ -143,6 +146,7 @@ def test_another_size(own_run: Path, tmp_path: Path) -> None:
         ({"name": "timm/test_vit", "options": {"depth": 1}}, {"name": "ivq-cbm", "aggregate": "cls"}),
         ({"name": "timm/test_resnet"}, {"name": "ivq-cbm-released"}),
         ({"name": "builtin/efficientnet-lite0"}, {"name": "ivq-cbm-released"}),
+        ({"name": "timm/vit_small_patch16_dinov3", "options": NARROW}, {"name": "evidence-cbm"}),  # several layers
     ],
 )
 def test_other_encoders_tasks_and_methods(encoder: dict[str, Any], method: dict[str, Any], concepts: Any) -> None:
