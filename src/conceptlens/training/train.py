@@ -258,6 +258,7 @@ def _predict(session: Session) -> dict[str, Predictions]:
             session.stored or session.reader,
             indices,
             rank_images=recipe.metrics.rank_images,
+            every_layer=True,
             processes=session.processes,
         )
         for name, indices in sides.items()
