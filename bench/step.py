@@ -41,6 +41,8 @@ class Stopwatch(Progress):
         self.times, self.steps = [time.perf_counter()], steps
 
     def step(self, *_: Any) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
         self.times.append(time.perf_counter())
         if len(self.times) > self.steps:
             raise Enough
@@ -65,16 +67,19 @@ def published_tracking(pipeline: Pipeline) -> None:
 
 def milliseconds(steps: int, n: int, *, rank_every: int = 0, published: bool = False, cache_mb: int = 0) -> float:
     """Median time of a step on drawn images."""
+    recipe = {
+        "data": {"source": "shapes", "shapes": {"n": n}, "cache_mb": cache_mb},
+        "encoder": {"name": "builtin/vit-mini"},
+        "method": "ivq-cbm",
+        "training": {"rank_every": rank_every, "learning_rate": 1e-3},
+    }
+    return float(np.median(step_times(recipe, steps, published=published)))
+
+
+def step_times(tree: dict[str, Any], steps: int, *, published: bool = False) -> list[float]:
+    """Milliseconds of each step of a recipe's training, without the first three."""
     with tempfile.TemporaryDirectory() as folder:
-        recipe = load_recipe(
-            {
-                "data": {"source": "shapes", "shapes": {"n": n}, "cache_mb": cache_mb},
-                "encoder": {"name": "builtin/vit-mini"},
-                "method": "ivq-cbm",
-                "training": {"rank_every": rank_every, "learning_rate": 1e-3},
-                "out": f"{folder}/run",
-            }
-        )
+        recipe = load_recipe({**tree, "out": f"{folder}/run"})
         watch = Stopwatch(steps)
         session = open_session(recipe, None, Launched(), watch)
         run = RunFolder(Path(recipe.out))
@@ -96,7 +101,7 @@ def milliseconds(steps: int, n: int, *, rank_every: int = 0, published: bool = F
             while True:
                 stage.train_epoch()
                 stage.position.step = 0
-        return float(np.median(np.diff(watch.times)[3:]) * 1000)
+        return (np.diff(watch.times)[3:] * 1000).tolist()
 
 
 def main() -> None:

@@ -148,9 +148,29 @@ def family() -> str:
             )
         cells += [mean([skill_of(row) for row in some], 2), outcomes([each["verdict"]["outcome"] for each in placed])]
         rows.append(cells)
+        if kind != "own":
+            rows += [[data, method, *["–"] * 8, *other_map(some, name)] for name in others(some[0], kind)]
     head = ["data", "method", "seeds", "class", "balanced", "concept AUC", "within class", "told all", "area"]
     head += ["corrections", "map", "precision", "best blind", "pointing", "best blind", "skill", "maps"]
     return lines(head, rows)
+
+
+def others(row: Row, kind: str) -> list[str]:
+    return [name for name in row["places"].get("map_verdicts", {}) if name != kind]
+
+
+def other_map(some: list[Row], kind: str) -> list[str]:
+    """The last cells of a row, for a second kind of map of a method without one of its own."""
+    cells = [f"{shown_target(some[0])}: {kind}"]
+    for measure in ("average_precision", "pointing"):
+        blind = {predicted(row)["best_blind"][measure] for row in some}
+        for names in ({kind}, blind):
+            values = [predicted(row)["maps"][name][measure]["value"] for row in some for name in names]
+            named = f" ({', '.join(sorted(name.replace('_', ' ') for name in blind))})" if names == blind else ""
+            cells.append(mean(values) + named)
+    skills = [(predicted(row).get("skill") or {}).get(kind) or {} for row in some]
+    verdicts = [row["places"]["map_verdicts"][kind]["outcome"] for row in some]
+    return [*cells, mean([skill.get("value") for skill in skills], 2), outcomes(verdicts)]
 
 
 def predicted(row: Row) -> Row:
@@ -169,14 +189,16 @@ def tuning() -> str:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in read("tune"):
         groups[row["data"], row["method"]].append(row)
-    rates = sorted({row["rate"] for row in read("tune")})
     rows = []
     for (data, method), some in groups.items():
-        scores = {row["rate"]: row["score"] for row in some}
-        best = max(scores, key=lambda rate: scores[rate])
-        cells = [f"**{scores[rate]:.3f}**" if rate == best else number(scores.get(rate)) for rate in rates]
-        rows.append([data, method, *cells])
-    return lines(["data", "method", *(f"rate {rate:g}" for rate in rates)], rows)
+        best = max(row["score"] for row in some)
+        cells = []
+        for row in sorted(some, key=lambda row: row["rate"]):  # of SALF-CBM, which is fitted, how regions are marked
+            setting = row["rate"] if isinstance(row["rate"], str) else f"{row['rate']:g}"
+            score = f"{row['score']:.3f}"
+            cells.append(f"{setting}: {f'**{score}**' if row['score'] == best else score}")
+        rows.append([data, method, *cells, *["–"] * (3 - len(cells))])
+    return lines(["data", "method", "setting", "setting", "setting"], rows)
 
 
 def faithfulness() -> str:

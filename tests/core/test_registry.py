@@ -19,7 +19,7 @@ from conceptlens.encoders.builtin.vit import MINI, BuiltinViT
 from conceptlens.methods.cbm import CBM
 from conceptlens.nn.regularizers.regularizer import NoRegularizer
 from conceptlens.recipes import DataConfig, EncoderConfig
-from conceptlens.recipes.parse import load_recipe
+from conceptlens.recipes.parse import load_recipe, retired
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +42,26 @@ def test_the_packages_methods_are_its_presets() -> None:
     assert "class" not in load_recipe({"data": "shapes", "method": "ivq-cbm"}).method
 
 
+def test_a_retired_method_is_found_but_not_listed() -> None:
+    assert "magnet-cbm" in METHODS
+    assert "magnet-cbm" not in METHODS.names()
+    assert "magnet-cbm" not in cl.list_methods()
+    recipe = load_recipe({"data": "shapes", "method": "magnet-cbm"})
+    assert (recipe.method["pooling"], recipe.method["text"], recipe.regularizer["name"]) == (
+        "product",
+        "orthogonal",
+        "ivq",
+    )
+    assert "retired" not in recipe.method
+    assert "evidence-cbm" in str(retired("magnet-cbm"))
+    assert retired("cbm") is None
+    METHODS.register("magnet-cbm", Wide, replace=True)  # somebody else's, which is not retired
+    assert METHODS.get("magnet-cbm") is Wide
+    assert retired("magnet-cbm") is None
+
+
 def test_names_are_listed_by_pattern() -> None:
-    assert {"cbm", "pcbm-h", "magnet-cbm"} <= set(cl.list_methods("*cbm*"))
+    assert {"cbm", "pcbm-h", "sl-cbm"} <= set(cl.list_methods("*cbm*"))
     assert cl.list_methods("labo*") == ["labo", "labo-released"]
     assert cl.list_regularizers("explicit-*")[0] == "explicit-vq"
     assert cl.list_data_sources() == ["blood-cells", "blood-cells-off-center", "shapes"]

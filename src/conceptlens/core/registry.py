@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BUILTIN_DATA = ("blood-cells", "blood-cells-off-center", "shapes")
 METHOD_PRESETS = Path(__file__).parents[1] / "methods" / "presets"
+RETIRED = "retired"  # its folder of presets that no list has; each says in a line `retired:` what to take instead
 
 
 class Registry:
@@ -30,17 +31,29 @@ class Registry:
         group: The group of entry points.
         entries: What comes with the package; called when the first name is asked for.
         reserved: Names that are resolved elsewhere and cannot be taken.
+        retired: What came with the package once: still found by its name, but in no list.
     """
 
     def __init__(
-        self, kind: str, group: str, entries: Callable[[], Mapping[str, str]] = dict, reserved: Iterable[str] = ()
+        self,
+        kind: str,
+        group: str,
+        entries: Callable[[], Mapping[str, str]] = dict,
+        reserved: Iterable[str] = (),
+        retired: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.kind, self.group, self._packaged, self.reserved = kind, group, entries, tuple(reserved)
+        self._retired = retired
 
     @cached_property
     def entries(self) -> dict[str, Any]:
         """What comes with the package and what was registered, without entry points."""
         return dict(self._packaged())
+
+    @cached_property
+    def retired(self) -> dict[str, str]:
+        """`module:attribute` by the names that no list has anymore."""
+        return dict(self._retired())
 
     @cached_property
     def installed(self) -> "dict[str, EntryPoint]":
@@ -50,7 +63,7 @@ class Registry:
         return {point.name: point for point in entry_points(group=self.group)}
 
     def __contains__(self, name: object) -> bool:
-        return name in self.entries or name in self.installed
+        return name in self.entries or name in self.installed or name in self.retired
 
     def names(self, pattern: str = "*") -> list[str]:
         """Names that match a pattern such as `*cbm*`."""
@@ -67,8 +80,8 @@ class Registry:
 
     def get(self, name: str) -> Any:
         """The object; `file.py:Class` and `package.module:Class` are loaded where the user named or allowed them."""
-        if name in self.entries:
-            entry = self.entries[name]
+        if name in self.entries or (name in self.retired and name not in self.installed):
+            entry = self.entries.get(name) or self.retired[name]
             if not isinstance(entry, str):
                 return entry
             module, attribute = entry.split(":")
@@ -88,17 +101,19 @@ class Registry:
             ) from error
 
 
-def _scan_presets() -> dict[str, str]:
+def _scan_presets(folder: Path = METHOD_PRESETS) -> dict[str, str]:
     """The package's methods: a preset names its class in a line `class: module:Class`."""
     classes = {}
-    for path in sorted(METHOD_PRESETS.glob("*.yaml")):
+    for path in sorted(folder.glob("*.yaml")):
         line = re.search(r"^class: *(\S+)", path.read_text("utf-8"), re.MULTILINE)
         if line is not None:
             classes[path.stem] = line[1]
     return classes
 
 
-METHODS = Registry("method", "conceptlens.methods", _scan_presets)
+METHODS = Registry(
+    "method", "conceptlens.methods", _scan_presets, retired=lambda: _scan_presets(METHOD_PRESETS / RETIRED)
+)
 REGULARIZERS = Registry(
     "regularizer",
     "conceptlens.regularizers",

@@ -83,7 +83,9 @@ def evaluate_run(run: "OpenedRun", *, data: DataConfig | None = None, split: str
     processes = Launched(recipe.training.precision)
     reader = PixelReader(source, card.image_size, card.fit, config.cache_mb, workers=config.workers)
     pipeline = run.pipeline.to(processes.device)  # of several processes, each has a device of its own
-    predictions = predict(pipeline, reader, indices, rank_images=recipe.metrics.rank_images, processes=processes)
+    predictions = predict(
+        pipeline, reader, indices, rank_images=recipe.metrics.rank_images, every_layer=True, processes=processes
+    )
     metrics = full_summary(
         predictions,
         source,

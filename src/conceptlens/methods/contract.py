@@ -50,6 +50,7 @@ class ConceptOutput:
     auxiliary_weight: float = 1.0  # of that loss, relative to the class loss
     gate: Tensor | None = None  # (B, L): logits of each patch belonging to the object, where a method has a gate
     centroids: Tensor | None = None  # (B, S, 2): row and column of each slot's center of attention, in patches
+    layers: tuple[Tensor, ...] = ()  # (B, L, D) each: the encoder's further layers, where they are handed on
     chance: Tensor | None = None  # (B, n): numbers from 0 to 1 for RandInt, the same however a batch is split
     context: Tensor | None = None  # (B, E): what `decide_within` reads of the image besides: part of a declared bypass
 
@@ -202,7 +203,7 @@ class Pipeline(nn.Module):
         regularized = self.regularizer(tokens, context)
         output: ConceptOutput = self.model(self.with_text_space(regularized.tokens))
         output.losses = {**output.losses, **regularized.losses}
-        output.patches, output.codes = seen, regularized.codes
+        output.patches, output.codes, output.layers = seen, regularized.codes, tokens.layers
         return output
 
     def with_text_space(self, tokens: Tokens) -> Tokens:

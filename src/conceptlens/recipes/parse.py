@@ -17,7 +17,7 @@ from jsonargparse import ArgumentParser
 from conceptlens.core.errors import UserError, did_you_mean, suggestions, unknown_name
 from conceptlens.core.files import dump_yaml, parse_yaml, read_yaml
 from conceptlens.core.plugins import check_code, is_code, parse_code, trust
-from conceptlens.core.registry import METHOD_PRESETS, METHODS, PRESETS, REGULARIZERS
+from conceptlens.core.registry import METHOD_PRESETS, METHODS, PRESETS, REGULARIZERS, RETIRED
 from conceptlens.core.upgrades import RENAMED_KEYS, RENAMED_VALUES, SCHEMA, upgrade
 from conceptlens.recipes.check import check_recipe
 from conceptlens.recipes.paths import beside_recipe
@@ -167,7 +167,7 @@ def _preset(method: str) -> Tree:
     cls = METHODS.get(method)  # a clear error for an unknown name
     if method in PRESETS:
         preset = deepcopy(dict(PRESETS[method]))
-    elif method in METHODS.entries:
+    elif method in METHODS.entries or method in METHODS.retired:
         preset = deepcopy(_packaged_preset(method))
     else:
         preset = deepcopy(dict(getattr(cls, "preset", {})))
@@ -178,9 +178,17 @@ def _preset(method: str) -> Tree:
 
 @cache
 def _packaged_preset(method: str) -> Tree:
-    preset: Tree = read_yaml(METHOD_PRESETS / f"{method}.yaml")
-    del preset["class"]
-    return preset
+    folder = METHOD_PRESETS if method in METHODS.entries else METHOD_PRESETS / RETIRED
+    preset: Tree = read_yaml(folder / f"{method}.yaml")
+    return {key: value for key, value in preset.items() if key not in ("class", "retired")}
+
+
+def retired(method: str) -> str | None:
+    """What to say of a method that no list has anymore; None of all others."""
+    if method in METHODS.entries or method not in METHODS.retired:
+        return None
+    instead = read_yaml(METHOD_PRESETS / RETIRED / f"{method}.yaml")["retired"]
+    return f"{method} is retired: {instead}"
 
 
 def _expand(tree: Mapping[str, Any]) -> Tree:

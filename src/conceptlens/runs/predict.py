@@ -16,7 +16,9 @@ from conceptlens.encoders.store.reader import StoredReader
 from conceptlens.methods.contract import ConceptOutput, Pipeline
 from conceptlens.nn.quantization.usage import AssignmentUse, CodebookUse
 from conceptlens.runs.image_distribution import image_vectors
-from conceptlens.stats.rank import rank_columns, rank_means
+from conceptlens.stats.rank import patch_ranks, rank_columns, rank_means
+
+LAYER_RANKS = ("effective", "published")  # of the further layers that a method reads
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
@@ -40,8 +42,8 @@ class Predictions:
 class _Tally:
     """What is kept of each batch; memory grows with images only by their scores."""
 
-    def __init__(self, rank_images: int) -> None:
-        self.rank_images = rank_images
+    def __init__(self, rank_images: int, every_layer: bool) -> None:
+        self.rank_images, self.every_layer = rank_images, every_layer
         self.logits: list[Floats] = []
         self.concept_logits: list[Floats] = []
         self.bottleneck: list[Floats] = []
@@ -67,6 +69,9 @@ class _Tally:
             self.slots.update(output.assignment)
         if self.rank_images > 0 and output.patches is not None:
             columns = rank_columns(output.patches[: self.rank_images])
+            for number, layer in enumerate(output.layers if self.every_layer else (), start=1):
+                ranks = patch_ranks(layer[: self.rank_images], LAYER_RANKS)
+                columns |= {f"layer_{number}_{name}": values for name, values in ranks.items()}
             self.ranks.append({name: column.cpu().numpy() for name, column in columns.items()})
             self.rank_images -= len(output.patches)
 
@@ -79,16 +84,22 @@ def predict(
     *,
     batch_size: int = 64,
     rank_images: int = 0,
+    every_layer: bool = False,
     processes: Processes | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> Predictions:
-    """Predict images in order; several processes share the work and all get the whole result."""
+    """Predict images in order; several processes share the work and all get the whole result.
+
+    With `every_layer`, ranks are also measured of each further layer that the encoder hands on.
+    """
     processes = processes or Processes()
     was_training = pipeline.training
     pipeline.eval()
     mine = np.arange(len(indices))[processes.index :: processes.count]
     codebook = getattr(pipeline.regularizer, "codebook", None)
-    tally = _Tally(int((mine < rank_images).sum()))  # ranks are measured on the first images, whoever has them
+    tally = _Tally(
+        int((mine < rank_images).sum()), every_layer
+    )  # ranks are measured on the first images, whoever has them
 
     def batches() -> Iterator[Indices]:
         # At least one batch, if need be an empty one, so that the widths of the outputs are known.

@@ -28,7 +28,7 @@ from conceptlens.evaluation.summary import full_summary, thresholds_from
 from conceptlens.methods.build import Blueprint, build_pipeline
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import Recipe
-from conceptlens.recipes.parse import load_recipe, recipe_code, recipe_tree, recipe_yaml
+from conceptlens.recipes.parse import load_recipe, recipe_code, recipe_tree, recipe_yaml, retired
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.folds import FOLDS
 from conceptlens.runs.image_distribution import TRAINING, ImageDistribution, Vectors
@@ -92,7 +92,8 @@ def open_session(
         recipe, examples = for_final_model(recipe, source.examples)
         splits = make_splits(examples, recipe.data.split, source.task, classes=source.classes, limit=recipe.data.limit)
     recipe = with_epochs(with_encoder(recipe, source, splits, progress.note), len(splits.train))
-    for warning in splits.warnings:
+    pointer = retired(str(recipe.method["name"]))
+    for warning in [*splits.warnings, *([pointer] if pointer else [])]:
         progress.note(f"warning: {warning}")
     loss = recipe.training.loss
     check_learnable(source, splits, concepts, class_loss=loss.class_weight > 0, concept_loss=loss.concept_weight > 0)
@@ -257,6 +258,7 @@ def _predict(session: Session) -> dict[str, Predictions]:
             session.stored or session.reader,
             indices,
             rank_images=recipe.metrics.rank_images,
+            every_layer=True,
             processes=session.processes,
         )
         for name, indices in sides.items()

@@ -164,7 +164,9 @@ def localize_run(
             f"{judged.source.name}: no image of {judged.split!r} has a known region. Choose another --split."
         )
     chosen_on = spread(judged.choose_on, min(CHOOSE, len(judged.indices)))
-    cheap = tuple(kind for kind in maps if kind != OCCLUSION)  # only its threshold of IoU would be chosen: it stays fixed
+    cheap = tuple(
+        kind for kind in maps if kind != OCCLUSION
+    )  # only its threshold of IoU would be chosen: it stays fixed
     chosen = found if judged.same else judge(replace(bench, kinds=cheap), chosen_on)
     chosen_from = f"{len(chosen.kept)} images of {judged.choose_name}"
     if judged.same or not len(chosen.kept):
