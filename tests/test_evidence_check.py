@@ -16,7 +16,8 @@ to 12 in 5 seeds, `at 7`.
 
 def script() -> ModuleType:
     found = importlib.util.spec_from_file_location("evidence_check", SCRIPT)
-    assert found is not None and found.loader is not None
+    assert found is not None
+    assert found.loader is not None
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
