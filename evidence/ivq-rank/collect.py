@@ -117,8 +117,6 @@ def main() -> None:
         write_json(file, {"machine": machine, "runs": [told(run) for run in found]})
     runs = read_json(file)["runs"]
     draw(runs)
-    if others := backbones.read():
-        backbones.draw(others)
     write_tables(runs)
     print(f"{len(runs)} runs")
 
