@@ -1,6 +1,8 @@
 """`data.folds`: each image is tested once, groups stay together, one final model; and what is said at chance."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,6 +56,57 @@ def test_folds_and_a_final_model(tmp_path: Path) -> None:
         file.unlink() if file.is_file() else file.rmdir()
     cl.resume(run.path, quiet=True)
     assert read_json(run.path / "metrics.json")["splits"]["folds"]["class"] == metrics["folds"]["class"]
+
+
+@pytest.mark.slow
+def test_folds_share_what_a_frozen_encoder_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.training.batches import stored
+
+    encoded: list[int] = []
+
+    def counted(*arguments: Any) -> int:
+        encoded.append(fill(*arguments))
+        return encoded[-1]
+
+    fill = stored.fill
+    monkeypatch.setattr(stored, "fill", counted)
+    frozen = {**TINY, "encoder": {**TINY["encoder"], "train": "none", "store": "run"}}
+    model = cl.train(frozen, out=tmp_path / "shared", quiet=True)
+    assert encoded == [60, 0, 0, 0]  # the final model encodes for all folds
+    assert not (model.path / "tokens").exists()
+    frozen["data"] = {**TINY["data"], "folds": 0, "split": {"folds": 3, "fold": 1}}
+    alone = cl.train(frozen, out=tmp_path / "alone", quiet=True)
+    np.testing.assert_array_equal(
+        load_predictions(fold_folders(model.path)[1]).logits, load_predictions(alone.path).logits
+    )
+
+
+def test_the_probe_encodes_an_image_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.data.sources.open import open_source
+    from conceptlens.data.splits.splits import make_splits
+    from conceptlens.training import encoder_choice
+
+    recipe = load_recipe(TINY)
+    source, _ = open_source(recipe.data, None)
+    splits = [
+        make_splits(
+            source.examples, replace(recipe.data.split, folds=3, fold=fold), source.task, classes=source.classes
+        )
+        for fold in (0, 1)
+    ]
+    asked: list[int] = []
+
+    def vectors(encoder: object, source: object, indices: Any, fit: str) -> Any:
+        asked.extend(indices.tolist())
+        return np.stack([np.eye(60)[index] for index in indices])
+
+    monkeypatch.setattr(encoder_choice, "image_features", vectors)
+    known: dict[str, dict[int, Any]] = {}
+    for split in splits:
+        encoder_choice.probe("builtin/vit-mini", source, split, recipe, known)
+    assert len(asked) == len(set(asked)) == len(known["builtin/vit-mini"])
+    both = set(np.concatenate([part for split in splits for part in (split.train, split.val)]).tolist())
+    assert set(asked) == both
 
 
 def test_settings_that_cannot_be_meant() -> None:
