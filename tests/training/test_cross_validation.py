@@ -12,6 +12,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.evaluation.examination import _over_folds
 from conceptlens.evaluation.verdict import Verdict
+from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folds import fold_folders
 from conceptlens.runs.opened import OpenedRun
@@ -49,13 +50,29 @@ def test_folds_and_a_final_model(tmp_path: Path) -> None:
     assert "cross-validated images" in (run.path / "report.html").read_text()
     trust = model.trust(resamples=20, n=4)
     assert trust.split == "folds"
-    # A run that was stopped between folds goes on.
-    run.folder.update(status="running")
-    (folders[2] / "run.json").unlink()
-    for file in sorted(folders[2].rglob("*"), reverse=True):
-        file.unlink() if file.is_file() else file.rmdir()
-    cl.resume(run.path, quiet=True)
-    assert read_json(run.path / "metrics.json")["splits"]["folds"]["class"] == metrics["folds"]["class"]
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_between_folds_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.training import train
+
+    start = train.start_run
+
+    def stopped(recipe: Recipe, *arguments: Any, **options: Any) -> Any:
+        if recipe.data.split.fold == 2:
+            raise KeyboardInterrupt
+        return start(recipe, *arguments, **options)
+
+    frozen = {**TINY, "encoder": {**TINY["encoder"], "train": "none", "store": "run"}}
+    whole = cl.train(frozen, out=tmp_path / "whole", quiet=True)
+    monkeypatch.setattr(train, "start_run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        cl.train(frozen, out=tmp_path / "run", quiet=True)
+    monkeypatch.setattr(train, "start_run", start)
+    cl.resume(tmp_path / "run", quiet=True)
+    found, expected = (read_json(path / "metrics.json")["splits"] for path in (tmp_path / "run", whole.path))
+    assert found["folds"]["class"] == expected["folds"]["class"]
+    assert not (tmp_path / "run" / "tokens").exists()
 
 
 @pytest.mark.slow
