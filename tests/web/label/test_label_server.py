@@ -74,3 +74,28 @@ def test_strangers_and_nonsense_are_refused(server: LabelServer) -> None:
             call(server, path, body, token)
         assert error.value.code == code
     assert server.report is None
+
+
+def test_by_keyboard_in_a_browser(server: LabelServer, chromium: Any) -> None:
+    page = chromium.new_page()
+    page.goto(server.address)
+    page.wait_for_function("document.getElementById('image').naturalWidth === 8")
+    assert page.inner_text("#head") == "3 images to go"
+    assert page.inner_text("#rater") == "as ann"
+    first = page.inner_text("#name")
+    page.keyboard.press("2")
+    page.keyboard.press("Enter")
+    page.wait_for_function("name => document.getElementById('name').textContent !== name", arg=first)
+    page.keyboard.press("z")
+    page.wait_for_function("name => document.getElementById('name').textContent === name", arg=first)
+    assert page.locator("[aria-pressed=true]").all_inner_texts() == ["2blurred"]
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.getElementById('head').textContent === '2 images to go'")
+    page.reload()  # what was kept is not asked again
+    page.wait_for_function("document.getElementById('head').textContent === '2 images to go'")
+    assert page.inner_text("#name") != first
+    page.click("#done")
+    page.wait_for_selector("body.over")
+    assert "1 of 4 images have concept labels" in page.inner_text("#report")
+    assert not page.is_visible("#save")
+    page.close()

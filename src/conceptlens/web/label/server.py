@@ -48,7 +48,8 @@ class LabelServer(ThreadingHTTPServer):
             self._queue = self.labeling.queue(self.n)
         questions = [{"name": each.name, "values": list(each.values)} for each in self.labeling.questions]
         image = self._queue[0] if self._queue else None
-        return {"image": image, "questions": questions if image else [], "left": len(self._queue)}
+        left = {"left": len(self._queue), "rater": self.labeling.log.rater}
+        return {"image": image, "questions": questions if image else [], **left}
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         image, answers = body.get("image"), body.get("answers")

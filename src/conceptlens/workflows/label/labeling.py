@@ -134,13 +134,13 @@ class Labeling:
         ids = self.source.examples.ids
         mine = {image for image, _ in self.log.answers()}
         labels = self.labels(self.log.rater)
-        order = next_images(self.features, labels, self.concepts, min(n + len(mine), len(ids)))
         others = {
             image for rater, found in all_raters(self.folder).items() if rater != self.log.rater for image, _ in found
         }
-        fresh = [ids[index] for index in order if ids[index] not in mine]
+        order = next_images(self.features, labels, self.concepts, min(n + len(mine | others), len(ids)))
         twice = sorted(others - mine)[: n // 5]  # a fifth is labeled twice
-        return [*twice, *(image for image in fresh if image not in twice)][:n]
+        left = [ids[index] for index in order if ids[index] not in mine and ids[index] not in twice]
+        return [*twice, *sorted(left, key=lambda image: image in others)][:n]  # the rest of theirs comes last
 
     def keep(self, image: str, answers: Mapping[str, str]) -> None:
         """Check and keep answers about one image."""

@@ -65,7 +65,9 @@ class RaterLog:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = not self.path.exists()
         now = datetime.now(UTC).isoformat(timespec="seconds")
+        torn = not new and not self.path.read_bytes().endswith(b"\n")  # by a kill: what follows needs a line of its own
         with self.path.open("a", encoding="utf-8", newline="") as file:
+            file.write("\n" * torn)
             writer = csv.writer(file)
             if new:
                 writer.writerow(COLUMNS)
