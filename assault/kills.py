@@ -131,7 +131,7 @@ def _start(words: list[object]) -> subprocess.Popen[str]:
 
 
 def assault_kills(part: Part, world: World, seed: int, number: int, only: tuple[str, ...] = ()) -> None:
-    """Each command to its end once, then killed at random moments of that time, as often as it takes."""
+    """Each command to its end once, then killed at random moments of that time until so many kills came in time."""
     for victim in victims(world):
         if only and victim.name not in only:
             continue
@@ -145,8 +145,11 @@ def assault_kills(part: Part, world: World, seed: int, number: int, only: tuple[
             part.found(-1, victim.name, "traceback", err)
             continue
         wanted = {name: data for name, data in tree_of(whole).items() if victim.same(name)}
-        part.more[victim.name] = {"seconds": round(seconds, 1), "files": len(wanted), "kills": 0, "equal": 0}
-        for each in range(number):
+        told = {"seconds": round(seconds, 1), "files": len(wanted), "kills": 0, "equal": 0, "rows": []}
+        part.more[victim.name] = told
+        for each in range(3 * number):  # one that ended before its moment is no kill
+            if told["kills"] >= number:
+                break
             _kill_and_go_on(part, world, victim, wanted, seconds, random.Random(f"{victim.name} {seed} {each}"), each)
 
 
@@ -155,33 +158,40 @@ def _kill_and_go_on(
 ) -> None:
     out = world.root / "whole"  # the same place: paths are part of some files
     shutil.rmtree(out, ignore_errors=True)
-    words, told = victim.begin(out), part.more[victim.name]
-    moments = sorted(draw.uniform(0.2, 1.0) * seconds for _ in range(draw.choice((1, 1, 2))))
-    for moment in moments:
+    words, told, kills = victim.begin(out), part.more[victim.name], []
+    for _ in range(draw.choice((1, 2, 3))):
+        moment, kind = draw.uniform(0.2, 1.0) * seconds, draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
         process = _start(words)
         try:
             process.communicate(timeout=moment)
         except subprocess.TimeoutExpired:
-            process.send_signal(draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)))
+            process.send_signal(kind)
             process.communicate(timeout=LIMIT)
-            told["kills"] += 1
+            kills.append({"after": round(moment, 2), "signal": kind.name, "there": _count(out)})
         words = victim.again(out)
     process = _start(words)
     _, err = process.communicate(timeout=LIMIT)
     part.attempts += 1
-    what = f"{victim.name} stopped after {', '.join(f'{moment:.2f}' for moment in moments)} s"
+    what = f"{victim.name} killed {', '.join('after {after} s by {signal}'.format(**kill) for kill in kills)}"
+    found = {name: data for name, data in tree_of(out).items() if victim.same(name)}
+    differ = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    told["kills"] += len(kills)
+    told["rows"].append({"number": each, "kills": kills, "code": process.returncode, "differ": differ})
     if process.returncode != 0:
         part.found(each, what, "traceback" if process.returncode == 1 else "lost", err)
         return
-    found = {name: data for name, data in tree_of(out).items() if victim.same(name)}
-    differ = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
     if differ:
         part.found(each, what, "changed", ", ".join(differ))
     else:
         part.accepted += 1
-        told["equal"] += 1
+        told["equal"] += len(kills)
     if left := [name for name in found if "/." in f"/{name}" and name.endswith((".tmp", ".old"))]:
         part.found(each, what, "lost", f"left behind: {left}")
+
+
+def _count(folder: Path) -> int:
+    """How many files a killed command had written."""
+    return sum(path.is_file() for path in folder.rglob("*")) if folder.exists() else 0
 
 
 def assault_serve(part: Part, world: World, seed: int, number: int) -> None:
