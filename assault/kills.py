@@ -1,5 +1,7 @@
 """Kills at random moments: what goes on afterwards gives the same bits as what was never stopped."""
 
+import contextlib
+import importlib
 import json
 import os
 import random
@@ -7,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +19,7 @@ from pathlib import Path
 
 from assault.watch import Part, tree_of
 from assault.world import World
+from conceptlens.cli import main
 
 LIMIT = 900  # seconds of one command
 PORT = 8765
@@ -130,6 +134,53 @@ def _start(words: list[object]) -> subprocess.Popen[str]:
     return subprocess.Popen(whole, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+class Forked:
+    """A command in a process of its own that need not import anything again: most of a small run would be that."""
+
+    def __init__(self, words: list[object]) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the command is looked at
+        self.code: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                os.dup2(self._said.fileno(), 1)
+                os.dup2(self._said.fileno(), 2)
+                code = main([str(word) for word in words])
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(code)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended by then."""
+        ends = time.monotonic() + seconds
+        while self.code is None and time.monotonic() < ends:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+            else:
+                time.sleep(0.01)
+        return self.code is not None
+
+    @property
+    def said(self) -> str:
+        self._said.seek(0)
+        return self._said.read().decode("utf-8", "replace")
+
+
+def import_all(words: list[object]) -> None:
+    """Import here what a command imports, as a process that it is tried in reports."""
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place, "modules")
+        code = "import json, sys; from conceptlens.cli import main; main(sys.argv[2:]); "
+        code += "json.dump(list(sys.modules), open(sys.argv[1], 'w'))"
+        subprocess.run([sys.executable, "-c", code, file, *map(str, words)], check=False, capture_output=True)
+        for name in json.loads(file.read_text()) if file.exists() else []:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+
+
 def assault_kills(part: Part, world: World, seed: int, number: int, only: tuple[str, ...] = ()) -> None:
     """Each command to its end once, then killed at random moments of that time until so many kills came in time."""
     for victim in victims(world):
@@ -137,12 +188,14 @@ def assault_kills(part: Part, world: World, seed: int, number: int, only: tuple[
             continue
         whole = world.root / "whole"
         shutil.rmtree(whole, ignore_errors=True)
+        import_all(victim.begin(whole))
+        shutil.rmtree(whole, ignore_errors=True)
         started = time.perf_counter()
-        process = _start(victim.begin(whole))
-        _, err = process.communicate(timeout=LIMIT)
+        process = Forked(victim.begin(whole))
+        process.wait(LIMIT)
         seconds = time.perf_counter() - started
-        if process.returncode != 0:
-            part.found(-1, victim.name, "traceback", err)
+        if process.code != 0:
+            part.found(-1, victim.name, "traceback", process.said)
             continue
         wanted = {name: data for name, data in tree_of(whole).items() if victim.same(name)}
         told = {"seconds": round(seconds, 1), "files": len(wanted), "kills": 0, "equal": 0, "rows": []}
@@ -161,24 +214,22 @@ def _kill_and_go_on(
     words, told, kills = victim.begin(out), part.more[victim.name], []
     for _ in range(draw.choice((1, 2, 3))):
         moment, kind = draw.uniform(0.2, 1.0) * seconds, draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
-        process = _start(words)
-        try:
-            process.communicate(timeout=moment)
-        except subprocess.TimeoutExpired:
-            process.send_signal(kind)
-            process.communicate(timeout=LIMIT)
+        process = Forked(words)
+        if not process.wait(moment):
+            os.kill(process.pid, kind)
+            process.wait(LIMIT)
             kills.append({"after": round(moment, 2), "signal": kind.name, "there": _count(out)})
         words = victim.again(out)
-    process = _start(words)
-    _, err = process.communicate(timeout=LIMIT)
+    process = Forked(words)
+    process.wait(LIMIT)
     part.attempts += 1
     what = f"{victim.name} killed {', '.join('after {after} s by {signal}'.format(**kill) for kill in kills)}"
     found = {name: data for name, data in tree_of(out).items() if victim.same(name)}
     differ = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
     told["kills"] += len(kills)
-    told["rows"].append({"number": each, "kills": kills, "code": process.returncode, "differ": differ})
-    if process.returncode != 0:
-        part.found(each, what, "traceback" if process.returncode == 1 else "lost", err)
+    told["rows"].append({"number": each, "kills": kills, "code": process.code, "differ": differ})
+    if process.code != 0:
+        part.found(each, what, "traceback" if process.code == 1 else "lost", process.said)
         return
     if differ:
         part.found(each, what, "changed", ", ".join(differ))

@@ -118,7 +118,7 @@ class Service:
         try:
             array = np.load(io.BytesIO(data), allow_pickle=False)
             return list(subjects(array, self.run.card, pictures=False))
-        except (ValueError, EOFError, OSError, UserError) as error:
+        except (ValueError, TypeError, AttributeError, EOFError, OSError, MemoryError, UserError) as error:
             raise bad(f"Expected an array (N, H, W, 3) of bytes as numpy.save writes it, but {error}.") from None
 
     def told(self, answer: Answer, evidence: bool) -> Prediction:
