@@ -14,10 +14,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from assault.watch import Part, tree_of
+from assault.watch import Part, command, tree_of
 from assault.world import World
 from conceptlens.cli import main
 
@@ -54,7 +55,7 @@ def victims(world: World) -> list[Victim]:
         return ["decompose", f"{network}:build", data.images, *some, "--validate-on", "0", "--out", out, "--quiet"]
 
     def extract(out: Path) -> list[object]:
-        few = ["--samples-per-concept", "8", "--epochs", "2", "--batch-size", "8", "--filters", "8", "--hidden", "16"]
+        few = ["--samples-per-concept", "4", "--epochs", "1", "--batch-size", "8", "--filters", "8", "--hidden", "16"]
         return ["codebook", "extract", "builtin/cells", *few, "--out", out, "--overwrite", "--quiet"]
 
     def study(out: Path) -> list[object]:
@@ -125,13 +126,6 @@ data:
   own: {{source: "{table}", class_column: diagnosis, concepts: "{concepts}"}}
 seeds: [0]
 """
-
-
-def _start(words: list[object]) -> subprocess.Popen[str]:
-    path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(Path(__file__).parents[1]))))
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    whole = [sys.executable, "-m", "conceptlens", *map(str, words)]
-    return subprocess.Popen(whole, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 class Forked:
@@ -246,46 +240,109 @@ def _count(folder: Path) -> int:
 
 
 def assault_serve(part: Part, world: World, seed: int, number: int) -> None:
-    """A server that is killed while labels are corrected: what it confirmed is there when it starts again."""
+    """A server that is killed while labels are corrected, jobs wait and a rater answers: all that it confirmed is there
+    when it starts again, the queue goes on, and every job ends once."""
     home = world.root / "served"
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(world.run, home / "run")
-    confirmed = 0
-    for each in range(number):
+    made = command("study", "make", home / "run", "--n", "10", "--split", "train", "--out", home / "study")
+    if made.code:
+        part.found(-1, "study make", "traceback", made.err)
+        return
+    trials = [trial["id"] for trial in json.loads((home / "study" / "key.json").read_text("utf-8"))["trials"]]
+    os.environ["XDG_STATE_HOME"] = str(world.root / "state")  # the queue is a new one
+    confirmed = Confirmed()
+    rows = part.more.setdefault("rows", [])
+    for each in range(number + 1):  # the last start is not killed: it ends the jobs
         draw = random.Random(f"serve {seed} {each}")
-        process = _start(["serve", home, "--port", str(PORT), "--threads", "1"])
+        process = Forked(["serve", home, "--port", str(PORT), "--threads", "1", "--allow-jobs"])
         try:
-            about = _ask("/runs/run/corrections", wait=LIMIT)
+            if lost := confirmed.lost():
+                part.found(each, "serve, started again", "lost", lost)
             part.attempts += 1
-            if about["total"] < confirmed:
-                part.found(each, "serve", "lost", f"{confirmed} corrections were confirmed, {about['total']} are there")
-            ends = time.monotonic() + draw.uniform(0.1, 4)
-            while time.monotonic() < ends:
-                value = draw.choice(("regular", "irregular"))
-                edits = [f"border={value}"]
-                image = {"split": "test", "row": draw.randrange(4)}
-                body = {"rater": f"rater {draw.randrange(99)}", "image": image, "edits": edits}
-                confirmed = max(confirmed, _ask("/runs/run/corrections", body)["total"])
+            if each == number:
+                confirmed.wait_for_jobs()
+            else:
+                confirmed.job()
+                ends = time.monotonic() + draw.uniform(0.1, 4)
+                while time.monotonic() < ends:
+                    confirmed.correct(draw)
+                    confirmed.answer(draw.choice(trials), draw.choice("12345"))
             part.accepted += 1
         except (OSError, ValueError, KeyError) as error:
-            part.found(each, "serve", "server error", repr(error))
+            part.found(each, "serve", "server error", f"{error!r} {process.said[-500:]}")
         finally:
-            process.kill()
-            process.communicate()
-    part.more["confirmed"] = confirmed
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(LIMIT)
+        states = [job["state"] for job in confirmed.jobs_there]
+        counts = {"corrections": confirmed.corrections, "answers": len(confirmed.answers), "jobs": len(confirmed.jobs)}
+        rows.append({"start": each, **counts, "states of jobs": states})
+    if states != ["done"] * len(confirmed.jobs):
+        part.found(number, "serve: jobs", "lost", f"{len(confirmed.jobs)} were taken; {states}")
 
 
-def _ask(address: str, body: dict[str, object] | None = None, wait: float = 60) -> dict[str, int]:
+@dataclass
+class Confirmed:
+    """What a server said that it keeps."""
+
+    corrections: int = 0
+    jobs: list[str] = field(default_factory=list)
+    answers: dict[str, dict[str, object]] = field(default_factory=dict)
+    jobs_there: list[dict[str, Any]] = field(default_factory=list)
+    _word: str = ""
+
+    def correct(self, draw: random.Random) -> None:
+        image = {"split": "test", "row": draw.randrange(4)}
+        edits = [f"border={draw.choice(('regular', 'irregular'))}"]
+        body = {"rater": f"rater {draw.randrange(99)}", "image": image, "edits": edits}
+        self.corrections = max(self.corrections, _ask("/runs/run/corrections", body)["total"])
+
+    def job(self) -> None:
+        body = {"command": "evaluate", "run": "run", "device": "cpu"}
+        self.jobs.append(_ask("/jobs", body)["job"]["id"])
+
+    def answer(self, trial: str, answer: str) -> None:
+        if not self._word:
+            self._word = _ask("/studies/study/raters", {"rater": "r1"})["word"]
+        given = {**self.answers, trial: {"answer": answer, "ms": 10, "changes": 0}}
+        try:
+            _ask("/studies/study/raters/r1", {"word": self._word, "answers": given}, "PUT")
+        except ValueError:  # no answer to this question: another may be
+            return
+        self.answers = given
+
+    def lost(self) -> str:
+        """What of it a server that was started again does not know."""
+        corrections = _ask("/runs/run/corrections", wait=LIMIT)["total"]
+        self.jobs_there = _ask("/jobs")["jobs"][::-1]
+        lost = [f"{self.corrections} corrections, {corrections} are there"] if corrections < self.corrections else []
+        lost += [f"job {name}" for name in self.jobs if name not in {job["id"] for job in self.jobs_there}]
+        if self.answers:
+            (rater,) = _ask("/studies/study")["raters"]
+            if rater["answered"] < len(self.answers):
+                lost.append(f"{len(self.answers)} answers of a rater, {rater['answered']} are there")
+        return "; ".join(lost)
+
+    def wait_for_jobs(self) -> None:
+        ends = time.monotonic() + LIMIT
+        while time.monotonic() < ends:
+            self.jobs_there = _ask("/jobs")["jobs"][::-1]
+            if not any(job["state"] in ("queued", "running") for job in self.jobs_there):
+                return
+            time.sleep(0.5)
+
+
+def _ask(address: str, body: dict[str, object] | None = None, method: str | None = None, wait: float = 60) -> Any:
     """An answer of the server; while it starts, it is asked again."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"} if body else {}
     ends = time.monotonic() + wait
     while True:
         try:
-            request = urllib.request.Request(f"http://127.0.0.1:{PORT}/api/v1{address}", data, headers)
+            url = f"http://127.0.0.1:{PORT}/api/v1{address}"
+            request = urllib.request.Request(url, data, headers, method=method)
             with urllib.request.urlopen(request, timeout=wait) as answer:
-                found: dict[str, int] = json.load(answer)
-                return found
+                return json.load(answer)
         except urllib.error.HTTPError as error:
             raise ValueError(f"{error.code}: {error.read().decode()[:500]}") from None
         except urllib.error.URLError:

@@ -17,6 +17,8 @@ from safetensors.torch import save_file
 from conceptlens.core import manifest
 from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import write_text
+from conceptlens.cortex.extractors.trained import ExtractorCard, InformationExtractor
+from conceptlens.cortex.extractors.training import measure
 from conceptlens.cortex.generators.open import open_model
 from conceptlens.cortex.generators.torch_file import read_torch_file
 from conceptlens.data.checks.findings import Problems
@@ -130,6 +132,19 @@ def test_tensors_of_no_structure_are_refused(tmp_path: Path, names: list[str]) -
     save_file({name: torch.zeros(3) for name in names}, tmp_path / "a.safetensors")
     with pytest.raises(UserError):
         open_model(tmp_path / "a.safetensors")
+
+
+def test_an_extractor_is_not_measured_on_no_samples() -> None:
+    class Nothing:
+        def batches(self, size: int, epoch: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+            return [(torch.zeros(0, 2, 2, dtype=torch.long), torch.zeros(0, dtype=torch.long))]
+
+    card = ExtractorCard("linear", ("a", "b"), 4, (2, 2), 8, "")
+    extractor = InformationExtractor.__new__(InformationExtractor)
+    torch.nn.Module.__init__(extractor)
+    extractor.card, extractor.network = card, torch.nn.Flatten()
+    with pytest.raises(UserError, match="draw more of each concept"):
+        measure(extractor, torch.zeros(8, 4), Nothing())  # type: ignore[arg-type]
 
 
 def test_what_a_killed_comparison_leaves_is_no_foreign_folder(tmp_path: Path) -> None:
