@@ -250,6 +250,7 @@ def assault_serve(part: Part, world: World, seed: int, number: int) -> None:
         part.found(-1, "study make", "traceback", made.err)
         return
     trials = [trial["id"] for trial in json.loads((home / "study" / "key.json").read_text("utf-8"))["trials"]]
+    shutil.rmtree(world.root / "state", ignore_errors=True)
     os.environ["XDG_STATE_HOME"] = str(world.root / "state")  # the queue is a new one
     confirmed = Confirmed()
     rows = part.more.setdefault("rows", [])
