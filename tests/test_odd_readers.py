@@ -24,9 +24,13 @@ from conceptlens.cortex.generators.torch_file import read_torch_file
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.columns import read_columns
 from conceptlens.data.sources.shards import LARGEST_LABELS, Shards
+from conceptlens.gig.document import Node
+from conceptlens.gig.names import _vector
+from conceptlens.gig.pages.pictures import sheet_file
 from conceptlens.recipes.schema import DataConfig
 from conceptlens.runs.annotations import FILE, annotate, read_annotations
 from conceptlens.runs.folder import is_only_begun
+from conceptlens.web.share.pictures import SIZES, address_of
 from conceptlens.workflows.compare.compare import FIRST
 from conceptlens.workflows.label.log import RaterLog
 from conceptlens.workflows.prepare.tables import write
@@ -110,6 +114,20 @@ def test_tables_that_commands_write_hold_no_formulas_and_are_read_unchanged(tmp_
     log.add(word, {"border": word})
     assert f",{word}," not in log.path.read_text("utf-8")
     assert log.answers() == {(word, "border"): word}
+
+
+def test_a_picture_of_a_run_never_starts_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow hands EPS, whatever the file is called, to Ghostscript."""
+    file = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(file, "eps")
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *words, **more: pytest.fail("it was started"))
+    node = Node.model_construct(id="layer/1", sheet="/etc/passwd")
+    (tmp_path / sheet_file(node.id)).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / sheet_file(node.id)).write_bytes(file.getvalue())
+    with pytest.raises(UserError, match="not an image that can be read"):
+        _vector(tmp_path, node, torch.nn.Module())
+    with pytest.raises(UserError, match="not an image that can be read"):
+        address_of("image/png", file.getvalue(), SIZES[0])
 
 
 def test_a_compressed_or_unfolded_checkpoint_is_not_unpacked(tmp_path: Path) -> None:

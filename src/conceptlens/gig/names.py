@@ -112,10 +112,10 @@ def names_by_texts(run: Path, texts: Sequence[str], encoder_name: str) -> dict[s
 
 def _vector(run: Path, node: Node, encoder: torch.nn.Module) -> torch.Tensor:
     """Mean vector of the pictures on a concept's sheet."""
-    size = int(encoder.image_size)  # type: ignore[arg-type]
     file = run / sheet_file(node.id)
     sheet = open_image(read_checked(file), name=str(file))
     crops = [sheet.crop((left, 0, left + CROP, CROP)) for left in range(0, sheet.width, CROP)]
+    size = int(encoder.image_size)  # type: ignore[arg-type]
     pixels = torch.stack(
         [torch.from_numpy(np.array(crop.resize((size, size), Image.Resampling.BICUBIC))) for crop in crops]
     )
