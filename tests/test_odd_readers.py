@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
@@ -24,16 +25,20 @@ from conceptlens.cortex.generators.torch_file import read_torch_file
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.columns import read_columns
 from conceptlens.data.sources.shards import LARGEST_LABELS, Shards
+from conceptlens.explanations.caution import Caution
 from conceptlens.gig.document import Node
 from conceptlens.gig.names import _vector
 from conceptlens.gig.pages.pictures import sheet_file
 from conceptlens.recipes.schema import DataConfig
 from conceptlens.runs.annotations import FILE, annotate, read_annotations
 from conceptlens.runs.folder import is_only_begun
+from conceptlens.runs.opened import OpenedRun
 from conceptlens.web.share.pictures import SIZES, address_of
 from conceptlens.workflows.compare.compare import FIRST
 from conceptlens.workflows.label.log import RaterLog
 from conceptlens.workflows.prepare.tables import write
+from tests.web.conftest import client_of
+from tests.web.decomposition import draw_graph, write_decomposition
 
 FORMULA = '=HYPERLINK("http://evil.example","x").png'
 
@@ -172,6 +177,30 @@ def test_what_a_killed_comparison_leaves_is_no_foreign_folder(tmp_path: Path) ->
     assert not is_only_begun(tmp_path)
     (tmp_path / "thesis.doc").write_text("")
     assert not is_only_begun(tmp_path, FIRST)
+
+
+def test_damaged_predictions_of_validation_are_not_done_without(own_run: Path, tmp_path: Path) -> None:
+    """Prediction sets would silently be missing, as in a run that never had any."""
+    run = Path(shutil.copytree(own_run, tmp_path / "run"))
+    file = run / "predictions" / "val.safetensors"
+    assert file.exists()
+    file.write_bytes(bytes(file.stat().st_size))
+    opened = OpenedRun.open(run)
+    with pytest.raises(DamagedError, match=r"val\.safetensors"):
+        Caution.read(run, opened.card)
+
+
+def test_the_page_serves_no_file_that_was_edited(own_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(own_run, tmp_path / "runs" / "run"))
+    drawn = write_decomposition(tmp_path / "runs" / "drawn", {"graph.json": draw_graph()}, pictures=False)
+    addresses = {run / "metrics.json": "run/documents/metrics", drawn / "graph.json": "drawn/graphs/classes"}
+    for edited, address in addresses.items():
+        client = client_of(tmp_path / "runs")
+        assert client.get(f"/api/v1/runs/{address}").status_code == 200
+        edited.write_text(edited.read_text("utf-8").replace("0.", "1.", 1), "utf-8")
+        answer = client_of(tmp_path / "runs").get(f"/api/v1/runs/{address}")
+        assert answer.status_code == 409, address
+        assert "edited or damaged" in answer.text
 
 
 def test_a_damaged_part_of_predictions_is_not_done(tmp_path: Path) -> None:

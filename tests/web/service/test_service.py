@@ -224,6 +224,7 @@ def test_slow_clients_have_deadlines_here_too(model: cl.TrainedModel, monkeypatc
         def run(self, sockets: list[socket.socket]) -> None:
             sockets[0].close()
 
+    monkeypatch.setattr(Service, "load", lambda service: None)
     monkeypatch.setattr("uvicorn.Config", lambda app, **words: words)
     monkeypatch.setattr("uvicorn.Server", Server)
     serve_run(model, Options(port=0), ServiceOptions(), lambda words: None)
