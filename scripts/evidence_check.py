@@ -30,6 +30,7 @@ SCRIPTS = {
     "ivq-rank": ("collect.py",),
     "ivq-table1": ("table1.py", "--runs", "{empty}", "--keep"),
     "pf-cbm": ("tables.py", "--rows", "{here}/rows", "--out", "{here}"),
+    "reliability": ("page.py",),
     "trust": ("make.py", "page"),
 }
 # scripts/tables.py fills them

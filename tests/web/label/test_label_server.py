@@ -1,6 +1,7 @@
 """The labeling page's server: only who has the token, answers kept at once, undo, finish."""
 
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -99,3 +100,20 @@ def test_by_keyboard_in_a_browser(server: LabelServer, chromium: Any) -> None:
     assert "1 of 4 images have concept labels" in page.inner_text("#report")
     assert not page.is_visible("#save")
     page.close()
+
+
+@pytest.mark.parametrize("length", ["-1", "abc", "9" * 20, "1e3"])
+def test_a_body_of_no_length_is_refused_at_once(server: LabelServer, length: str) -> None:
+    request = f"POST /answer HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=5) as client:
+        client.sendall(request)
+        assert b" 413 " in client.recv(200)
+
+
+def test_any_word_may_stand_where_a_token_should(server: LabelServer) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        call(server, "/next", token="\u00e4")
+    assert refused.value.code == 403
+    with pytest.raises(urllib.error.HTTPError) as nested:
+        call(server, "/answer", "[" * 10)
+    assert nested.value.code == 400

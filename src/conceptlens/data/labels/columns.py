@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from conceptlens.core.errors import UNREADABLE, UserError, unreadable
 from conceptlens.core.files import check_regular
+from conceptlens.core.spreadsheet import read_cell
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.words import LIST_SEPARATOR, fold
 
@@ -109,7 +110,7 @@ def read_csv(file: io.BufferedIOBase | io.RawIOBase, source: str, problems: Prob
         sample = text.read(65536)
         text.seek(0)
         reader = csv.reader(text, delimiter=_delimiter(sample, expect))
-        header = [name.strip() for name in next(reader, [])]
+        header = [read_cell(name.strip()) for name in next(reader, [])]
         if not any(header):
             raise UserError(f"{source}: expected a table whose first row names its columns, found none.")
         _refuse_repeated(header, source)
@@ -159,7 +160,7 @@ def _whole_rows(reader: Any, width: int, source: str, problems: Problems) -> Ite
             cells = cells[:width]
         if len(cells) == width:
             if any(cells):
-                yield number, cells
+                yield number, [read_cell(cell) if cell[:1] == "'" else cell for cell in cells]
         elif any(cell.strip() for cell in cells):
             broken.append(number)
             if len(broken) == 1 and problems.strict:
