@@ -25,6 +25,7 @@ SCRIPTS = {
     "ivq-ablations": ("pages.py",),
     "ivq-rank": ("collect.py",),
     "ivq-table1": ("table1.py", "--runs", "{empty}", "--keep"),
+    "real-models": ("page.py",),
     "pf-cbm": ("tables.py", "--rows", "{here}/rows", "--out", "{here}"),
     "trust": ("make.py", "page"),
 }

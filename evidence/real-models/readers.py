@@ -41,6 +41,12 @@ def old_lightning() -> None:
         sys.modules.setdefault(f"pytorch_lightning{name}", MagicMock(LightningModule=torch.nn.Module))
 
 
+def apart(codes: torch.nn.Embedding) -> torch.nn.Embedding:
+    """Codes as far from each other as trained ones: untrained ones are all about zero, and the nearest is rounding."""
+    codes.weight.data.normal_()
+    return codes
+
+
 def compared(ours: Any, images: Tensor, tokens: Tensor, painted: Callable[[Tensor], Tensor]) -> dict[str, Any]:
     """Tokens of images, and pixels of random tokens."""
     grid = ours.grid
@@ -64,10 +70,10 @@ def taming(folder: Path, gumbel: bool) -> dict[str, Any]:
     kind = vqgan.GumbelVQ if gumbel else vqgan.VQModel
     more = {"temperature_scheduler_config": LOSS} if gumbel else {}
     model = kind(ddconfig=DD, lossconfig=LOSS, n_embed=8192 if gumbel else 16384, embed_dim=256, **more).eval()
+    codes = apart(model.quantize.embed if gumbel else model.quantize.embedding)
     torch.save({"state_dict": model.state_dict()}, folder / "last.ckpt")
     images = torch.rand(1, 3, 256, 256)
     _, _, (_, _, tokens) = model.encode(2 * images - 1)
-    codes = model.quantize.embed if gumbel else model.quantize.embedding
     return compared(
         open_model(folder / "last.ckpt", image_size=256),
         images,
@@ -112,11 +118,11 @@ def diffusers(folder: Path) -> dict[str, Any]:
         vq_embed_dim=3,
         sample_size=256,
     ).eval()
+    codes = apart(model.quantize.embedding)
     model.save_pretrained(folder)
     images = torch.rand(1, 3, 256, 256)
     latents = model.encode(2 * images - 1).latents
     _, _, (_, _, tokens) = model.quantize(latents)
-    codes = model.quantize.embedding
     return compared(
         open_model(folder),
         images,
