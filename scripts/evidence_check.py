@@ -29,6 +29,7 @@ SCRIPTS = {
     "ivq-ablations": ("pages.py",),
     "ivq-rank": ("collect.py",),
     "ivq-table1": ("table1.py", "--runs", "{empty}", "--keep"),
+    "real-models": ("page.py",),
     "pf-cbm": ("tables.py", "--rows", "{here}/rows", "--out", "{here}"),
     "reliability": ("page.py",),
     "trust": ("make.py", "page"),

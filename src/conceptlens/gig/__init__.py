@@ -47,6 +47,7 @@ def decompose(
     attack: str | None = None,
     batch_size: int = 8,
     workers: int = 2,
+    processes: int = 1,
     seed: int = 0,
     quiet: bool = True,
     **settings: Any,
@@ -87,6 +88,7 @@ def decompose(
         attack: Also draw the graph of the image after an attack towards this class.
         batch_size: Images that pass the model at once.
         workers: Threads that read images ahead; 0 for none.
+        processes: Processes that share images and layers, each on a GPU of its own where there are several.
         seed: Random seed.
         quiet: Show no progress.
         settings: Further settings, see `conceptlens.gig.settings.Settings`.
@@ -140,6 +142,7 @@ def decompose(
             images=images if in_memory else None,
             batch_size=batch_size,
             workers=workers,
+            processes=processes,
         )
 
 
