@@ -78,12 +78,12 @@ def passes(model: Callable[[Any], Any], images: Any, device: torch.device, repea
     return seconds
 
 
-def train(folder: str, encoder: str | None) -> OpenedRun:
+def train(folder: str, encoder: str | None, size: int) -> OpenedRun:
     """How good the model is does not matter here; its encoder's weights are drawn."""
     kept = {"epochs": 1, "out": f"{folder}/run", "bootstrap": 0, "quiet": True}
     if encoder is None:
         return cl.train("blood-cells/cbm", data__limit=160, **kept)
-    recipe = {"encoder": {"name": encoder, "pretrained": False, "image_size": 224, "train": "none", "store": "run"}}
+    recipe = {"encoder": {"name": encoder, "pretrained": False, "image_size": size, "train": "none", "store": "run"}}
     return cl.train("blood-cells/cbm", recipe, data__limit=160, **kept)
 
 
@@ -146,6 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", nargs="?", help="a run folder; a short training on the built-in blood cells by default")
     parser.add_argument("--encoder", help="of that training, with weights drawn at random; the built-in one by default")
+    parser.add_argument("--size", type=int, default=224, help="of its images, with --encoder")
     parser.add_argument("--batches", type=int, default=60, help="in a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--singles", type=int, default=300, help="requests of one image in a round")
@@ -157,7 +158,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     with tempfile.TemporaryDirectory() as scratch:
-        run = OpenedRun.open(args.run or train(scratch, args.encoder), device=args.device)
+        run = OpenedRun.open(args.run or train(scratch, args.encoder, args.size), device=args.device)
         size = run.card.image_size
         images = np.random.default_rng(0).integers(0, 256, (BATCH, size, size, 3), dtype=np.uint8)
         about = {"encoder": run.pipeline.encoder.name, "size": size, "method": run.info["method"],

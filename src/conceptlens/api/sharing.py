@@ -122,6 +122,7 @@ def export(
     format: Literal["torch", "onnx"] = "torch",
     out: str | Path | None = None,
     size: int | None = None,
+    precision: Literal["fp32", "fp16"] = "fp32",
 ) -> "Exported":
     """Write a run as one file that runs without conceptlens: pixels in; classes, concepts and maps out.
 
@@ -130,10 +131,11 @@ def export(
         format: A .pt2 file for `torch.export.load`, or ONNX.
         out: The file; `export/model.pt2` or `export/model.onnx` in the run folder by default. A card goes beside it.
         size: Side in pixels of the images it takes; the run's own by default.
+        precision: `fp16` computes the encoder in half precision: about half the size, made for GPUs.
     """
     from conceptlens.workflows.export.export import export_run
 
-    return export_run(run, format=format, out=out, size=size)
+    return export_run(run, format=format, out=out, size=size, precision=precision)
 
 
 def serve(
