@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import papers_docs
 from tests import ROOT
 from tests.documents import (
     command_lines,
@@ -30,6 +31,20 @@ def test_what_a_document_names_exists(page: Path) -> None:
     for block in code:
         wrong += wrong_in_python(block)
     assert not wrong
+
+
+def test_the_page_of_papers_is_current_and_its_keys_are_apart() -> None:
+    assert papers_docs.FILE.read_text("utf-8") == papers_docs.page(), "run `python scripts/papers_docs.py`"
+    keys = [paper.key for paper, _ in papers_docs.papers()]
+    assert len(keys) == len(set(keys)) > 15
+
+
+def test_a_paper_is_taken_apart() -> None:
+    paper = papers_docs.Paper.of("P. W. Koh, P. Lió and others: A title: with a colon. ICML 2020.")
+    assert paper == (["P. W. Koh", "P. Lió", "others"], "A title: with a colon", "ICML", "2020")
+    assert paper.key == "koh2020title"
+    assert "author = {P. W. Koh and P. Lió and others}," in paper.bibtex()
+    assert papers_docs.Paper.of("D. Ram: Words there. arXiv 2606.04364, 2026.").venue == "arXiv 2606.04364"
 
 
 def test_enough_is_read() -> None:

@@ -38,6 +38,8 @@ class Readout(nn.Module):
         half: Compute the encoder in half precision; what reads its tokens stays in single precision.
     """
 
+    bounds: Tensor | None
+
     def __init__(
         self,
         pipeline: Pipeline,
