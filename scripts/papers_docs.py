@@ -14,15 +14,16 @@ ROOT = Path(__file__).parent.parent
 FILE = ROOT / "docs" / "papers.md"
 CARDS = ROOT / "src" / "conceptlens" / "methods" / "cards"
 OTHERS = {  # what no card stands for
-    "decompose": "The authors of GIG: Decompose the Model: Mechanistic Interpretability in Image Models with Generalized Integrated "
-    "Gradients (GIG). Submitted to ICLR 2025.",
-    "codebook": "T. Yang and others: Concept-Centric Token Interpretation for Vector-Quantized Generative Models (CORTEX). "
-    "ICML 2025.",
+    "decompose": "The authors of GIG: Decompose the Model: Mechanistic Interpretability in Image Models with "
+    "Generalized Integrated Gradients (GIG). Submitted to ICLR 2025.",
+    "codebook": "T. Yang and others: Concept-Centric Token Interpretation for Vector-Quantized Generative Models "
+    "(CORTEX). ICML 2025.",
 }
 HEAD = """# Papers
 
 This page is written by `scripts/papers_docs.py` from the cards of the methods. If you use a method, cite its paper as
-well as conceptlens ([CITATION.cff](../CITATION.cff)). Venues and names are as the cards give them; check them with the publisher.
+well as conceptlens ([CITATION.cff](../CITATION.cff)). Venues and names are as the cards give them; check them with the
+publisher.
 
 Words as in the papers: [glossary](glossary.md). What was seen of their claims: [findings](findings.md).
 """

@@ -99,7 +99,10 @@ class Readout(nn.Module):
 
 
 class _Distribution(nn.Module):
-    """`ImageDistribution.scores` in the graph, divided by the bound beyond which an image is unlike training."""
+    """`ImageDistribution.scores` in the graph, divided by the bound beyond which an image is unlike training.
+
+    In double precision, as there: what the main directions leave of a vector is a small difference of large numbers.
+    """
 
     mean: Tensor
     scale: Tensor
@@ -109,7 +112,7 @@ class _Distribution(nn.Module):
     def __init__(self, images: ImageDistribution) -> None:
         super().__init__()
         for name in ("mean", "scale", "directions", "variances"):
-            self.register_buffer(name, _single(getattr(images, name)))
+            self.register_buffer(name, torch.from_numpy(np.ascontiguousarray(getattr(images, name), dtype=np.float64)))
         self.rest, self.bound = images.rest, max(images.bound, 1e-12)
 
     @classmethod
@@ -118,10 +121,10 @@ class _Distribution(nn.Module):
         return cls(images) if images is not None and len(images.mean) == width else None
 
     def forward(self, vectors: Tensor) -> Tensor:
-        scaled = (vectors - self.mean) / self.scale  # (B, D)
+        scaled = (vectors.double() - self.mean) / self.scale  # (B, D)
         along = scaled @ self.directions  # (B, R)
         left = (scaled.square().sum(1) - along.square().sum(1)).clamp(min=0)
-        return ((along.square() / self.variances).sum(1) + left / self.rest).sqrt() / self.bound
+        return (((along.square() / self.variances).sum(1) + left / self.rest).sqrt() / self.bound).float()
 
 
 def _single(numbers: npt.NDArray[np.floating]) -> Tensor:
