@@ -92,6 +92,9 @@ def decompose(
         seed: Random seed.
         quiet: Show no progress.
         settings: Further settings, see `conceptlens.gig.settings.Settings`.
+
+    >>> import conceptlens as cl
+    >>> cl.gig.decompose("resnet50", "photos", layers=["layer2.3", "layer4.2"], out="runs/r50")  # doctest: +SKIP
     """
     from conceptlens.gig.load_model import restored
     from conceptlens.gig.run import IN_MEMORY, decompose_run, make_settings
@@ -164,6 +167,9 @@ def name_concepts(
         texts: A text file with a text a line, from which each concept gets the nearest; in Python also a list.
         encoder: Compares pictures with texts: `builtin/vit` or an `open_clip/…` encoder.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.gig.name_concepts("runs/r50", texts="words.txt")  # doctest: +SKIP
     """
     from conceptlens.gig.models.loaded import class_names
     from conceptlens.gig.names import Named, names_by_texts, names_of_file, write_names
