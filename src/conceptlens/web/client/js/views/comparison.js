@@ -27,11 +27,13 @@ export async function comparisonView(host, params, { card }) {
   const found = await api.comparison(run);
   const names = found.data.map((data) => data.name);
   const told = ORDER.filter((each) => found.data.some((data) => data.blocks.some((one) => one.supervision === each)));
+  /** @type {Map<string, string>} */
   const titles = new Map(found.data.flatMap((data) => data.blocks.map((one) => [one.supervision, one.title])));
-  const rowsOf = (data) => data.blocks.flatMap((block) => block.rows);
+  const rowsOf = (/** @type {any} */ data) => data.blocks.flatMap((/** @type {any} */ block) => block.rows);
   const able = COLUMNS.map(([key]) => key).filter((key) =>
-    found.data.some((data) => rowsOf(data).some((row) => row.measures[key])),
+    found.data.some((data) => rowsOf(data).some((/** @type {any} */ row) => row.measures[key])),
   );
+  /** @type {Record<string, any>} */
   const state = {
     data: names.includes(params.data) ? params.data : "",
     told: told.includes(params.told) ? params.told : "",
@@ -43,7 +45,7 @@ export async function comparisonView(host, params, { card }) {
     ...(state.data ? [["data", state.data]] : []),
     ...(state.told ? [["supervision", state.told]] : []),
   ];
-  const set = (key, value, words) => {
+  const set = (/** @type {string} */ key, /** @type {string} */ value, /** @type {string} */ words) => {
     state[key] = value;
     note({ [key]: key === "controls" ? (value ? "" : "0") : value });
     draw();
@@ -73,7 +75,7 @@ export async function comparisonView(host, params, { card }) {
           (value) => set("by", value, measureOf(value).name),
         )
       : null,
-    found.data.some((data) => rowsOf(data).some((row) => row.control_of))
+    found.data.some((data) => rowsOf(data).some((/** @type {any} */ row) => row.control_of))
       ? h("label", { class: "row with-box" }, controls, "Rows with random text")
       : null,
   );
@@ -115,6 +117,7 @@ export async function comparisonView(host, params, { card }) {
   return null;
 }
 
+/** @param {any} found @param {string} run */
 function progress(found, run) {
   if (found.jobs.done >= found.jobs.of && !found.failed.length) return null;
   return h(
@@ -129,7 +132,7 @@ function progress(found, run) {
           h(
             "ul",
             {},
-            found.failed.map((each) =>
+            found.failed.map((/** @type {any} */ each) =>
               h("li", { class: "note" }, `${each.job}: ${each.reason ?? "no reason is known"}`),
             ),
           ),
@@ -139,7 +142,7 @@ function progress(found, run) {
   );
 }
 
-/** A data set: what the encoder knew, then table, tests and plots. */
+/** A data set: what the encoder knew, then table, tests and plots. @param {any} data @param {any} all @param {any} found @param {string} by */
 function dataSet(data, all, found, by) {
   const plots = figures(data, by);
   const name = data.name.replace(/\W+/g, "-");
@@ -157,8 +160,8 @@ function dataSet(data, all, found, by) {
         ? downloadMenu(plots.flatMap((plot) => pictureEntries(plot.title, plot.svg, `${name}-${plot.file}`)))
         : null,
     },
-    data.zero_shot.filter((each) => each.auc !== null).map(zeroShot),
-    data.blocks.map((block) => blockSection(block, `${block.title}, ${data.name}`, all, found.statistics.primary, by)),
+    data.zero_shot.filter((/** @type {any} */ each) => each.auc !== null).map(zeroShot),
+    data.blocks.map((/** @type {any} */ block) => blockSection(block, `${block.title}, ${data.name}`, all, found.statistics.primary, by)),
     plots.length
       ? h(
           "div",
@@ -177,6 +180,7 @@ function dataSet(data, all, found, by) {
   );
 }
 
+/** @param {any} block @param {string} name @param {any} all @param {any} primary @param {any} by */
 function blockSection(block, name, all, primary, by) {
   const mark = h("i", { class: `block-mark m${ORDER.indexOf(block.supervision)}`, "aria-hidden": "true" });
   return h(
@@ -189,5 +193,6 @@ function blockSection(block, name, all, primary, by) {
   );
 }
 
+/** @param {any} settings */
 const footnote = (settings) =>
   `Percent, with ${+(100 * settings.confidence).toPrecision(6)}% intervals: bootstrap over test units crossed with seeds. Bold: significantly different from every other row of its block at ${settings.alpha}, by a test over images and one over seeds, after Holm's correction. The smallest detectable difference is found with ${+(100 * settings.power).toPrecision(6)}% power.`;
