@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the page needs the extra `page`")
 
-from scripts.page_types import TARGET, types, typed
+from scripts.page_types import TARGET, typed, types
 
 
 def test_the_types_are_up_to_date() -> None:

@@ -1,10 +1,11 @@
 /** A comparison: its table block by block, its tests, and its figures; ranked within a block only. */
-import { format, note } from "../address.js";
+import { format, here, note } from "../address.js";
 import { announce } from "../announce.js";
 import { api } from "../api.js";
-import { choice, h, put } from "../dom.js";
+import { choice, h, keepFocus, put } from "../dom.js";
 import { downloadMenu, pictureEntries, saveFrom, saveJSON } from "../download.js";
 import { blockTable, COLUMNS, facts, pairsTable, TOLD, zeroShot } from "../parts/compared.js";
+import { live } from "../live.js";
 import { figures, measureOf, ORDER } from "../parts/compared_plots.js";
 import { card as box, missing, viewHead } from "../parts/frame.js";
 import { plural } from "../words.js";
@@ -12,19 +13,42 @@ import { plural } from "../words.js";
 const ABOUT =
   "Methods trained on the same images, with intervals and tests. Only methods with the same supervision of concepts are ranked against each other; they share a block.";
 
-/** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
+/** Shown, and shown anew as its trainings end. @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
 export async function comparisonView(host, params, { card }) {
   const { run } = params;
-  if (card && !card.has.includes("results")) {
+  const problem = h("p", { class: "notice", role: "alert", hidden: true });
+  const place = h("div", {});
+  /** @returns {Promise<[Answers.RunCard, Answers.Comparison | string]>} the comparison, or the command that continues it */
+  const ask = async () => {
     const detail = await api.runNow(run);
-    put(
-      host,
-      viewHead(card.name, ABOUT),
-      missing("No table yet", "No training of this comparison is finished. Continue it with:", detail.missing.results),
-    );
-    return null;
-  }
-  const found = await api.comparison(run);
+    return [detail.card, detail.card.has.includes("results") ? await api.comparison(run) : detail.missing.results];
+  };
+  let now = card?.has.includes("results") ? [card, await api.comparison(run)] : await ask();
+  const draw = () => {
+    const [folder, found] = now;
+    if (typeof found === "object") return table(place, here().params, run, found);
+    put(place, viewHead(folder.name, ABOUT), missing("No table yet", "No training of this comparison is finished. Continue it with:", found)); // prettier-ignore
+  };
+  put(host, problem, place);
+  draw();
+  const stop = live(ask, {
+    every: now[0].status === "running" ? 3000 : 10_000,
+    onanswer: (next) => {
+      problem.hidden = true;
+      const same = JSON.stringify(next[1]) === JSON.stringify(now[1]);
+      now = next;
+      if (!same) keepFocus(place, draw);
+    },
+    onproblem: (error) => {
+      problem.textContent = `${error.message} Trying again…`;
+      problem.hidden = false;
+    },
+  });
+  return { stop };
+}
+
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {string} run @param {Answers.Comparison} found */
+function table(host, params, run, found) {
   const names = found.data.map((data) => data.name);
   const told = ORDER.filter((each) => found.data.some((data) => data.blocks.some((one) => one.supervision === each)));
   /** @type {Map<string, string>} */
@@ -114,7 +138,6 @@ export async function comparisonView(host, params, { card }) {
     h("p", { class: "note" }, footnote(found.statistics)),
   );
   draw();
-  return null;
 }
 
 /** @param {any} found @param {string} run */
