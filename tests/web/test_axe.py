@@ -191,9 +191,10 @@ def test_every_control_is_reached_by_the_tab_key_and_shows_it(
     page.evaluate("document.getElementById('skip').focus()")
     page.evaluate(WATCH)
     page.evaluate("document.getElementById('skip').focus()")
-    wanted = page.evaluate(f"document.querySelectorAll({json.dumps(FOCUSABLE)}).length")
-    for _ in range(wanted + 5):
+    for _ in range(400):  # until it leaves the page at its end
         page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break
     assert page.evaluate(MISSED, FOCUSABLE) == []
     assert page.evaluate("[...window.unseen]") == []
 

@@ -30,6 +30,7 @@ async function open({ focus = true } = {}) {
   const { view: name, params } = here();
   const view = VIEWS.find((each) => each.name === name) ?? VIEWS[0];
   const mine = (opened += 1);
+  const began = document.activeElement;
   current?.stop?.();
   current = null;
   clearViewShortcuts();
@@ -66,7 +67,8 @@ async function open({ focus = true } = {}) {
     }
     current = handle ?? null;
     const touring = document.activeElement?.closest(".tour"); // who follows the tour stays on its buttons
-    if (focus && !touring) /** @type {HTMLElement | null} */ (host.querySelector("h1"))?.focus({ preventScroll: true });
+    const stayed = [began, document.body].includes(document.activeElement); // who went on by keys is not called back
+    if (focus && stayed && !touring) /** @type {HTMLElement | null} */ (host.querySelector("h1"))?.focus({ preventScroll: true });
   } catch (error) {
     if (mine === opened) put(host, viewHead(view.title, "This view cannot be shown."), failure(error));
     if (/** @type {any} */ (error).code === "bug" || !/** @type {any} */ (error).status) console.warn(error);
