@@ -138,6 +138,35 @@ def test_one_job_at_a_time_on_a_device(tmp_path: Path, monkeypatch: pytest.Monke
     assert started == [names[0], names[2], names[1]]
 
 
+def test_a_queue_survives_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that runs goes on and keeps its device; one that waits is started by the next server, once."""
+    started: list[str] = []
+
+    class Child:
+        pid = os.getpid()
+
+        def __init__(self, words: list[str], **options: Any) -> None:
+            started.append(Path(words[-1]).name)
+
+        def poll(self) -> None:
+            return None
+
+    monkeypatch.setattr("conceptlens.web.jobs.scheduler.subprocess.Popen", Child)
+    before = JobDesk(tmp_path / "runs", {}, [], allowed=True)
+    first, second = (before.store.add("audit", ["audit"], "cpu", None).id for _ in range(2))
+    assert before.scheduler is not None
+    before.scheduler.look()
+    after = JobDesk(tmp_path / "runs", {}, [], allowed=True)  # the other one is gone
+    assert after.scheduler is not None
+    after.scheduler.look()
+    assert started == [first]
+    assert [(status.job.id, status.state) for status in after.store.all()] == [(first, "running"), (second, "queued")]
+    (after.store.folder / first / "ended.json").write_text('{"code": 0, "time": ""}', "utf-8")
+    after.scheduler.look()
+    after.scheduler.look()
+    assert started == [first, second]
+
+
 def test_without_the_flag_nothing_starts_and_the_command_is_shown(client: Any, world: World) -> None:
     with client_of(world.root, jobs=JOBS) as closed:
         told = closed.get("/api/v1/jobs").json()
