@@ -25,7 +25,7 @@ SCRIPTS = {
     "corrections": ("page.py",),
     "cortex": ("tables.py", "{empty}"),
     "evidence-cbm": ("page.py",),
-    "gig": ("tables.py", "--rows", "{here}"),
+    "gig": ("gig_tables.py", "--rows", "{here}"),
     "ivq-ablations": ("pages.py",),
     "ivq-rank": ("collect.py",),
     "ivq-table1": ("table1.py", "--runs", "{empty}", "--keep"),

@@ -1,6 +1,6 @@
 """Writes the tables of README.md and the figure from ablation, tune and rows (`.jsonl.gz`).
 
-python evidence/evidence-cbm/page.py [tune.jsonl rows.jsonl]    with files: takes rows of run.py into the folder first
+python evidence/evidence-cbm/page.py [tune.jsonl rows.jsonl]    with files: takes their rows into the folder first
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Maps to look at: one figure of all methods side by side, and a sheet of each method, from finished runs of run.py.
+"""Maps to look at: one figure of all methods side by side, and a sheet of each method, from finished runs of family.py.
 
     python evidence/evidence-cbm/sheets.py WORK [--seed 0] [--out FOLDER] [--only WORD]
 
@@ -22,7 +22,7 @@ import torch
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from run import METHODS, NO_CONCEPTS, sets  # noqa: E402  # a neighbor
+from family import METHODS, NO_CONCEPTS, sets  # noqa: E402  # a neighbor
 
 from conceptlens.data.loading.loader import PixelReader  # noqa: E402
 from conceptlens.data.regions.regions import Regions, read_regions  # noqa: E402

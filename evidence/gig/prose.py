@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tables import MAKERS, PAPER_ZEROS, Report, Row, by_sparsity
+from gig_tables import MAKERS, PAPER_ZEROS, Report, Row, by_sparsity
 
 from conceptlens.core.files import read_text, stored
 

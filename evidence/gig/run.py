@@ -3,7 +3,7 @@
     python evidence/gig/pack.py --out PACK --samples DIR --imagenette DIR --tiny DIR
     python evidence/gig/run.py --out OUT --work WORK --weights resnet50.safetensors --pack PACK [--device cuda]
                                [--subject resnet50 | vit] [--sections …] [--seconds 480] [--limit N] [--most-k 8192]
-    python evidence/gig/tables.py --rows OUT
+    python evidence/gig/gig_tables.py --rows OUT
 
 Sections, in this order (each begins with what the one before it left under WORK):
 

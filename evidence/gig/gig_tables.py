@@ -1,6 +1,6 @@
 """rows.jsonl → tables.md, figures and verdicts.
 
-python evidence/gig/tables.py --rows OUT [--to FOLDER]
+python evidence/gig/gig_tables.py --rows OUT [--to FOLDER]
 """
 
 import argparse

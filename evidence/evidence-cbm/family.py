@@ -1,8 +1,8 @@
 """evidence-cbm beside the family: class, concepts, corrections and places at once, frozen encoders.
 
-    python evidence/evidence-cbm/run.py tune WORK --data FOLDER    three settings of each method, on validation images
-    python evidence/evidence-cbm/run.py test WORK --data FOLDER    three seeds at the chosen setting, test images once
-    python evidence/evidence-cbm/run.py both WORK --tiny --jobs 2  everything in small, to see that it runs
+    python evidence/evidence-cbm/family.py tune WORK --data FOLDER   three settings of each method, on validation images
+    python evidence/evidence-cbm/family.py test WORK --data FOLDER   three seeds at the chosen setting, test images once
+    python evidence/evidence-cbm/family.py both WORK --tiny --jobs 2 everything in small, to see that it runs
 
 FOLDER holds image sets as they were published (IDRiD, HAM10000, CUB-200-2011), prepared by `evidence/trust/prepare.py`.
 Every method has the same budget: three settings, one seed, chosen by the mean of the class's balanced accuracy and the
