@@ -14,7 +14,7 @@ FROM python:3.12-slim
 COPY --from=build /opt/venv /opt/venv
 RUN useradd --create-home --uid 10001 conceptlens && mkdir /runs && chown conceptlens /runs
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
-USER conceptlens
+USER 10001
 VOLUME /runs
 EXPOSE 8642
 # Any answer below 500 is a server that lives: without the token it answers 401.

@@ -29,7 +29,7 @@ lint: $(STAMP)
 lint-web:
 	@if ! command -v node > /dev/null; then echo "lint-web: skipped, node is not installed"; \
 	elif ! test -d node_modules/typescript; then echo "lint-web: skipped, run \`npm ci\` for its tools"; \
-	else node_modules/.bin/eslint . && node_modules/.bin/tsc && node_modules/.bin/tsc -p tsconfig.strict.json \
+	else node_modules/.bin/eslint . && node_modules/.bin/tsc \
 	  && node --test tests/web/client/ > .lint-web.log 2>&1 && node scripts/pack_page.js --check \
 	  || (cat .lint-web.log 2> /dev/null; exit 1); fi
 

@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from assault.disks import assault_full_disk, assault_full_results
+from assault.disks import assault_full_disk, assault_full_results, assault_real_disk
 from assault.inputs import assault_images, assault_recipes, assault_tables, assault_weights
 from assault.kills import assault_kills, assault_serve
+from assault.readers import assault_readers
 from assault.run_folders import assault_commands, assault_page
 from assault.watch import Part, timed
 from assault.world import World
@@ -32,8 +33,10 @@ PARTS: dict[str, tuple[Assault, int, int]] = {
     "tables": (assault_tables, 80, 150),
     "recipes": (assault_recipes, 120, 250),
     "weights": (assault_weights, 40, 80),
+    "readers": (assault_readers, 90, 270),
     "full-disk": (assault_full_disk, 8, 40),
     "full-results": (assault_full_results, 20, 60),
+    "real-disk": (assault_real_disk, 4, 20),
     "kills": (assault_kills, 3, 17),
     "serve": (assault_serve, 3, 20),
 }

@@ -19,7 +19,8 @@ myst_heading_anchors = 4
 exclude_patterns = ["_build", "examples"]
 html_theme = "furo"
 html_title = f"conceptlens {__version__}"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {
     "source_repository": "https://github.com/conceptlens/conceptlens/",
     "source_branch": "main",

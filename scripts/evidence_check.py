@@ -2,12 +2,16 @@
 
     python scripts/evidence_check.py [FOLDER …]
 
-Each folder of evidence is copied, its own page script runs in the copy, and pages and result files are compared. What
-has no such script is listed: its numbers were typed, and only a reader can compare them.
+Each folder of evidence is copied, its own page script runs in the copy, and pages and result files are compared. Where
+a folder has a `prose.py`, every piece of a sentence that it makes from the rows must stand on README.md. How many
+numbers of the page neither of them covers is told, and what has no script at all is listed: those numbers were typed,
+and only a reader can compare them.
 """
 
 import difflib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,11 +29,17 @@ SCRIPTS = {
     "ivq-ablations": ("pages.py",),
     "ivq-rank": ("collect.py",),
     "ivq-table1": ("table1.py", "--runs", "{empty}", "--keep"),
+    "real-models": ("page.py",),
     "pf-cbm": ("tables.py", "--rows", "{here}/rows", "--out", "{here}"),
+    "reliability": ("page.py",),
     "trust": ("make.py", "page"),
 }
 # scripts/tables.py fills them
 BY_TABLES = ("builtin-encoder", "foundation", "ivq-defaults", "scale", "sparse-head", "speed")
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+GENERATED = re.compile(r"<!-- table [^>]*-->.*?<!-- end -->|```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)
 
 
 def run(words: list[str]) -> subprocess.CompletedProcess[str]:
@@ -53,7 +63,25 @@ def differences(name: str) -> list[str]:
             before, after = page.read_text("utf-8"), (here / page.name).read_text("utf-8")
             lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
             found += [f"{page.name}: {line}" for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-        return found
+        return found + prose(here)[0]
+
+
+def prose(here: Path) -> tuple[list[str], int]:
+    """Pieces of sentences that README.md lacks, and how many of its numbers are in no generated table and no piece."""
+    page = here / "README.md"
+    text = page.read_text("utf-8") if page.exists() else ""
+    pieces: list[str] = []
+    if (here / "prose.py").exists():
+        done = run([str(here / "prose.py")])
+        if done.returncode:
+            return [f"prose.py failed: {done.stderr.strip().splitlines()[-1]}"], 0
+        pieces = json.loads(done.stdout)
+    flat = " ".join(text.split())
+    missing = [f"README.md should say: {piece}" for piece in pieces if " ".join(piece.split()) not in flat]
+    rest = " ".join(GENERATED.sub(" ", text).split())
+    for piece in pieces:
+        rest = rest.replace(" ".join(GENERATED.sub(" ", piece).split()), " ")
+    return missing, len(NUMBER.findall(rest))
 
 
 def main(chosen: list[str]) -> int:
@@ -61,9 +89,9 @@ def main(chosen: list[str]) -> int:
     for name in chosen or SCRIPTS:
         found = differences(name)
         failed |= bool(found)
-        print(
-            f"{name}: {'differs' if found else 'agrees'}", *(f"  {line}" for line in found[:20]), sep="\n", flush=True
-        )
+        typed = prose(EVIDENCE / name)[1]
+        words = f"{name}: {'differs' if found else 'agrees'}; {typed} numbers of README.md are typed"
+        print(words, *(f"  {line}" for line in found[:20]), sep="\n", flush=True)
     if not chosen:
         done = run([str(ROOT / "scripts" / "tables.py"), "--check"])
         failed |= bool(done.returncode)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assault.disks import assault_full_results
+from assault.disks import assault_full_results, assault_real_disk
 from assault.inputs import assault_images, assault_recipes
 from assault.run_folders import assault_commands, assault_page
 from assault.watch import Part
@@ -36,6 +36,16 @@ def test_nothing_is_found(run: object, number: int, world: World) -> None:
     assert callable(run)
     run(part, world, 7, number)
     assert part.attempts >= number
+    assert [(found.kind, found.what, found.detail) for found in part.findings] == []
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_really_full(world: World) -> None:
+    part = Part("test")
+    assault_real_disk(part, world, 7, 2)
+    if "skipped" in part.more:
+        pytest.skip(part.more["skipped"])
+    assert part.attempts > 2  # at least one found no room
     assert [(found.kind, found.what, found.detail) for found in part.findings] == []
 
 

@@ -1,15 +1,19 @@
 """Cliff's δ in mixtures of real images at known shares: does it move with the share, and do other token sets help?
 
     PYTHONPATH=. python evidence/cortex/mixtures.py --out evidence/cortex/mixtures.json.gz
+    PYTHONPATH=. python evidence/cortex/mixtures.py --variants paper released --only "cell size" --out FILE
 
 Blood cells as tokens of the built-in generator, with the labels that people gave. A third of each value's images trains
 an extractor and gives token sets, by frequency (the paper) and by lift; a third is mixed at shares from 1:1 to 8:1; an
-even mixture of the last third is what no bias looks like. No sampling, no judge; some minutes on a CPU.
+even mixture of the last third is what no bias looks like. No sampling, no judge; some minutes on a CPU. The token sets
+are the same for all shares. `released`: importance as the authors' code computes it, the signed maximum over channels
+of the logit's gradient; the same extractor, so that nothing else differs.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,7 @@ from torch import Tensor
 from conceptlens.core.files import write_json
 from conceptlens.cortex.bias.bias import measure_bias, set_counts
 from conceptlens.cortex.bias.study import value_images, value_sets
-from conceptlens.cortex.extractors.importance import PAPER, token_importance
+from conceptlens.cortex.extractors.importance import VARIANTS, token_importance
 from conceptlens.cortex.extractors.trained import InformationExtractor
 from conceptlens.cortex.extractors.training import ExtractorTraining, train_extractor
 from conceptlens.cortex.generators.contract import VQModel, lookup
@@ -67,18 +71,18 @@ def study(model: VQModel, samples: Samples, options: argparse.Namespace) -> dict
     settings = ExtractorTraining(epochs=options.epochs, batch=64)
     train_extractor(extractor, codebook, train, test=rest, settings=settings)
     some = first_of_each(train, options.limit)
-    scores = torch.cat(
-        [
-            token_importance(extractor, lookup(codebook, tokens.long()), labels, PAPER, first=start)
-            for start, tokens, labels in zip(
-                range(0, len(some), 64), torch.split(some.tokens, 64), torch.split(some.labels, 64), strict=True
-            )
-        ]
-    )
     even = rest.tokens.long()
     found = []
-    for way in WAYS:
-        for n in TOP:
+    for variant in options.variants:
+        scores = torch.cat(
+            [
+                token_importance(extractor, lookup(codebook, tokens.long()), labels, VARIANTS[variant], first=start)
+                for start, tokens, labels in zip(
+                    range(0, len(some), 64), torch.split(some.tokens, 64), torch.split(some.labels, 64), strict=True
+                )
+            ]
+        )
+        for way, n in product(WAYS, TOP):
             sets = value_sets(value_images(some, scores, n), n, 10, codes, way)
             counts = [
                 [float(set_counts(pool.of(place), each.tokens, codes).mean()) for each in sets] for place in (0, 1)
@@ -91,6 +95,7 @@ def study(model: VQModel, samples: Samples, options: argparse.Namespace) -> dict
                 excess = torch.tensor([pair.excess for pair in pairs], dtype=torch.float64)
                 found.append(
                     {
+                        "variant": variant,
                         "sets": way,
                         "n": n,
                         "ratio": ratio,
@@ -114,13 +119,15 @@ def main(arguments: Sequence[str] | None) -> None:
         "--limit", type=int, default=100, help="training images of a value whose importance is computed"
     )
     parser.add_argument("--draws", type=int, default=20, help="mixtures of each share")
+    parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=["paper"], help="of importance")
+    parser.add_argument("--only", nargs="+", default=[], help="these attributes")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
     model = open_model(options.model)
     data, vocabulary = open_source(DataConfig(options.data), None)
     rows = []
     for group in vocabulary.groups:
-        if len(group.values) != 2:
+        if len(group.values) != 2 or (options.only and group.name not in options.only):
             continue
         samples = encoded_samples(model, data, vocabulary, group.name, [], 400, 0)
         row = {"attribute": group.name, "values": list(group.values), **study(model, samples, options)}

@@ -185,20 +185,18 @@ def skill_of(row: Row) -> float | None:
 
 
 def tuning() -> str:
-    """The rate that validation chose for each method."""
+    """The setting that validation chose for each method: a rate, or how regions are marked."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in read("tune"):
         groups[row["data"], row["method"]].append(row)
     rows = []
     for (data, method), some in groups.items():
-        best = max(row["score"] for row in some)
-        cells = []
-        for row in sorted(some, key=lambda row: row["rate"]):  # of SALF-CBM, which is fitted, how regions are marked
-            setting = row["rate"] if isinstance(row["rate"], str) else f"{row['rate']:g}"
-            score = f"{row['score']:.3f}"
-            cells.append(f"{setting}: {f'**{score}**' if row['score'] == best else score}")
-        rows.append([data, method, *cells, *["–"] * (3 - len(cells))])
-    return lines(["data", "method", "setting", "setting", "setting"], rows)
+        scores = {f"{row['rate']}": row["score"] for row in sorted(some, key=lambda row: str(row["rate"]))}
+        best = max(scores, key=lambda setting: scores[setting])
+        cells = [f"{setting}: {score:.3f}" for setting, score in scores.items()]
+        cells = [f"**{cell}**" if cell.startswith(f"{best}:") else cell for cell in cells]
+        rows.append([data, method, ", ".join(cells)])
+    return lines(["data", "method", "mean of class accuracy (balanced) and concept AUC, by setting"], rows)
 
 
 def faithfulness() -> str:

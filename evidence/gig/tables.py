@@ -367,6 +367,39 @@ def at_paper_sparsity(rows: list[Row]) -> str:
     return table(["layer", "zeros in the paper", "concepts a vector", *MAKERS], lines)
 
 
+def by_sparsity(rows: list[Row]) -> str:
+    """In how many layers each dictionary has the least error, along the whole curve."""
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if row["key"].startswith("resnet50/dictionaries/"):
+            found.setdefault(row["layer"], {})[row["maker"]] = row
+    usual, lines = float(np.median(list(PAPER_ZEROS.values()))), []
+    for times in (0.5, 0.75, 1, 1.5, 2, 3, 4, 6):
+        line: list[object] = [f"{times:g}"]
+        for layers in (tuple(PAPER_ZEROS), tuple(found)):
+            wins = dict.fromkeys(MAKERS, 0)
+            known = 0
+            for layer in layers:
+                makers = found[layer]
+                used = times * (1 - PAPER_ZEROS.get(layer, usual)) * 8 * makers["clusters"]["channels"]
+                errors = {name: at_equal_sparsity(makers[name]["lasso"], used) for name in MAKERS}
+                if None in errors.values():
+                    continue
+                known += 1
+                wins[best(errors, least=True) or ""] += 1
+            line += [*wins.values(), f"{known} of {len(layers)}"]
+        lines.append(line)
+    short = ("clusters", "dictionary learning", "autoencoder", "layers measured")
+    head = ["times the paper's concepts a vector", *(f"{name}, the paper's layers" for name in short)]
+    return table([*head, *(f"{name}, all" for name in short)], lines)
+
+
+def fill(page: str, name: str, made: str) -> str:
+    """The page with a marked table replaced."""
+    before, start, after = page.partition(f"<!-- table {name} -->")
+    return f"{before}{start}\n{made}<!-- end -->{after.partition('<!-- end -->')[2]}" if start else page
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=Path, required=True, help="the folder with rows.jsonl")
@@ -386,10 +419,10 @@ def main() -> None:
         verdicts[name] = report.verdicts
     parts.append("## Verdicts\n\n```json\n" + json.dumps(verdicts, indent=1) + "\n```\n")
     (to / "tables.md").write_text("\n".join(parts), "utf-8")
-    page, start, end = to / "README.md", "<!-- table paper-sparsity -->", "<!-- end -->"
+    page = to / "README.md"
     if page.exists():
-        before, _, after = page.read_text("utf-8").partition(start)
-        page.write_text(f"{before}{start}\n{at_paper_sparsity(rows)}{end}{after.partition(end)[2]}", "utf-8")
+        text = fill(page.read_text("utf-8"), "paper-sparsity", at_paper_sparsity(rows))
+        page.write_text(fill(text, "by-sparsity", by_sparsity(rows)), "utf-8")
     print(json.dumps(verdicts, indent=1))
 
 

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import backbones
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -97,7 +98,8 @@ def table(runs: list[dict[str, Any]], data: str) -> str:
 
 def write_tables(runs: list[dict[str, Any]]) -> None:
     def fill(match: re.Match[str]) -> str:
-        return f"<!-- table {match[1]} -->\n{table(runs, match[1])}\n<!-- end -->"
+        made = backbones.table(backbones.read()) if match[1] == "backbones" else table(runs, match[1])
+        return f"<!-- table {match[1]} -->\n{made}\n<!-- end -->"
 
     page = HERE / "README.md"
     pattern = r"<!-- table ([\w-]+) -->.*?<!-- end -->"

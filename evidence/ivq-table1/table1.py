@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import fine_tuned
 import numpy as np
 
 from conceptlens.core.files import read_json, write_bytes, write_json, write_text
@@ -29,6 +30,8 @@ MEASURES = {
 NUMBERS = {"effective concepts": "effective_concepts", "rank, published": "rank.published", "rank": "rank.effective"}
 NOTHING = "–"
 Rows = list[dict[str, Any]]
+SEEN = {"blood cells": "classes and attributes of the training images"}  # by builtin/vit, in pretraining
+NOT_THEIRS = " ‡"  # a published recipe in settings that are not its authors'
 
 
 BY_CLASS = {"cub": "CUB"}  # runs without a comparison's results: begin of their names → data set, concepts by class
@@ -157,7 +160,14 @@ def table(data: str, rows: Rows, maps: dict[str, Any]) -> str:
     judged = [each for each in places if any(lift(maps, data, row["name"], *each) for row in rows)]
     names = {"gradcam": "Grad-CAM", "own": "own map"}
     titles = [f"{target}: {names[kind]}" for target, kind in judged]
-    head = ["method", *MEASURES, *NUMBERS, *titles, *(["own map beats a center prior"] if judged else [])]
+    head = [
+        "method",
+        "labels seen",
+        *MEASURES,
+        *NUMBERS,
+        *titles,
+        *(["own map beats a center prior"] if judged else []),
+    ]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     block = None
     for row in rows:
@@ -165,7 +175,12 @@ def table(data: str, rows: Rows, maps: dict[str, Any]) -> str:
             block = row["block"]
             lines.append(f"| **{block}** |{' |' * (len(head) - 1)}")
         name = f"↳ {row['name']}" if row["control_of"] else f"`{row['name']}`" + (" †" if row["bypass"] else "")
-        cells = [name, *(percent(row["measures"].get(key)) for key in MEASURES.values())]
+        name += NOT_THEIRS if "-released" in row["name"] else ""
+        cells = [
+            name,
+            "yes" if data in SEEN else "no",
+            *(percent(row["measures"].get(key)) for key in MEASURES.values()),
+        ]
         cells += [number(row["numbers"].get(key)) for key in NUMBERS.values()]
         cells += [mean(lift(maps, data, row["name"], *each)) for each in judged]
         if judged:
@@ -273,6 +288,8 @@ def main() -> None:
     if readme.exists():
         picture = "\n\n![concept AUC against accuracy, and against lift](figure.webp)"
         page = put(readme.read_text("utf-8"), "ours", text + picture)
+        if rows := fine_tuned.read():
+            page = put(page, "fine-tuned", fine_tuned.table(rows))
         write_text(readme, put(page, "paper", beside_the_paper(found)))
     print(text)
 

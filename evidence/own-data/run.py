@@ -1,184 +1,252 @@
 """Is the recipe that `conceptlens init` writes good enough? Against the best of 20 trials that validation chose.
 
-    python evidence/own-data/run.py DATA OUT [--sets blood-cells idrid skin] [--sizes 100 300] [--seeds 0 1 2 3 4]
-                                    [--trials 20]
-    python evidence/own-data/run.py --table OUT
+    python evidence/own-data/run.py init DATA WORK                    folders with a sheet, and `init`'s recipes
+    python evidence/own-data/run.py search DATA WORK OUT.jsonl        default and trials, seed by seed
+    python evidence/own-data/run.py check DATA WORK OUT.jsonl         defaults by `conceptlens train`, to compare
 
-DATA holds the packs `wbcatt_128`, `idrid_384` and `ham10000_200x150` as they are published. For every set, size and
-seed a folder with a sheet is made (training images of that number, half as many for validation, at most 500 for the
-test), `init` writes its recipe, and the recipe is trained. Then trials are drawn from `SPACE` with the same seed and
-trained without a look at the test; the one that is best on validation is tested. One line of `results.jsonl` is one
-training: what is there is not done again. One process; a training takes about a minute of one core.
+DATA holds the packs `wbcatt_128`, `idrid_384`, `ham10000_200x150` (with `ham10000_split.csv`) and `cub_144` as they are
+published. For every set, size and seed there is a folder with a sheet: 100 or 300 training images, half as many for
+validation, at most 500 for the test. `init` writes its recipe. That recipe, the default, is trained, and so are 20
+trials drawn from `SPACE` with the same seed. The trial that is best on validation is tested, and so is the default. The
+encoder stays as it is in all of them, so that all trials that read the same tokens are trained side by side
+(`together.py`). A block's rows are written when they are known; what is there is not done again.
 """
 
 import argparse
-import csv
 import json
+import multiprocessing
 import random
-import shutil
-from collections.abc import Iterator
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from folders import SETS, make_folder
 
-import conceptlens as cl
-from conceptlens.core.files import read_json
-
-SETS = ("blood-cells", "idrid", "skin")
-TEST = 500
-# What a person who tunes would try; the default recipe is one of these points.
+SIZES, SEEDS, TRIALS = (100, 300), (0, 1, 2, 3, 4), 20
+ENCODERS = ("builtin/vit", "builtin/efficientnet-lite0")
+# What a person who tunes would try. `layers` and the weight of the concepts say nothing to a black box.
 SPACE: dict[str, list[Any]] = {
-    "training.learning_rate": [3e-4, 1e-3, 3e-3],
-    "training.weight_decay": [0.01, 0.1],
-    "training.epochs": ["auto", 30, 100],
-    "training.loss.class_balance": ["none", "balanced"],
-    "training.loss.label_smoothing": [0.0, 0.1],
-    "encoder.train": ["none", 1, 4],
-    "data.fit": ["squash", "crop"],
+    "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2],
+    "weight_decay": [0.01, 0.1],
+    "epochs": ["auto", 50, 200],
+    "class_balance": ["none", "balanced"],
+    "concept_weight": [0.3, 1.0, 3.0],
+    "encoder": list(ENCODERS),
+    "layers": ["several", "last"],
 }
-Row = dict[str, str]
+VALIDATIONS = 25  # of a trial with a number of epochs
+Row = dict[str, Any]
+Block = tuple[str, int, int]
 
 
-def rows_of(name: str, data: Path) -> Iterator[tuple[Path, Row, str]]:
-    """Image, what a sheet says of it, and the group that must stay on one side."""
-    if name == "blood-cells":
-        for side in ("train", "val", "test"):
-            with (data / "wbcatt_128" / f"pbc_attr_v1_{side}.csv").open() as file:
-                for row in csv.DictReader(file):
-                    row.pop("path")
-                    image = data / "wbcatt_128" / row["label"].lower() / row["img_name"]
-                    yield image, row, row["img_name"]
-    elif name == "skin":
-        with (data / "ham10000_200x150" / "HAM10000_metadata.csv").open() as file:
-            for row in csv.DictReader(file):
-                yield data / "ham10000_200x150" / "images" / f"{row['image_id']}.jpg", row, row["lesion_id"]
-    else:
-        root = data / "idrid_384" / "grading"
-        for side, table in (("a. Training Set", "a.*Training*"), ("b. Testing Set", "b.*Testing*")):
-            with next((root / "labels").glob(table)).open() as file:
-                for row in csv.DictReader(file):
-                    kept = {key.strip(): value for key, value in row.items() if key and key.strip()}
-                    kept["Image name"] = f"{side[3:-4].lower()}_{kept['Image name']}"
-                    image = root / "1. Original Images" / side / f"{row['Image name']}.jpg"
-                    yield image, kept, kept["Image name"]
+def blocks(given: argparse.Namespace) -> list[Block]:
+    return [(name, size, seed) for seed in given.seeds for size in given.sizes for name in given.sets]
 
 
-def make_folder(name: str, data: Path, size: int, seed: int, out: Path) -> Path:
-    """A folder with a sheet of `size` training images and a given split."""
-    folder = out / f"{name}-{size}-{seed}"
-    if (folder / "sheet.csv").exists():
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "photos").mkdir(parents=True)
-    by_group: dict[str, list[tuple[Path, Row]]] = {}
-    for image, row, group in rows_of(name, data):
-        by_group.setdefault(group, []).append((image, row))
-    groups = sorted(by_group)
-    random.Random(seed).shuffle(groups)
-    wanted = {"train": size, "val": size // 2, "test": TEST}
-    sheet: list[Row] = []
-    for group in groups:
-        side = next((side for side, number in wanted.items() if number > 0), None)
-        if side is None:
-            break
-        wanted[side] -= len(by_group[group])
-        for image, row in by_group[group]:
-            named = next(iter(row)) if name == "blood-cells" else "Image name" if name == "idrid" else "image_id"
-            photo = folder / "photos" / f"{Path(row[named]).stem}{image.suffix}"
-            shutil.copy(image, photo)
-            sheet.append({**row, named: photo.name, "split": side})
-    with (folder / "sheet.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(sheet[0]))
-        writer.writeheader()
-        writer.writerows(sheet)
-    return folder
+def setup(block: Block, data: Path, work: Path) -> Path:
+    """The recipe that `init` writes for a block's folder."""
+    import conceptlens as cl
+
+    name, size, seed = block
+    folder = make_folder(name, data, size, seed, work / "folders")
+    place = work / "setups" / folder.name
+    if not (place / "recipe.yaml").exists():
+        made = cl.init(folder, out=place, class_column="species" if name == "birds" else "")
+        if not made.check.ok:
+            raise SystemExit(made.text())
+    return place / "recipe.yaml"
 
 
-def trials(number: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Settings drawn from the space; a frozen encoder keeps its tokens."""
+def settings_of(number: int, seed: int) -> list[Row]:
     draw = random.Random(1000 + seed)
-    for _ in range(number):
-        tree: dict[str, Any] = {}
-        for key, values in SPACE.items():
-            *path, last = key.split(".")
-            node = tree
-            for step in path:
-                node = node.setdefault(step, {})
-            node[last] = draw.choice(values)
-        yield tree
+    return [{key: draw.choice(values) for key, values in SPACE.items()} for _ in range(number)]
 
 
-def train(recipe: Path, settings: dict[str, Any], out: Path, seed: int, *, test: bool) -> dict[str, Any]:
-    tree = {**settings, "seed": seed, "metrics": {"bootstrap": 0, "rank_images": 0, "test": test}}
-    tree["training"] = {**settings.get("training", {}), "threads": 1, "rank_every": 0}
-    model = cl.train(recipe, tree, out=out, overwrite=True, quiet=True)
-    splits = read_json(model.path / "metrics.json")["splits"]
-    shutil.rmtree(out)
-    sides = ("val", "test") if test else ("val",)
-    return {f"{side}_balanced": splits[side]["class"]["balanced_accuracy"] for side in sides}
+def search(block: Block, given: argparse.Namespace) -> None:
+    """All trainings of a block; its rows are written together, when the last is known."""
+    import torch
+    from together import Trial, train_together
+
+    from conceptlens.core.devices import best_device
+    from conceptlens.core.processes import Launched
+    from conceptlens.data.loading.loader import PixelReader
+    from conceptlens.encoders.contract import Cut
+    from conceptlens.methods.build import Blueprint, build_pipeline
+    from conceptlens.recipes.parse import load_recipe
+    from conceptlens.training.encoder_choice import _score
+    from conceptlens.training.epochs import with_epochs
+    from conceptlens.training.records.progress import Progress
+    from conceptlens.training.train import open_session
+
+    torch.set_num_threads(1)
+    started, device = time.perf_counter(), best_device()
+    recipe_file = setup(block, given.data, given.work)
+    tree: Row = {"seed": block[2], "metrics": {"rank_images": 0}, "training": {"threads": 1, "rank_every": 0}}
+    if given.limit_epochs:
+        tree["training"]["epochs"] = given.limit_epochs
+
+    def recipe_with(encoder: str, layers: str = "") -> Any:
+        change: Row = {"name": encoder}
+        if layers == "last":
+            change["layers"] = []
+        return load_recipe(recipe_file, {**tree, "encoder": change}, trusted=True)
+
+    session = open_session(recipe_with(ENCODERS[0]), None, Launched(), Progress(quiet=True))
+    splits, labels = session.splits, session.source.examples.labels
+    concepts = session.blueprint.concepts
+    used = torch.cat([torch.from_numpy(splits[side]) for side in ("train", "val", "test")]).numpy()
+    rows = torch.full((len(labels),), -1, dtype=torch.int64)
+    rows[torch.from_numpy(used)] = torch.arange(len(used))
+
+    readers: dict[int, PixelReader] = {}
+
+    def encode(recipe: Any) -> tuple[Any, Any]:
+        """A fresh pipeline, cut, and what a store would keep of the images."""
+        torch.manual_seed(block[2])
+        pipeline = build_pipeline(Blueprint(recipe, concepts, session.blueprint.classes))
+        encoder = pipeline.encoder.to(device).eval()
+        size = recipe.encoder.image_size or encoder.image_size
+        reader = readers.setdefault(size, PixelReader(session.source, size, recipe.data.fit))  # keeps what it decoded
+        with torch.inference_mode():
+            pixels = (reader.batch(used[start : start + 64]).to(device) for start in range(0, len(used), 64))
+            parts = [encoder.before(encoder.normalize(part), 0).half() for part in pixels]
+        encoder.cut = Cut(0, encoder.grid(size, size))
+        return pipeline, torch.cat(parts).clone()
+
+    def probe(pipeline: Any, packed: Any) -> float:
+        """`encoder.name: auto`: how well a linear model of the vectors recognizes classes of validation images."""
+        found = []
+        for side in ("train", "val"):
+            tokens = [pipeline.encoder.from_stored(part) for part in packed[rows[splits[side]]].split(64)]
+            pooled = [
+                torch.cat([t.cls, t.patches.mean(1)], 1) if t.cls is not None else t.patches.mean(1) for t in tokens
+            ]
+            found.append(torch.cat(pooled).double().cpu().numpy())
+        return _score(found[0], found[1], labels[splits.train], labels[splits.val])
+
+    def trial(name: str, setting: Row, encoder: str) -> Trial:
+        recipe = recipe_with(encoder, setting.get("layers", ""))
+        training = recipe.training
+        loss = replace(
+            training.loss,
+            class_balance=setting.get("class_balance", training.loss.class_balance),
+            concept_weight=setting.get("concept_weight", 1.0) if has_concepts else 0.0,
+        )
+        epochs = given.limit_epochs or setting.get("epochs", "auto")
+        every = None if epochs == "auto" else max(epochs // VALIDATIONS, 1)
+        keys = {key: setting[key] for key in ("learning_rate", "weight_decay") if key in setting}
+        training = replace(training, loss=loss, epochs=epochs, validate_every=every, **keys)
+        return Trial(name, with_epochs(replace(recipe, training=training), len(splits.train)))
+
+    has_concepts = str(session.recipe.method["name"]) != "black-box"
+    layers = ("several", "last") if has_concepts else ("",)
+    drawn = settings_of(given.trials, block[2])
+    tokens = {(name, layers[0]): encode(recipe_with(name, layers[0])) for name in ENCODERS}
+    probes = {name: probe(*tokens[name, layers[0]]) for name in ENCODERS}
+    auto = max(ENCODERS, key=lambda name: probes[name])
+    judged: list[tuple[Trial, Any, Row]] = []
+    for name in ENCODERS:
+        for layer in layers:
+            chosen = [
+                (trial(f"trial {place}", setting, name), setting)
+                for place, setting in enumerate(drawn)
+                if setting["encoder"] == name and (not has_concepts or setting["layers"] == layer)
+            ]
+            if name == auto and layer == layers[0]:
+                chosen.append((trial("default", {}, name), {"encoder": name}))
+            if chosen:
+                pipeline, packed = tokens.pop((name, layer), None) or encode(recipe_with(name, layer))
+                judge = train_together(session, pipeline, packed, rows.numpy(), [found for found, _ in chosen])
+                judged += [(found, judge, setting) for found, setting in chosen]
+    default = next(part for part in judged if part[0].name == "default")
+    trials = [part for part in judged if part[0].name != "default"]
+    best = max(trials, key=lambda part: (part[0].value, part[0].tie)) if trials else None
+    tested = {id(part[0]): part[1].test(part[0], splits.test) for part in (default, best) if part is not None}
+    about: Row = {"set": block[0], "size": block[1], "seed": block[2]}
+    sides = {side: len(splits[side]) for side in ("train", "val", "test")}
+    lines = []
+    for found, _, setting in judged:
+        kept = {key: value for key, value in setting.items() if has_concepts or key not in ("layers", "concept_weight")}
+        line = {**about, "what": found.name, "settings": kept, "val": found.value, "val_concept_auc": found.tie}
+        line |= {"epoch": found.epoch, "epochs": found.epochs, **tested.get(id(found), {})}
+        if best is not None and found is best[0]:
+            line["chosen"] = True
+        if found.name == "default":
+            line |= {"images": sides, "probes": probes, "seconds": time.perf_counter() - started, "device": device.type}
+        lines.append(line)
+    write(given.out, lines)
 
 
-def run(data: Path, out: Path, sets: list[str], sizes: list[int], seeds: list[int], number: int) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    results = out / "results.jsonl"
-    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    done = {(line["set"], line["size"], line["seed"], line["what"]): line for line in lines}
+def check(block: Block, given: argparse.Namespace) -> None:
+    """The default as a user trains it."""
+    import conceptlens as cl
+    from conceptlens.core.files import read_json
 
-    def once(name: str, size: int, seed: int, what: str, settings: dict[str, Any], test: bool) -> dict[str, Any]:
-        key = (name, size, seed, what)
-        if key not in done:
-            folder = make_folder(name, data, size, seed, out / "folders")
-            setup = out / "setups" / folder.name
-            if not (setup / "recipe.yaml").exists():
-                cl.init(folder, out=setup)
-            found = train(setup / "recipe.yaml", settings, out / "run", seed, test=test)
-            done[key] = {"set": name, "size": size, "seed": seed, "what": what, "settings": settings, **found}
-            with results.open("a") as file:
-                file.write(json.dumps(done[key]) + "\n")
-        return done[key]
-
-    for name in sets:
-        for size in sizes:
-            for seed in seeds:
-                once(name, size, seed, "default", {}, True)
-                tried = [
-                    once(name, size, seed, f"trial {place}", settings, False)
-                    for place, settings in enumerate(trials(number, seed))
-                ]
-                if tried:
-                    best = max(tried, key=lambda line: line["val_balanced"])
-                    once(name, size, seed, "best of trials", best["settings"], True)
+    started, recipe = time.perf_counter(), setup(block, given.data, given.work)
+    tree: Row = {
+        "seed": block[2],
+        "metrics": {"bootstrap": 0, "rank_images": 0},
+        "training": {"rank_every": 0, "threads": 1},
+    }
+    if given.limit_epochs:
+        tree["training"]["epochs"] = given.limit_epochs
+    out = given.work / f"run-{'-'.join(map(str, block))}"
+    splits = read_json(cl.train(recipe, tree, out=out, overwrite=True, quiet=True).path / "metrics.json")["splits"]
+    line: Row = {"set": block[0], "size": block[1], "seed": block[2], "what": "default by conceptlens train"}
+    line |= {key: splits[side]["class"]["balanced_accuracy"] for key, side in (("val", "val"), ("test", "test"))}
+    write(given.out, [{**line, "seconds": time.perf_counter() - started}])
 
 
-def table(out: Path) -> None:
-    """Mean over seeds of default and best of trials, and their difference in points."""
-    lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    head = ("set", "training images", "seeds", "default", "best of trials", "default minus best")
-    print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
-    for name, size in sorted({(line["set"], line["size"]) for line in lines}):
-        found = {
-            what: {line["seed"]: line["test_balanced"] for line in lines if line["what"] == what and
-                   (line["set"], line["size"]) == (name, size)}
-            for what in ("default", "best of trials")
-        }  # fmt: skip
-        seeds = sorted(set(found["default"]) & set(found["best of trials"]))
-        one, two = (np.array([found[what][seed] for seed in seeds]) for what in found)
-        if len(seeds):
-            difference = 100 * (one - two).mean()
-            print(f"| {name} | {size} | {len(seeds)} | {one.mean():.3f} | {two.mean():.3f} | {difference:+.1f} |")
+def write(path: Path, lines: list[Row]) -> None:
+    """Added in one piece: several processes write."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def one(task: tuple[str, Block, argparse.Namespace]) -> None:
+    what, block, given = task
+    try:
+        if what == "init":
+            setup(block, given.data, given.work)
+        else:
+            (search if what == "search" else check)(block, given)
+    except Exception as error:  # one block must not end the others
+        import traceback
+
+        print(f"{block}: {error!r}\n{traceback.format_exc()}", flush=True)
+    else:
+        print(f"{block}: done", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("init", "search", "check"))
+    parser.add_argument("data", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--limit-epochs", type=int, default=0, help="to try the script")
+    given = parser.parse_args()
+    done = set()
+    if given.out is not None and given.out.exists():
+        rows = [json.loads(line) for line in given.out.read_text().splitlines()]
+        name = "default" if given.what == "search" else "default by conceptlens train"
+        done = {(row["set"], row["size"], row["seed"]) for row in rows if row["what"] == name}
+    tasks = [(given.what, block, given) for block in blocks(given) if block not in done]
+    if given.processes > 1:
+        with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
+            for _ in pool.imap_unordered(one, tasks, chunksize=1):
+                pass
+    else:
+        for task in tasks:
+            one(task)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("places", nargs="+", type=Path)
-    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
-    parser.add_argument("--sizes", nargs="+", type=int, default=[100, 300])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
-    parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--table", action="store_true")
-    given = parser.parse_args()
-    if given.table:
-        table(given.places[0])
-    else:
-        run(given.places[0], given.places[1], given.sets, given.sizes, given.seeds, given.trials)
+    main()

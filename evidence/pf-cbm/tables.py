@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from choice import FAMILIES, worth
+from conditions import known_rows, page_table
 from draw import conditions, ellipses, panel, sweep
 
 from conceptlens.core.files import read_text, stored, write_json, write_text
@@ -356,6 +357,10 @@ def main() -> None:
             for row in results.failed
         )
     write_text(given.out / "tables.md", text + "\n")
+    page, rows = given.out / "README.md", known_rows()
+    if page.exists() and rows:
+        before, start, rest = page.read_text("utf-8").partition("<!-- table conditions -->")
+        write_text(page, f"{before}{start}\n{page_table(rows)}\n<!-- end -->{rest.partition('<!-- end -->')[2]}")
     answers, alike = verdicts(results), ranks_alike(results)
     write_json(given.out / "verdicts.json", answers | ({"short trials rank as whole ones": alike} if alike else {}))
     if given.pack:

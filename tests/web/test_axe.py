@@ -60,6 +60,27 @@ TURN = """(to) => {
     else location.hash = to;
 }"""
 RUN = 'axe.run(document, { resultTypes: ["violations"] }).then((found) => found.violations)'
+FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex='0']"
+WATCH = """() => {
+    window.reached = new Set();
+    window.unseen = new Set();
+    window.watch = ({ target }) => {
+        window.reached.add(target);
+        const { outlineStyle, boxShadow } = getComputedStyle(target);
+        if (outlineStyle === "none" && boxShadow === "none") window.unseen.add(target.outerHTML.slice(0, 120));
+    };
+    document.addEventListener("focusin", window.watch);
+    document.activeElement.blur();
+    getSelection().removeAllRanges();
+    scrollTo(0, 0);
+}"""
+MISSED = """(selector) => {
+    document.removeEventListener("focusin", window.watch);
+    return [...document.querySelectorAll(selector)]
+        .filter((one) => one.tabIndex >= 0 && !one.disabled && one.checkVisibility({ visibilityProperty: true }))
+        .filter((one) => !window.reached.has(one))
+        .map((one) => one.outerHTML.slice(0, 120));
+}"""
 Look = Callable[..., Any]
 
 
@@ -158,6 +179,24 @@ def test_no_violation_in_any_view(look_at: Look, view: str, look: str, cards: li
     run = "first" if "first" in of_kind else of_kind[0] if of_kind else None
     assert run or not VIEWS[view], f"no folder of a kind that {view} shows is served here"
     assert violations(look_at(look, f"#/{view}" + (f"?run={run}" if run else ""))) == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_control_is_reached_by_the_tab_key_and_shows_it(
+    look_at: Look, view: str, cards: list[dict[str, Any]]
+) -> None:
+    of_kind = sorted(card["key"] for card in cards if card["kind"] in VIEWS[view] and card["status"] == "done")
+    run = "first" if "first" in of_kind else of_kind[0] if of_kind else None
+    page = look_at("desk light", f"#/{view}" + (f"?run={run}" if run else ""))
+    page.evaluate("document.getElementById('skip').focus()")
+    page.evaluate(WATCH)
+    page.evaluate("document.getElementById('skip').focus()")
+    for _ in range(400):  # until it leaves the page at its end
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break
+    assert page.evaluate(MISSED, FOCUSABLE) == []
+    assert page.evaluate("[...window.unseen]") == []
 
 
 @pytest.mark.parametrize("look", EVERY_LOOK)

@@ -1,6 +1,7 @@
 """Comparisons, methods and folders of other kinds in a real browser: the page shows what the files say."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,30 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(runs: Path) -> dict[str, Any]:
     results: dict[str, Any] = read_json(runs / "compared" / "results.json")
     return results
+
+
+def test_a_comparison_is_shown_anew_while_it_trains(visit: Open, runs: Path) -> None:
+    """First nothing is there, then a part of the table, then all of it; who chose a plot keeps it."""
+    growing, whole = runs / "growing", read_json(runs / "compared" / "results.json")
+    shutil.copytree(runs / "compared", growing)
+    (growing / "results.json").unlink()
+    write_json(growing / "run.json", read_json(growing / "run.json") | {"status": "running"})
+    try:
+        page = visit("#/compare?run=growing")
+        page.locator("main h2", has_text="No table yet").wait_for()
+        write_json(growing / "results.json", whole | {"data": whole["data"][:1]})
+        page.wait_for_selector("main .block table")
+        assert page.locator("main section.card[aria-label]").filter(has=page.locator(".block")).count() == 1
+        chosen = page.locator("main .filters select").last
+        key = chosen.locator("option").nth(1).get_attribute("value")
+        chosen.select_option(key)
+        chosen.focus()
+        write_json(growing / "results.json", whole)
+        until(page, "document.querySelectorAll('main section.card:has(.block)').length === 2")
+        assert page.locator("main .filters select").last.input_value() == key
+        assert page.evaluate("document.activeElement.tagName") == "SELECT"
+    finally:
+        shutil.rmtree(growing)
 
 
 def test_the_table_is_what_the_file_says(visit: Open, found: dict[str, Any]) -> None:

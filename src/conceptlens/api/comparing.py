@@ -44,6 +44,9 @@ def compare(
         engine: What starts the trainings: processes of this machine, Ray, or SLURM (see docs/scale.md).
         engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.compare("compare.yaml", plan=True)  # doctest: +SKIP
     """
     from conceptlens.workflows.compare import compare as comparison
 
@@ -80,6 +83,10 @@ def reproduce(
         jobs: Trainings of a comparison at once.
         engine: What starts the trainings of a comparison: processes of this machine, Ray, or SLURM.
         engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
+
+    >>> import conceptlens as cl
+    >>> cl.reproduce().text().startswith("cortex")
+    True
     """
     from conceptlens.workflows.reproduce import reproduce as reproduction
 
@@ -132,6 +139,9 @@ def make_study(
         power: Probability of detecting it.
         raters: How many people will answer.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.make_study(run, out="study", n=10)  # doctest: +SKIP
     """
     from conceptlens.workflows.study.make import make_study as make
     from conceptlens.workflows.study.power import Plan
@@ -164,6 +174,9 @@ def analyze_study(
         responses: Response files, or folders of them; those that the page saved in the pack by default.
         out: Folder for the result; the pack's by default.
         beside: `analysis.json` of another study, for a common table.
+
+    >>> import conceptlens as cl
+    >>> print(cl.analyze_study("study").text())  # doctest: +SKIP
     """
     from conceptlens.workflows.study.analyze import analyze_study as analyze
 

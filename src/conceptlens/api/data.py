@@ -41,6 +41,9 @@ def init(
         yes: Take everything that is proposed without asking.
         overwrite: Replace files of an earlier `init`.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> print(cl.init("photos", out="setup").text())  # doctest: +SKIP
     """
     from conceptlens.workflows.init.init import init_folder
 
@@ -67,6 +70,10 @@ def check_data(
         out: A .json file for the findings.
         copies: A .csv file for every pair of equal or nearly equal images, with a group that keeps them together.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> len(cl.check_data("shapes", data={"limit": 60}).text()) > 0
+    True
     """
     from conceptlens.concepts import ConceptSet
     from conceptlens.core.files import write_json, write_text
@@ -115,6 +122,9 @@ def label(
         port: Port of the page; any free one by default.
         open_browser: Open the page in a browser, if this is a terminal.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.label("setup/recipe.yaml", status=True)  # doctest: +SKIP
     """
     import sys
 
@@ -157,6 +167,9 @@ def prepare_data(
             as weights.
         sizes: CUB: a table image_id, width, height of the original images, where the folder holds smaller copies.
         split: HAM10000: a table image_id, lesion_id, dx, split; by lesion at random if not given.
+
+    >>> import conceptlens as cl
+    >>> cl.prepare_data("cub", "CUB_200_2011")  # doctest: +SKIP
     """
     from conceptlens.workflows.prepare.prepare import prepare
 
@@ -195,6 +208,9 @@ def detect_concepts(
         threshold: A box counts above this confidence.
         data: Settings of a recipe's `data` section.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.detect_concepts("photos", concepts="phrases.txt", detections="boxes", out="seen")  # doctest: +SKIP
     """
     from conceptlens.workflows.regions.detect import phrases, run_detector, write_detections
     from conceptlens.workflows.regions.detections import read_detections
@@ -238,6 +254,9 @@ def segment_images(
         seed: Random seed.
         data: Settings of a recipe's `data` section.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.segment_images("photos", out="segments")  # doctest: +SKIP
     """
     from conceptlens.core.devices import best_device
     from conceptlens.workflows.regions.segment import mobile_sam, rows_of_each, write_segments
@@ -316,6 +335,9 @@ def draft_concepts(
         per_minute: Largest number of requests a minute; 0 for any number.
         at_once: Requests at the same time.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.draft_concepts(classes=["robin", "wren"], domain="birds", out="drafts")  # doctest: +SKIP
     """
     from conceptlens.workflows.authoring.draft import draft_concepts as draft
     from conceptlens.workflows.authoring.filters.filters import Rules
@@ -387,6 +409,10 @@ def check_concepts(
         n: Largest number of images.
         out: Folder for judgement.json and its page.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.check_concepts("shapes").text()
+    '...'
     """
     from conceptlens.workflows.authoring.check import check_concepts as check
     from conceptlens.workflows.authoring.filters.filters import Rules

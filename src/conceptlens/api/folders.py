@@ -17,6 +17,10 @@ def rehash(run: str | Path, *, check: bool = False) -> "Rehashed":
     Args:
         run: The run folder, or another folder with a run.json.
         check: List the files only.
+
+    >>> import conceptlens as cl
+    >>> cl.rehash(run, check=True).text()
+    '...'
     """
     from conceptlens.runs.rehash import rehash_run
 
@@ -31,6 +35,10 @@ def migrate(run: str | Path) -> "Migrated":
 
     Args:
         run: The run folder.
+
+    >>> import conceptlens as cl
+    >>> cl.migrate(run).text()
+    "run: every file is of this version's schema (...)."
     """
     from conceptlens.runs.migrate import migrate_run
 

@@ -27,6 +27,9 @@ def push(
         public: Make a new repository one that everybody sees.
         license: Of the weights, as hubs abbreviate it: apache-2.0, cc-by-4.0.
         message: Of the commit.
+
+    >>> import conceptlens as cl
+    >>> cl.push(run, "lab/cells", license="cc-by-4.0")  # doctest: +SKIP
     """
     from conceptlens.runs.opened import OpenedRun
     from conceptlens.workflows.hub.transfer import push_run
@@ -41,6 +44,9 @@ def pull(repository: str, *, out: str | Path | None = None) -> Path:
     Args:
         repository: USER/NAME, or USER/NAME@REVISION.
         out: The run folder; `runs/NAME` by default.
+
+    >>> import conceptlens as cl
+    >>> cl.pull("lab/cells")  # doctest: +SKIP
     """
     from conceptlens.workflows.hub.transfer import pull_run
 

@@ -39,6 +39,11 @@ def predict(
         engine: What starts these processes: this machine, Ray, or SLURM (see docs/scale.md).
         engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> predictions = cl.predict(run, ["image.png"])
+    >>> len(predictions.items), predictions.items[0].image
+    (1, 'image.png')
     """
     from conceptlens.explanations.predict import predict_run
     from conceptlens.explanations.predict_parts import predict_parts, wants_parts
@@ -75,6 +80,11 @@ def explain(
         n: Largest number of images of its own data.
         show: Which of them: the most confident correct or wrong ones, the least confident, or evenly spread ones.
         opacity: Opacity of a map at its largest value, 0 to 1.
+
+    >>> import conceptlens as cl
+    >>> explained = cl.explain(run, ["image.png"], out="explained", maps=["evidence"])
+    >>> explained.text().startswith("image.png: predicted")
+    True
     """
     from conceptlens.explanations.explain_files import explain_run
 
@@ -106,6 +116,10 @@ def what_if(
         image: The name of one of the run's images, or any image file.
         set: A concept and its value, as `granule colour=pink`, `granularity: yes=0.3` or `cell size=mean of Basophil`.
         split: Split of the run's images.
+
+    >>> import conceptlens as cl
+    >>> cl.what_if(run, "image.png", set=["body colour=red"]).text()
+    '...'
     """
     from conceptlens.evaluation.trust import what_if_run
     from conceptlens.runs.opened import OpenedRun

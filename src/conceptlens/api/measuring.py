@@ -57,6 +57,9 @@ def trust(
         without: An examination to leave out, such as `faithfulness`, which encodes 32 images a hundred times each.
         out: Folder for all files; places in the run folder by default.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.trust(run, out="trust", resamples=100).text()  # doctest: +SKIP
     """
     from conceptlens.evaluation.examination import trust_run
     from conceptlens.evaluation.trust import FOLDER
@@ -91,6 +94,11 @@ def evaluate(
         data: Other data: a folder, a table, or the name of built-in data; the run's own by default.
         split: Which images; `test` of the run's own data, `all` of other data by default.
         out: File for the result; `evaluation/` in the run folder by default.
+
+    >>> import conceptlens as cl
+    >>> evaluation = cl.evaluate(run, out="evaluation")
+    >>> evaluation.text()
+    '...'
     """
     from conceptlens.core.processes import is_main
     from conceptlens.evaluation.evaluate import evaluate_run
@@ -136,6 +144,9 @@ def interventions(
         resamples: Of the intervals.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.interventions(run, out="interventions").text()  # doctest: +SKIP
     """
     from conceptlens.evaluation.interventions.order import POLICIES
     from conceptlens.evaluation.trust import FOLDER, intervene_run
@@ -182,6 +193,9 @@ def leakage(
         resamples: Of the intervals.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.leakage(run, reference=False, out="leakage").text()  # doctest: +SKIP
     """
     from conceptlens.evaluation.trust import FOLDER, leakage_run
     from conceptlens.runs.opened import OpenedRun
@@ -228,6 +242,9 @@ def localize(
         sigma: Width of the center prior in sides of the image; that of other images' regions by default.
         maps: Kinds of maps: the method's own, gradcam, occlusion (a forward pass for each of some fifty regions).
         out: File for the result; in the run folder by default.
+
+    >>> import conceptlens as cl
+    >>> cl.localize(run, out="localization").text()  # doctest: +SKIP
     """
     from conceptlens.evaluation.localization.localize import localize_run
     from conceptlens.runs.opened import OpenedRun
@@ -262,6 +279,9 @@ def faithfulness(
         fill: What stands where something was taken away.
         steps: In which cells are taken away and put back.
         out: File for the result; `faithfulness.json` in the run folder by default.
+
+    >>> import conceptlens as cl
+    >>> cl.faithfulness(run, n=8, out="faithfulness").text()  # doctest: +SKIP
     """
     from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
     from conceptlens.runs.opened import OpenedRun
@@ -293,6 +313,9 @@ def audit(
         resamples: Of the intervals.
         out: Folder for the files; `audit/` in the run folder by default.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.audit(run, resamples=20, out="audit").text()  # doctest: +SKIP
     """
     from conceptlens.runs.opened import OpenedRun
     from conceptlens.workflows.audit.audit import FOLDER, audit_run, save_audit
@@ -336,6 +359,9 @@ def refine(
         control: Also change concepts chosen at random, another one for each seed.
         out: Folder for runs and results; below `refine/` in the run folder by default.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.refine(run, drop=["body colour: red"]).text()  # doctest: +SKIP
     """
     from conceptlens.runs.opened import OpenedRun
     from conceptlens.workflows.refine.refine import refine_run

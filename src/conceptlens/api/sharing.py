@@ -47,6 +47,9 @@ def serve_model(
         wait_ms: Milliseconds that an image waits for others.
         queue: Images that may wait; more are refused with 503.
         threads: Threads of a pass through the model; all cores by default.
+
+    >>> import conceptlens as cl
+    >>> cl.serve_model(run, port=8643)  # doctest: +SKIP
     """
     _need_page("The prediction service")
     if batch < 1 or queue < batch or wait_ms < 0:
@@ -68,6 +71,10 @@ def make_report(run: str | Path) -> Path:
 
     Args:
         run: The run folder.
+
+    >>> import conceptlens as cl
+    >>> cl.make_report(run).name
+    'report.html'
     """
     from conceptlens.reports.page import render_report
     from conceptlens.runs.folder import RunFolder
@@ -93,6 +100,9 @@ def share(
         n: Largest number of example images.
         max_mb: Largest size of the file in megabytes. Pictures become smaller, then fewer, until it fits.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.share(run, "cells.html", n=20).text()  # doctest: +SKIP
     """
     _need_page("`share` uses the web page, which")
     from conceptlens.web.share.make import share_run
@@ -122,6 +132,7 @@ def export(
     format: Literal["torch", "onnx"] = "torch",
     out: str | Path | None = None,
     size: int | None = None,
+    precision: Literal["fp32", "fp16"] = "fp32",
 ) -> "Exported":
     """Write a run as one file that runs without conceptlens: pixels in; classes, concepts and maps out.
 
@@ -130,10 +141,15 @@ def export(
         format: A .pt2 file for `torch.export.load`, or ONNX.
         out: The file; `export/model.pt2` or `export/model.onnx` in the run folder by default. A card goes beside it.
         size: Side in pixels of the images it takes; the run's own by default.
+        precision: `fp16` computes the encoder in half precision: about half the size, made for GPUs.
+
+    >>> import conceptlens as cl
+    >>> cl.export(run, out="cells.pt2").card.check.largest_difference < 1e-4  # doctest: +SKIP
+    True
     """
     from conceptlens.workflows.export.export import export_run
 
-    return export_run(run, format=format, out=out, size=size)
+    return export_run(run, format=format, out=out, size=size, precision=precision)
 
 
 def serve(
@@ -163,6 +179,9 @@ def serve(
         allow_jobs: Let the page start trainings and measures on this machine, one at a time per device. The
             queue lies in your own state folder, so that a folder from a stranger cannot bring jobs along.
         revoke: Serve nothing: end the logins of all servers that you run on this machine. Tokens stay valid.
+
+    >>> import conceptlens as cl
+    >>> cl.serve(["runs"], open_browser=False)  # doctest: +SKIP
     """
     import sys
 

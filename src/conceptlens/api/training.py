@@ -71,6 +71,10 @@ def train(
         transform: In Python: your own augmentation in the place of `training.augment`: torchvision v2, albumentations,
             kornia, or a function of bytes (3, H, W). The same image changes alike in the same epoch of every run.
         settings: Further settings by name, as `epochs=10`, `seed=1` or `encoder__train=1`.
+
+    >>> import conceptlens as cl
+    >>> model = cl.train("blood-cells/cbm", epochs=8, seed=1)  # doctest: +SKIP
+    >>> model.predict("cell.png").to_pandas()  # doctest: +SKIP
     """
     import tempfile
 
@@ -118,6 +122,9 @@ def resume(
         quiet: Show no progress.
         callbacks: In Python: told as training goes on.
         transform: In Python: the augmentation that the run began with, where it was your own.
+
+    >>> import conceptlens as cl
+    >>> cl.resume("runs/blood-cells-cbm-1")  # doctest: +SKIP
     """
     from conceptlens.runs.folder import RunFolder
 
@@ -139,6 +146,9 @@ def estimate(recipe: RecipeLike, overrides: Overrides = ()) -> "Cost":
     Args:
         recipe: A YAML file, the name of a ready recipe, or a mapping.
         overrides: Settings laid over the recipe.
+
+    >>> import conceptlens as cl
+    >>> cl.estimate("blood-cells/cbm", {"training": {"epochs": 3}}).text()  # doctest: +SKIP
     """
     from conceptlens.core.processes import Launched
     from conceptlens.recipes.parse import load_recipe
@@ -176,6 +186,9 @@ def encode(recipe: RecipeLike, overrides: Overrides = (), *, quiet: bool = False
         recipe: A YAML file, the name of a ready recipe, or a mapping.
         overrides: Settings laid over the recipe.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.encode("blood-cells/cbm", {"encoder": {"store": "tokens"}})  # doctest: +SKIP
     """
     from conceptlens.recipes.parse import load_recipe
     from conceptlens.training.encode import encode_recipe
@@ -191,6 +204,9 @@ def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool 
             stopped is continued.
         overwrite: Train again even if the demo is there.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.demo()  # doctest: +SKIP
     """
     import shutil
 

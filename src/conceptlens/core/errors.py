@@ -69,7 +69,15 @@ SYNONYMS = {
 
 
 class UserError(Exception):
-    """Something the user can mend. The command line prints it without a traceback and exits with code 2."""
+    """Something the user can mend. The command line prints it without a traceback and exits with code 2.
+
+    >>> import conceptlens as cl
+    >>> try:
+    ...     cl.load("no such run")
+    ... except cl.UserError as error:
+    ...     print("refused")
+    refused
+    """
 
 
 class DamagedError(UserError):

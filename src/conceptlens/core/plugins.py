@@ -65,6 +65,11 @@ def allow_code(path_or_module: str | Path) -> None:
 
     Args:
         path_or_module: A Python file, or the name of a module or package; a class after a colon is left aside.
+
+    >>> import conceptlens as cl
+    >>> from pathlib import Path
+    >>> _ = Path("peak.py").write_text("class Peak: ...", "utf-8")
+    >>> cl.allow_code("peak.py")
     """
     word = str(path_or_module)
     place = parse_code(word).place if is_code(word) else word

@@ -153,6 +153,9 @@ def register_method(
         preset: What a recipe starts from, as a mapping or a YAML file; the class's `preset` if not given.
         card: A Markdown file with front matter, as those in `methods/cards`, for the web page.
         replace: Take the place of a method of this name.
+
+    >>> import conceptlens as cl
+    >>> cl.register_method("peak-cbm", PeakCBM)  # doctest: +SKIP
     """
     from conceptlens.core.files import read_yaml
 
@@ -172,6 +175,9 @@ def register_regularizer(name: str, cls: type, *, replace: bool = False) -> None
         name: A plain word.
         cls: Derives from `conceptlens.nn.regularizers.regularizer.Regularizer`.
         replace: Take the place of one that exists.
+
+    >>> import conceptlens as cl
+    >>> cl.register_regularizer("smooth", Smooth)  # doctest: +SKIP
     """
     REGULARIZERS.register(name, cls, replace=replace)
 
@@ -185,6 +191,9 @@ def register_encoder(name: str, factory: Callable[..., Any], *, replace: bool = 
             and `weights`, and the recipe's `encoder.options`, all by keyword. With `pretrained` false it must not
             download anything: the weights of a trained run come with the run.
         replace: Take the place of an encoder of this name.
+
+    >>> import conceptlens as cl
+    >>> cl.register_encoder("mine/small", lambda **options: SmallEncoder())  # doctest: +SKIP
     """
     ENCODERS.register(name, factory, replace=replace)
 
@@ -196,6 +205,9 @@ def register_data_source(name: str, opener: Callable[..., Any], *, replace: bool
         name: Not one of the built-in data.
         opener: Takes the recipe's `DataConfig` and its `ConceptSet` or None; returns a `DataSource` and a `ConceptSet`.
         replace: Take the place of a source of this name.
+
+    >>> import conceptlens as cl
+    >>> cl.register_data_source("ponds", open_ponds)  # doctest: +SKIP
     """
     DATA_SOURCES.register(name, opener, replace=replace)
 

@@ -45,6 +45,10 @@ def open(
         image_size: Side in pixels of a checkpoint's images, where no configuration says it.
         checkpoint: What a checkpoint does not say of itself.
         sampling: How tokens are drawn.
+
+    >>> import conceptlens as cl
+    >>> type(cl.cortex.open("builtin/cells")).__name__
+    'SmallGenerator'
     """
     from conceptlens.cortex.generators.open import open_model
 
@@ -57,6 +61,9 @@ def load(study: str | Path, *, model: "VQModel | None" = None) -> "Study":
     Args:
         study: Its folder.
         model: The model, where it was an object.
+
+    >>> import conceptlens as cl
+    >>> study = cl.cortex.load("runs/cells")  # doctest: +SKIP
     """
     from conceptlens.cortex.study import open_study
 
@@ -87,6 +94,9 @@ def sample(
         seed: Random seed.
         out: The picture; the tokens go to a .json file beside it.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.cortex.sample("builtin/cells", condition=["Basophil"], out="samples.png")  # doctest: +SKIP
     """
     from conceptlens.core.devices import best_device
     from conceptlens.cortex.demo import sample_sheet
@@ -143,6 +153,9 @@ def extract(
         seed: Random seed.
         overwrite: Replace a study that is in the way.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> study = cl.cortex.extract("builtin/cells", samples_per_concept=1000, out="runs/cells")  # doctest: +SKIP
     """
     from conceptlens.cortex.extractors.training import ExtractorTraining
     from conceptlens.cortex.study import new_study
@@ -196,6 +209,9 @@ def tokens(
         show: Test samples of each concept that are written for the page.
         seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
+
+    >>> import conceptlens as cl
+    >>> print(cl.cortex.tokens("runs/cells").text())  # doctest: +SKIP
     """
     from conceptlens.cortex.results import tokens_result
 
@@ -235,6 +251,9 @@ def search(
         settings: Settings of the search.
         seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
+
+    >>> import conceptlens as cl
+    >>> cl.cortex.search("runs/cells", concept="Basophil")  # doctest: +SKIP
     """
     from conceptlens.cortex.results import search_result
 
@@ -269,6 +288,9 @@ def edit(
         settings: Settings of the search.
         seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
+
+    >>> import conceptlens as cl
+    >>> cl.cortex.edit("runs/cells", sample=0, to="Eosinophil")  # doctest: +SKIP
     """
     from conceptlens.cortex.results import edit_result
 
@@ -320,6 +342,9 @@ def measure_bias(
         seed: Random seed.
         out: Folder for the files of a single study.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.cortex.measure_bias("runs/cells")  # doctest: +SKIP
     """
     from conceptlens.cortex.bias.study import bias_results
 
@@ -375,6 +400,9 @@ def mask(
         training_samples_per_concept: Training samples of each concept for its token set; the paper has 1,000.
         seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
+
+    >>> import conceptlens as cl
+    >>> cl.cortex.mask("runs/cells", judge=["runs/judge"])  # doctest: +SKIP
     """
     from conceptlens.cortex.results import mask_result
 
@@ -416,6 +444,9 @@ def pairs(
         settings: Settings of the search.
         seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
+
+    >>> import conceptlens as cl
+    >>> cl.cortex.pairs("runs/cells", pair=["Basophil; Monocyte"])  # doctest: +SKIP
     """
     from conceptlens.cortex.results import pairs_result
 
@@ -448,6 +479,9 @@ def run_demo(
         attribute: The attribute whose values are compared; the model's first by default.
         overwrite: Replace a demo that is in the way.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.cortex.run_demo()  # doctest: +SKIP
     """
     from conceptlens.cortex.demo import demo
 

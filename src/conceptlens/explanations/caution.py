@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import read_json
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.image_distribution import FILE, ImageDistribution
@@ -48,6 +48,8 @@ class Caution:
             bounds = set_bounds(validation)
             if bounds is None:
                 why.append("There are no prediction sets: too few validation images have a class.")
+        except DamagedError:
+            raise  # what is there and damaged is not done without
         except UserError:
             bounds = published_bounds(run)
             if bounds is None:

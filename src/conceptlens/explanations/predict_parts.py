@@ -25,7 +25,7 @@ from tqdm import tqdm
 from conceptlens.core import manifest
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.engines import EngineName, Task, make_engine
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import fingerprint, read_json, write_bytes, write_json
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import resize_square
@@ -36,6 +36,7 @@ from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.predict import CAUTION
 from conceptlens.explanations.subjects import find_images
 from conceptlens.nn.heads.probabilities import class_probabilities, concept_probabilities_of
+from conceptlens.runs.folder import is_only_begun
 from conceptlens.runs.image_distribution import image_vectors
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.stats.mergeable import Summary
@@ -101,7 +102,7 @@ def predict_parts(
     about = {"run": opened.name, "weights": opened.card.weights_hash, "images": fingerprint(*map(repr, units))}
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "predictions.json"
-    if not file.exists() and any(folder.iterdir()):
+    if not file.exists() and not is_only_begun(folder):
         raise UserError(f"{folder}: this folder holds other files; choose an empty one with --out.")
     if file.exists() and any(read_json(file).get(key) != value for key, value in about.items()):
         raise UserError(f"{folder}: these predictions are of another model or other images; choose another folder.")
@@ -150,8 +151,14 @@ def _units(images: Sequence[str | Path]) -> list[str | list[str]]:
 
 
 def _is_done(folder: Path, number: int) -> bool:
-    """The statistics are written after the part."""
-    return (folder / f"part-{number:05d}.json").is_file() and (folder / f"part-{number:05d}.parquet").is_file()
+    """The statistics are written after the part. What was damaged since is predicted again."""
+    files = [folder / f"part-{number:05d}{suffix}" for suffix in (".json", ".parquet")]
+    try:
+        for file in files:
+            manifest.check(file)
+    except DamagedError:
+        return False
+    return all(file.is_file() for file in files)
 
 
 TASK = f"{__name__}:predict_part"

@@ -47,6 +47,7 @@ def decompose(
     attack: str | None = None,
     batch_size: int = 8,
     workers: int = 2,
+    processes: int = 1,
     seed: int = 0,
     quiet: bool = True,
     **settings: Any,
@@ -87,9 +88,13 @@ def decompose(
         attack: Also draw the graph of the image after an attack towards this class.
         batch_size: Images that pass the model at once.
         workers: Threads that read images ahead; 0 for none.
+        processes: Processes that share images and layers, each on a GPU of its own where there are several.
         seed: Random seed.
         quiet: Show no progress.
         settings: Further settings, see `conceptlens.gig.settings.Settings`.
+
+    >>> import conceptlens as cl
+    >>> cl.gig.decompose("resnet50", "photos", layers=["layer2.3", "layer4.2"], out="runs/r50")  # doctest: +SKIP
     """
     from conceptlens.gig.load_model import restored
     from conceptlens.gig.run import IN_MEMORY, decompose_run, make_settings
@@ -140,6 +145,7 @@ def decompose(
             images=images if in_memory else None,
             batch_size=batch_size,
             workers=workers,
+            processes=processes,
         )
 
 
@@ -161,6 +167,9 @@ def name_concepts(
         texts: A text file with a text a line, from which each concept gets the nearest; in Python also a list.
         encoder: Compares pictures with texts: `builtin/vit` or an `open_clip/…` encoder.
         quiet: Show no progress.
+
+    >>> import conceptlens as cl
+    >>> cl.gig.name_concepts("runs/r50", texts="words.txt")  # doctest: +SKIP
     """
     from conceptlens.gig.models.loaded import class_names
     from conceptlens.gig.names import Named, names_by_texts, names_of_file, write_names

@@ -19,8 +19,10 @@ from torch.nn import functional as F
 
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.files import read_checked, read_text
+from conceptlens.data.images.read import open_image
 from conceptlens.gig.document import Graph, NamedBy, Node
-from conceptlens.gig.pages.pictures import CROP
+from conceptlens.gig.pages.pictures import CROP, sheet_file
 from conceptlens.runs.annotations import Annotation, annotate, read_annotations
 
 GRAPHS = "graph*.json"
@@ -75,7 +77,7 @@ def write_names(run: Path, names: Mapping[str, tuple[str, NamedBy]]) -> int:
 def names_of_file(path: Path) -> dict[str, tuple[str, NamedBy]]:
     """`LAYER/NUMBER,NAME` a line."""
     try:
-        lines = [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+        lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: expected a text file with LAYER/NUMBER,NAME a line ({error}).") from None
     names: dict[str, tuple[str, NamedBy]] = {}
@@ -110,9 +112,10 @@ def names_by_texts(run: Path, texts: Sequence[str], encoder_name: str) -> dict[s
 
 def _vector(run: Path, node: Node, encoder: torch.nn.Module) -> torch.Tensor:
     """Mean vector of the pictures on a concept's sheet."""
+    file = run / sheet_file(node.id)
+    sheet = open_image(read_checked(file), name=str(file))
+    crops = [sheet.crop((left, 0, left + CROP, CROP)) for left in range(0, sheet.width, CROP)]
     size = int(encoder.image_size)  # type: ignore[arg-type]
-    with Image.open(run / str(node.sheet)) as sheet:
-        crops = [sheet.crop((left, 0, left + CROP, CROP)).convert("RGB") for left in range(0, sheet.width, CROP)]
     pixels = torch.stack(
         [torch.from_numpy(np.array(crop.resize((size, size), Image.Resampling.BICUBIC))) for crop in crops]
     )

@@ -5,9 +5,10 @@ stopped. The stages are: outputs of the model, samples of each layer, concepts o
 """
 
 import contextlib
+import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +18,29 @@ from pydantic import ValidationError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from conceptlens.core.devices import best_device
+from conceptlens.core.devices import VARIABLE
 from conceptlens.core.documents import ResultMixin
-from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_checked, write_bytes, write_text
 from conceptlens.core.network import offline
 from conceptlens.core.plugins import check_code, code_records, is_code, trust
 from conceptlens.gig.cost import estimate
-from conceptlens.gig.dictionaries.clusters import nearest
-from conceptlens.gig.dictionaries.concept_vectors import concept_vectors
-from conceptlens.gig.dictionaries.large import MOST_NUMBERS, large_concepts
-from conceptlens.gig.dictionaries.lasso import lambda_for
 from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
 from conceptlens.gig.document import About, Graph
-from conceptlens.gig.graph import Drawn, Seen, build_graph
-from conceptlens.gig.hook_points import block_names
-from conceptlens.gig.images import Gallery, from_folder, from_objects, from_recipe
-from conceptlens.gig.load_model import open_model
-from conceptlens.gig.models.loaded import Asked, LoadedModel, class_names
-from conceptlens.gig.models.own import open_module
+from conceptlens.gig.graph import Seen, build_graph
 from conceptlens.gig.names import with_names
-from conceptlens.gig.network import Network, open_network
 from conceptlens.gig.pages.drawing import strongest_path, svg
 from conceptlens.gig.pages.page import page
 from conceptlens.gig.pages.pictures import keep_pictures
 from conceptlens.gig.pages.sections import kept_section, trajectory_section, validation_section
+from conceptlens.gig.parts import share_out
 from conceptlens.gig.picture_cache import PictureCache, Sampled
 from conceptlens.gig.samples import Samples, collect
 from conceptlens.gig.settings import Settings
 from conceptlens.gig.validation.robustness import Kept, attack, kept_concepts, noisy
 from conceptlens.gig.validation.trajectory import trajectory
 from conceptlens.gig.validation.validation import Validation, validate
+from conceptlens.gig.work import Note, Work, check_predictions, find_concepts, layer_file, predictions
 from conceptlens.pages.markup import Html
 from conceptlens.runs.annotations import read_annotations
 from conceptlens.runs.folder import RunFolder
@@ -55,12 +48,9 @@ from conceptlens.runs.folder import RunFolder
 KIND = "decompose"
 PAGE = "report.html"
 BATCH = 8
-LAYERS = 4  # if none are named
 IN_MEMORY = " in memory"  # end of the description of an object, in the place of a name
-MOST_OUTPUTS = 2 * 10**8  # numbers of all images and outputs that are kept in single precision
 OF_THE_DATA = 8  # outputs in the graph of the data
 NO_SHARES = "Sharing ratios cannot be propagated through a part of this model. Use --rule gradient instead."
-Note = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -90,6 +80,7 @@ def decompose_run(
     images: Any = None,
     batch_size: int = BATCH,
     workers: int = 2,
+    processes: int = 1,
 ) -> Decomposed:
     """Decompose a model; called again with the same settings, it continues where it was stopped.
 
@@ -103,9 +94,19 @@ def decompose_run(
         images: Images in memory, in the place of what the settings name.
         batch_size: Images that pass the model at once.
         workers: Threads that read images ahead.
+        processes: Processes that share images and layers, each on a GPU of its own where there are several.
     """
     if batch_size < 1 or workers < 0:
         raise UserError(f"--batch-size and --workers: expected 1 or more and 0 or more, got {batch_size}, {workers}.")
+    if processes < 1:
+        raise UserError(f"--processes: expected 1 or more, got {processes}.")
+    if processes > 1 and (module is not None or images is not None):
+        raise UserError(
+            "processes: a model or images in memory are known to this process alone. Name the model "
+            "(`file.py:function`) and a folder or recipe, or leave processes at 1."
+        )
+    if processes > 1 and ":" in (named := os.environ.get(VARIABLE, "")):
+        raise UserError(f"--device {named}: several processes take the GPUs in turn. Leave the number out.")
     if (settings.images is None) == (settings.data is None):
         raise UserError("Name the images: a folder as the second argument, or --data RECIPE, but not both.")
     for what, word, thing in (("a model", settings.model, module), ("images", settings.images, images)):
@@ -126,7 +127,7 @@ def decompose_run(
         for word in own_code:
             trust(word)
     # What is wrong with a model or its layers is reported before a folder is made.
-    work = _Work.open(settings, note, trusted, module, images, batch_size, workers)
+    work = Work.open(settings, note, trusted, module, images, batch_size, workers)
     if not again:
         _check_cost(work, path)
     with RunFolder.open(path).lock() if again else RunFolder.create(path, overwrite=overwrite) as run:
@@ -153,7 +154,7 @@ def decompose_run(
             raise UserError(f"{path}: the model changed since this run began. Start again with --overwrite.")
         run.update(status="running")
         try:
-            result = _stages(work, run)
+            result = _stages(work, run, processes, workers)
         except RuntimeError as error:
             if settings.rule != "srd" or "does not require grad" not in str(error):
                 raise
@@ -187,76 +188,7 @@ def make_settings(**values: object) -> Settings:
         raise UserError(f"--{name}: {first['msg']}; got {first['input']!r}.") from None
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What is open while a run lasts."""
-
-    settings: Settings
-    model: LoadedModel
-    gallery: Gallery
-    network: Network
-    note: Note
-    batch_size: int
-
-    @classmethod
-    def open(
-        cls,
-        settings: Settings,
-        note: Note,
-        trusted: bool,
-        module: nn.Module | None,
-        images: Any,
-        batch_size: int,
-        workers: int,
-    ) -> "_Work":
-        asked = Asked(
-            settings.weights,
-            class_names(settings.classes),
-            settings.prompt,
-            settings.image_size,
-            settings.normalize,
-            settings.seed,
-        )
-        if module is not None:
-            model = open_module(module, settings.model, asked)
-        else:
-            model = open_model(settings.model, asked)
-        note(f"{model.name}: images of {model.image_size} pixels; {model.preprocessing.text()}")
-        for name in settings.outputs or ([settings.attack] if settings.attack else []):
-            if name not in model.outputs:
-                raise unknown_name(model.what, name, model.outputs)
-        if images is not None:
-            gallery = from_objects(images, model, most=settings.n)
-        elif settings.images is not None:
-            gallery = from_folder(settings.images, model, most=settings.n)
-        else:
-            gallery = from_recipe(str(settings.data), model, most=settings.n, trusted=trusted)
-        if images is None:  # objects in memory may not be made for several threads
-            gallery = replace(gallery, workers=workers)
-        if settings.image is not None and settings.image not in gallery.names:
-            raise unknown_name("image", settings.image, gallery.names)
-        device = best_device()
-        layers = settings.layers or _some_blocks(model)
-        network = open_network(model.module.to(device), layers, image_size=model.image_size)
-        return cls(settings, model, gallery, network, note, batch_size)
-
-    @property
-    def how(self) -> Drawn:
-        s = self.settings
-        return Drawn(
-            concepts=s.concepts,
-            shared=s.shared,
-            path=s.path,
-            target=s.target or self.model.target,
-            tolerance=s.tolerance,
-            most=s.most_steps,
-        )
-
-    def seen(self, number: int) -> Seen:
-        return Seen(self.gallery.names[number], self.gallery.pixels(number).to(self.network.device))
-
-
-def _check_cost(work: _Work, path: Path) -> None:
+def _check_cost(work: Work, path: Path) -> None:
     """Say what a run costs; refuse one that cannot end."""
     s = work.settings
     try:
@@ -279,15 +211,9 @@ def _check_cost(work: _Work, path: Path) -> None:
     work.note(cost.text())
 
 
-def _some_blocks(model: LoadedModel) -> list[str]:
-    """A few of the network's blocks, evenly spread, with the last."""
-    names = list(block_names(model.module))
-    if len(names) <= LAYERS:
-        return names
-    return [names[round((place + 1) * len(names) / LAYERS) - 1] for place in range(LAYERS)]
-
-
-def _stages(work: _Work, run: RunFolder) -> Decomposed:
+def _stages(work: Work, run: RunFolder, processes: int, workers: int) -> Decomposed:
+    if processes > 1:
+        share_out(run.path, work, processes, workers)
     scores = _predictions(work, run)
     vectors, concepts = _concepts(work, run)
     samples = {layer: Sampled(taken.image, taken.position) for layer, taken in vectors.items()}
@@ -320,33 +246,16 @@ def _stages(work: _Work, run: RunFolder) -> Decomposed:
     return Decomposed(run, run.path / PAGE, first, words)
 
 
-def _predictions(work: _Work, run: RunFolder) -> Tensor:
+def _predictions(work: Work, run: RunFolder) -> Tensor:
     """What the model says of every image, (N, outputs)."""
     path = run.path / "outputs.safetensors"
     if not path.exists():
-        rows = []
-        small = torch.float16 if len(work.gallery) * len(work.model.outputs) > MOST_OUTPUTS else torch.float32
-        for numbers, pixels in work.gallery.batches(work.batch_size):
-            rows.append(work.network.logits(pixels).float().cpu().to(small))
-            if (numbers[-1] + 1) % 256 < work.batch_size:
-                work.note(f"predictions: {numbers[-1] + 1} of {len(work.gallery)} images")
-        outputs = torch.cat(rows)
-        if not outputs.isfinite().all():
-            raise UserError(f"{work.model.name} returns values that are not finite. Check that its weights are loaded.")
-        if len(outputs) > 1 and not bool((outputs - outputs[0]).any()):
-            raise UserError(
-                f"{work.model.name} has exactly the same outputs for all {len(outputs)} images: its features are "
-                "constant, and there are no concepts to find. Check its weights and whether the images differ."
-            )
+        outputs = check_predictions(work, predictions(work))
         write_bytes(path, save({"outputs": outputs}))
     return load(read_checked(path))["outputs"]
 
 
-def _slug(layer: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in layer)
-
-
-def _concepts(work: _Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str, LayerConcepts]]:
+def _concepts(work: Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str, LayerConcepts]]:
     """Samples and concept vectors of every layer."""
     s = work.settings
     concepts: dict[str, LayerConcepts] = {}
@@ -354,37 +263,14 @@ def _concepts(work: _Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str
         work.network, work.gallery, run.path / "samples", s.per_image, s.rule, s.seed, work.note, batch=work.batch_size
     )
     for layer, taken in vectors.items():
-        path = run.path / "layers" / f"{_slug(layer)}.safetensors"
+        path = layer_file(run.path, layer)
         if not path.exists():
-            _find_concepts(work, layer, taken).write(path)
+            find_concepts(work, layer, taken).write(path)
         concepts[layer] = LayerConcepts.read(path).to(work.network.device)
     return vectors, concepts
 
 
-def _find_concepts(work: _Work, layer: str, taken: Samples) -> LayerConcepts:
-    """Concepts of a layer; of more samples than memory holds, see `dictionaries.large`."""
-    s, shift = work.settings, work.network.bias_shift(layer).float().cpu()
-    crops = min(s.crops, len(taken))
-    first = next(taken.chunks(1))[1]
-    if not bool((first - first[0]).any()) and not any(bool((part - first[0]).any()) for _, part in taken.chunks()):
-        raise UserError(
-            f"{layer}: its features are the same everywhere, so there are no concepts to find. Check that the model's "
-            "weights are loaded, or choose another layer."
-        )
-    if len(taken) * len(shift) > MOST_NUMBERS:
-        large = large_concepts(s.dictionary, taken, shift, s.k, crops, seed=s.seed, most=MOST_NUMBERS)
-        found, labels, near, cosines, some = large.vectors, large.labels, large.nearest, large.cosines, large.some
-    else:
-        some = taken.features()
-        found, labels = concept_vectors(s.dictionary, some, shift, s.k, seed=s.seed)
-        some = some - shift
-        near, cosines = nearest(found, some, crops)
-    penalty = lambda_for(some, found, s.sparsity)
-    work.note(f"{layer}: {len(found):,} concepts of {len(taken):,} samples")
-    return LayerConcepts(found, shift, penalty, labels, near, cosines)
-
-
-def _main_outputs(work: _Work, scores: Tensor) -> list[int]:
+def _main_outputs(work: Work, scores: Tensor) -> list[int]:
     """The outputs of the main graph."""
     names = work.model.outputs
     if work.settings.outputs:
@@ -397,7 +283,7 @@ def _main_outputs(work: _Work, scores: Tensor) -> list[int]:
     )  # those that differ most between images
 
 
-def _images_of(work: _Work, scores: Tensor, output: int, most: int) -> list[Seen]:
+def _images_of(work: Work, scores: Tensor, output: int, most: int) -> list[Seen]:
     """The images that the model is surest about; of a class, among those it is given to."""
     sure = scores[:, output].float()
     if work.model.target == "probability":  # the softmax of one column: no second table of all outputs
@@ -409,7 +295,7 @@ def _images_of(work: _Work, scores: Tensor, output: int, most: int) -> list[Seen
 
 
 def _graph(
-    work: _Work,
+    work: Work,
     run: RunFolder,
     name: str,
     concepts: dict[str, LayerConcepts],
@@ -452,7 +338,7 @@ def _write_page(
     return f"{name}.html"
 
 
-def _one_image(work: _Work, scores: Tensor, output: int) -> tuple[int, list[int]]:
+def _one_image(work: Work, scores: Tensor, output: int) -> tuple[int, list[int]]:
     """The image of the image graph, and its outputs: the first two that the model gives it."""
     if work.settings.image is not None:
         number = work.gallery.names.index(work.settings.image)
@@ -462,7 +348,7 @@ def _one_image(work: _Work, scores: Tensor, output: int) -> tuple[int, list[int]
 
 
 def _image_page(
-    work: _Work, run: RunFolder, concepts: dict[str, LayerConcepts], cache: PictureCache, scores: Tensor, main: int
+    work: Work, run: RunFolder, concepts: dict[str, LayerConcepts], cache: PictureCache, scores: Tensor, main: int
 ) -> tuple[str, str]:
     number, outputs = _one_image(work, scores, main)
     title = f"{work.gallery.names[number]}: {work.model.outputs[outputs[0]]}"
@@ -473,7 +359,7 @@ def _image_page(
 
 
 def _data_page(
-    work: _Work, run: RunFolder, concepts: dict[str, LayerConcepts], cache: PictureCache, scores: Tensor
+    work: Work, run: RunFolder, concepts: dict[str, LayerConcepts], cache: PictureCache, scores: Tensor
 ) -> tuple[str, str]:
     if work.model.target == "probability":
         counts = torch.bincount(scores.argmax(1), minlength=len(work.model.outputs))
@@ -487,7 +373,7 @@ def _data_page(
 
 
 def _disturbed(
-    work: _Work,
+    work: Work,
     run: RunFolder,
     concepts: dict[str, LayerConcepts],
     cache: PictureCache,
@@ -539,7 +425,7 @@ def _about(outputs: list[int]) -> About:
 
 
 def _validation(
-    work: _Work, run: RunFolder, concepts: dict[str, LayerConcepts], scores: Tensor, main: list[int]
+    work: Work, run: RunFolder, concepts: dict[str, LayerConcepts], scores: Tensor, main: list[int]
 ) -> Validation:
     path = run.path / "validation.json"
     if not path.exists():

@@ -36,6 +36,14 @@ def h(tag: str, *children: Any, **attributes: Any) -> Html:
     return Html(f"<{tag}{told}>{join(children)}</{tag}>{end}")
 
 
+def prose(text: str) -> Html:
+    """A sentence whose words between backticks are code."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:  # one that nothing closes
+        return join([text])
+    return join(h("code", piece) if place % 2 else piece for place, piece in enumerate(pieces))
+
+
 def join(children: Iterable[Any]) -> Html:
     """Several pieces, one after the other."""
     return Html("".join(map(_piece, children)))

@@ -1,6 +1,6 @@
 """The result in one sentence, and what a reader should watch."""
 
-from conceptlens.pages.markup import Html, count, h, names, of_hundred, percent, quoted
+from conceptlens.pages.markup import Html, count, h, names, of_hundred, percent, prose, quoted
 from conceptlens.reports.material import SPOKEN, Material, value_of
 from conceptlens.reports.verdicts import verdict_block
 
@@ -78,4 +78,6 @@ def warnings(material: Material) -> list[str]:
 def _watch(told: list[str]) -> Html | None:
     if not told:
         return None
-    return h("div", h("p", h("strong", "To watch")), h("ul", (h("li", warning) for warning in told)), class_="watch")
+    return h(
+        "div", h("p", h("strong", "To watch")), h("ul", (h("li", prose(warning)) for warning in told)), class_="watch"
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from conceptlens.evaluation.examination import Side
 from conceptlens.evaluation.verdict import Verdict
-from conceptlens.pages.markup import Html, count, h, names, percent
+from conceptlens.pages.markup import Html, count, h, names, percent, prose
 from conceptlens.reports.material import Material, value_of
 from conceptlens.reports.measures import most_frequent
 
@@ -28,7 +28,9 @@ def questions(material: Material) -> Html:
         ("What was it told?", what_it_was_told(material)),
         ("What should I do next?", next_steps(material)),
     )
-    return h("dl", [(h("dt", h("strong", title)), [h("dd", line) for line in lines if line]) for title, lines in rows])
+    return h(
+        "dl", [(h("dt", h("strong", title)), [h("dd", prose(line)) for line in lines if line]) for title, lines in rows]
+    )
 
 
 def how_good(material: Material) -> list[str]:

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import check_regular, read_text, write_text
+from conceptlens.core.files import read_checked, read_text, write_text
 from conceptlens.core.locks import lock_file
 
 FILE = "annotations.jsonl"
 Kind = Literal["node", "code", "token", "image", "run"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FIELDS = ("name", "group", "note")
-MOST = 20_000_000  # bytes of a file
+MOST = 20_000_000  # characters of a file
+LARGEST = 4 * MOST  # bytes
 _AUTHOR = re.compile(r"[^\W_][\w .'@-]{0,79}")  # letters of any alphabet
 _writing = threading.Lock()
 
@@ -52,16 +53,19 @@ def read_annotations(folder: Path) -> Annotations:
     path = folder / FILE
     if not path.exists():
         return known
-    check_regular(path)
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    # Names may hold what other systems take for a line break.
+    lines = read_checked(path, LARGEST).decode("utf-8", "replace").split("\n")
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
         try:
             row = json.loads(line)
             kind, things, author, time = row["kind"], row["of"], str(row["author"]), str(row["time"])
             fields = {name: str(row[name]) for name in FIELDS if row.get(name) is not None}
-            for thing in things:
+            for thing in map(str, things):
                 before = asdict(known[kind].get(thing, Annotation()))
                 known[kind][thing] = Annotation(**{**before, **fields, "author": author, "time": time})
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(f"{path}: line {number} is damaged ({type(error).__name__}: {error}).") from None
     return {kind: {of: said for of, said in things.items() if any(map(said.__getattribute__, FIELDS))}
             for kind, things in known.items()}  # fmt: skip

@@ -7,7 +7,7 @@ import platform
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -195,6 +195,11 @@ class RunFolder:
 def _is_leftover(name: str) -> bool:
     """What a process leaves that was killed before it wrote a first file."""
     return name.startswith(".probe-") or (name.startswith(".") and name.endswith((".tmp", ".old")))
+
+
+def is_only_begun(folder: Path, first: Collection[str] = ()) -> bool:
+    """Whether a folder holds only what a process leaves that was killed as it began; `first`: what it writes first."""
+    return all(_is_leftover(name) or name == manifest.NAME or name in first for name in os.listdir(folder))
 
 
 def check_writable(folder: Path) -> None:

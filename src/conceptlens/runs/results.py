@@ -256,6 +256,9 @@ def register_result(
 
     Raises:
         UserError: The name or the file is taken or not allowed.
+
+    >>> import conceptlens as cl
+    >>> cl.register_result("margins", "margins.json", "How far the likeliest class is ahead.")  # doctest: +SKIP
     """
     result = Result(name, file, about, command, view, document, kind)
     if result in _registered:

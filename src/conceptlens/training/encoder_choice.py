@@ -25,7 +25,13 @@ Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-def with_encoder(recipe: Recipe, source: DataSource, splits: Splits, note: Callable[[str], object]) -> Recipe:
+def with_encoder(
+    recipe: Recipe,
+    source: DataSource,
+    splits: Splits,
+    note: Callable[[str], object],
+    known: dict[str, dict[int, Floats]] | None = None,
+) -> Recipe:
     """The recipe with an encoder's name in the place of `auto`: the one that the run folder keeps.
 
     Args:
@@ -33,6 +39,7 @@ def with_encoder(recipe: Recipe, source: DataSource, splits: Splits, note: Calla
         source: The data.
         splits: Its division; the probe learns from training images and is judged on validation images.
         note: Says what was chosen.
+        known: Vectors of images by encoder and position, from another fold of the same data; new ones are added.
     """
     if recipe.encoder.name != AUTO:
         return recipe
@@ -41,7 +48,7 @@ def with_encoder(recipe: Recipe, source: DataSource, splits: Splits, note: Calla
         raise UserError("encoder.weights: a file of weights belongs to one encoder; name it in encoder.name, not auto.")
     chosen, said = names[0], "it is the only encoder at hand"
     if len(names) > 1:
-        scores = {name: probe(name, source, splits, recipe) for name in names}
+        scores = {name: probe(name, source, splits, recipe, known) for name in names}
         chosen = max(names, key=lambda name: scores[name])  # the first of equals: the built-in one
         shown = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
         said = f"balanced accuracy of a linear probe on validation images: {shown}"
@@ -49,12 +56,18 @@ def with_encoder(recipe: Recipe, source: DataSource, splits: Splits, note: Calla
     return replace(recipe, encoder=replace(recipe.encoder, name=chosen))
 
 
-def probe(name: str, source: DataSource, splits: Splits, recipe: Recipe) -> float:
+def probe(
+    name: str, source: DataSource, splits: Splits, recipe: Recipe, known: dict[str, dict[int, Floats]] | None = None
+) -> float:
     """How well a linear model of an encoder's vectors recognizes the classes of validation images."""
-    encoder = make_encoder(EncoderConfig(name=name, image_size=recipe.encoder.image_size))
     labels = source.examples.labels if source.task == "multilabel" else source.examples.labels[:, None]
     sides = [spread(splits[side], IMAGES) for side in ("train", "val")]
-    train, val = (image_features(encoder, source, side, recipe.data.fit) for side in sides)
+    vectors = {} if known is None else known.setdefault(name, {})
+    missing = np.array([index for side in sides for index in side.tolist() if index not in vectors], dtype=np.int64)
+    if len(missing):
+        encoder = make_encoder(EncoderConfig(name=name, image_size=recipe.encoder.image_size))
+        vectors |= zip(missing.tolist(), image_features(encoder, source, missing, recipe.data.fit), strict=True)
+    train, val = (np.stack([vectors[index] for index in side.tolist()]) for side in sides)
     return float(np.mean([_score(train, val, *(column[side] for side in sides)) for column in labels.T]))
 
 

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
+from conceptlens.core.allocation import kept_memory
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.processes import Launched
 from conceptlens.data.loading.transfer import send
+from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.build import join, rest_idle_parameters, sample_indices, sample_tokens
 from conceptlens.methods.contract import Pipeline
 from conceptlens.recipes import AugmentConfig, Recipe, StageConfig
@@ -87,7 +89,7 @@ def check_stages(stages: list[StageConfig], pipeline: Pipeline) -> None:
 
 def fit(session: Session) -> dict[str, Tensor]:
     """Train, or go on where the newest state stands; returns the weights that validation chose."""
-    with session.resident_images():
+    with session.resident_images(), kept_memory(session.processes.device.type == "cpu"):
         best = _train(session)
     session.pipeline.load_state_dict(best)
     session.pipeline.regularizer.detach()
@@ -182,6 +184,7 @@ class TrainStage(Stage):
         super().__init__(session, stage, position, states, history)
         recipe, pipeline, processes = session.recipe, session.pipeline, session.processes
         self.sample, self.epochs = sample, number_of(stage.epochs)
+        self.seen: Tokens | None = None  # the sample's tokens, where no epoch changes them
         for name, parameter in pipeline.named_parameters():
             parameter.requires_grad_(name in learning and _chosen(name, stage))
         self.parameters = [parameter for parameter in pipeline.parameters() if parameter.requires_grad]
@@ -352,7 +355,9 @@ class TrainStage(Stage):
     def upkeep(self) -> None:
         """Between epochs: revive dead codes, refill empty slots."""
         pipeline = self.session.pipeline
-        tokens = join(sample_tokens(pipeline, self.sample))
+        tokens = self.seen or join(sample_tokens(pipeline, self.sample))
+        learns = pipeline.regularizer.acts_on_tokens or any(p.requires_grad for p in pipeline.encoder.parameters())
+        self.seen = None if learns else tokens  # of a frozen encoder they stay the same
         notes = {
             **pipeline.regularizer.end_epoch(tokens, self.session.processes.total),
             **pipeline.model.end_epoch(tokens),

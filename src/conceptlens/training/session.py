@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,19 @@ from conceptlens.training.records.progress import Progress
 Indices = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What the folds of a cross-validation and its final model compute once: none of it is learned.
+
+    Attributes:
+        tokens: Folder for what `encoder.store: run` keeps.
+        vectors: Of each encoder that `encoder.name: auto` compares, the vectors of images by their position.
+    """
+
+    tokens: Path
+    vectors: dict[str, dict[int, npt.NDArray[np.float64]]] = field(default_factory=dict)
+
+
 @dataclass
 class Session:
     """Everything a training consists of."""
@@ -51,6 +65,7 @@ class Session:
     callbacks: Callbacks = field(default_factory=Callbacks)
     transform: OwnTransform | None = None  # the user's own augmentation
     dropped: dict[str, str] = field(default_factory=dict)  # concept → why the method left it out
+    shared: Shared | None = None  # with the other folds of a cross-validation
 
     @property
     def recipe(self) -> Recipe:

@@ -1,6 +1,7 @@
 """A run from start to finish: data, pipeline, training, the one look at the test images, the files."""
 
 import contextlib
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,10 +49,16 @@ from conceptlens.training.records.callbacks import Callback, Callbacks
 from conceptlens.training.records.checkpoint import StateFolder
 from conceptlens.training.records.progress import Progress
 from conceptlens.training.records.warnings import chance_warnings, training_warnings
+from conceptlens.training.session import Shared
 
 
 def open_session(
-    recipe: Recipe, run: RunFolder | None, processes: Launched, progress: Progress, data: Any = None
+    recipe: Recipe,
+    run: RunFolder | None,
+    processes: Launched,
+    progress: Progress,
+    data: Any = None,
+    shared: Shared | None = None,
 ) -> Session:
     """Data, splits and a fresh pipeline; a resumed run brings its own concepts and splits.
 
@@ -61,7 +68,10 @@ def open_session(
         processes: Who takes part.
         progress: Says how far it is.
         data: Data in memory, in the place of what the recipe names (see `data.sources.memory`).
+        shared: What the folds of a cross-validation share; a recipe with folds begins it.
     """
+    if shared is None and recipe.data.folds and recipe.data.limit is None:  # a limit leaves each fold other images
+        shared = Shared((run.path if run else Path(recipe.out)) / "tokens")
     if recipe.training.tensorboard:
         tensorboard.summary_writer()  # refuses before the work where it is not installed
     torch.set_num_threads(recipe.training.threads or torch.get_num_threads())
@@ -91,7 +101,8 @@ def open_session(
     else:
         recipe, examples = for_final_model(recipe, source.examples)
         splits = make_splits(examples, recipe.data.split, source.task, classes=source.classes, limit=recipe.data.limit)
-    recipe = with_epochs(with_encoder(recipe, source, splits, progress.note), len(splits.train))
+    recipe = with_encoder(recipe, source, splits, progress.note, shared.vectors if shared else None)
+    recipe = with_epochs(recipe, len(splits.train))
     pointer = retired(str(recipe.method["name"]))
     for warning in [*splits.warnings, *([pointer] if pointer else [])]:
         progress.note(f"warning: {warning}")
@@ -109,7 +120,16 @@ def open_session(
         check_storable(pipeline.encoder, recipe.encoder, size)
     reader = PixelReader(source, size, recipe.data.fit, recipe.data.cache_mb, workers=recipe.data.workers)
     return Session(
-        blueprint, pipeline, source, splits, reader, run or RunFolder(Path(recipe.out)), processes, progress, data=data
+        blueprint,
+        pipeline,
+        source,
+        splits,
+        reader,
+        run or RunFolder(Path(recipe.out)),
+        processes,
+        progress,
+        data=data,
+        shared=shared,
     )
 
 
@@ -153,13 +173,14 @@ def start_run(
     overwrite: bool = False,
     quiet: bool = False,
     own: Own | None = None,
+    shared: Shared | None = None,
 ) -> RunFolder:
     """Train a recipe into a new run folder; `report` draws the page when everything is measured."""
     processes = Launched(recipe.training.precision)
     if recipe.data.folds and processes.count > 1:
         raise UserError("data.folds: cross-validation trains in one process; data.split.fold trains one fold in many.")
     progress = Progress(quiet=quiet or not processes.main)
-    session = (own or Own()).join(open_session(recipe, None, processes, progress, data))
+    session = (own or Own()).join(open_session(recipe, None, processes, progress, data, shared))
 
     def describe(run: RunFolder) -> None:
         keep_asked(recipe, run.path)
@@ -202,7 +223,13 @@ def _describe(session: Session, run: RunFolder) -> None:
 
 
 def resume_run(
-    path: str | Path, report: Report, *, data: Any = None, quiet: bool = False, own: Own | None = None
+    path: str | Path,
+    report: Report,
+    *,
+    data: Any = None,
+    quiet: bool = False,
+    own: Own | None = None,
+    shared: Shared | None = None,
 ) -> RunFolder:
     """Go on with a run that was stopped; one that is done stays as it is."""
     run = RunFolder.open(path)
@@ -216,7 +243,7 @@ def resume_run(
     with run.lock() if processes.main else contextlib.nullcontext(), offline():
         if run.info["status"] == "done":  # by another process, just now
             return run
-        session = open_session(recipe, run, processes, progress, data)
+        session = open_session(recipe, run, processes, progress, data, shared)
         return _finish((own or Own()).join(session, run.info.get("transform")), report)
 
 
@@ -304,7 +331,7 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
     save_model(run.path / "model", session.pipeline.state_dict(), card)
     write_json(run.path / "metrics.json", {"splits": metrics})
     if recipe.data.folds:
-        same: dict[str, Any] = {"data": session.data, "quiet": session.progress.quiet}
+        same: dict[str, Any] = {"data": session.data, "quiet": session.progress.quiet, "shared": session.shared}
         same["own"] = Own(transform=session.transform.function if session.transform else None)
         train_folds(
             run.path,
@@ -312,6 +339,8 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
             lambda fold: resume_run(fold, report, **same),
             session.progress.note,
         )
+        if session.shared:
+            shutil.rmtree(session.shared.tokens, ignore_errors=True)
         metrics[FOLDS] = pooled_result(run.path, source, concepts, recipe)
         write_json(run.path / "metrics.json", {"splits": metrics})
     warnings = training_warnings(run.read_history(), metrics["val"], recipe, len(splits.train))

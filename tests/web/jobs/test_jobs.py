@@ -10,11 +10,12 @@ import pytest
 
 from conceptlens import api
 from conceptlens.core.errors import UserError
-from conceptlens.web.jobs.desk import JobDesk
+from conceptlens.web.jobs.desk import JobDesk, Request
 from conceptlens.web.jobs.forms import Form, run_name, settings_words
-from conceptlens.web.jobs.runner import Progress
+from conceptlens.web.jobs.runner import Progress, run_job
 from conceptlens.web.jobs.scheduler import Scheduler
 from conceptlens.web.jobs.store import JobStore, alive
+from conceptlens.web.server.folders import RunEntry
 from conceptlens.web.server.safety import Policy
 from tests.web.conftest import World, client_of
 
@@ -137,6 +138,35 @@ def test_one_job_at_a_time_on_a_device(tmp_path: Path, monkeypatch: pytest.Monke
     assert started == [names[0], names[2], names[1]]
 
 
+def test_a_queue_survives_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that runs goes on and keeps its device; one that waits is started by the next server, once."""
+    started: list[str] = []
+
+    class Child:
+        pid = os.getpid()
+
+        def __init__(self, words: list[str], **options: Any) -> None:
+            started.append(Path(words[-1]).name)
+
+        def poll(self) -> None:
+            return None
+
+    monkeypatch.setattr("conceptlens.web.jobs.scheduler.subprocess.Popen", Child)
+    before = JobDesk(tmp_path / "runs", {}, [], allowed=True)
+    first, second = (before.store.add("audit", ["audit"], "cpu", None).id for _ in range(2))
+    assert before.scheduler is not None
+    before.scheduler.look()
+    after = JobDesk(tmp_path / "runs", {}, [], allowed=True)  # the other one is gone
+    assert after.scheduler is not None
+    after.scheduler.look()
+    assert started == [first]
+    assert [(status.job.id, status.state) for status in after.store.all()] == [(first, "running"), (second, "queued")]
+    (after.store.folder / first / "ended.json").write_text('{"code": 0, "time": ""}', "utf-8")
+    after.scheduler.look()
+    after.scheduler.look()
+    assert started == [first, second]
+
+
 def test_without_the_flag_nothing_starts_and_the_command_is_shown(client: Any, world: World) -> None:
     with client_of(world.root, jobs=JOBS) as closed:
         told = closed.get("/api/v1/jobs").json()
@@ -164,6 +194,55 @@ def test_other_sites_and_strangers_start_nothing(own_world: World) -> None:
         elsewhere = {**known, "Origin": "http://evil.example"}
         assert client.post("/api/v1/jobs", json=body, headers=elsewhere).status_code == 403
         assert client.get("/api/v1/jobs", headers=known).json()["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null", "Content-Type": "text/plain"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "http://evil.example"},
+        {"Host": "evil.example"},
+    ],
+)
+def test_on_loopback_other_sites_start_nothing(own_world: World, headers: dict[str, str]) -> None:
+    body = json.dumps({"command": "interventions", "run": "slots"})
+    with client_of(own_world.root, jobs=JOBS, allow_jobs=True) as client:
+        assert client.post("/api/v1/jobs", content=body, headers=headers).status_code == 403
+        assert client.get("/api/v1/jobs").json()["jobs"] == []
+
+
+def desk_and_request(root: Path, recipe: str) -> tuple[JobDesk, Request]:
+    run = root / "stranger"
+    run.mkdir(parents=True)
+    (run / "recipe.yaml").write_text(recipe, "utf-8")
+    entry = RunEntry("stranger", run, "stranger")
+    return JobDesk(root, JOBS, [], allowed=False), Request("train", entry, None, "again", {}, [], "cpu")
+
+
+def test_a_strangers_recipe_runs_no_code_and_writes_no_tokens_elsewhere(tmp_path: Path) -> None:
+    for number, recipe in enumerate(("method: evil.py:Class", "data: {source: 'evil.py:Data'}")):
+        desk, request = desk_and_request(tmp_path / str(number), recipe)
+        with pytest.raises(UserError, match="names code of its own"):
+            desk.submit(request)
+        assert desk.store.all() == []
+    desk, request = desk_and_request(tmp_path / "store", f"encoder: {{store: '{tmp_path}/anywhere'}}")
+    assert "--encoder.store=run" in desk.words(request)
+    desk, request = desk_and_request(tmp_path / "inside", f"encoder: {{store: '{tmp_path}/inside/tokens'}}")
+    assert "--encoder.store=run" not in desk.words(request)
+
+
+def test_a_recipe_that_changed_while_its_job_waited_is_not_trained(tmp_path: Path) -> None:
+    desk, request = desk_and_request(tmp_path, "method: cbm")
+    job = desk.submit(request)
+    folder = desk.store.folder / job.id
+    (tmp_path / "stranger" / "recipe.yaml").write_text("method: evil.py:Class", "utf-8")
+    assert run_job(folder) == 2
+    status = desk.store.get(job.id)
+    assert status is not None
+    assert (status.state, status.code) == ("failed", 2)
+    assert "changed since the job was queued" in desk.store.log(job.id, 0)[0]
 
 
 @pytest.mark.slow

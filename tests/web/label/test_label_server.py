@@ -1,6 +1,7 @@
 """The labeling page's server: only who has the token, answers kept at once, undo, finish."""
 
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -74,3 +75,45 @@ def test_strangers_and_nonsense_are_refused(server: LabelServer) -> None:
             call(server, path, body, token)
         assert error.value.code == code
     assert server.report is None
+
+
+def test_by_keyboard_in_a_browser(server: LabelServer, chromium: Any) -> None:
+    page = chromium.new_page()
+    page.goto(server.address)
+    page.wait_for_function("document.getElementById('image').naturalWidth === 8")
+    assert page.inner_text("#head") == "3 images to go"
+    assert page.inner_text("#rater") == "as ann"
+    first = page.inner_text("#name")
+    page.keyboard.press("2")
+    page.keyboard.press("Enter")
+    page.wait_for_function("name => document.getElementById('name').textContent !== name", arg=first)
+    page.keyboard.press("z")
+    page.wait_for_function("name => document.getElementById('name').textContent === name", arg=first)
+    assert page.locator("[aria-pressed=true]").all_inner_texts() == ["2blurred"]
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.getElementById('head').textContent === '2 images to go'")
+    page.reload()  # what was kept is not asked again
+    page.wait_for_function("document.getElementById('head').textContent === '2 images to go'")
+    assert page.inner_text("#name") != first
+    page.click("#done")
+    page.wait_for_selector("body.over")
+    assert "1 of 4 images have concept labels" in page.inner_text("#report")
+    assert not page.is_visible("#save")
+    page.close()
+
+
+@pytest.mark.parametrize("length", ["-1", "abc", "9" * 20, "1e3"])
+def test_a_body_of_no_length_is_refused_at_once(server: LabelServer, length: str) -> None:
+    request = f"POST /answer HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=5) as client:
+        client.sendall(request)
+        assert b" 413 " in client.recv(200)
+
+
+def test_any_word_may_stand_where_a_token_should(server: LabelServer) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        call(server, "/next", token="\u00e4")
+    assert refused.value.code == 403
+    with pytest.raises(urllib.error.HTTPError) as nested:
+        call(server, "/answer", "[" * 10)
+    assert nested.value.code == 400

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ from starlette.testclient import TestClient
 import conceptlens as cl
 from conceptlens.explanations.subjects import Subject
 from conceptlens.web.server.access import Access
+from conceptlens.web.server.connections import GuardedConnection
 from conceptlens.web.server.problems import Problem
 from conceptlens.web.server.safety import Policy
+from conceptlens.web.server.serve import Options
 from conceptlens.web.service.app import ARRAY, Gate, Service, ServiceOptions, create_service, service_app
 from conceptlens.web.service.batching import Batcher
+from conceptlens.web.service.serve import serve_run
 
 URL = "http://127.0.0.1"
 
@@ -193,3 +197,36 @@ def test_too_many_are_refused_and_an_error_stops_no_later_batch() -> None:
     answers, _ = run_batcher([(["broken"], False), (["fine"], False)], size=1)
     assert isinstance(answers[0], ValueError)
     assert answers[1] == [("fine", False)]
+
+
+def test_arrays_that_lie_are_refused_and_words_name_no_files(client: TestClient, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(png(pictures(1)[0]))
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": "|u1", "fortran_order": False, "shape": (10**6, 10**6, 10**6, 3)}
+    )
+    several = io.BytesIO()
+    np.savez(several, a=pictures(1), b=pictures(1))
+    for content in (file.getvalue(), several.getvalue(), npy(np.array([str(secret)]))):
+        answer = client.post("/v1/prediction", content=content, headers={"content-type": ARRAY})
+        assert answer.status_code == 400, answer.text
+        assert "secret" not in answer.text
+
+
+def test_slow_clients_have_deadlines_here_too(model: cl.TrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    class Server:
+        def __init__(self, config: dict[str, Any]) -> None:
+            seen.update(config)
+
+        def run(self, sockets: list[socket.socket]) -> None:
+            sockets[0].close()
+
+    monkeypatch.setattr(Service, "load", lambda service: None)
+    monkeypatch.setattr("uvicorn.Config", lambda app, **words: words)
+    monkeypatch.setattr("uvicorn.Server", Server)
+    serve_run(model, Options(port=0), ServiceOptions(), lambda words: None)
+    assert seen["http"] is GuardedConnection
+    assert (seen["limit_concurrency"], seen["timeout_keep_alive"]) == (1000, 30)

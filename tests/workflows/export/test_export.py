@@ -21,12 +21,16 @@ from conceptlens.core.files import file_hash, read_json, write_json, write_text
 from conceptlens.core.upgrades import SCHEMA
 from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.explanations.answer import Answerer
+from conceptlens.explanations.caution import Caution
+from conceptlens.explanations.subjects import Subject
+from conceptlens.runs.image_distribution import ImageDistribution
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.saved import load_pipeline
 from conceptlens.workflows.export import agreement
 from conceptlens.workflows.export import export as command
 from conceptlens.workflows.export.export import Exported
 from conceptlens.workflows.export.graph import Readout, trace
+from conceptlens.workflows.export.onnx_file import OnnxFile
 from conceptlens.workflows.export.torch_file import TorchFile
 from tests import ROOT
 from tests.conftest import Refuse
@@ -136,6 +140,9 @@ def test_another_size(own_run: Path, tmp_path: Path) -> None:
         model(pixels(3, SIDE))
 
 
+NARROW = {"embed_dim": 24, "depth": 3, "num_heads": 2}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "method"),
@@ -143,6 +150,7 @@ def test_another_size(own_run: Path, tmp_path: Path) -> None:
         ({"name": "timm/test_vit", "options": {"depth": 1}}, {"name": "ivq-cbm", "aggregate": "cls"}),
         ({"name": "timm/test_resnet"}, {"name": "ivq-cbm-released"}),
         ({"name": "builtin/efficientnet-lite0"}, {"name": "ivq-cbm-released"}),
+        ({"name": "timm/vit_small_patch16_dinov3", "options": NARROW}, {"name": "evidence-cbm"}),  # several layers
     ],
 )
 def test_other_encoders_tasks_and_methods(encoder: dict[str, Any], method: dict[str, Any], concepts: Any) -> None:
@@ -352,6 +360,103 @@ def test_maps_are_the_evidence_where_there_is_any(evidence_run: Path) -> None:
     body = answerer.concepts.group("body shape").concepts  # exclusive: logits are centered, so shares tell them
     shares = np.log(found["concept_probabilities"][:, body])
     np.testing.assert_allclose(logits[:, body], shares - shares.mean(1, keepdims=True), atol=1e-4)
+
+
+def cautious(answerer: Answerer, images: Tensor) -> Answerer:
+    """The same with a distribution and bounds made up here, as a run with enough images has them."""
+    draw = np.random.default_rng(0)
+    with torch.no_grad():
+        vectors = answerer.pipeline.encoder(images).patches.mean(1).numpy()
+    near = vectors.mean(0) + draw.normal(size=(60, vectors.shape[1])) * np.linspace(0.1, 1, vectors.shape[1])
+    training = ImageDistribution.fit(near.astype(np.float32), near[:30].astype(np.float32), "any")
+    bounds = np.linspace(0.5, 0.95, len(answerer.card.classes))
+    return Answerer(answerer.pipeline, answerer.card, answerer.concepts, caution=Caution(training, bounds))
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("fixture", ["evidence_run", "own_run"])  # evidence-cbm, ivq-cbm
+def test_the_graph_warns_as_the_run_does(fixture: str, half: bool, request: pytest.FixtureRequest) -> None:
+    run = OpenedRun.open(request.getfixturevalue(fixture), device="cpu")
+    images = torch.cat([pixels(7, run.card.image_size), agreement.draw(run.card.image_size)])
+    answerer = cautious(Answerer.of(run), images)
+    readout = Readout(
+        run.pipeline, answerer.concepts, run.card.task, run.card.image_size, answerer.caution, half=half
+    ).eval()
+    with torch.no_grad():
+        found = {name: value.numpy() for name, value in readout(images).items()}
+    assert list(found) == readout.outputs
+    assert next(run.pipeline.encoder.parameters()).dtype == torch.float32  # the copy alone is halved
+    told = answerer.batch([Subject(str(n), image) for n, image in enumerate(images.numpy())])
+    distances = np.array([each.distance for each in told])
+    np.testing.assert_allclose(found["out_of_distribution_score"], distances, rtol=0.05 if half else 1e-4)
+    if not half:
+        np.testing.assert_array_equal(found["out_of_distribution_score"] > 1, [each.unlike_training for each in told])
+    sets = [[name in (each.prediction_set or ()) for name in run.card.classes] for each in told]
+    clear = np.abs(1 - found["class_probabilities"] - answerer.caution.bounds) > (0.02 if half else 1e-5)
+    assert clear.mean() > 0.5
+    np.testing.assert_array_equal(found["prediction_set"][clear], np.array(sets)[clear])
+
+
+def test_a_set_that_differs_is_a_difference_unless_it_hangs_by_a_hair() -> None:
+    live = {"class_probabilities": np.array([[0.4, 0.6]]), "prediction_set": np.array([[True, True]])}
+    found = {**live, "prediction_set": np.array([[True, False]])}
+    differs = lambda bounds: agreement.compare(lambda _: found, lambda _: live, pixels(1), np.array(bounds))  # noqa: E731
+    assert differs([0.7, 0.7]) == 1
+    assert differs([0.7, 0.40001]) == 0
+
+
+def test_a_far_score_may_differ_in_proportion() -> None:
+    live, found = {"out_of_distribution_score": np.array([200.0])}, {"out_of_distribution_score": np.array([200.01])}
+    assert agreement.compare(lambda _: found, lambda _: live, pixels(1)) == pytest.approx(5e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("format", ["torch", "onnx"])
+@pytest.mark.parametrize("method", ["evidence-cbm", "ivq-cbm"])
+def test_a_file_carries_everything(
+    method: str, format: str, precision: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """Preprocessing, maps, score and sets, for any number of images, as the live model says them."""
+    if format == "onnx":
+        for name in ("onnx", "onnxscript", "onnxruntime"):
+            pytest.importorskip(name, reason="the extra `onnx` is not installed")
+    model = trained(method, tmp_path_factory)
+    done = model.export(tmp_path / f"it{command.SUFFIX[format]}", format=format, precision=precision)
+    assert (done.card.precision, done.card.check.of) == (precision, "test")
+    assert done.card.check.largest_difference < agreement.TOLERANCE[precision]
+    names = [each.name for each in done.card.outputs]
+    assert {"maps", "out_of_distribution_score", "prediction_set"} < set(names)
+    assert ("unplaced" in names) == (method == "evidence-cbm")
+    file = OnnxFile(done.path.read_bytes()) if format == "onnx" else TorchFile(done.path.read_bytes())
+    for count in (1, 2, 5):
+        images = pixels(count, model.card.image_size)
+        found = file(images)
+        told = model.predict(images).items
+        tolerance = 1e-4 if precision == "fp32" else 0.05
+        shares = [[item.probabilities[name] for name in done.card.classes] for item in told]
+        values = [[item.concepts[each.group][each.value] for each in done.card.concepts] for item in told]
+        np.testing.assert_allclose(found["class_probabilities"], shares, atol=tolerance)
+        np.testing.assert_allclose(found["concept_probabilities"], values, atol=tolerance)
+        if precision == "fp32":
+            unlike = [item.unlike_training for item in told]
+            np.testing.assert_array_equal(found["out_of_distribution_score"] > 1, unlike)
+            sets = [[name in item.prediction_set for name in done.card.classes] for item in told]
+            np.testing.assert_array_equal(found["prediction_set"], sets)
+
+
+TRAINED: dict[str, conceptlens.TrainedModel] = {}
+
+
+def trained(method: str, places: pytest.TempPathFactory) -> conceptlens.TrainedModel:
+    """A run with enough images for a distribution and prediction sets; each method is trained once."""
+    from tests.training.tiny import tiny
+
+    if method not in TRAINED:
+        recipe = tiny(places.mktemp(method) / "run", training__epochs=1, method={"name": method})
+        recipe["data"] = {"source": "shapes", "shapes": {"n": 240, "size": 32}}
+        TRAINED[method] = conceptlens.train(recipe, quiet=True)
+    return TRAINED[method]
 
 
 @pytest.mark.slow

@@ -28,6 +28,11 @@ def mask(path: Path, covered: int) -> None:
     Image.fromarray(pixels).save(path)
 
 
+def images(folder: Path, n: int) -> None:
+    for number in range(n):
+        photo(folder / f"{number}.png", number)
+
+
 def table(path: Path, rows: Sequence[dict[str, str]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -231,3 +236,61 @@ def test_frames_of_dicom_files_and_patients_in_headers(tmp_path: Path) -> None:
     assert load_recipe(setup.recipe).data.group_column == "patient"
     assert any(finding.code == "patient-fields" for finding in setup.check.findings)
     assert setup.check.ok, setup.text()
+
+
+def test_a_table_that_is_not_used_says_why(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 6)
+    (tmp_path / "a.xls").write_bytes(b"\xd0\xcf\x11\xe0")
+    (tmp_path / "b.csv").write_bytes("Bild;Größe\n0.png;groß\n".encode("latin-1"))
+    (tmp_path / "c.csv").write_text("id,class\n" + "".join(f"case {n},x\n" for n in range(6)))
+    (tmp_path / "d.csv").write_text("image,class\n0.png,x\n" + "".join(f"gone{n}.png,y\n" for n in range(9)))
+    with pytest.raises(UserError) as refused:
+        init_folder(tmp_path, out=tmp_path / "setup")
+    for said in (
+        "a.xls cannot be read: " + str(tmp_path / "a.xls") + ": the old format of Excel is not read. Save it as .xlsx",
+        "save it as “CSV UTF-8",
+        "c.csv names none of the images (columns 'id', 'class'); it is not used.",
+        "d.csv: 1 of 10 rows name an image, in the column 'image'",
+        "Not here: gone0.png, gone1.png, gone2.png.",
+    ):
+        assert said in str(refused.value)
+
+
+def test_a_table_of_more_images_than_are_here(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 6)
+    (tmp_path / "t.csv").write_text("image,class\n" + "".join(f"{n}.png,{'ab'[n % 2]}\n" for n in range(60)))
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert "54 rows of t.csv name no image here and are left out." in setup.assumed
+
+
+def test_rows_that_disagree_say_nothing(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 6)
+    rows = [f"{n}.png,{'ab'[n % 2]},s{n}" for n in range(6)]
+    (tmp_path / "t.csv").write_text("\n".join(["image,class,site", *rows, "0.png,b,s0", "2.png,a,s2"]) + "\n")
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert "Several rows disagree about 1 image (0.png): there nothing is taken from 'class'." in setup.assumed
+    with (tmp_path / "setup" / "images.csv").open() as file:
+        found = {Path(row["image"]).name: row for row in csv.DictReader(file)}
+    assert (found["0.png"]["class"], found["0.png"]["site"], found["2.png"]["class"]) == ("", "s0", "a")
+
+
+def test_a_title_above_the_header_and_a_sheet_in_front(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    images(tmp_path / "photos", 6)
+    book = openpyxl.Workbook()
+    book.active.append(["Read me first"])
+    sheet = book.create_sheet("Labels")
+    for row in (["Study of 2021"], [], ["Filename", "Diagnosis"], *([str(n), "ab"[n % 2]] for n in range(6))):
+        sheet.append(row)
+    book.save(tmp_path / "labels.xlsx")
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert "The class is 'Diagnosis', by its name: a (3), b (3)." in setup.assumed
+
+
+def test_many_columns_are_not_all_listed(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 6)
+    names = [f"c{n}" for n in range(40)]
+    rows = [f"{n}.png," + ",".join("01"[(n + place) % 2] for place in range(40)) for n in range(6)]
+    (tmp_path / "t.csv").write_text("\n".join([",".join(["image", *names]), *rows]) + "\n")
+    with pytest.raises(UserError, match=r"c11 and 28 more\. Name it: --class-column"):
+        init_folder(tmp_path, out=tmp_path / "setup")

@@ -90,6 +90,25 @@ def test_two_raters(recipe: Path) -> None:
     assert carl[0] in {f"{number}.png" for number in range(6)}  # a fifth of a new rater's images is shared
 
 
+def test_a_second_rater_gets_a_fifth_of_the_first_ones_images(recipe: Path) -> None:
+    ann = Labeling(recipe, "ann")
+    images = ann.queue(6)
+    for image in images:
+        ann.keep(image, {"border": "sharp"})
+    bob = Labeling(recipe, "bob").queue(5)
+    assert len(set(bob) & set(images)) == 1
+    assert set(Labeling(recipe, "bob").queue(20)) == set(ann.source.examples.ids)  # the others of hers come last
+
+
+def test_a_torn_row_does_not_harm_the_next(recipe: Path) -> None:
+    log = Labeling(recipe, "ann").log
+    log.add("0.png", {"border": "sharp"})
+    with log.path.open("a") as file:
+        file.write("2026-01-01,1.png,bor")  # killed here
+    log.add("2.png", {"border": "sharp"})
+    assert log.answers() == {("0.png", "border"): "sharp", ("2.png", "border"): "sharp"}
+
+
 def test_answers_of_raters_together() -> None:
     key = ("i", "q")
     assert agreed([{key: "a"}, {key: "a"}, {key: UNSURE}]) == {key: "a"}

@@ -75,8 +75,8 @@ def measure(extractor: InformationExtractor, codebook: Tensor, samples: TokenBat
         (extractor(lookup(codebook, tokens.to(codebook.device))).float().cpu(), labels)
         for tokens, labels in samples.batches(256, 0)
     ]
-    if not found:
-        raise UserError("There are no samples to measure the extractor on.")
+    if not sum(len(labels) for _, labels in found):
+        raise UserError("There are no samples to measure the extractor on: draw more of each concept.")
     logits, labels = (torch.cat(parts) for parts in zip(*found, strict=True))
     return top_accuracy(logits, labels)
 

@@ -1,5 +1,6 @@
 """From words to a VQ model: our own generator, a published checkpoint, a diffusers folder, a run, or own code."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from conceptlens.encoders.weights_file import PICKLES, read_weights
 BUILTIN = "builtin/cells"
 PACKAGED = Path(__file__).parents[1] / "weights"
 DIFFUSERS_WEIGHTS = "diffusion_pytorch_model.safetensors"
+_ABSURD = re.compile(r"(^|\.)\d{5,}(\.|$)")
 USUAL = 256  # pixels a side, where nothing says it
 
 
@@ -97,12 +99,24 @@ def _called(word: str) -> Any:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    if path.suffix.lower() in PICKLES:
-        return tensors_of(read_torch_file(path), path)
-    return read_weights(path)
+    pickled = path.suffix.lower() in PICKLES
+    state = tensors_of(read_torch_file(path), path) if pickled else read_weights(path)
+    absurd = next(filter(_ABSURD.search, state), None)  # depths are read from names
+    if absurd is not None:
+        raise UserError(f"{path}: no network has so many layers as {absurd[:200]!r} says.")
+    return state
 
 
 def _checkpoint(path: Path, image_size: int | None, options: CheckpointOptions) -> VQModel:
+    try:
+        return _published(path, image_size, options)
+    except (ValueError, LookupError, TypeError, RuntimeError, ArithmeticError) as error:
+        # Tensors of wrong shapes are noticed in every possible way; for the reader it is one: another structure.
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: its tensors do not fit together as those of a published model ({said}).") from None
+
+
+def _published(path: Path, image_size: int | None, options: CheckpointOptions) -> VQModel:
     """A VQGAN, or the tokenizer of LlamaGen or VAR, with what writes its tokens where that is there."""
     state = _tensors(path)
     for mark, kind in ((llamagen.MODEL_MARK, "a LlamaGen model"), (var.MODEL_MARK, "a VAR transformer")):

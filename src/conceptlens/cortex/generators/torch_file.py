@@ -6,6 +6,7 @@ is recognized by its name, and every other function is a name without effect. Ca
 networks do not need are refused: a file with code in it is not one to work with.
 """
 
+import math
 import pickletools
 import zipfile
 from dataclasses import dataclass
@@ -79,11 +80,13 @@ def read_torch_file(path: Path) -> dict[str, Any]:
             inside = {name.partition("/")[2]: name for name in archive.namelist()}
             if "data.pkl" not in inside:
                 raise UserError(f"{path}: expected a PyTorch file with data.pkl in it; found another kind of zip.")
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                raise UserError(f"{path}: its parts are compressed, as PyTorch never writes them; it is not unpacked.")
             reader = _Reader(path, archive, inside)
             found = reader.run(archive.read(inside["data.pkl"]))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file.") from None
-    except (zipfile.BadZipFile, IsADirectoryError):
+    except (zipfile.BadZipFile, IsADirectoryError, NotImplementedError, RuntimeError, EOFError, ValueError):
         raise UserError(
             f"{path}: expected a PyTorch file of version 1.6 or later, or safetensors. Save older ones again with a "
             "newer PyTorch, as safetensors."
@@ -104,6 +107,9 @@ def tensors_of(found: dict[str, Any], path: Path) -> dict[str, Tensor]:
     if not state:
         raise UserError(f"{path}: no tensors found, neither at the top nor under `state_dict`, `model` or `module`.")
     return state
+
+
+MOST_REPEATED = 100_000_000  # numbers of a tensor that names some of its own more than once
 
 
 class _Reader:
@@ -236,6 +242,8 @@ class _Reader:
             )
         data = bytearray(self.archive.read(entry))
         flat = torch.frombuffer(data, dtype=storage.dtype) if data else torch.empty(0, dtype=storage.dtype)
+        if math.prod(map(int, size)) > max(len(flat), MOST_REPEATED):
+            raise UserError(f"{self.path}: a tensor of {tuple(size)} repeats {len(flat):,} numbers; it is refused.")
         return flat.as_strided(tuple(size), tuple(stride), int(offset)).clone()
 
 

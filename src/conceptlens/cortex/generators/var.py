@@ -20,6 +20,7 @@ from conceptlens.cortex.generators.var_tokenizer import VARTokenizer
 from conceptlens.encoders.weights_file import load_weights
 
 MODEL_MARK = "pos_1LC"
+MOST_LEVELS = 1000
 BUFFERS = ("lvl_1L", "attn_bias_for_masking")  # follow from the scales
 MOST_SCALE = math.log(100)
 Past = list[list[tuple[Tensor, Tensor]]]  # keys and values, of each block and scale
@@ -28,9 +29,14 @@ Past = list[list[tuple[Tensor, Tensor]]]  # keys and values, of each block and s
 def scales_of(state: Mapping[str, Tensor], source: str) -> tuple[int, ...]:
     """Sides of the token maps: each token's level is in the file."""
     try:
-        counts = torch.bincount(state["lvl_1L"].flatten().long()).tolist()
+        levels = state["lvl_1L"].flatten().long()
+        counts = torch.bincount(levels, minlength=1).tolist() if int(levels.max()) < MOST_LEVELS else []
     except KeyError:
         raise UserError(f"{source}: expected the tensors of a VAR transformer; lvl_1L is missing.") from None
+    except (RuntimeError, IndexError):
+        counts = []
+    if not counts or any(math.isqrt(count) ** 2 != count or not count for count in counts):
+        raise UserError(f"{source}: lvl_1L: expected the level of each token of square maps, coarse to fine.")
     return tuple(math.isqrt(count) for count in counts)
 
 
@@ -101,8 +107,8 @@ class ScaleTransformer(nn.Module):
             raise UserError(f"{source}: expected the tensors of a VAR transformer; {error} is missing.") from None
         depth = 1 + max(int(match[1]) for name in state if (match := re.match(r"blocks\.(\d+)\.", name)))
         learned = state.get("blocks.0.attn.scale_mul_1H11")
-        heads = int(learned.shape[1]) if learned is not None else heads
-        if heads is None or width % heads:
+        heads = int(learned.numel()) if learned is not None else heads
+        if not heads or width % heads:
             raise UserError(f"{source}: tensors do not say how many heads this transformer has. Give --heads.")
         shared = "blocks.0.ada_gss" in state
         self.classes, length = labels - 1, sum(side * side for side in self.scales)

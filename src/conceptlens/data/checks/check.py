@@ -1,7 +1,5 @@
 """`conceptlens data check`: what is wrong with the data, before anything is trained."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +9,7 @@ import numpy as np
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
+from conceptlens.core.spreadsheet import csv_text
 from conceptlens.data.checks.findings import EXAMPLES, Finding, Level, Problems, counted
 from conceptlens.data.checks.identity import identity_findings
 from conceptlens.data.checks.images import Copies, copy_findings, find_copies, image_findings
@@ -159,11 +158,8 @@ def _pairs(copies: Copies, ids: Sequence[str]) -> Iterator[tuple[str, str, str]]
 def copies_table(report: DataReport) -> str:
     """A CSV of every pair of copies, with the group of both: `image`, `copy`, `kind`, `group`."""
     group = {name: f"picture {number}" for number, members in enumerate(report.copies, 1) for name in members}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["image", "copy", "kind", "group"])
-    writer.writerows([first, second, kind, group[first]] for first, second, kind in report.pairs)
-    return text.getvalue()
+    rows = ([first, second, kind, group[first]] for first, second, kind in report.pairs)
+    return csv_text([["image", "copy", "kind", "group"], *rows])
 
 
 def _splits(source: DataSource, config: DataConfig, findings: list[Finding]) -> Splits | None:

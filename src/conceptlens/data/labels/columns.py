@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from conceptlens.core.errors import UNREADABLE, UserError, unreadable
 from conceptlens.core.files import check_regular
+from conceptlens.core.spreadsheet import read_cell
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.words import LIST_SEPARATOR, fold
 
@@ -83,14 +84,16 @@ def read_columns(path: Path, problems: Problems, *, expect: str) -> Columns:
     """A CSV, Excel or Parquet file.
 
     Args:
-        path: The file; Parquet if it is called .parquet or .pq, Excel if .xlsx (its first sheet), else text separated
-            by comma, semicolon or tab.
+        path: The file; Parquet if it is called .parquet or .pq, Excel if .xlsx (its first sheet that holds a table),
+            else text separated by comma, semicolon or tab.
         problems: Receives what is wrong with single rows.
         expect: A column that must be there; it tells the separators apart.
     """
     if path.suffix.lower() in {".parquet", ".pq"}:
         return _read_parquet(path)
     check_regular(path)
+    if path.suffix.lower() == ".xls":
+        raise UserError(f"{path}: the old format of Excel is not read. Save it as .xlsx or CSV UTF-8.")
     if path.suffix.lower() == ".xlsx":
         return _read_excel(path)
     try:
@@ -107,7 +110,7 @@ def read_csv(file: io.BufferedIOBase | io.RawIOBase, source: str, problems: Prob
         sample = text.read(65536)
         text.seek(0)
         reader = csv.reader(text, delimiter=_delimiter(sample, expect))
-        header = [name.strip() for name in next(reader, [])]
+        header = [read_cell(name.strip()) for name in next(reader, [])]
         if not any(header):
             raise UserError(f"{source}: expected a table whose first row names its columns, found none.")
         _refuse_repeated(header, source)
@@ -157,7 +160,7 @@ def _whole_rows(reader: Any, width: int, source: str, problems: Problems) -> Ite
             cells = cells[:width]
         if len(cells) == width:
             if any(cells):
-                yield number, cells
+                yield number, [read_cell(cell) if cell[:1] == "'" else cell for cell in cells]
         elif any(cell.strip() for cell in cells):
             broken.append(number)
             if len(broken) == 1 and problems.strict:
@@ -203,7 +206,7 @@ def _encode(header: list[str], rows: Iterable[tuple[int, list[str]]], source: st
 
 
 def _read_excel(path: Path) -> Columns:
-    """The first sheet: values as they are shown, formulas by what Excel last computed."""
+    """The first sheet that holds a table: values as they are shown, formulas by what Excel last computed."""
     try:
         import openpyxl
     except ImportError:
@@ -214,10 +217,9 @@ def _read_excel(path: Path) -> Columns:
 
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        rows = book.worksheets[0].iter_rows(values_only=True)
-        header = [text_of(cell).strip() for cell in next(rows, ())]
+        rows, header, first = _excel_table(book.worksheets)
         _refuse_repeated(header, str(path))
-        texts = ((number, [text_of(cell) for cell in row]) for number, row in enumerate(rows, start=2))
+        texts = ((number, [text_of(cell) for cell in row]) for number, row in enumerate(rows, start=first))
         # Sheets are as wide as anyone ever typed, and as long.
         cut = ((number, (cells + [""] * len(header))[: len(header)]) for number, cells in texts)
         filled = ((number, cells) for number, cells in cut if any(cell.strip() for cell in cells))
@@ -226,6 +228,21 @@ def _read_excel(path: Path) -> Columns:
         raise unreadable(error, path, "a table") from None
     except (BadZipFile, KeyError, ValueError, IndexError) as error:
         raise UserError(f"{path}: not an Excel file that can be read: {error}. Save it as .xlsx or CSV.") from None
+
+
+def _excel_table(sheets: Sequence[Any]) -> tuple[Iterator[Any], list[str], int]:
+    """The rows of the first sheet with a table, its header, and the number of the row after it.
+
+    A row with one filled cell is a title, not a header: without another row there is no table.
+    """
+    for sheet in sheets:
+        rows = sheet.iter_rows(values_only=True)
+        for number, row in enumerate(rows, start=1):
+            header = [text_of(cell).strip() for cell in row]
+            if sum(map(bool, header)) > 1:
+                return rows, header, number + 1
+    rows = sheets[0].iter_rows(values_only=True)
+    return rows, [text_of(cell).strip() for cell in next(rows, ())], 2
 
 
 def _read_parquet(path: Path) -> Columns:

@@ -168,13 +168,13 @@ def object_box(annotation: Annotation) -> Box | None:
     if OBJECT in annotation.boxes:
         return annotation.boxes[OBJECT]
     if OBJECT in annotation.masks:
-        return _mask_box(annotation.masks[OBJECT])
-    edges = [box for mask in annotation.masks.values() if (box := _mask_box(mask))]
+        return mask_box(annotation.masks[OBJECT])
+    edges = [box for mask in annotation.masks.values() if (box := mask_box(mask))]
     edges += [*annotation.boxes.values(), *((x, y, x, y) for x, y in annotation.keypoints.values())]
     return enclosing_box(edges) if edges else None
 
 
-def _mask_box(mask: npt.NDArray[np.bool_]) -> Box | None:
+def mask_box(mask: npt.NDArray[np.bool_]) -> Box | None:
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     if not len(rows):
         return None

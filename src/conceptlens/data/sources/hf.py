@@ -3,6 +3,7 @@
 Only pyarrow is needed, no code of a data set is run, and images stay on disk until they are asked for.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,15 @@ def _image_column(features: dict[str, Any], wanted: str, path: Path) -> str:
         return images[0]
     found = did_you_mean(wanted, images) if images else "It has no column of images."
     raise UserError(f"{path}: there is no column of images called {wanted!r}. {found} Set data.image_column.")
+
+
+def hub_features(schema: Any) -> dict[str, Any] | None:
+    """What a hub's Parquet says of its columns; None where it says nothing that can be read."""
+    try:
+        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return features if isinstance(features, dict) else None
 
 
 def _class_names(features: dict[str, Any]) -> dict[str, list[str]]:

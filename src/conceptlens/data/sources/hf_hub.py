@@ -3,17 +3,15 @@
 They are downloaded once and kept as Arrow files in the cache, where single images can be read.
 """
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import HfApi, hf_hub_download
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.files import fingerprint, new_folder, read_json, write_json
 from conceptlens.core.network import is_offline
-from conceptlens.data.sources.hf import INFO, SPLITS, STATE, need_pyarrow
+from conceptlens.data.sources.hf import INFO, SPLITS, STATE, hub_features, need_pyarrow
 
 PREFIX = "hf:"
 REVISION = "refs/convert/parquet"  # the hub's own branch; it holds no code
@@ -78,7 +76,7 @@ def write_split(paths: list[str], folder: Path, source: str) -> None:
     folder.mkdir()
     try:
         schema = pq.read_schema(paths[0])
-        features: Any = json.loads((schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features")
+        features = hub_features(schema)
         with pa.OSFile(str(folder / "data.arrow"), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             for path in paths:
                 with pq.ParquetFile(path) as file:
@@ -86,7 +84,7 @@ def write_split(paths: list[str], folder: Path, source: str) -> None:
                         writer.write_batch(batch.cast(schema))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{source}: not Parquet that can be read: {str(error).splitlines()[0]}") from None
-    if not isinstance(features, dict):
+    if features is None:
         raise UserError(f"{source}: its Parquet files do not say what their columns are.")
     write_json(folder / INFO, {"features": features})
     write_json(folder / STATE, {"_data_files": [{"filename": "data.arrow"}]})

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import check_regular
 from conceptlens.core.network import is_offline
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}|\{([^{}]*,[^{}]*)\}")
 MOST = 1_000_000  # files of one pattern
+LARGEST = 2**30  # bytes of an image
 
 
 def is_remote(name: str) -> bool:
@@ -107,6 +109,7 @@ def stamp(name: str) -> str:
 def open_shard(name: str) -> Any:
     """The file, open for reading."""
     if not is_remote(name):
+        check_regular(Path(name))
         return Path(name).open("rb")
     files, path = _remote(name)
     return files.open(path, "rb")
@@ -114,6 +117,8 @@ def open_shard(name: str) -> Any:
 
 def read_part(name: str, start: int, size: int) -> bytes:
     """Some bytes of a file. Local files are opened each time: that takes microseconds, and no file stays open."""
+    if size > LARGEST:
+        raise UserError(f"{name}: an image of {size:,} bytes is not read; at most {LARGEST:,} are.")
     try:
         if is_remote(name):
             files, path = _remote(name)

@@ -24,13 +24,15 @@ from conceptlens.data.labels.columns import arrow_columns, columns_of
 from conceptlens.data.labels.rename import rename_table
 from conceptlens.data.labels.rows import examples_of
 from conceptlens.data.sources.encoded import EncodedSource
-from conceptlens.data.sources.hf import _class_names, _named, need_pyarrow
+from conceptlens.data.sources.hf import _class_names, _named, hub_features, need_pyarrow
 from conceptlens.data.sources.shard_files import expand, is_remote, open_shard, read_part
 from conceptlens.data.sources.shard_index import ShardIndex, join, read_indexes
 from conceptlens.recipes.schema import DataConfig
 
 GROUPS = 12  # row groups of Parquet that stay in memory: more than are shuffled together
 LABELS = (".cls", ".txt")  # members of a tar file that hold the class alone
+LARGEST_LABELS = 10_000_000  # bytes of such a member, or of one of JSON
+MOST_ROWS = 100_000_000  # images of one Parquet file
 
 
 class Shards(EncodedSource):
@@ -94,10 +96,18 @@ class Shards(EncodedSource):
         return data
 
     def _read_group(self, shard: int, group: int) -> Any:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with open_shard(self._names[shard]) as file, pq.ParquetFile(file) as table:
-            return table.read_row_group(group, columns=[self._image]).column(self._image).combine_chunks()
+        try:
+            with open_shard(self._names[shard]) as file, pq.ParquetFile(file) as table:
+                return table.read_row_group(group, columns=[self._image]).column(self._image).combine_chunks()
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise UserError(f"{self._names[shard]}: row group {group} is damaged ({_first_line(error)}).") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def open_unlabeled(source: str, window: Window) -> Shards:
@@ -108,7 +118,9 @@ def open_unlabeled(source: str, window: Window) -> Shards:
 def _index(name: str, config: DataConfig) -> ShardIndex:
     try:
         return _index_tar(name, config) if name.endswith(".tar") else _index_parquet(name, config)
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except UserError:
+        raise
+    except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError) as error:  # damaged in whatever way
         raise UserError(f"{name}: cannot be read: {error or type(error).__name__}.") from None
 
 
@@ -152,6 +164,8 @@ def _samples(name: str) -> Iterator[tuple[str, dict[str, bytes | tuple[int, int]
             current = key
             content: bytes | tuple[int, int] = (member.offset_data, member.size)
             if f".{suffix}".lower() in (*LABELS, ".json"):
+                if member.size > LARGEST_LABELS:
+                    raise UserError(f"{name}: {member.name}: labels of {member.size:,} bytes; expected a few.")
                 extracted = tar.extractfile(member)
                 content = b"" if extracted is None else extracted.read()
             members[f"{dot}{suffix}"] = content
@@ -165,7 +179,7 @@ def _labels(name: str, key: str, suffix: str, content: bytes, config: DataConfig
         return {config.class_column: content.decode("utf-8", "replace").strip()}
     try:
         row = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{name}: {key}{suffix}: expected JSON, but {error}.") from None
     if not isinstance(row, dict):
         raise UserError(f"{name}: {key}{suffix}: expected labels by name, found {type(row).__name__}.")
@@ -186,8 +200,9 @@ def _index_parquet(name: str, config: DataConfig) -> ShardIndex:
                     "Set data.image_column."
                 )
             groups = [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
-            info = json.loads((schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {})
-            words = _class_names(info.get("features") or {})
+            if not 0 <= sum(groups) <= MOST_ROWS:
+                raise UserError(f"{name}: {sum(groups):,} rows; a shard may have {MOST_ROWS:,}.")
+            words = _class_names(hub_features(schema) or {})
             fields = [field for field in schema if field.name != config.image_column]
 
             def batches(names: list[str]) -> Iterator[Any]:
@@ -199,7 +214,9 @@ def _index_parquet(name: str, config: DataConfig) -> ShardIndex:
 
             columns = arrow_columns(pa.schema(fields), batches, name)
     except pa.ArrowException as error:
-        raise UserError(f"{name}: not Parquet that can be read: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{name}: not Parquet that can be read: {_first_line(error)}") from None
+    if columns.columns and len(columns) != sum(groups):
+        raise UserError(f"{name}: {sum(groups):,} rows are announced, {len(columns):,} are there; it is damaged.")
     places = [(group, row) for group, rows in enumerate(groups) for row in range(rows)]
     keys = tuple(f"{number:06d}" for number in range(len(places)))
     return ShardIndex(keys, np.array(places, np.int64).reshape(-1, 2), columns)

@@ -69,7 +69,10 @@ class TimmTokens(ReplayEncoder):
             images, indices=indices, norm=self.final_norm, output_fmt="NCHW", **prefix
         )
         maps = dict(zip(indices, (layer[0] if prefix else layer for layer in found), strict=True))
-        grid = max((int(each.shape[-2]), int(each.shape[-1])) for each in maps.values())  # the finest
+        grid = (0, 0)  # the finest, by a loop: torch.export cannot follow `max` of a generator
+        for each in maps.values():
+            if int(each.shape[-1]) > grid[1]:
+                grid = (int(each.shape[-2]), int(each.shape[-1]))
         patches = {layer: on_grid(each, grid) for layer, each in maps.items()}
         starts = {layer: each[1][:, 0] for layer, each in zip(indices, found, strict=True)} if prefix else {}
         layers = tuple(patches[layer] for layer in self.layers)

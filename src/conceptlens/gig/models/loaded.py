@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_text
 from conceptlens.data.images.read import Fit
 from conceptlens.data.images.window import Window
 from conceptlens.gig.attribution.targets import TargetKind
@@ -85,7 +86,7 @@ def class_names(classes: str | Path | Sequence[str] | None) -> list[str] | None:
 
 def _read_names(path: Path) -> list[str]:
     try:
-        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+        lines = [line.strip() for line in read_text(path).splitlines()]
     except FileNotFoundError:
         raise UserError(f"--classes {path}: no such file; expected a text file with a class a line.") from None
     except (UnicodeDecodeError, IsADirectoryError) as error:

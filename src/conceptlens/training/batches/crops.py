@@ -7,8 +7,9 @@ import torch
 
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import Annotation
-from conceptlens.data.images.framing import Box, enclosing_box
+from conceptlens.data.images.framing import Box
 from conceptlens.data.images.read import resize_square
+from conceptlens.data.regions.regions import mask_box
 from conceptlens.data.regions.tables import OBJECT
 from conceptlens.methods.fitted.data import FitCrops, some_of_each
 from conceptlens.training.session import Session
@@ -21,8 +22,8 @@ def part_boxes(annotation: Annotation) -> Iterator[tuple[str, Box]]:
     """The box of every part, or the rectangle around its mask; not of the whole object where there are parts."""
     boxes = dict(annotation.boxes)
     for part, mask in annotation.masks.items():
-        if part not in boxes and mask.any():
-            boxes[part] = enclosing_box(mask)
+        if part not in boxes and (box := mask_box(mask)) is not None:
+            boxes[part] = box
     if len(boxes) > 1:
         boxes.pop(OBJECT, None)
     for part, box in boxes.items():

@@ -45,13 +45,17 @@ def _reader(session: Session, store: TokenStore) -> StoredReader:
 
 @contextlib.contextmanager
 def stored_tokens(session: Session) -> Iterator[None]:
-    """While training, let the session read from its store, if its recipe has one; a run's own store is then removed."""
+    """While training, let the session read from its store, if its recipe has one; a run's own store is then removed.
+
+    One that folds share is removed by the run of their final model, after the last of them.
+    """
     place, encoder, processes = session.recipe.encoder.store, session.pipeline.encoder, session.processes
     if place is None:
         yield
         return
     own = session.run.path / "tokens"
-    store, _ = fill_store(session, own if place == "run" else Path(place))
+    shared = session.shared.tokens / session.recipe.encoder.name.replace("/", "-") if session.shared else own
+    store, _ = fill_store(session, shared if place == "run" else Path(place))
     session.progress.note(f"training from stored tokens, {store.cut.blocks} blocks behind them; nothing is augmented")
     session.stored, encoder.cut = _reader(session, store), store.cut
     try:
@@ -59,5 +63,5 @@ def stored_tokens(session: Session) -> Iterator[None]:
     finally:
         session.stored, encoder.cut = None, None
     processes.wait()
-    if processes.main:
+    if processes.main and session.shared is None:
         shutil.rmtree(own, ignore_errors=True)

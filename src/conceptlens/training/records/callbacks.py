@@ -110,6 +110,9 @@ class TensorBoard(Callback):
 
     Args:
         folder: Where they go; older ones there are replaced.
+
+    >>> import conceptlens as cl
+    >>> cl.train("blood-cells/cbm", callbacks=[cl.TensorBoard("events")])  # doctest: +SKIP
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -140,6 +143,9 @@ class WeightsAndBiases(Callback):
     Args:
         project: Of the tracker.
         options: Further arguments of `wandb.init`, as `entity`, `tags` or `mode="offline"`.
+
+    >>> import conceptlens as cl
+    >>> cl.train("blood-cells/cbm", callbacks=[cl.WeightsAndBiases("cells")])  # doctest: +SKIP
     """
 
     def __init__(self, project: str = "conceptlens", **options: Any) -> None:
@@ -166,6 +172,9 @@ class MLflow(Callback):
     Args:
         experiment: Its name; the active one by default.
         options: Further arguments of `mlflow.start_run`, as `tags`.
+
+    >>> import conceptlens as cl
+    >>> cl.train("blood-cells/cbm", callbacks=[cl.MLflow("cells")])  # doctest: +SKIP
     """
 
     def __init__(self, experiment: str | None = None, **options: Any) -> None:

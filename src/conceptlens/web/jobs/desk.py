@@ -11,6 +11,7 @@ import torch
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import read_yaml
 from conceptlens.recipes.parse import recipe_code
+from conceptlens.reports.material import value_of
 from conceptlens.web.jobs.forms import RECIPE, Form, Functions, run_name, settings_words
 from conceptlens.web.jobs.scheduler import Scheduler
 from conceptlens.web.jobs.store import Job, JobStore, queue_folder
@@ -65,7 +66,7 @@ class JobDesk:
             out = self.root / run_name(request.name or "")
             if out.exists():
                 raise UserError(f"{out.name}: there is such a run already. Choose another name.")
-            return [TRAIN, self._recipe(request), *settings_words(request.settings), *options, f"--out={out}"]
+            return [TRAIN, *self._recipe(request), *settings_words(request.settings), *options, f"--out={out}"]
         if request.settings:
             raise UserError(f"{request.command} takes no settings of a recipe.")
         if form.needs_run and request.entry is None:
@@ -78,19 +79,25 @@ class JobDesk:
             raise unknown_name("device", request.device, self.devices)
         words = self.words(request)
         shown = request.name if request.command == TRAIN else request.entry.shown if request.entry else None
-        job = self.store.add(request.command, words, request.device, shown)
+        own = words[1] if request.command == TRAIN and request.entry else None
+        job = self.store.add(request.command, words, request.device, shown, unchanged=own)
         if self.scheduler:
             self.scheduler.wake()
         return job
 
-    def _recipe(self, request: Request) -> str:
+    def _recipe(self, request: Request) -> list[str]:
+        """The recipe that is trained, and what of it is set otherwise."""
         if request.entry is None:
             if request.recipe not in self.recipes:
                 raise unknown_name(RECIPE, request.recipe or "", self.recipes)
-            return str(request.recipe)
+            return [str(request.recipe)]
         path = request.entry.file("recipe.yaml")
         if path is None:
             raise UserError(f"{request.entry.shown}: this folder has no recipe.")
-        if recipe_code(read_yaml(path)):  # a stranger's folder may name code, which would be trusted as the user's own
+        recipe = read_yaml(path)
+        if recipe_code(recipe):  # a stranger's folder may name code, which would be trusted as the user's own
             raise UserError(f"{request.entry.shown}: its recipe names code of its own. Train it from the command line.")
-        return str(path)
+        store = value_of(recipe, "encoder.store")
+        if store in (None, "run") or Path(str(store)).resolve().is_relative_to(self.root):
+            return [str(path)]
+        return [str(path), "--encoder.store=run"]  # a stranger's folder may name any place for tokens to be written to

@@ -25,6 +25,7 @@ import psutil
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_json, write_text
+from conceptlens.web.jobs.runner import digest
 from conceptlens.web.server.sessions import user_state
 
 State = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
@@ -74,8 +75,10 @@ class JobStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def add(self, command: str, words: Sequence[str], device: str, run: str | None) -> Job:
-        """Put a job at the end of the queue."""
+    def add(
+        self, command: str, words: Sequence[str], device: str, run: str | None, *, unchanged: str | None = None
+    ) -> Job:
+        """Put a job at the end of the queue; one file may have to be as it is now when the job starts."""
         if sum(status.state == "queued" for status in self.all()) >= MOST:
             raise UserError(f"{MOST} jobs are waiting already. Cancel some, or wait.")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +89,8 @@ class JobStore:
             except FileExistsError:
                 continue  # another server took it
             job = Job(name, command, tuple(words), device, run, now())
-            write_json(self.folder / name / "job.json", asdict(job))
+            guard = {"path": unchanged, "sha256": digest(unchanged)} if unchanged else None
+            write_json(self.folder / name / "job.json", {**asdict(job), "unchanged": guard})
             return job
         raise UserError(f"{self.folder}: full. Remove old jobs.")
 

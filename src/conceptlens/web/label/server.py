@@ -48,7 +48,8 @@ class LabelServer(ThreadingHTTPServer):
             self._queue = self.labeling.queue(self.n)
         questions = [{"name": each.name, "values": list(each.values)} for each in self.labeling.questions]
         image = self._queue[0] if self._queue else None
-        return {"image": image, "questions": questions if image else [], "left": len(self._queue)}
+        left = {"left": len(self._queue), "rater": self.labeling.log.rater}
+        return {"image": image, "questions": questions if image else [], **left}
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         image, answers = body.get("image"), body.get("answers")
@@ -74,6 +75,7 @@ class LabelServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: LabelServer
+    timeout = 30  # seconds for each step of a client
 
     def do_GET(self) -> None:
         place = urlsplit(self.path)
@@ -88,7 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        size = int(self.headers.get("Content-Length") or 0)
+        length = self.headers.get("Content-Length") or "0"
+        size = int(length) if length.isdecimal() and len(length) < 12 else MAX_BODY + 1
         if size > MAX_BODY:
             self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
@@ -108,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _allowed(self, token: str) -> bool:
         host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
-        return secrets.compare_digest(token, self.server.token) and host in ("127.0.0.1", "localhost")
+        return secrets.compare_digest(token.encode(), self.server.token.encode()) and host in ("127.0.0.1", "localhost")
 
     def _reply(self, step: Callable[[], dict[str, Any]]) -> None:
         if not self._allowed(self.headers.get("X-Token") or ""):
@@ -148,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
 def _object(raw: bytes) -> dict[str, Any]:
     try:
         found = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError("Expected JSON.") from None
     return found if isinstance(found, dict) else {}
 

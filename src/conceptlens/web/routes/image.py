@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from conceptlens.core.files import read_checked
 from conceptlens.runs.annotations import FILE as ANNOTATIONS
 from conceptlens.web.routes.run import RunKey
 from conceptlens.web.schemas.image import Images, Prediction, Show
@@ -138,7 +139,7 @@ def image_routes(state: ServerState) -> APIRouter:
             path = entry.file(FILE)
             if path is None:
                 raise missing(f"{entry.shown}: nothing was corrected yet.")
-            return path.read_bytes()
+            return read_checked(path)
 
         content = await queues.files.run(work)
         name = f'attachment; filename="{run}-corrections.csv"'

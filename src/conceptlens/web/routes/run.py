@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from conceptlens.core.files import read_checked
 from conceptlens.core.upgrades import SCHEMA, upgrade
 from conceptlens.core.version import __version__
 from conceptlens.runs.results import results
@@ -81,10 +82,10 @@ def json_file(entry: RunEntry, file: str, name: str, *, absent: str | None, dama
     path = entry.file(file)
     if path is None:
         raise missing(f"{entry.shown}: no {name} yet.", absent)
-    content = path.read_bytes()
+    content = read_checked(path)
     try:
         document = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         words = f"{entry.shown}/{file}: expected JSON; it is damaged."
         raise Problem(409, "broken", words, command=damaged) from None
     if isinstance(document, dict) and document.get("schema", SCHEMA) != SCHEMA:

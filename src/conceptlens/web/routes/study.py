@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_checked
 from conceptlens.core.version import __version__
 from conceptlens.web.schemas.study import (
     BeginRequest,
@@ -101,7 +102,7 @@ def study_routes(state: ServerState) -> APIRouter:
             path = found.pack.entry.file(RESULT_PAGE)
             if path is None:
                 raise missing(f"{found.pack.entry.shown}: no {RESULT_PAGE}.", found.pack.entry.command("study analyze"))
-            return path.read_bytes()
+            return read_checked(path)
 
         content = await queues.files.run(work)
         name = f'attachment; filename="{study}-analysis.html"'

@@ -117,8 +117,11 @@ class Service:
         """Decoded images (N, H, W, 3), as `numpy.save` writes them; nothing is unpickled."""
         try:
             array = np.load(io.BytesIO(data), allow_pickle=False)
+            # Words would be taken for paths of this machine: of an array of text, or the names in an archive of arrays.
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "uif":
+                raise UserError("it holds no pixels")
             return list(subjects(array, self.run.card, pictures=False))
-        except (ValueError, EOFError, OSError, UserError) as error:
+        except (ValueError, TypeError, AttributeError, EOFError, OSError, MemoryError, UserError) as error:
             raise bad(f"Expected an array (N, H, W, 3) of bytes as numpy.save writes it, but {error}.") from None
 
     def told(self, answer: Answer, evidence: bool) -> Prediction:

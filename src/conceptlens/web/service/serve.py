@@ -12,6 +12,7 @@ import uvicorn
 from conceptlens.core.system_errors import reason
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.web.server.access import Access
+from conceptlens.web.server.connections import GuardedConnection
 from conceptlens.web.server.serve import Options, listen, make_policy
 from conceptlens.web.service.app import Gate, Service, ServiceOptions, service_app
 
@@ -25,7 +26,16 @@ def serve_run(run: OpenedRun, options: Options, service_options: ServiceOptions,
     service = Service(run, service_options)
     app = Gate(service_app(service), Access(make_policy(options, say, host)), service.limits)
     config = uvicorn.Config(
-        app, ws="none", access_log=False, log_level="warning", server_header=False, timeout_graceful_shutdown=5
+        app,
+        http=GuardedConnection,
+        ws="none",
+        access_log=False,
+        log_level="error",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=1000,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)
 

@@ -1,12 +1,11 @@
 """Pictures and files inside the file: as small a WebP as still shows them, tables as they are."""
 
-import io
 from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
 
-from conceptlens.data.images.read import resize_square
+from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.pages.pictures import base64_text, encode_image
 from conceptlens.web.server.loaded import LoadedRun
 from conceptlens.web.views.gallery import read_image
@@ -34,8 +33,7 @@ def address_of(kind: str, content: bytes, size: Size) -> str:
     """A file as a `data:` address, without `data:`; pictures keep their pixels, as others count on them."""
     if not kind.startswith("image/"):
         return f"{kind.replace(' ', '')};base64,{base64_text(content)}"
-    with Image.open(io.BytesIO(content)) as picture:
-        smaller = _encoded(picture.convert("RGB"), size.quality)
+    smaller = _encoded(open_image(content, name="a picture of the run"), size.quality)
     whole = base64_text(content)
     return f"image/webp;base64,{smaller}" if len(smaller) < len(whole) else f"{kind};base64,{whole}"
 

@@ -15,7 +15,7 @@ from typing import get_args
 from pydantic import ValidationError
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json
+from conceptlens.core.files import read_checked, read_json
 from conceptlens.core.upgrades import upgrade
 from conceptlens.gig.document import Graph
 from conceptlens.gig.names import with_names
@@ -176,7 +176,7 @@ class Graphs:
     def raw(self, entry: RunEntry, name: GraphName) -> bytes:
         """The file as it was written."""
         self.open(entry, name)
-        return self._file(entry, name).read_bytes()
+        return read_checked(self._file(entry, name), BYTES)
 
     def _file(self, entry: RunEntry, name: GraphName) -> Path:
         path = entry.file(FILES[name])
@@ -197,7 +197,7 @@ def picture(entry: RunEntry, name: str) -> bytes:
     path = entry.file(name)
     if path is None:
         raise missing(f"{entry.shown}: this picture is not there.", entry.command("resume"))
-    return path.read_bytes()
+    return read_checked(path)
 
 
 def _short(value: float) -> float:
@@ -207,13 +207,13 @@ def _short(value: float) -> float:
 
 def _read(path: Path, shown: str) -> Graph:
     """A graph whose nodes and edges fit together."""
-    if path.stat().st_size > BYTES:
-        raise UserError(f"{shown}: larger than {BYTES:,} bytes; not a graph that can be shown.")
     try:
-        tree = upgrade(json.loads(path.read_bytes()), where=shown)
+        tree = upgrade(json.loads(read_checked(path, BYTES)), where=shown)
         if isinstance(tree, dict):
             tree.pop("schema", None)
         graph = Graph.model_validate(tree)
+    except RecursionError:
+        raise UserError(f"{shown}: nested too deep; not a graph that can be shown. {Graph.remedy}") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise UserError(f"{shown}: expected JSON, but {error}. {Graph.remedy}") from None
     except ValidationError as error:

@@ -5,16 +5,14 @@ their vectors are compared. A concept that lies near many texts alike says littl
 concepts' pictures is taken off, so that what is peculiar to this one comes first.
 """
 
-import io
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image
 
 from conceptlens.concepts import ConceptSet, library
-from conceptlens.data.images.read import resize_square
+from conceptlens.data.images.read import open_image, resize_square
 from conceptlens.encoders import BUILTIN, TEXT, make_encoder, make_text_encoder
 from conceptlens.encoders.contract import Encoder
 from conceptlens.recipes.schema import EncoderConfig
@@ -63,8 +61,8 @@ def _similarities(entry: RunEntry, graph: OpenGraph, number: int) -> Floats | No
     """Cosines (T,) of the mean of a concept's crops with all texts; None without pictures."""
     if not graph.graph.nodes[number].sheet:
         return None
-    with Image.open(io.BytesIO(picture(entry, graph.sheet(number)))) as sheet:
-        whole = sheet.convert("RGB")
+    name = graph.sheet(number)
+    whole = open_image(picture(entry, name), name=f"{entry.shown}/{name}")
     side = whole.height
     crops = [whole.crop((left, 0, left + side, side)) for left in range(0, whole.width - side + 1, side)]
     encoder = _encoder()

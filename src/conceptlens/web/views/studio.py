@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json
+from conceptlens.core.files import read_checked, read_json
 from conceptlens.runs.folder import RunFolder
 from conceptlens.web.schemas.studio import (
     STEPS,
@@ -128,7 +128,7 @@ def picture_file(entry: RunEntry, name: str) -> bytes:
     path = entry.file(f"{FOLDER}/{name}.png")
     if path is None:
         raise missing(f"{entry.shown}: no picture {name} yet.", maker(entry, "tokens"))
-    return path.read_bytes()
+    return read_checked(path)
 
 
 def _address(entry: RunEntry, row: int) -> str:

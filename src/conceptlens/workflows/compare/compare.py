@@ -13,7 +13,7 @@ from conceptlens.core.engines import EngineName, make_engine
 from conceptlens.core.engines.contract import BUSY
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import dump_yaml, read_json, read_yaml, write_json, write_text
-from conceptlens.runs.folder import RunFolder, check_writable
+from conceptlens.runs.folder import RunFolder, check_writable, is_only_begun
 from conceptlens.workflows.compare.execution import command, do, do_beside, do_here
 from conceptlens.workflows.compare.figures import figures
 from conceptlens.workflows.compare.file import slug
@@ -48,6 +48,9 @@ class Compared(ResultMixin):
         return "\n\n".join(parts)
 
 
+FIRST = ("environment.json", "compare.yaml", JOBS)  # before run.json says what the folder is
+
+
 def open_comparison(path: str | Path, out: str | Path | None = None) -> tuple[Comparison, Path]:
     """Read a comparison and find its folder: as given, as the file says, or runs/compare-NAME."""
     comparison = Comparison(path)
@@ -57,7 +60,7 @@ def open_comparison(path: str | Path, out: str | Path | None = None) -> tuple[Co
     folder = Path(out or comparison.file.out or f"runs/compare-{slug(comparison.path.stem)}").expanduser()
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: expected a folder to write the comparison to, found a file.")
-    if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and not is_only_begun(folder, FIRST):
         info = read_json(folder / "run.json") if (folder / "run.json").exists() else None
         if not isinstance(info, dict) or info.get("kind") != "compare":
             raise UserError(f"{folder}: this folder holds other files; choose an empty one with --out.")

@@ -16,11 +16,12 @@ from conceptlens.explanations.answer import Answer, Answerer
 from conceptlens.explanations.subjects import Subject
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.export.card import Check
-from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, MAPS, UNPLACED
+from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, MAPS, SCORE, SETS, UNPLACED
 from conceptlens.workflows.export.torch_file import Outputs
 
 IMAGES = 5
-TOLERANCE = 1e-4  # largest difference of any probability or map value at which a file is written
+# Largest difference of any probability, map value or score at which a file is written.
+TOLERANCE = {"fp32": 1e-4, "fp16": 0.05}
 
 
 def some_images(run: OpenedRun, size: int) -> tuple[Tensor, str]:
@@ -57,6 +58,11 @@ def live_outputs(answerer: Answerer, images: Tensor) -> dict[str, npt.NDArray[An
         outputs[MAPS] = np.stack([_concept_maps(answer) for answer in answers])
     if model.has_evidence:
         outputs[UNPLACED] = np.stack([answer.maps.unplaced for answer in answers if answer.maps])  # type: ignore[misc]
+    if answers[0].distance is not None:
+        outputs[SCORE] = np.array([answer.distance for answer in answers], dtype=np.float64)
+    if answerer.caution.bounds is not None:
+        classes = answerer.card.classes
+        outputs[SETS] = np.array([[name in (answer.prediction_set or ()) for name in classes] for answer in answers])
     return outputs
 
 
@@ -71,25 +77,41 @@ def _concept_maps(answer: Answer) -> npt.NDArray[np.float32]:
 
 
 def compare(
-    exported: Callable[[Tensor], Outputs], live: Callable[[Tensor], dict[str, npt.NDArray[Any]]], images: Tensor
+    exported: Callable[[Tensor], Outputs],
+    live: Callable[[Tensor], dict[str, npt.NDArray[Any]]],
+    images: Tensor,
+    bounds: npt.NDArray[np.float64] | None = None,
+    tolerance: float = TOLERANCE["fp32"],
 ) -> float:
-    """The largest difference of any output, over one image alone and all together."""
+    """The largest difference of any output, over one image alone and all together.
+
+    Scores beyond 1 count in proportion. A class that is in one prediction set alone counts as 1, unless its probability
+    lies closer to its bound (C,) than the tolerance.
+    """
     largest = 0.0
     for batch in (images[:1], images):
         expected, found = live(batch), exported(batch)
         if {name: value.shape for name, value in found.items()} != {name: v.shape for name, v in expected.items()}:
             return float("inf")
         for name, value in expected.items():
+            if name == SETS and bounds is not None:
+                clear = np.abs(1 - expected[CLASSES] - bounds) > tolerance
+                difference = ((found[name] != value) & clear).astype(np.float64)
+            else:
+                difference = np.abs(found[name] - value)
+            if name == SCORE:
+                difference = difference / np.maximum(1, value)
             # NaN would pass for a small difference: `maximum` hands it on, `max` might not.
-            largest = float(np.maximum(largest, np.abs(found[name] - value).max()))
+            largest = float(np.maximum(largest, difference.max()))
     return largest
 
 
-def checked(largest: float, images: int, of: str) -> Check:
+def checked(largest: float, images: int, of: str, tolerance: float = TOLERANCE["fp32"]) -> Check:
     """The note for the file's card, or a refusal."""
-    if not largest <= TOLERANCE:
+    if not largest <= tolerance:
         raise UserError(
             f"The exported model differs from the run by up to {largest:.2g} on {images} images ({of}); at most "
-            f"{TOLERANCE:g} is accepted, so nothing was written. Try another --format, or the run's own --size."
+            f"{tolerance:g} is accepted, so nothing was written. Try another --format or --precision, or the run's own "
+            "--size."
         )
-    return Check(images=images, of=of, largest_difference=largest, tolerance=TOLERANCE)
+    return Check(images=images, of=of, largest_difference=largest, tolerance=tolerance)

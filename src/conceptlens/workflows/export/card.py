@@ -67,6 +67,7 @@ class ExportCard(Document):
     kind: Literal["conceptlens export"] = "conceptlens export"
     file: str
     format: str
+    precision: str = "fp32"  # of the encoder; cards of earlier versions do not say it
     hash: str
     run: str
     weights: str  # hash of the run's weights

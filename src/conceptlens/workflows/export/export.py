@@ -15,7 +15,7 @@ from conceptlens.explanations.answer import Answerer
 from conceptlens.runs.folder import check_writable
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.saved import Card
-from conceptlens.workflows.export.agreement import checked, compare, live_outputs, some_images
+from conceptlens.workflows.export.agreement import TOLERANCE, checked, compare, live_outputs, some_images
 from conceptlens.workflows.export.card import (
     Check,
     ConceptEntry,
@@ -26,11 +26,12 @@ from conceptlens.workflows.export.card import (
     card_path,
     refuse_strangers,
 )
-from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, INPUT, MAPS, UNPLACED, Readout, trace
+from conceptlens.workflows.export.graph import CLASSES, CONCEPTS, INPUT, MAPS, SCORE, SETS, UNPLACED, Readout, trace
 from conceptlens.workflows.export.onnx_file import OnnxFile, need_onnx, to_onnx
 from conceptlens.workflows.export.torch_file import TorchFile, to_torch
 
 Format = Literal["torch", "onnx"]
+Precision = Literal["fp32", "fp16"]
 SUFFIX = {"torch": ".pt2", "onnx": ".onnx"}
 SIZES = range(16, 4097)  # as encoder.image_size
 ATTENTION = "attention of the slot that each concept reads"
@@ -56,7 +57,12 @@ class Exported(ResultMixin):
 
 
 def export_run(
-    path: str | Path | OpenedRun, *, format: str = "torch", out: str | Path | None = None, size: int | None = None
+    path: str | Path | OpenedRun,
+    *,
+    format: str = "torch",
+    out: str | Path | None = None,
+    size: int | None = None,
+    precision: str = "fp32",
 ) -> Exported:
     """Export a finished run to a file and a card beside it.
 
@@ -65,9 +71,12 @@ def export_run(
         format: `torch`, for torch.export.load, or `onnx`.
         out: The file; `export/model.pt2` or `export/model.onnx` in the run folder by default.
         size: Side in pixels of the images it takes; the run's own by default.
+        precision: `fp16` computes the encoder in half precision.
     """
     if format not in SUFFIX:
         raise unknown_name("format", format, get_args(Format))
+    if precision not in TOLERANCE:
+        raise unknown_name("precision", precision, get_args(Precision))
     if size is not None and size not in SIZES:
         raise UserError(f"--size: expected {SIZES[0]} to {SIZES[-1]} pixels, found {size}.")
     run = OpenedRun.open(path if isinstance(path, str | Path) else path.path, device="cpu")  # where it is traced
@@ -80,13 +89,14 @@ def export_run(
         need_onnx()
     card, answerer = run.card, Answerer.of(run)
     side = size or card.image_size
-    readout = Readout(run.pipeline, answerer.concepts, card.task, side)
+    caution, tolerance = answerer.caution, TOLERANCE[precision]
+    readout = Readout(run.pipeline, answerer.concepts, card.task, side, caution, half=precision == "fp16")
     program = trace(readout, side)
     data = to_onnx(program, readout.outputs) if format == "onnx" else to_torch(program)
     images, of = some_images(run, side)
     exported = OnnxFile(data) if format == "onnx" else TorchFile(data)
-    largest = compare(exported, lambda batch: live_outputs(answerer, batch), images)
-    check = checked(largest, len(images), of)
+    largest = compare(exported, lambda batch: live_outputs(answerer, batch), images, caution.bounds, tolerance)
+    check = checked(largest, len(images), of, tolerance)
     write_bytes(file, data)
     about = _card(run, file, format, readout, card, answerer.concepts, side, check)
     about.write(card_path(file))  # last: until then the hash in an older card tells that the file is another
@@ -115,10 +125,17 @@ def _card(
             shape=("batch", k),
             about="the part of each concept's logit that has no place: the sum of its map and this are the logit",
         ),
+        SCORE: Output(name=SCORE, shape=("batch",), about="above 1 an image is unlike the training images"),
+        SETS: Output(
+            name=SETS,
+            shape=("batch", len(card.classes)),
+            about="whether a class cannot be excluded: 9 of 10 images like those of training have theirs among them",
+        ),
     }
     return ExportCard(
         file=file.name,
         format=format,
+        precision="fp16" if readout.half_encoder else "fp32",
         hash=file_hash(file),
         run=str(info.get("id", run.name)),
         weights=card.weights_hash,

@@ -14,7 +14,7 @@ Cells = Sequence[str]
 
 CLASS_WORDS = (
     *("class", "classes", "label", "labels", "diagnosis", "dx", "target", "category", "y"),
-    *("grade", "pathology", "disease", "outcome"),
+    *("grade", "pathology", "histology", "disease", "outcome", "species"),
 )
 # From the coarsest: a patient rather than a lesion.
 GROUP_WORDS = (

@@ -17,7 +17,7 @@ from conceptlens.data.images.dicom import read_patient
 from conceptlens.data.images.read import SUFFIXES
 from conceptlens.data.sources.encoded import EncodedSource
 
-TABLES = (".csv", ".tsv", ".xlsx", ".parquet", ".pq")
+TABLES = (".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".pq")
 PATIENT = "patient"  # the column made from DICOM headers
 
 

@@ -1,7 +1,7 @@
 """What is proposed for a folder: the rows of its table, the role of each column, and everything that was assumed."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -57,7 +57,7 @@ class Proposal:
 def propose(contents: Contents, ask: Ask, *, quiet: bool = True) -> Proposal:
     """Look, decide, and ask where a person may know better."""
     table, said = read_tables(contents)
-    proposal = _start(contents, table)
+    proposal = _start(contents, table, said)
     proposal.assumed += said
     _ask_class(proposal, ask)
     _splits_by_folder(proposal)
@@ -71,13 +71,14 @@ def propose(contents: Contents, ask: Ask, *, quiet: bool = True) -> Proposal:
     return proposal
 
 
-def _start(contents: Contents, table: ImageTable | None) -> Proposal:
+def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) -> Proposal:
     if table is None:
         folders = _class_folders(contents.images)
         if folders is None:
             raise UserError(
                 f"{contents.root}: {counted(len(contents.images), 'image')}, but no class of any. Put the images into "
                 "a folder for each class, or add a table (CSV, Excel) with a column of image names and one of classes."
+                + "".join(f"\n  - {line}" for line in said)
             )
         role = ColumnRole(CLASS, "class", tuple(sorted(set(folders))), reason="the folders")
         proposal = Proposal(contents, contents.images, {CLASS: folders}, {CLASS: role})
@@ -88,6 +89,12 @@ def _start(contents: Contents, table: ImageTable | None) -> Proposal:
     proposal.assumed.append(f"{spoken}: the column {table.image_column!r} names the image.")
     if table.unmatched:
         proposal.assumed.append(f"{counted(table.unmatched, 'row')} of {spoken} name no image here and are left out.")
+    if table.torn:
+        shown = ", ".join(PurePosixPath(image).name for image in table.torn[:3]) + " …" * (len(table.torn) > 3)
+        proposal.assumed.append(
+            f"Several rows disagree about {counted(len(table.torn), 'image')} ({shown}): "
+            f"there nothing is taken from {', '.join(map(repr, table.disputed))}."
+        )
     lone = len(contents.images) - len(table.images)
     if lone:
         proposal.assumed.append(f"{counted(lone, 'image')} have no row in {spoken} and are left out.")
@@ -117,7 +124,7 @@ def _ask_class(proposal: Proposal, ask: Ask) -> None:
     wanted = ask("Which column is the class", found or "", list(proposal.columns))
     name = next((name for name in proposal.columns if fold(name) == fold(wanted)), None)
     if name is None:
-        hint = did_you_mean(wanted, proposal.columns) if wanted else f"Columns: {', '.join(proposal.columns)}."
+        hint = did_you_mean(wanted, proposal.columns) if wanted else _listed(proposal.columns)
         raise UserError(f"{proposal.contents.root}: which column is the class? {hint} Name it: --class-column COLUMN.")
     if name != found:
         if found:
@@ -128,6 +135,10 @@ def _ask_class(proposal: Proposal, ask: Ask) -> None:
     counts = Counter(cell for cell in proposal.columns[name] if not is_missing(cell))
     shown = ", ".join(f"{value} ({count:,})" for value, count in counts.most_common(8))
     proposal.assumed.append(f"The class is {name!r}, by {role.reason}: {shown}{' …' * (len(counts) > 8)}.")
+
+
+def _listed(names: Collection[str]) -> str:
+    return f"Columns: {', '.join(list(names)[:12])}{f' and {len(names) - 12} more' * (len(names) > 12)}."
 
 
 def _splits_by_folder(proposal: Proposal) -> None:

@@ -14,7 +14,8 @@ from conceptlens.data.labels.words import fold
 from conceptlens.data.splits.names import split_of
 from conceptlens.workflows.init.contents import Contents
 
-LEAST = 0.5  # of a table's rows must name an image
+LEAST = 0.5  # of a table's rows must name an image, or of the images must be in it
+SHOWN = 3  # examples
 SERIES = "series"  # the column that says which slices belong together
 SLICES = 16  # of a series that are used
 SERIES_FIELDS = ("SeriesInstanceUID", "StudyInstanceUID", "PatientID", "AccessionNumber")
@@ -30,6 +31,8 @@ class ImageTable:
     columns: Mapping[str, tuple[str, ...]]  # without the image column
     split: tuple[str, ...] | None = None  # by the tables' names, as `train.csv` and `test.csv`
     unmatched: int = 0  # rows whose image is not there
+    torn: tuple[str, ...] = ()  # images with several rows that disagree: there the cells are empty
+    disputed: tuple[str, ...] = ()  # the columns in which they do
 
 
 def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
@@ -44,7 +47,7 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
             said.append(f"{name} cannot be read: {error}")
             continue
         if table is None:
-            said.append(f"{name} names none of the images; it is not used.")
+            said.append(_why_not(contents, name, files))
         else:
             matched.append(table)
     if not matched:
@@ -70,8 +73,8 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
     return _joined(best), said
 
 
-def _match(contents: Contents, name: str, files: FileNames) -> ImageTable | None:
-    table = read_columns(contents.root / name, Problems(strict=False), expect="image")
+def _image_column(table: Columns, name: str, files: FileNames) -> tuple[int, str, list[str | None]]:
+    """How many images the column that names most of them names, its name, and the image of each row."""
     best: tuple[int, str, list[str | None]] = (0, "", [])
     for column in table.columns:
         known = [files.find(value, name) if value else None for value in column.values]
@@ -79,21 +82,49 @@ def _match(contents: Contents, name: str, files: FileNames) -> ImageTable | None
         found = len({cell for cell in cells if cell})
         if found > best[0]:
             best = (found, column.name, cells)
-    count, image_column, cells = best
-    if not len(table) or count < LEAST * len(table):
+    return best
+
+
+def _why_not(contents: Contents, name: str, files: FileNames) -> str:
+    """What a table that is not used lacks."""
+    table = read_columns(contents.root / name, Problems(strict=False), expect="image")
+    count, column, cells = _image_column(table, name, files)
+    if not count:
+        shown = ", ".join(repr(column.name) for column in table.columns[:SHOWN])
+        return (
+            f"{name} names none of the images (columns {shown}{' …' * (len(table.columns) > SHOWN)}); it is not used."
+        )
+    texts = next(each for each in table.columns if each.name == column).texts()
+    absent = [text for text, cell in zip(texts, cells, strict=True) if cell is None][:SHOWN]
+    return (
+        f"{name}: {count:,} of {len(table):,} rows name an image, in the column {column!r}; half of them must, or "
+        f"half of the images must be named. Not here: {', '.join(absent)}. It is not used."
+    )
+
+
+def _match(contents: Contents, name: str, files: FileNames) -> ImageTable | None:
+    table = read_columns(contents.root / name, Problems(strict=False), expect="image")
+    count, image_column, cells = _image_column(table, name, files)
+    if not count or count < LEAST * min(len(table), len(contents.images)):
         return _match_series(contents, name, table)
-    rows: dict[str, int] = {}
+    rows: dict[str, list[int]] = {}
     for row, image in enumerate(cells):
         if image:
-            rows.setdefault(image, row)
-    kept = list(rows.values())
-    columns = {}
+            rows.setdefault(image, []).append(row)
+    columns: dict[str, tuple[str, ...]] = {}
+    torn: dict[str, None] = {}
+    disputed: list[str] = []
     for column in table.columns:
-        if column.name != image_column:
-            texts = column.texts()
-            columns[column.name] = tuple(texts[row] for row in kept)
+        if column.name == image_column:
+            continue
+        texts = column.texts()
+        said = {image: {texts[row] for row in its} for image, its in rows.items()}
+        differ = [image for image, values in said.items() if len(values) > 1]
+        columns[column.name] = tuple("" if len(values) > 1 else next(iter(values)) for values in said.values())
+        torn |= dict.fromkeys(differ)
+        disputed += [column.name] * bool(differ)
     unmatched = sum(cell is None for cell in cells)
-    return ImageTable((name,), image_column, tuple(rows), columns, unmatched=unmatched)
+    return ImageTable((name,), image_column, tuple(rows), columns, None, unmatched, tuple(torn), tuple(disputed))
 
 
 def _match_series(contents: Contents, name: str, table: Columns) -> ImageTable | None:
@@ -158,6 +189,8 @@ def _joined(family: Sequence[ImageTable]) -> ImageTable:
         columns,
         split,
         sum(table.unmatched for table in family),
+        tuple(image for table in family for image in table.torn),
+        tuple(dict.fromkeys(name for table in family for name in table.disputed)),
     )
 
 

@@ -1,12 +1,11 @@
 """The three files that `init` writes: the table, the concept file and the recipe."""
 
-import csv
-import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from conceptlens.core.files import dump_yaml, write_text
+from conceptlens.core.spreadsheet import csv_text
 from conceptlens.recipes.parse import DEFAULT_METHOD
 from conceptlens.workflows.init.proposal import SMALL, Proposal
 
@@ -27,11 +26,7 @@ def write_setup(proposal: Proposal, out: Path) -> None:
 def table_text(proposal: Proposal) -> str:
     """One row an image: its path, then every column that says something."""
     columns = {name: cells for name, cells in proposal.columns.items() if proposal.roles[name].role != "empty"}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["image", *columns])
-    writer.writerows(zip(proposal.images, *columns.values(), strict=True))
-    return text.getvalue()
+    return csv_text([["image", *columns], *zip(proposal.images, *columns.values(), strict=True)])
 
 
 def concepts_text(proposal: Proposal) -> str:

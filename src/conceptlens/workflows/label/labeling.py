@@ -1,7 +1,5 @@
 """Labels of several raters: questions, agreement, and the table that the recipe reads."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +13,7 @@ from conceptlens.concepts import ConceptSet, Group
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_text
+from conceptlens.core.spreadsheet import csv_text
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.labels.columns import read_columns
@@ -134,13 +133,13 @@ class Labeling:
         ids = self.source.examples.ids
         mine = {image for image, _ in self.log.answers()}
         labels = self.labels(self.log.rater)
-        order = next_images(self.features, labels, self.concepts, min(n + len(mine), len(ids)))
         others = {
             image for rater, found in all_raters(self.folder).items() if rater != self.log.rater for image, _ in found
         }
-        fresh = [ids[index] for index in order if ids[index] not in mine]
+        order = next_images(self.features, labels, self.concepts, min(n + len(mine | others), len(ids)))
         twice = sorted(others - mine)[: n // 5]  # a fifth is labeled twice
-        return [*twice, *(image for image in fresh if image not in twice)][:n]
+        left = [ids[index] for index in order if ids[index] not in mine and ids[index] not in twice]
+        return [*twice, *sorted(left, key=lambda image: image in others)][:n]  # the rest of theirs comes last
 
     def keep(self, image: str, answers: Mapping[str, str]) -> None:
         """Check and keep answers about one image."""
@@ -199,11 +198,7 @@ class Labeling:
         for (name, asked), answer in answers.items():
             if name in rows and asked in column_of and answer is not None:
                 columns[column_of[asked]][rows[name]] = answer
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-        write_text(self.table, text.getvalue())
+        write_text(self.table, csv_text([[*columns], *zip(*columns.values(), strict=True)]))
 
 
 def agreed(raters: Sequence[Mapping[tuple[str, str], str]]) -> dict[tuple[str, str], str | None]:
@@ -234,11 +229,8 @@ def _set(row: npt.NDArray[np.int8], concepts: ConceptSet, question: str, answer:
 def write_sheet(labeling: Labeling, path: Path, n: int) -> int:
     """A table of the next n images with a blank column for each question, to be filled in a spreadsheet."""
     images = labeling.queue(n)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["image", *(question.name for question in labeling.questions)])
-    writer.writerows([image, *([""] * len(labeling.questions))] for image in images)
-    write_text(path, text.getvalue())
+    header = ["image", *(question.name for question in labeling.questions)]
+    write_text(path, csv_text([header, *([image, *([""] * len(labeling.questions))] for image in images)]))
     return len(images)
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.spreadsheet import read_cell, safe_cell
 
 FOLDER = "labels"  # beside the table
 COLUMNS = ("time", "image", "question", "answer")
@@ -34,7 +35,7 @@ class RaterLog:
         if not self.path.exists():
             return []
         with self.path.open(encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.reader(file) if len(row) == len(COLUMNS)]
+            rows = [[*map(read_cell, row)] for row in csv.reader(file) if len(row) == len(COLUMNS)]
         return [(row[0], row[1], row[2], row[3]) for row in rows if row[0] != COLUMNS[0]]
 
     def answers(self) -> Answers:
@@ -65,11 +66,13 @@ class RaterLog:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = not self.path.exists()
         now = datetime.now(UTC).isoformat(timespec="seconds")
+        torn = not new and not self.path.read_bytes().endswith(b"\n")  # by a kill: what follows needs a line of its own
         with self.path.open("a", encoding="utf-8", newline="") as file:
+            file.write("\n" * torn)
             writer = csv.writer(file)
             if new:
                 writer.writerow(COLUMNS)
-            writer.writerows((now, *row) for row in rows)
+            writer.writerows((now, *map(safe_cell, row)) for row in rows)
 
 
 def all_raters(folder: Path) -> dict[str, Answers]:

@@ -6,7 +6,8 @@ from io import StringIO
 from pathlib import Path
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import write_text
+from conceptlens.core.files import read_text, write_text
+from conceptlens.core.spreadsheet import csv_text
 
 Row = dict[str, str]
 
@@ -29,19 +30,15 @@ def rows(path: Path) -> list[Row]:
 
 def read(path: Path) -> str:
     try:
-        return path.read_text("utf-8-sig")
+        return read_text(path).removeprefix("\ufeff")
     except FileNotFoundError:
         raise UserError(f"{path} is not there. Expected the folder as its source publishes it.") from None
 
 
 def write(path: Path, header: Sequence[str], cells: Iterable[Sequence[object]]) -> None:
     """A CSV file, whole or not at all."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(cells)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, text.getvalue())
+    write_text(path, csv_text([header, *cells]))
 
 
 def write_rows(path: Path, found: Sequence[Mapping[str, str]]) -> None:

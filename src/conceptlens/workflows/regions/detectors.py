@@ -1,6 +1,7 @@
 """Open-vocabulary detectors of transformers: Grounding DINO, OWLv2, and what else its pipeline runs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from PIL import Image
 
@@ -35,7 +36,14 @@ def open_detector(name: str, *, least: float) -> Detector:
         boxes: list[Detection] = []
         for start in range(0, len(labels), TOGETHER):
             answers = run(image, candidate_labels=list(labels[start : start + TOGETHER]), threshold=least)
-            boxes += [parse_detection(answer, name) for answer in answers]
-        return boxes
+            boxes += [_within(image, parse_detection(answer, name)) for answer in answers]
+        return [box for box in boxes if box.box[0] < box.box[2] and box.box[1] < box.box[3]]
 
     return detect
+
+
+def _within(image: Image.Image, found: Detection) -> Detection:
+    """A box cut at the image's edges: OWLv2 pads images to squares and finds things in the padding."""
+    width, height = image.size
+    left, top, right, bottom = found.box
+    return replace(found, box=(max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))))

@@ -11,6 +11,7 @@ from pydantic import AliasChoices, Field, ValidationError
 
 from conceptlens.core.documents import Part
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_checked
 
 AGAIN = "Make the pack again with `conceptlens study make`."
 LARGEST = 100_000_000  # bytes of a page
@@ -63,9 +64,7 @@ class Shown(Part):
 def read_shown(page: Path) -> Shown:
     """The content of a pack's page; one that is not as `study make` writes it is refused."""
     try:
-        if page.stat().st_size > LARGEST:
-            raise UserError(f"{page}: more than {LARGEST:,} bytes; not a page of a study.")
-        found = _DATA.search(page.read_text("utf-8"))
+        found = _DATA.search(read_checked(page, LARGEST).decode("utf-8"))
         if found is None:
             raise UserError(f"{page}: no study in this page. {AGAIN}")
         shown = Shown.model_validate_json(found[1])

@@ -18,6 +18,7 @@ const STYLES = [
   "display",
 ];
 
+/** @param {Blob} blob @param {string} name */
 function save(blob, name) {
   const link = h("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
@@ -25,9 +26,9 @@ function save(blob, name) {
   announce(`${name} saved`);
 }
 
-/** A copy of an SVG that needs no style sheet: what CSS says is written into it. */
+/** A copy of an SVG that needs no style sheet: what CSS says is written into it. @param {SVGSVGElement} svg */
 export function standalone(svg) {
-  const copy = svg.cloneNode(true);
+  const copy = /** @type {SVGSVGElement} */ (svg.cloneNode(true));
   const from = [svg, ...svg.querySelectorAll("*")];
   const to = [copy, ...copy.querySelectorAll("*")];
   from.forEach((node, place) => {
@@ -39,39 +40,43 @@ export function standalone(svg) {
   });
   const box = svg.viewBox.baseVal;
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("width", box.width);
-  copy.setAttribute("height", box.height);
+  copy.setAttribute("width", String(box.width));
+  copy.setAttribute("height", String(box.height));
   const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   for (const [name, value] of Object.entries({ x: box.x, y: box.y, width: box.width, height: box.height }))
-    ground.setAttribute(name, value);
+    ground.setAttribute(name, String(value));
   ground.setAttribute("fill", getComputedStyle(document.querySelector(".card") ?? document.body).backgroundColor);
   copy.insertBefore(ground, copy.firstChild);
   return new XMLSerializer().serializeToString(copy);
 }
 
+/** @param {any} data @param {string} name */
 export function saveJSON(data, name) {
   save(new Blob([JSON.stringify(data, null, 1)], { type: "application/json" }), `${name}.json`);
 }
 
+/** @param {string} text @param {string} name */
 export function saveText(text, name, type = "text/plain") {
   save(new Blob([text], { type }), name);
 }
 
-/** A file that the server writes. */
+/** A file that the server writes. @param {string} address @param {string} name */
 export function saveFrom(address, name) {
   h("a", { href: address, download: name }).click();
   announce(`${name} saved`);
 }
 
+/** @param {SVGSVGElement} svg @param {string} name */
 export function saveSVG(svg, name) {
   save(new Blob([standalone(svg)], { type: "image/svg+xml" }), `${name}.svg`);
 }
 
+/** @param {HTMLCanvasElement} canvas @param {string} name */
 export function saveCanvas(canvas, name) {
   canvas.toBlob((blob) => blob && save(blob, `${name}.png`), "image/png");
 }
 
-/** An SVG drawn at twice its size. */
+/** An SVG drawn at twice its size. @param {SVGSVGElement} svg @param {string} name */
 export function savePNG(svg, name) {
   const picture = new Image();
   picture.onload = () => {
@@ -108,20 +113,20 @@ export function downloadMenu(entries) {
       );
   }
   menu.append(list);
-  menu.addEventListener("keydown", (event) => {
+  menu.addEventListener("keydown", (/** @type {any} */ event) => {
     if (event.key === "Escape" && menu.open) {
       menu.open = false;
       menu.firstChild.focus();
       event.stopPropagation();
     }
   });
-  menu.addEventListener("focusout", (event) => {
+  menu.addEventListener("focusout", (/** @type {any} */ event) => {
     if (!menu.contains(event.relatedTarget) && event.relatedTarget) menu.open = false;
   });
   return menu;
 }
 
-/** The two entries that a chart has. @returns {Array<[string, () => void]>} */
+/** The two entries that a chart has. @returns {Array<[string, () => void]>} @param {string} what @param {() => any} svg @param {string} name */
 export const pictureEntries = (what, svg, name) => [
   [`${what} (SVG)`, () => svg() && saveSVG(svg(), name)],
   [`${what} (PNG)`, () => svg() && savePNG(svg(), name)],

@@ -9,11 +9,13 @@ const LABELS = "h1, h2, h3, h4, legend, summary, th[scope=col], dt, label.field,
 const LONGEST = 90; // characters; beyond, it is a sentence and no label
 const QUIET = 150; // milliseconds without a change before labels are looked at
 
+/** @type {any[]} */
 let terms = [];
 
+/** @param {string} text */
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
-/** Each name of a term, as "insertion" and "deletion" of one entry; the longest first, so that it wins. */
+/** Each name of a term, as "insertion" and "deletion" of one entry; the longest first, so that it wins. @param {any} entries */
 export function read(entries) {
   return Object.entries(entries)
     .flatMap(([term, entry]) => term.split(", ").map((name) => ({ name, ...entry })))
@@ -21,18 +23,19 @@ export function read(entries) {
     .map((entry) => ({ ...entry, pattern: new RegExp(`(?<![\\w-])${escaped(entry.name)}(?:e?s)?(?![\\w-])`, "i") }));
 }
 
-/** What a label's longest term means; null if it uses none. */
+/** What a label's longest term means; null if it uses none. @param {string} text @param {any} [known] */
 export function meaningOf(text, known = terms) {
-  const entry = known.find(({ pattern }) => pattern.test(text));
+  const entry = known.find((/** @type {{pattern: any}} */ { pattern }) => pattern.test(text));
   return entry ? `${entry.name}: ${entry.meaning}${entry.reference ? ` (${entry.reference})` : ""}` : null;
 }
 
-/** The words of a label without those of the controls in it. */
+/** The words of a label without those of the controls in it. @param {any} node */
 const wordsOf = (node) =>
   node.matches("label") ? [...node.childNodes].find((child) => child.nodeType === 3)?.data : node.textContent;
 
+/** @param {HTMLElement} host */
 function mark(host) {
-  for (const node of host.querySelectorAll(LABELS)) {
+  for (const node of /** @type {NodeListOf<HTMLElement>} */ (host.querySelectorAll(LABELS))) {
     if (node.title && !node.classList.contains("term")) continue; // a title of its own says more
     const text = wordsOf(node)?.trim() ?? "";
     const meaning = text.length <= LONGEST ? meaningOf(text) : null;

@@ -16,16 +16,21 @@ import { VIEWS as ALL } from "./views.js";
 const VIEWS = ALL.filter((view) => holds(view.name));
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const runSelect = /** @type {HTMLSelectElement} */ (document.getElementById("run"));
+/** @type {any} */
 let current = null; // what the open view handed back
 let opened = 0; // counts openings, so that a slow one cannot paint over a later one
+/** @type {Answers.RunCard[]} */
 let cards = [];
+/** @type {any} */
 let seen = null; // the key of the folder that a view showed last
+/** @type {any} */
 let shown = null; // the card whose views the tabs offer
 
 async function open({ focus = true } = {}) {
   const { view: name, params } = here();
   const view = VIEWS.find((each) => each.name === name) ?? VIEWS[0];
   const mine = (opened += 1);
+  const began = document.activeElement;
   current?.stop?.();
   current = null;
   clearViewShortcuts();
@@ -62,11 +67,12 @@ async function open({ focus = true } = {}) {
     }
     current = handle ?? null;
     const touring = document.activeElement?.closest(".tour"); // who follows the tour stays on its buttons
-    if (focus && !touring) /** @type {HTMLElement | null} */ (host.querySelector("h1"))?.focus({ preventScroll: true });
+    const stayed = [began, document.body].includes(document.activeElement); // who went on by keys is not called back
+    if (focus && stayed && !touring) /** @type {HTMLElement | null} */ (host.querySelector("h1"))?.focus({ preventScroll: true });
   } catch (error) {
     if (mine === opened) put(host, viewHead(view.title, "This view cannot be shown."), failure(error));
-    if (error.code === "bug" || !error.status) console.warn(error);
-    if (error.status === 401) location.assign("login");
+    if (/** @type {any} */ (error).code === "bug" || !/** @type {any} */ (error).status) console.warn(error);
+    if (/** @type {any} */ (error).status === 401) location.assign("login");
   }
 }
 

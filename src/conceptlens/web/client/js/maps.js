@@ -40,14 +40,14 @@ export class Maps {
     return slot === null || slot === undefined ? null : (this.attention.get(slot) ?? null);
   }
 
-  /** Kinds that this method has at all. */
+  /** Kinds that this method has at all. @returns {[string, string][]} */
   kinds() {
-    return [
+    return /** @type {[string, string][]} */ ([
       this.evidence.size ? ["evidence", "Evidence"] : null,
       this.attention.size ? ["attention", "Attention"] : null,
       this.gradcam.size ? ["gradcam", "Grad-CAM"] : null,
       this.index ? ["index", "Index"] : null,
-    ].filter(Boolean);
+    ].filter(Boolean));
   }
 
   /** The concepts whose map, of the method's own kind if it has one, is strongest at a patch. @param {number} patch @returns {Set<number>} */

@@ -1,20 +1,23 @@
 /** The raters' page on a server: answers go there too, under a code that its first owner keeps with a word. */
 
-const key = decodeURIComponent(location.pathname.split("/").pop());
+const key = decodeURIComponent(location.pathname.split("/").pop() ?? "");
 const home = `../api/v1/studies/${encodeURIComponent(key)}/raters`;
-const study = JSON.parse(document.getElementById("study").textContent).study;
+const study = JSON.parse(document.getElementById("study")?.textContent ?? "").study;
 const QUIET = 400; // ms: answers that come faster than this go together
 const AGAIN = 3000; // ms until a server that did not answer is asked again
 
 /** @param {string} id @returns {any} */
 const at = (id) => document.getElementById(id);
+/** @param {any} rater */
 const slot = (rater) => `conceptlens-study:${study}:${rater}:word`;
 let mine = { rater: "", word: "" };
+/** @type {any} */
 let waiting = null; // the newest answers that the server does not have
 let sending = false;
 let complete = false; // as the server said last
 let timer = 0;
 
+/** @param {string} address @param {string} method @param {any} body */
 async function ask(address, method, body, options = {}) {
   let answer;
   try {
@@ -36,6 +39,7 @@ async function ask(address, method, body, options = {}) {
   throw Object.assign(new Error(code === "token" ? ended : (told.error?.message ?? "The server gave no reason.")), { again, code });
 }
 
+/** @param {any} rater */
 function remembered(rater) {
   try {
     return localStorage.getItem(slot(rater));
@@ -44,6 +48,7 @@ function remembered(rater) {
   }
 }
 
+/** @param {any} rater */
 async function begin(rater) {
   const word = at("word").value.trim() || remembered(rater);
   try {
@@ -57,7 +62,7 @@ async function begin(rater) {
     at("mine").textContent = `To go on in another browser: code ${rater}, word ${begun.word}.`;
     return begun;
   } catch (error) {
-    if (error.code === "taken") {
+    if (/** @type {any} */ (error).code === "taken") {
       at("again").hidden = false;
       at("word").focus();
     }
@@ -65,6 +70,7 @@ async function begin(rater) {
   }
 }
 
+/** @param {string} text @param {string} state */
 function say(text, state) {
   at("state").textContent = text;
   at("kept").dataset.state = state;
@@ -94,12 +100,12 @@ async function send() {
     complete = kept.complete;
     if (!waiting) say(complete ? "All answers are saved on the server." : "Saved on the server.", "saved");
   } catch (error) {
-    if (error.again) waiting ??= sent;
+    if (/** @type {any} */ (error).again) waiting ??= sent;
     say(
-      `${error.message} Your answers are kept in this browser${error.again ? " and sent again in a moment" : ""}.`,
+      `${/** @type {any} */ (error).message} Your answers are kept in this browser${/** @type {any} */ (error).again ? " and sent again in a moment" : ""}.`,
       "trouble",
     );
-    if (error.again) timer = setTimeout(send, AGAIN);
+    if (/** @type {any} */ (error).again) timer = setTimeout(send, AGAIN);
   } finally {
     sending = false;
     if (waiting && !timer) timer = setTimeout(send, QUIET);

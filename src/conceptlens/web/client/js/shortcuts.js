@@ -15,6 +15,7 @@ export function clearViewShortcuts() {
   for (const [key, each] of known) if (each.view) known.delete(key);
 }
 
+/** @param {any} event */
 function typing(event) {
   const node = event.target;
   return (
@@ -33,7 +34,7 @@ export function showShortcuts() {
       h(
         "dt",
         {},
-        keys.map((key, place) => [place ? " " : null, h("kbd", {}, key)]),
+        keys.map((/** @type {string} */ key, /** @type {number} */ place) => [place ? " " : null, h("kbd", {}, key)]),
       ),
       h("dd", {}, what),
     );

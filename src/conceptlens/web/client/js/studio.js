@@ -2,6 +2,7 @@
 import { ApiError, get, once, post } from "./api.js";
 import { ask, file, reach } from "./transport.js";
 
+/** @param {string} run */
 const at = (run, rest = "") => `runs/${encodeURIComponent(run)}/studio${rest}`;
 
 /** This page's name for the server, which does one thing at a time for each. */
@@ -24,7 +25,7 @@ function inTurn(work) {
 export function latest(call, onanswer, onfail) {
   let waiting = null;
   let running = false;
-  return async function again(...args) {
+  return async function again(/** @type {any[]} */ ...args) {
     waiting = args;
     if (running) return;
     running = true;
@@ -35,7 +36,7 @@ export function latest(call, onanswer, onfail) {
         const answer = await call(...now);
         if (!waiting) onanswer(answer);
       } catch (error) {
-        if (!waiting) onfail(error);
+        if (!waiting) onfail(/** @type {Error} */ (error));
       }
     }
     running = false;
@@ -43,11 +44,11 @@ export function latest(call, onanswer, onfail) {
 }
 
 export const studio = {
-  about: (run) => get(at(run)),
-  image: (run, row) => once(at(run, `/images/${row}`)),
-  result: (run, name) => get(at(run, `/results/${name}`)),
-  generate: (run, condition, seed) => inTurn(() => post(at(run, "/generate"), { client, condition, seed })),
-  encode: (run, picture) =>
+  about: (/** @type {string} */ run) => get(at(run)),
+  image: (/** @type {string} */ run, /** @type {string} */ row) => once(at(run, `/images/${row}`)),
+  result: (/** @type {string} */ run, /** @type {string} */ name) => get(at(run, `/results/${name}`)),
+  generate: (/** @type {string} */ run, /** @type {string} */ condition, /** @type {number} */ seed) => inTurn(() => post(at(run, "/generate"), { client, condition, seed })),
+  encode: (/** @type {string} */ run, /** @type {Blob} */ picture) =>
     inTurn(() =>
       ask(at(run, `/encode?client=${client}`), {
         method: "POST",
@@ -55,9 +56,9 @@ export const studio = {
         headers: { "Content-Type": "application/octet-stream" },
       }),
     ),
-  importance: (run, tokens, concept) =>
+  importance: (/** @type {string} */ run, /** @type {string} */ tokens, /** @type {string} */ concept) =>
     inTurn(() => post(at(run, "/importance"), { client, tokens, concept })).then((answer) => answer.heat),
-  mask: (run, body) => inTurn(() => post(at(run, "/mask"), { client, ...body })),
+  mask: (/** @type {string} */ run, /** @type {Record<string, any>} */ body) => inTurn(() => post(at(run, "/mask"), { client, ...body })),
 
   /**
    * An edit, told as it goes: `onevent` is called with each line. Aborting the signal ends it on the server as well.
@@ -72,19 +73,19 @@ export const studio = {
       signal,
     });
     if (!answer.ok) throw new ApiError(answer.status, (await answer.json().catch(() => ({}))).error);
-    const reader = answer.body.getReader();
+    const reader = /** @type {ReadableStream<Uint8Array>} */ (answer.body).getReader();
     const decoder = new TextDecoder();
     let rest = "";
     for (;;) {
       const { done, value } = await reader.read();
       rest += decoder.decode(value, { stream: !done });
       const lines = rest.split("\n");
-      rest = lines.pop();
+      rest = lines.pop() ?? "";
       for (const line of lines) if (line) onevent(JSON.parse(line));
       if (done) return;
     }
   },
 };
 
-/** The address of a picture as the server wrote it: relative, so that a proxy may put the page anywhere. */
+/** The address of a picture as the server wrote it: relative, so that a proxy may put the page anywhere. @param {string} address */
 export const source = (address) => address.replace(/^\/(?=api\/)/, "");

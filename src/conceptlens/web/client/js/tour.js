@@ -10,7 +10,7 @@ import { h, put } from "./dom.js";
 
 /** The folders of the tour, as `conceptlens demo` names them. @param {any[]} cards */
 export function demoRuns(cards) {
-  const done = (name) => cards.find((card) => card.name === name && card.kind === "bottleneck" && card.has.includes("model"));
+  const done = (/** @type {string} */ name) => cards.find((card) => card.name === name && card.kind === "bottleneck" && card.has.includes("model"));
   const [attends, sums] = [done("demo"), done("demo-evidence")];
   return attends && sums ? { attends, sums } : null;
 }
@@ -23,7 +23,7 @@ async function mended(run) {
     const prediction = await api.predictionAlone(run, item.split, item.row);
     for (const edit of prediction.truth_edits ?? []) {
       const { after } = await api.intervene(run, { state: prediction.state, edits: [edit] });
-      if (after.said.join() === prediction.truth.join()) return stop(item, prediction, edit, after.said.join(", "));
+      if (after.said.join() === prediction.truth?.join()) return stop(item, prediction, edit, after.said.join(", "));
     }
   }
   for (const item of (await api.images(run, { ...asked, show: "uncertain" })).items) {
@@ -34,7 +34,7 @@ async function mended(run) {
   return null;
 }
 
-/** What the steps speak of: an image, one answer, and the class before and after it. */
+/** What the steps speak of: an image, one answer, and the class before and after it. @param {any} item @param {Answers.Prediction} prediction @param {any} edit @param {any} then */
 const stop = (item, prediction, edit, then) => ({
   image: `${item.split}/${item.row}`,
   edit,
@@ -92,7 +92,7 @@ export function steps({ attends, sums }, found) {
   ];
 }
 
-/** @type {HTMLElement | null} */
+/** @type {any} null while no tour is open */
 let panel = null;
 
 /** @param {any[]} cards */
@@ -107,7 +107,7 @@ export async function startTour(cards) {
     if (found) show(steps(runs, found), 0, body);
     else put(body, h("p", {}, "No image of this model is mended by one answer, so that there is nothing to show."), closing());
   } catch (error) {
-    put(body, h("p", {}, error.message), closing());
+    put(body, h("p", {}, /** @type {any} */ (error).message), closing());
   }
 }
 
@@ -133,6 +133,7 @@ function point(selector, tries = 400) {
   target.scrollIntoView({ block: "center", behavior: "instant" });
 }
 
+/** @param {any} all @param {number} place @param {any} body */
 function show(all, place, body) {
   const step = all[place];
   const last = place === all.length - 1;

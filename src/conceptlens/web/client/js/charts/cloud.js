@@ -30,11 +30,14 @@ export function cloud(
   let [yaw, pitch] = turn;
   let zoom = 1;
   let move = [0, 0];
+  /** @type {any} */
   let hovered = null;
+  /** @type {any[]} */
   let places = [];
   /** @type {any} by name, and those of the groups by number */
   let colors = [];
 
+  /** @param {any} point */
   function project(point) {
     const [x, y, z] = [0, 1, 2].map((axis) => ((point.at[axis] ?? 0) - center[axis]) / reach);
     if (dimensions === 2) return [x, -y, 0];
@@ -70,17 +73,18 @@ export function cloud(
     for (const place of named) ring(pen, place);
   }
 
-  /** The names of clusters, at their middle, where they do not lie on one another. */
+  /** The names of clusters, at their middle, where they do not lie on one another. @param {CanvasRenderingContext2D} pen */
   function areas(pen) {
     const found = new Map();
     for (const place of places)
       if (place.point.area) found.set(place.point.area, [...(found.get(place.point.area) ?? []), place]);
+    /** @type {any[]} */
     const taken = [];
     pen.font = `12px ${getComputedStyle(canvas).fontFamily}`;
     pen.textAlign = "center";
     for (const [name, members] of found) {
-      const x = members.reduce((sum, each) => sum + each.x, 0) / members.length;
-      const y = Math.min(...members.map((each) => each.y)) - 12;
+      const x = members.reduce((/** @type {any} */ sum, /** @type {any} */ each) => sum + each.x, 0) / members.length;
+      const y = Math.min(...members.map((/** @type {any} */ each) => each.y)) - 12;
       const wide = pen.measureText(name).width / 2;
       const at = Math.min(Math.max(x, wide + 4), canvas.clientWidth - wide - 4);
       if (taken.some((other) => Math.abs(other.y - y) < 15 && Math.abs(other.x - at) < other.wide + wide + 6)) continue;
@@ -93,6 +97,7 @@ export function cloud(
     }
   }
 
+  /** @param {CanvasRenderingContext2D} pen @param {number} width @param {number} height @param {number} scale */
   function axes(pen, width, height, scale) {
     pen.strokeStyle = colors.line;
     pen.lineWidth = 1;
@@ -109,7 +114,8 @@ export function cloud(
     }
   }
 
-  function dot(pen, { point, x, y, depth }) {
+  /** @param {CanvasRenderingContext2D} pen */
+  function dot(pen, /** @type {{point: any, x: number, y: number, depth: any}} */ { point, x, y, depth }) {
     const size = (point.size ?? 6) * (dimensions === 3 ? 1 + 0.25 * depth : 1);
     pen.globalAlpha = dimensions === 3 ? 0.6 + 0.35 * ((depth + 1) / 2) : 0.9;
     pen.fillStyle = point.color ?? colors[point.group % 8];
@@ -122,7 +128,8 @@ export function cloud(
     pen.globalAlpha = 1;
   }
 
-  function ring(pen, { point, x, y }) {
+  /** @param {CanvasRenderingContext2D} pen */
+  function ring(pen, /** @type {{point: any, x: number, y: number}} */ { point, x, y }) {
     pen.strokeStyle = colors.ink;
     pen.lineWidth = 2;
     pen.beginPath();
@@ -130,6 +137,7 @@ export function cloud(
     pen.stroke();
   }
 
+  /** @param {{point: Point, x: number, y: number} | null} place */
   function hover(place) {
     const key = place?.point.key ?? null;
     if (key === hovered) return;
@@ -143,7 +151,7 @@ export function cloud(
     draw();
   }
 
-  const near = (event) => {
+  const near = (/** @type {any} */ event) => {
     const box = canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     let best = null;
@@ -155,12 +163,13 @@ export function cloud(
     return best;
   };
 
+  /** @type {any} */
   let drag = null;
-  canvas.addEventListener("pointerdown", (event) => {
+  canvas.addEventListener("pointerdown", (/** @type {any} */ event) => {
     drag = { x: event.clientX, y: event.clientY, far: 0 };
     canvas.setPointerCapture(event.pointerId);
   });
-  canvas.addEventListener("pointermove", (event) => {
+  canvas.addEventListener("pointermove", (/** @type {any} */ event) => {
     if (!drag) {
       hover(near(event));
       return;
@@ -169,7 +178,7 @@ export function cloud(
     drag = { x: event.clientX, y: event.clientY, far: drag.far + Math.abs(dx) + Math.abs(dy) };
     shift(dx, dy);
   });
-  canvas.addEventListener("pointerup", (event) => {
+  canvas.addEventListener("pointerup", (/** @type {any} */ event) => {
     if (drag && drag.far < 5) {
       const place = near(event);
       if (place) onpick(place.point.key);
@@ -179,7 +188,7 @@ export function cloud(
   canvas.addEventListener("pointerleave", () => hover(null));
   canvas.addEventListener(
     "wheel",
-    (event) => {
+    (/** @type {any} */ event) => {
       if (!event.ctrlKey && document.activeElement !== canvas) return; // the page scrolls unless the map is meant
       event.preventDefault();
       zoom = clamp(zoom * Math.exp(-event.deltaY / 400), 0.5, 12);
@@ -187,10 +196,12 @@ export function cloud(
     },
     { passive: false },
   );
-  canvas.addEventListener("keydown", (event) => {
+  canvas.addEventListener("keydown", (/** @type {any} */ event) => {
+    /** @type {Record<string, any>} */
     const steps = { ArrowLeft: [-12, 0], ArrowRight: [12, 0], ArrowUp: [0, -12], ArrowDown: [0, 12] };
     if (event.key in steps) {
-      shift(...steps[event.key]);
+      const [dx, dy] = steps[event.key];
+      shift(dx, dy);
       if (dimensions === 3) onturn([yaw, pitch]);
     } else if (event.key === "+" || event.key === "=") {
       zoom = clamp(zoom * 1.25, 0.5, 12);
@@ -207,6 +218,7 @@ export function cloud(
     event.preventDefault();
   });
 
+  /** @param {number} dx @param {number} dy */
   function shift(dx, dy) {
     if (dimensions === 3) {
       yaw += dx / 120;
@@ -235,11 +247,11 @@ export function cloud(
   requestAnimationFrame(recolor);
   return Object.assign(node, {
     canvas,
-    setPicked(key) {
+    setPicked(/** @type {string | null} */ key) {
       picked = key;
       draw();
     },
-    hover(key) {
+    hover(/** @type {string} */ key) {
       hover(places.find((place) => place.point.key === key) ?? null);
     },
     stop() {
@@ -257,6 +269,7 @@ export function cloud(
   });
 }
 
+/** @param {CanvasRenderingContext2D} pen @param {string} shape @param {number} x @param {number} y @param {number} r */
 function trace(pen, shape, x, y, r) {
   if (shape === "square") pen.rect(x - r * 0.85, y - r * 0.85, 1.7 * r, 1.7 * r);
   else if (shape === "triangle") {
@@ -273,5 +286,7 @@ function trace(pen, shape, x, y, r) {
   } else pen.arc(x, y, r, 0, 2 * Math.PI);
 }
 
+/** @param {number} value @param {number} low @param {number} high */
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+/** @param {any[]} values */
 const middle = (values) => (values.length ? (Math.max(...values) + Math.min(...values)) / 2 : 0);

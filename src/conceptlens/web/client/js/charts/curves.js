@@ -44,12 +44,12 @@ export function curves(
     readY: (value) => (read === percent ? tick(value) : `${Number(value.toPrecision(6))}`),
   });
   const spread = area()
-    .x((point) => x(point[0]))
-    .y0((point) => y(point[2][0]))
-    .y1((point) => y(point[2][1]));
+    .x((/** @type {any} */ point) => x(point[0]))
+    .y0((/** @type {any} */ point) => y(point[2][0]))
+    .y1((/** @type {any} */ point) => y(point[2][1]));
   const path = line(
-    (point) => x(point[0]),
-    (point) => y(point[1]),
+    (/** @type {any} */ point) => x(point[0]),
+    (/** @type {any} */ point) => y(point[1]),
   );
   for (const each of drawn) {
     const sure = each.points.filter((point) => point[2]);
@@ -84,7 +84,7 @@ export function curves(
           .attr("cy", y(point[1]));
   }
   const legend = h("ul", { class: "legend" });
-  const show = (at) =>
+  const show = (/** @type {number | null} */ at) =>
     put(
       legend,
       drawn.map((each) => {
@@ -101,7 +101,7 @@ export function curves(
 /** @param {{faint?: boolean, dash?: string}} bound */
 const dashOf = ({ faint, dash }) => dash ?? (faint ? "2 4" : BOUND);
 
-/** The piece of line that stands before the name of a bound. */
+/** The piece of line that stands before the name of a bound. @param {any} bound */
 function boundSwatch(bound) {
   return s(
     "svg",
@@ -110,13 +110,14 @@ function boundSwatch(bound) {
   );
 }
 
-const byX = bisector((point) => point[0]).center;
+const byX = bisector((/** @type {any} */ point) => point[0]).center;
+/** @param {any[]} points @param {number} x */
 const nearest = (points, x) => points[byX(points, x)];
 
-/** From the lowest to the highest of all that is drawn. */
+/** From the lowest to the highest of all that is drawn. @param {any[]} series @param {any[]} [levels] */
 export function span(series, levels = []) {
   const all = [
-    ...series.flatMap((each) => each.points.flatMap((point) => [point[1], ...(point[2] ?? [])])),
+    ...series.flatMap((each) => each.points.flatMap((/** @type {any} */ point) => [point[1], ...(point[2] ?? [])])),
     ...levels.map((each) => each.value),
   ].filter(known);
   if (!all.length) return [0, 1];
@@ -124,6 +125,7 @@ export function span(series, levels = []) {
   return low === high ? [low - 0.05, high + 0.05] : [low, high];
 }
 
+/** @param {string} label @param {any[]} series @param {any[]} levels @param {any} read */
 function describe(label, series, levels, read) {
   const told = series.map(({ name, points }) =>
     points.length ? `${name}: from ${read(points[0][1])} to ${read(points.at(-1)[1])}` : `${name}: no values`,

@@ -8,7 +8,7 @@ const ROW = 58;
 const EDGES = [0.147, 0.33, 0.474]; // negligible, small, medium, large
 
 /** @param {any[]} pairs as bias.json has them */
-export function deltas(pairs, { label }) {
+export function deltas(pairs, /** @type {{label: string}} */ { label }) {
   const width = Math.min(620, Math.max(300, window.innerWidth - 62));
   const height = pairs.length * ROW + 40;
   const x = scaleLinear([-1, 1], [14, width - 14]);
@@ -28,7 +28,7 @@ export function deltas(pairs, { label }) {
     .attr("height", height - 34);
   for (const edge of [...EDGES.map((each) => -each), 0, ...EDGES])
     rule(root, edge === 0 ? "cursor" : "grid", [x(edge), 2], [x(edge), height - 32]);
-  const whisker = (look, low, high, y, tall) =>
+  const whisker = (/** @type {string} */ look, /** @type {number} */ low, /** @type {number} */ high, /** @type {number} */ y, /** @type {number} */ tall) =>
     root
       .append("path")
       .attr("class", `whisker ${look}`)
@@ -69,7 +69,7 @@ export function deltas(pairs, { label }) {
     .call(
       axisBottom(x)
         .tickValues(width < 420 ? [-1, -0.474, 0, 0.474, 1] : [-1, -0.474, -0.33, -0.147, 0, 0.147, 0.33, 0.474, 1])
-        .tickFormat((value) => (value === 0 ? "0" : signed(value, width < 420 || Math.abs(value) === 1 ? 1 : 2)))
+        .tickFormat((/** @type {number | null | undefined} */ value) => (value === 0 ? "0" : signed(value, width < 420 || Math.abs(value ?? 0) === 1 ? 1 : 2)))
         .tickSize(4),
     )
     .select(".domain")

@@ -64,7 +64,7 @@ export function dots(rows, { label, read, domain, within = read === percent ? [0
     .call(
       axisBottom(x)
         .ticks(4)
-        .tickFormat((value) => (read === percent ? tick(value) : read(value)))
+        .tickFormat((/** @type {number} */ value) => (read === percent ? tick(value) : read(value)))
         .tickSize(4),
     )
     .select(".domain")

@@ -1,10 +1,10 @@
 /** What charts are drawn with: straight lines, words, and a line that follows the pointer. */
 
-/** A straight line. */
-export const rule = (root, look, [x1, y1], [x2, y2]) =>
+/** A straight line. @param {any} root @param {any} look */
+export const rule = (root, look, /** @type {[any, any]} */ [x1, y1], /** @type {[any, any]} */ [x2, y2]) =>
   root.append("line").attr("class", look).attr("x1", x1).attr("x2", x2).attr("y1", y1).attr("y2", y2);
 
-/** Words beside a mark. @param {"start" | "middle" | "end" | null} anchor */
+/** Words beside a mark. @param {"start" | "middle" | "end" | null} anchor @param {any} root @param {string} words @param {number} x @param {number} y */
 export const nameAt = (root, words, x, y, anchor = "end") =>
   root.append("text").attr("class", "name").attr("x", x).attr("y", y).attr("text-anchor", anchor).text(words);
 
@@ -15,7 +15,7 @@ export const nameAt = (root, words, x, y, anchor = "end") =>
  */
 export function cursor(svg, root, { x, width, top, bottom, places, show }) {
   const line = rule(root, "cursor", [null, top], [null, bottom]).attr("display", "none");
-  const gap = (place, wanted) => Math.abs(place - wanted);
+  const gap = (/** @type {number} */ place, /** @type {number} */ wanted) => Math.abs(place - wanted);
   show(null);
   svg.addEventListener("pointermove", (event) => {
     if (!places.length) return;

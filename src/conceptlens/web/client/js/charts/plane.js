@@ -6,10 +6,10 @@ import { axes } from "./axes.js";
 
 const MARGIN = { top: 12, right: 16, bottom: 40, left: 50 };
 const SHAPES = [
-  (r) => `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`,
-  (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,
-  (r) => `M0 ${-1.25 * r} ${1.2 * r} ${0.9 * r}H${-1.2 * r}Z`,
-  (r) => `M0 ${-1.35 * r} ${1.35 * r} 0 0 ${1.35 * r} ${-1.35 * r} 0Z`,
+  (/** @type {number} */ r) => `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`,
+  (/** @type {number} */ r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,
+  (/** @type {number} */ r) => `M0 ${-1.25 * r} ${1.2 * r} ${0.9 * r}H${-1.2 * r}Z`,
+  (/** @type {number} */ r) => `M0 ${-1.35 * r} ${1.35 * r} 0 0 ${1.35 * r} ${-1.35 * r} 0Z`,
 ];
 
 /**
@@ -20,7 +20,7 @@ const SHAPES = [
 export function plane(points, { label, x: xName, groups }) {
   const width = Math.min(560, Math.max(300, window.innerWidth - 62)); // as wide as it is seen: text keeps its size
   const height = 300;
-  const [, far] = extent(points, (point) => point.x);
+  const [, far] = extent(points, (/** @type {any} */ point) => point.x);
   const heights = points.flatMap((point) => [point.y, ...(point.interval ?? [])]);
   const [low, high] = extent(heights);
   const pad = (high - low || 0.1) * 0.06;
@@ -76,7 +76,7 @@ export function plane(points, { label, x: xName, groups }) {
   return Object.assign(h("figure", {}, svg, legend), { svg });
 }
 
-/** Where a name can stand without covering another; null: nowhere, and then the point's title has it. */
+/** Where a name can stand without covering another; null: nowhere, and then the point's title has it. @param {number} x @param {number} y @param {number} length @param {any} taken @param {number} width */
 function free(x, y, length, taken, width) {
   for (const [left, top] of [
     [x + 10, y + 4],
@@ -88,7 +88,7 @@ function free(x, y, length, taken, width) {
   ]) {
     const box = [left, top - 11, left + length, top + 2];
     if (box[0] < MARGIN.left || box[2] > width || box[1] < 0) continue;
-    if (taken.some((each) => box[0] < each[2] && box[2] > each[0] && box[1] < each[3] && box[3] > each[1])) continue;
+    if (taken.some((/** @type {number[]} */ each) => box[0] < each[2] && box[2] > each[0] && box[1] < each[3] && box[3] > each[1])) continue;
     taken.push(box);
     return [left, top];
   }

@@ -7,12 +7,12 @@ import { tick as shareTick } from "./series.js";
 
 const MARGIN = { top: 10, right: 14, bottom: 38, left: 48 };
 
-/** Whether an answer's bin lies outside of what chance allows. */
+/** Whether an answer's bin lies outside of what chance allows. @param {any} point */
 export const beyond = (point) =>
   Boolean(point.between) && (point.right < point.between[0] - 1e-9 || point.right > point.between[1] + 1e-9);
 
 /** @param {Array<{answers: number, confidence: number, right: number, between: [number, number] | null}>} points */
-export function reliability(points, { label }) {
+export function reliability(points, /** @type {{label: string}} */ { label }) {
   const width = Math.min(460, Math.max(300, window.innerWidth - 62));
   const height = Math.round(0.86 * width);
   const all = points.flatMap((point) => [point.confidence, point.right, ...(point.between ?? [])]);
@@ -33,7 +33,7 @@ export function reliability(points, { label }) {
   });
   const root = select(svg);
   for (const tick of y.ticks(5)) rule(root, "grid", [x(low), y(tick)], [x(1), y(tick)]);
-  const axis = (make, scale) =>
+  const axis = (/** @type {any} */ make, /** @type {any} */ scale) =>
     make(scale)
       .ticks(5)
       .tickFormat(shareTick)
@@ -98,8 +98,11 @@ export function reliability(points, { label }) {
   );
 }
 
+/** @param {number} x @param {number} y */
 const diamond = (x, y) => `M${x} ${y - 6}l6 6l-6 6l-6 -6Z`;
+/** @param {number} x @param {number} y */
 const circle = (x, y) => `M${x - 5} ${y}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z`;
+/** @param {string} name @param {string} d @param {string | null} [dash] */
 const key = (name, d, dash = null) =>
   s(
     "svg",

@@ -12,8 +12,8 @@ const LETTER = 6.4; // pixels of a letter, on average
  * @typedef {{name: string, marks: Mark[], range?: [number, number] | null}} Row `range`: what chance allows
  * @param {Row[]} rows
  * @param {{label: string, kinds?: Array<string | null>, bounds?: Array<{name: string, value: number,
- *   faint?: boolean}>, range?: string, read?: (x: number, digits?: number) => string, axis?: (x: number, digits?: number) => string,
- *   within?: [number, number]}} options `within`: what the numbers cannot leave
+ *   faint?: boolean}>, range?: string | null, read?: (x: number, digits?: number) => string, axis?: (x: number, digits?: number) => string,
+ *   within?: [number, number] | null}} options `within`: what the numbers cannot leave
  */
 export function rows(
   rows,
@@ -44,7 +44,7 @@ export function rows(
     "aria-label": describe(label, rows, kinds, levels, read),
   });
   const root = select(svg);
-  const upright = (value, look) => rule(root, look, [x(value), 2], [x(value), height - 30]);
+  const upright = (/** @type {number} */ value, /** @type {string} */ look) => rule(root, look, [x(value), 2], [x(value), height - 30]);
   const ticks = distinct(x.ticks(4), axis);
   for (const value of ticks) upright(value, "grid");
   for (const each of levels)
@@ -67,7 +67,7 @@ export function rows(
         .attr("rx", 2);
     const marks = row.marks.filter((mark) => known(mark.value));
     marks.forEach((mark, nth) => drawMark(root, mark, x, y + (marks.length > 1 ? (nth ? 4 : -4) : 0)));
-    if (marks.length) nameAt(root, read(marks[0].value), width - 4, y + 4);
+    if (marks.length) nameAt(root, read(marks[0].value ?? NaN), width - 4, y + 4);
   });
   root
     .append("g")
@@ -81,7 +81,7 @@ export function rows(
         ? h(
             "li",
             {},
-            key((at) => drawMark(at, { value: 11, kind }, (v) => v, 5)),
+            key((at) => drawMark(at, { value: 11, kind }, (/** @type {any} */ v) => v, 5)),
             each,
           )
         : null,
@@ -112,8 +112,8 @@ export function rows(
   return h("figure", {}, svg, legend.some(Boolean) ? h("ul", { class: "legend" }, legend) : null);
 }
 
-/** A mark with its interval. Kinds differ by shape as well as by color. */
-function drawMark(root, { value, interval = null, kind = 0 }, x, y) {
+/** A mark with its interval. Kinds differ by shape as well as by color. @param {any} root @param {(value: number) => number} x @param {number} y */
+function drawMark(root, /** @type {{value: any, interval?: any, kind?: number}} */ { value, interval = null, kind = 0 }, x, y) {
   if (interval)
     root
       .append("path")
@@ -130,18 +130,19 @@ function drawMark(root, { value, interval = null, kind = 0 }, x, y) {
       );
 }
 
-/** The small picture before a name in the legend. */
+/** The small picture before a name in the legend. @param {(...args: any[]) => void} draw */
 function key(draw) {
   const svg = s("svg", { class: "chart", viewBox: "0 0 22 10", "aria-hidden": "true" });
   draw(select(svg));
   return svg;
 }
 
+/** @param {any[]} rows @param {any[]} levels */
 function reach(rows, levels) {
   const all = [
     ...rows.flatMap((row) => [
       ...(row.range ?? []),
-      ...row.marks.flatMap((mark) => [mark.value, ...(mark.interval ?? [])]),
+      ...row.marks.flatMap((/** @type {any} */ mark) => [mark.value, ...(mark.interval ?? [])]),
     ]),
     ...levels.map((each) => each.value),
   ].filter(known);
@@ -151,11 +152,12 @@ function reach(rows, levels) {
   return [low - pad, high + pad];
 }
 
+/** @param {string} label @param {any[]} rows @param {any} kinds @param {any[]} levels @param {any} read */
 function describe(label, rows, kinds, levels, read) {
   const told = rows.map((row) => {
     const marks = row.marks
-      .filter((mark) => known(mark.value))
-      .map((mark) => {
+      .filter((/** @type {any} */ mark) => known(mark.value))
+      .map((/** @type {any} */ mark) => {
         const name = kinds.length > 1 ? `${kinds[mark.kind ?? 0]} ` : "";
         const [low, high] = mark.interval ?? [null, null];
         return `${name}${read(mark.value)}${known(low) ? `, from ${read(low)} to ${read(high)}` : ""}`;

@@ -5,6 +5,7 @@
 import { s } from "../dom.js";
 
 const GLYPH = 62; // side of a picture
+/** @type {Record<string, string>} */
 const ABOUT = { patches: "patches", image: "image vector", layers: "layers" };
 
 /** @param {any} of as the server has it (docs/api.md) @param {{label: string}} options */
@@ -17,17 +18,17 @@ export function scheme(of, { label }) {
     { key: "class", draw: classes, words: ["class"], by: of.decide, step: "decide" },
   ].filter(Boolean);
   const at = upright ? down(stops.length) : across(stops.length, Boolean(of.bypass));
-  const own = (key) => (of.own.includes(key) ? "own" : "");
+  const own = (/** @type {string | undefined} */ key) => (of.own.includes(key) ? "own" : "");
   const svg = s("svg", {
     class: "scheme",
     viewBox: `0 0 ${at.width} ${at.height}`,
     role: "img",
     "aria-label": `${label}. ${told(of, stops)}`,
   });
-  const pen = (...nodes) => svg.append(...nodes.filter(Boolean));
+  const pen = (/** @type {any[]} */ ...nodes) => svg.append(...nodes.filter(Boolean));
   pen(marker());
   if (of.bypass) pen(...at.bypass(stops.length, of.bypass, own("bypass")));
-  stops.forEach((stop, place) => {
+  stops.forEach((/** @type {any} */ stop, /** @type {number} */ place) => {
     const [x, y] = at.center(place);
     if (place) {
       const { path, words, anchor } = at.arrow(place);
@@ -37,7 +38,7 @@ export function scheme(of, { label }) {
     }
     pen(s("g", { transform: `translate(${x - GLYPH / 2},${y - GLYPH / 2})`, class: own(stop.key) }, stop.draw()));
     const [left, top, anchor] = /** @type {[number, number, string]} */ (at.caption(place));
-    stop.words.forEach((word, row) =>
+    stop.words.forEach((/** @type {string} */ word, /** @type {number} */ row) =>
       pen(
         s(
           "text",
@@ -56,7 +57,7 @@ export function scheme(of, { label }) {
   return svg;
 }
 
-/** The same in words, for those who do not see it. */
+/** The same in words, for those who do not see it. @param {any} of @param {any[]} stops */
 function told(of, stops) {
   const way = stops.map((stop) => (stop.by ? `${stop.by}, ${stop.words[0]}` : stop.words.join(", "))).join("; ");
   const more = [
@@ -67,22 +68,22 @@ function told(of, stops) {
   return `From left to right: ${[way, ...more].join(". ")}.`;
 }
 
-/** From left to right. */
+/** From left to right. @param {number} count @param {boolean} bypassed */
 function across(count, bypassed) {
   const [width, middle] = [760, 128];
   const gap = (width - 150) / (count - 1);
-  const center = (place) => [72 + gap * place, middle];
+  const center = (/** @type {number} */ place) => [72 + gap * place, middle];
   return {
     width,
     height: bypassed ? 244 : 204,
     room: Math.floor((gap - GLYPH - 18) / 6.6),
     center,
-    caption: (place) => [center(place)[0], middle + GLYPH / 2 + 20, "middle"],
-    arrow(place) {
+    caption: (/** @type {number} */ place) => [center(place)[0], middle + GLYPH / 2 + 20, "middle"],
+    arrow(/** @type {number} */ place) {
       const [from, to] = [center(place - 1)[0] + GLYPH / 2 + 8, center(place)[0] - GLYPH / 2 - 10];
       return { path: `M${from} ${middle}H${to}`, words: [(from + to) / 2, middle - 10], anchor: "middle" };
     },
-    texts(place, look) {
+    texts(/** @type {number} */ place, /** @type {number} */ look) {
       const x = (center(place - 1)[0] + center(place)[0]) / 2;
       return [
         page(x - 17, 14, look),
@@ -90,7 +91,7 @@ function across(count, bypassed) {
         s("path", { class: `flow thin ${look}`, d: `M${x} 56V${middle - 42}`, "marker-end": "url(#scheme-tip)" }),
       ];
     },
-    beside(words, look) {
+    beside(/** @type {string} */ words, /** @type {any} */ look) {
       const x = center(0)[0];
       return [
         ...lines(words, [x, 38], { anchor: "middle", room: 17, up: true, look: look || "less" }),
@@ -98,7 +99,7 @@ function across(count, bypassed) {
         s("text", { x: x + 8, y: 72, class: "less small" }, "in training"),
       ];
     },
-    bypass(stops, words, look) {
+    bypass(/** @type {number} */ stops, /** @type {string} */ words, /** @type {any} */ look) {
       const [from, to, low] = [center(0)[0], center(stops - 1)[0], 214];
       const top = middle + GLYPH / 2 + 44;
       return [
@@ -113,22 +114,22 @@ function across(count, bypassed) {
   };
 }
 
-/** From top to bottom. */
+/** From top to bottom. @param {number} count */
 function down(count) {
   const [width, x, step] = [340, 70, 138];
-  const center = (place) => [x, 46 + step * place];
+  const center = (/** @type {number} */ place) => [x, 46 + step * place];
   const right = x + GLYPH / 2 + 14;
   return {
     width,
     height: 46 + step * (count - 1) + 52,
     room: 24,
     center,
-    caption: (place) => [right, center(place)[1] + 2, "start"],
-    arrow(place) {
+    caption: (/** @type {number} */ place) => [right, center(place)[1] + 2, "start"],
+    arrow(/** @type {number} */ place) {
       const [from, to] = [center(place - 1)[1] + GLYPH / 2 + 8, center(place)[1] - GLYPH / 2 - 10];
       return { path: `M${x} ${from}V${to}`, words: [x + 12, (from + to) / 2 + 2], anchor: "start" };
     },
-    texts(place, look) {
+    texts(/** @type {number} */ place, /** @type {any} */ look) {
       const y = (center(place - 1)[1] + center(place)[1]) / 2;
       return [
         page(286, y - 22, look),
@@ -136,14 +137,14 @@ function down(count) {
         s("path", { class: `flow thin ${look}`, d: `M280 ${y}H252`, "marker-end": "url(#scheme-tip)" }),
       ];
     },
-    beside(words, look) {
+    beside(/** @type {string} */ words, /** @type {string} */ look) {
       const y = center(0)[1];
       return [
         ...lines(words, [right + 106, y - 6], { anchor: "start", room: 14, up: false, look: look || "less" }),
         s("text", { x: right + 106, y: y - 24, class: "less small" }, "in training"),
       ];
     },
-    bypass(stops, words, look) {
+    bypass(/** @type {number} */ stops, /** @type {string} */ words, /** @type {string} */ look) {
       const [top, low, left] = [center(0)[1], center(stops - 1)[1], 22];
       return [
         s("path", {
@@ -167,11 +168,11 @@ function down(count) {
   };
 }
 
-/** Words broken into lines; `up`: the last of them stands at the place. */
-function lines(words, [x, y], { anchor, room, up, look }) {
+/** Words broken into lines; `up`: the last of them stands at the place. @param {string} words */
+function lines(words, /** @type {[any, any]} */ [x, y], /** @type {{anchor: any, room: any, up: any, look: any}} */ { anchor, room, up, look }) {
   const rows = [""];
   for (const word of (words ?? "").split(" ")) {
-    if (rows.at(-1) && rows.at(-1).length + word.length >= room) rows.push("");
+    if (rows.length && rows[rows.length - 1].length + word.length >= room) rows.push("");
     rows[rows.length - 1] = `${rows.at(-1)} ${word}`.trim();
   }
   const first = up ? y - 15 * (rows.length - 1) : y;
@@ -198,9 +199,11 @@ const marker = () =>
     ),
   );
 
+/** @param {number} x @param {number} y @param {number} side @param {string} look */
 const square = (x, y, side, look) => s("rect", { x, y, width: side, height: side, rx: 2, class: look });
 
 function patches() {
+  /** @type {Record<string, string>} */
   const marked = { 5: "c0", 6: "c0", 9: "c1", 10: "c0", 3: "c2", 14: "c1" };
   return Array.from({ length: 16 }, (_, place) =>
     square(16 * (place % 4), 16 * Math.floor(place / 4), 13, marked[place] ?? "cell"),
@@ -221,6 +224,7 @@ const layers = () =>
     square(39 - 10 * place, 7 + 10 * place, 9, "cell"),
   ]);
 
+/** @type {Record<string, any>} */
 const TOKENS = { patches, image: vector, layers };
 
 const slots = () => [0, 1, 2].map((place) => s("circle", { cx: 31, cy: 10 + 21 * place, r: 8.5, class: `c${place}` }));
@@ -236,6 +240,7 @@ const classes = () =>
     s("rect", { x: 21, y: 8 + 20 * place, width: width - 8, height: 6, rx: 2, class: place ? "cell" : "chosen" }),
   ]);
 
+/** @param {number} x @param {number} y @param {number} look */
 const page = (x, y, look) =>
   s(
     "g",

@@ -11,8 +11,8 @@ export function spark(values, label) {
   const [low, high] = extent(values);
   const y = scaleLinear(low === high ? [low - 1, high + 1] : [low, high], [height - 5, 5]);
   const path = line(
-    (_, place) => x(place),
-    (value) => y(value),
+    (/** @type {any} */ _, /** @type {number} */ place) => x(place),
+    (/** @type {any} */ value) => y(value),
   );
   const last = values.length - 1;
   return s(

@@ -13,7 +13,7 @@ export function sums(terms, { label, total, picked = null, onpick, onhover }) {
   const span = high - low || 1;
   const zero = (100 * -low) / span;
   const list = h("div", { class: "sums", role: "group", "aria-label": label, style: { "--zero": `${zero}%` } });
-  const row = (each, extra = "") => {
+  const row = (/** @type {any} */ each, extra = "") => {
     const pickable = onpick && each.pick !== false;
     const from = each.value < 0 ? zero + (100 * each.value) / span : zero;
     const bar = h(

@@ -15,13 +15,14 @@ export function saveSums(data, prediction, name, kind) {
   setTimeout(() => holder.remove(), 2000);
 }
 
-function draw({ sum, rows: shown }, prediction) {
+/** @param {Answers.Prediction} prediction */
+function draw(/** @type {{sum: any, rows: any[]}} */ { sum, rows: shown }, prediction) {
   const rows = [
     ...shown,
     { label: `logit of ${sum.of}${sum.minus ? ` minus ${sum.minus}` : ""}`, value: sum.total },
   ];
   const [width, left] = [640, 260];
-  const reach = max(rows, (row) => Math.abs(row.value)) || 1;
+  const reach = max(rows, (/** @type {any} */ row) => Math.abs(row.value)) || 1;
   const center = left + 160;
   return s(
     "svg",

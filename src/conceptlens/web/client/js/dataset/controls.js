@@ -9,8 +9,9 @@ import { measures } from "./table.js";
  * @param {import("./settings.js").Settings} settings
  * @param {string[]} tags
  * @param {(changes: Partial<import("./settings.js").Settings>) => void} onchange
+ * @param {HTMLElement | null} split the choice of a split, where there are several
  */
-export function controls(table, settings, tags, onchange) {
+export function controls(table, settings, tags, onchange, split) {
   const node = h("div", { class: "dataset-controls" });
   /** @param {any} changes */
   const set = (changes) => {
@@ -46,6 +47,7 @@ export function controls(table, settings, tags, onchange) {
       h(
         "div",
         { class: "row" },
+        split,
         choice("True class", any(table.classes), settings.truth, (truth) => set({ truth })),
         scored ? choice("Predicted", any(table.classes), settings.guess, (guess) => set({ guess })) : null,
         choice("Show", [["", "all"], ...errors()], settings.error, (error) => set({ error })),

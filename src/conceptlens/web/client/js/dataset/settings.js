@@ -12,6 +12,7 @@ import { ERRORS } from "./filter.js";
 import { measures } from "./table.js";
 
 export const MAPS = { "concepts-pca": "concepts, PCA", "tokens-pca": "tokens, PCA", "concepts-umap": "concepts, UMAP", "tokens-umap": "tokens, UMAP" }; // prettier-ignore
+/** @type {Record<string, string>} */
 export const ORDERS = { listed: "as listed", unsure: "least sure first", sure: "most confident first", unlike: "most unlike training first" }; // prettier-ignore
 
 /** @param {Table} table @param {Record<string, string>} params @returns {Settings} */

@@ -30,16 +30,23 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
   });
   const tip = h("output", { class: "tip", hidden: true, "aria-hidden": "true" });
   const box = h("div", { class: "graph-box" }, canvas, tip);
-  /** @type {import("./paint.js").Scene | null} */
+  /** @type {any} what is drawn, a Scene of paint.js; null before the first one */
   let scene = null;
   let camera = { x: 0, y: 0, scale: 1 };
   let size = [0, 0];
+  /** @type {any} */
   let hovered = null;
+  /** @type {any} */
   let picked = null;
+  /** @type {Iterable<number>} */
   let kept = new Set();
+  /** @type {any} */
   let front = null; // the sheet that is shown
+  /** @type {any} */
   let whole = null; // the last one that holds all of the graph: shown around the front one
+  /** @type {any} */
   let back = null; // the one that is being painted
+  /** @type {any[]} */
   const spare = [];
   let stale = true;
   let moved = 0; // when somebody last moved it
@@ -63,7 +70,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     return { left: camera.x - w, right: camera.x + w, top: camera.y - hh, bottom: camera.y + hh };
   }
 
-  const holds = (sheet, area) =>
+  const holds = (/** @type {any} */ sheet, /** @type {any} */ area) =>
     sheet.area.left <= area.left &&
     sheet.area.right >= area.right &&
     sheet.area.top <= area.top &&
@@ -103,7 +110,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     const area = seen(0.1);
     const { x, y } = scene.place;
     return scene.shown.nodes.filter(
-      (number) =>
+      (/** @type {number} */ number) =>
         scene.model.nodes[number].crops &&
         x[number] > area.left &&
         x[number] < area.right &&
@@ -137,7 +144,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     show();
   }
 
-  /** Paint a piece, now: a browser would rather note down what to paint and do all of it at once, in one long frame. */
+  /** Paint a piece, now: a browser would rather note down what to paint and do all of it at once, in one long frame. @param {any} sheet */
   function step(sheet) {
     const { done } = sheet.steps.next();
     sheet.pen.getImageData(0, 0, 1, 1);
@@ -167,7 +174,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     over(pen, camera, middle(), about);
   }
 
-  /** Where a sheet lies on the canvas, in its pixels. */
+  /** Where a sheet lies on the canvas, in its pixels. @param {any} sheet @param {number} ratio */
   function target(sheet, ratio) {
     const scale = camera.scale * ratio;
     const left = canvas.width / 2 + (sheet.area.left - camera.x) * scale;
@@ -175,7 +182,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     return [left, top, (sheet.area.right - sheet.area.left) * scale, (sheet.area.bottom - sheet.area.top) * scale];
   }
 
-  /** Put a sheet on the canvas: only what is seen of it, as enlarging the rest takes long. */
+  /** Put a sheet on the canvas: only what is seen of it, as enlarging the rest takes long. @param {CanvasRenderingContext2D} pen @param {any} sheet @param {number} ratio */
   function lay(pen, sheet, ratio) {
     const [left, top, wide, high] = target(sheet, ratio);
     if (sheet.at.scale === camera.scale) {
@@ -199,7 +206,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     );
   }
 
-  /** What stands over the sheet: the node one looks at with its edges, those that are kept, the names of layers. */
+  /** What stands over the sheet: the node one looks at with its edges, those that are kept, the names of layers. @param {CanvasRenderingContext2D} pen @param {any} view @param {number[]} center @param {any} about */
   function over(pen, view, center, about) {
     const { model, shown, place } = scene;
     const area = { left: -1e9, right: 1e9, top: -1e9, bottom: 1e9 };
@@ -210,7 +217,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
       const near = new Set([about, ...own.map((edge) => (source[edge] === about ? to[edge] : source[edge]))]);
       for (const number of near) paintNode(pen, scene, view, center, number);
     }
-    const ring = (number, wide, color) => {
+    const ring = (/** @type {number} */ number, /** @type {any} */ wide, /** @type {string} */ color) => {
       const side = NODE * view.scale + 2 * wide + 6;
       pen.strokeStyle = color;
       pen.lineWidth = wide;
@@ -243,6 +250,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     onmove([camera.x / scene.place.width, camera.y / scene.place.height, near]);
   }
 
+  /** @param {number} dx @param {number} dy */
   function pan(dx, dy) {
     camera = { ...camera, x: camera.x - dx / camera.scale, y: camera.y - dy / camera.scale };
     camera.x = clamp(camera.x, 0, scene.place.width);
@@ -250,7 +258,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     changed();
   }
 
-  /** Nearer or farther, with the point under the finger where it is. */
+  /** Nearer or farther, with the point under the finger where it is. @param {number} factor */
   function zoom(factor, x = size[0] / 2, y = size[1] / 2) {
     const scale = clamp(camera.scale * factor, fitScale() * 0.6, Math.max(CLOSEST, fitScale()));
     const [dx, dy] = [x - size[0] / 2, y - size[1] / 2];
@@ -262,6 +270,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     changed();
   }
 
+  /** @param {number} x @param {number} y */
   function hit(x, y) {
     if (!scene) return null;
     const wx = camera.x + (x - size[0] / 2) / camera.scale;
@@ -276,6 +285,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     return best;
   }
 
+  /** @param {number | null} number */
   function hover(number, { say = false } = {}) {
     if (number === hovered) return;
     hovered = number;
@@ -291,18 +301,19 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     ask();
   }
 
+  /** @param {number} number */
   function words(number) {
     const { model, outputs } = scene;
     const each = model.nodes[number];
     if (each.kind === "output") return `output ${each.name}`;
-    const looked = outputs.length ? outputs : model.outputs.map((_, place) => place);
+    const looked = outputs.length ? outputs : model.outputs.map((/** @type {any} */ _, /** @type {any} */ place) => place);
     const told = looked
       .slice(0, 3)
-      .map((place) => `${part(each.shares[place])} of what the layer does to ${model.outputs[place]}`);
+      .map((/** @type {any} */ place) => `${part(each.shares[place])} of what the layer does to ${model.outputs[place]}`);
     return `${model.title(each)}: ${told.join(", ")}`;
   }
 
-  /** Bring a node into the middle, near enough to see what it is. */
+  /** Bring a node into the middle, near enough to see what it is. @param {number} number */
   function show_(number) {
     if (!scene || !scene.shown.has[number]) return;
     camera = {
@@ -313,7 +324,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     changed();
   }
 
-  const into = (number) => {
+  const into = (/** @type {number} */ number) => {
     const area = seen(-0.05);
     const { x, y } = scene.place;
     if (x[number] < area.left || x[number] > area.right || y[number] < area.top || y[number] > area.bottom) {
@@ -325,7 +336,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
   gestures(canvas, {
     pan,
     zoom,
-    hover: (x, y) => hover(x === null ? null : hit(x, y)),
+    hover: (x, y) => hover(x === null ? null : hit(x, Number(y))),
     click(x, y, more) {
       const number = hit(x, y);
       if (more && number !== null) onkeep(number);
@@ -382,7 +393,7 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
     canvas,
     scene: () => scene,
     /** Another scene; `at` is a camera as `onmove` tells it, null for all of the graph. */
-    setScene(next, at = null) {
+    setScene(/** @type {any} */ next, at = null) {
       resize();
       scene = { ...next, colors: palette(), picture: crops.get, visible: new Set(next.shown.edges) };
       hovered = null;
@@ -396,16 +407,16 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
         changed();
       }
     },
-    setPicked(number) {
+    setPicked(/** @type {number} */ number) {
       picked = number;
       ask();
     },
-    setKept(numbers) {
+    setKept(/** @type {number[]} */ numbers) {
       kept = numbers;
       ask();
     },
     /** A picture came: it is put where it belongs, without painting the rest anew. */
-    came(number) {
+    came(/** @type {number} */ number) {
       for (const sheet of [front, back]) {
         if (sheet && scene && sheet.at.scale * NODE >= PICTURES_FROM && scene.shown.has[number])
           paintNode(sheet.pen, scene, sheet.at, sheet.center, number);
@@ -435,4 +446,5 @@ export function graphCanvas({ label, onpick, onkeep, onmove, crops }) {
   });
 }
 
+/** @param {number} value @param {number} low @param {number} high */
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);

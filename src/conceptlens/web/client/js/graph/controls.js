@@ -2,6 +2,7 @@
 import { choice, h, put, segment } from "../dom.js";
 import { percent } from "../words.js";
 
+/** @type {Record<string, string>} */
 const NAMES = {
   image: "One image",
   classes: "Classes",
@@ -21,11 +22,11 @@ const SIGNS = [
 export function graphControls({ model, answer, state, onclasses, onthreshold, onchange, ongraph }) {
   const others = Object.keys(NAMES).filter((name) => answer.others.includes(name));
   const classes = h("span", { class: "row" });
-  const all = model.outputs.map((name, place) => [place, name]);
+  const all = model.outputs.map((/** @type {string} */ name, /** @type {any} */ place) => [place, name]);
 
   function drawClasses() {
     const [first, second] = state.outputs;
-    const set = (outputs) => {
+    const set = (/** @type {number[]} */ outputs) => {
       onclasses(outputs);
       drawClasses();
     };
@@ -43,7 +44,7 @@ export function graphControls({ model, answer, state, onclasses, onthreshold, on
       model.outputs.length > 1 && first !== undefined
         ? choice(
             "Compared with",
-            [["", "none"], ...all.filter(([place]) => place !== first)],
+            [["", "none"], ...all.filter((/** @type {any} */ [place]) => place !== first)],
             second ?? "",
             (value) => set(value === "" ? [first] : [first, Number(value)]),
             { "aria-label": "Compared with" },
@@ -66,14 +67,14 @@ export function graphControls({ model, answer, state, onclasses, onthreshold, on
     },
   });
   slider.value = String(state.min);
-  const tick = (label, on, set) =>
+  const tick = (/** @type {string} */ label, /** @type {boolean} */ on, /** @type {(on: boolean) => void} */ set) =>
     h(
       "label",
       { class: "row tick" },
       h("input", {
         type: "checkbox",
         checked: on,
-        onchange: (event) => {
+        onchange: (/** @type {any} */ event) => {
           set(event.target.checked);
           onchange();
         },
@@ -98,27 +99,27 @@ export function graphControls({ model, answer, state, onclasses, onthreshold, on
       "div",
       { class: "row", role: "group", "aria-label": "Edges that are shown" },
       SIGNS.map(([sign, label]) =>
-        tick(label, !state.hidden.has(sign), (on) => (on ? state.hidden.delete(sign) : state.hidden.add(sign))),
+        tick(label, !state.hidden.has(sign), (/** @type {boolean} */ on) => (on ? state.hidden.delete(sign) : state.hidden.add(sign))),
       ),
-      tick("only nodes with an edge", state.linked, (on) => {
+      tick("only nodes with an edge", state.linked, (/** @type {boolean} */ on) => {
         state.linked = on;
       }),
     ),
   );
 }
 
-/** What colors and frames mean. */
+/** What colors and frames mean. @param {import("./model.js").Model} model @param {number[]} outputs @param {any} scene */
 export function graphLegend(model, outputs, scene) {
   const { colors } = scene;
-  const looked = outputs.length ? outputs : model.outputs.map((_, place) => place);
-  const shared = scene.shown.nodes.some((number) => scene.shown.owner[number] === -1);
-  const line = (color, text) => h("li", {}, h("i", { class: "graph-line", style: { background: color } }), text);
-  const frame = (kind, color, text) =>
+  const looked = outputs.length ? outputs : model.outputs.map((/** @type {any} */ _, /** @type {any} */ place) => place);
+  const shared = scene.shown.nodes.some((/** @type {number} */ number) => scene.shown.owner[number] === -1);
+  const line = (/** @type {string} */ color, /** @type {string} */ text) => h("li", {}, h("i", { class: "graph-line", style: { background: color } }), text);
+  const frame = (/** @type {string} */ kind, /** @type {string} */ color, /** @type {string} */ text) =>
     h("li", {}, h("i", { class: `graph-frame ${kind}`, style: { "border-color": color } }), text);
   return h(
     "ul",
     { class: "legend", "aria-label": "Colors and frames" },
-    looked.slice(0, 8).map((place, at) => frame("", colors.series[at % 6], model.outputs[place])),
+    looked.slice(0, 8).map((/** @type {any} */ place, /** @type {number} */ at) => frame("", colors.series[at % 6], model.outputs[place])),
     shared ? frame("double", colors.shared, looked.length > 2 ? "shared by several" : "shared") : null,
     frame("dashed", colors.rest, "unexplained"),
     line(colors.plus, "adds"),

@@ -10,6 +10,7 @@ const KEPT = 600;
 export function crops(address, came) {
   /** @type {Map<number, HTMLImageElement | null>} null: on its way, or there is none */
   const kept = new Map();
+  /** @type {any[]} */
   let waiting = [];
   let running = 0;
 
@@ -18,7 +19,7 @@ export function crops(address, came) {
       const number = waiting.shift();
       const picture = new Image();
       running += 1;
-      const done = (good) => {
+      const done = (/** @type {boolean} */ good) => {
         running -= 1;
         if (good) {
           kept.set(number, picture);
@@ -34,11 +35,11 @@ export function crops(address, came) {
 
   return {
     /** The picture of a node if it is there. */
-    get: (number) => kept.get(number) ?? null,
+    get: (/** @type {number} */ number) => kept.get(number) ?? null,
     /** Those that are in view now; what was waiting before is out of view. */
-    want(numbers) {
+    want(/** @type {number[]} */ numbers) {
       for (const number of waiting) kept.delete(number);
-      waiting = numbers.filter((number) => !kept.has(number));
+      waiting = numbers.filter((/** @type {number} */ number) => !kept.has(number));
       for (const number of waiting) kept.set(number, null);
       const wanted = new Set(numbers);
       for (const [number, picture] of kept) {

@@ -11,7 +11,7 @@ export function finder(model, onpick) {
   const close = () => {
     list.hidden = true;
   };
-  const take = (node) => {
+  const take = (/** @type {import("./model.js").GraphNode} */ node) => {
     close();
     input.value = "";
     onpick(node.number);
@@ -46,7 +46,7 @@ export function finder(model, onpick) {
     "aria-label": "Find a node by its name, its layer or its class",
     autocomplete: "off",
     oninput: whenQuiet(draw, 120),
-    onkeydown: (event) => {
+    onkeydown: (/** @type {any} */ event) => {
       if (event.key === "Enter") {
         found = model.find(input.value);
         if (found.length) take(found[0]);
@@ -58,12 +58,12 @@ export function finder(model, onpick) {
   });
   rove(list, "button");
   const node = h("div", { class: "graph-finder" }, input, list);
-  node.addEventListener("keydown", (event) => {
+  node.addEventListener("keydown", (/** @type {any} */ event) => {
     if (event.key !== "Escape" || list.hidden) return;
     close();
     input.focus();
   });
-  node.addEventListener("focusout", (event) => {
+  node.addEventListener("focusout", (/** @type {any} */ event) => {
     if (!node.contains(event.relatedTarget)) close();
   });
   return node;

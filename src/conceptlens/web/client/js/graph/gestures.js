@@ -10,7 +10,7 @@ export function gestures(canvas, does) {
   /** @type {Map<number, {x: number, y: number}>} */
   const down = new Map();
   let far = 0;
-  const at = (event) => {
+  const at = (/** @type {any} */ event) => {
     const box = canvas.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
@@ -46,7 +46,7 @@ export function gestures(canvas, does) {
     does.pan(is.x - was.x, is.y - was.y);
     if (was.wide > 0) does.zoom(is.wide / was.wide, is.x, is.y);
   });
-  const up = (event) => {
+  const up = (/** @type {any} */ event) => {
     const place = at(event);
     if (down.delete(event.pointerId) && event.type === "pointerup" && !down.size && far <= STILL)
       does.click(place.x, place.y, event.shiftKey);

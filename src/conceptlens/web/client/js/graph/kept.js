@@ -1,9 +1,9 @@
 /** The nodes that are kept, as chips: open one, or keep it no longer. */
 import { h, put } from "../dom.js";
 
-export function keptChips({ model, onpick, onkeep, onnone }) {
+export function keptChips(/** @type {{model: import("./model.js").Model, onpick: (...args: any[]) => void, onkeep: (...args: any[]) => void, onnone: (...args: any[]) => void}} */ { model, onpick, onkeep, onnone }) {
   const node = h("div", { class: "chips" });
-  const chip = (number) => {
+  const chip = (/** @type {number} */ number) => {
     const title = model.title(model.nodes[number]);
     return h(
       "span",

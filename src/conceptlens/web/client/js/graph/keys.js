@@ -1,4 +1,4 @@
-/** The keyboard on a graph: move, zoom, go from node to node, open and keep them. */
+/** The keyboard on a graph: move, zoom, go from node to node, open and keep them. @type {Record<string, any>} */
 
 const STEPS = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
 
@@ -14,7 +14,7 @@ export function keys(canvas, does) {
     const now = does.now();
     const { order } = scene.place;
     if (key in STEPS && event.shiftKey) {
-      const to = along(scene, key, now);
+      const to = along(scene, key, /** @type {number} */ (now));
       if (to !== null) does.go(to);
     } else if (key in STEPS) does.pan(STEPS[key][0], STEPS[key][1]);
     else if (key === "+" || key === "=") does.zoom(1.25);
@@ -31,16 +31,17 @@ export function keys(canvas, does) {
   });
 }
 
-/** Along the strongest edge that is shown, or to the next node of the same layer. */
-function along({ model, place, visible }, key, number) {
+/** Along the strongest edge that is shown, or to the next node of the same layer. @param {string} key @param {number} number */
+function along(/** @type {{model: import("./model.js").Model, place: any, visible: any}} */ { model, place, visible }, key, number) {
   if (number === null) return place.order[0] ?? null;
   const way = place.down
     ? { ArrowUp: "on", ArrowDown: "back", ArrowLeft: -1, ArrowRight: 1 }[key]
     : { ArrowRight: "on", ArrowLeft: "back", ArrowUp: -1, ArrowDown: 1 }[key];
   if (typeof way === "number") {
-    const row = place.order.filter((each) => model.nodes[each].row === model.nodes[number].row);
+    const row = place.order.filter((/** @type {any} */ each) => model.nodes[each].row === model.nodes[number].row);
     return row[Math.min(Math.max(row.indexOf(number) + way, 0), row.length - 1)];
   }
+  /** @type {number[]} */
   const list = way === "on" ? model.outOf[number] : model.into[number];
   const edge = list.find((each) => visible.has(each));
   if (edge === undefined) return null;

@@ -23,18 +23,20 @@ export function layout(model, shown, { down, width, height }) {
   const x = new Float32Array(model.nodes.length);
   const y = new Float32Array(model.nodes.length);
   const blocks = [];
+  /** @type {any[]} */
   const order = [];
   const [forward, sideways] = down ? [ALONG, ACROSS] : [ACROSS, ALONG];
   const wide = Math.min(long, most) * sideways; // of the widest block, across the direction of the layers
   const rows = lines.map((_, row) => row);
   if (down) rows.reverse();
-  const columnsOf = (row) => Math.ceil(lines[row].length / long);
-  const depth = (row) => Math.max(columnsOf(row) * forward, row === lines.length - 1 && !down ? WORDS : 0);
+  const columnsOf = (/** @type {number} */ row) => Math.ceil(lines[row].length / long);
+  const depth = (/** @type {number} */ row) => Math.max(columnsOf(row) * forward, row === lines.length - 1 && !down ? WORDS : 0);
   const depths = rows.filter((row) => lines[row].length).map(depth);
   const between = down ? BETWEEN : spread(depths, wide + HEAD, width / height);
   let at = 0;
   for (const row of rows) {
-    const line = lines[row];
+    /** @type {number[]} */
+      const line = lines[row];
     if (!line.length) continue;
     const columns = columnsOf(row);
     const inColumn = Math.ceil(line.length / columns);
@@ -61,13 +63,13 @@ export function layout(model, shown, { down, width, height }) {
     : { x, y, width: at, height: wide + HEAD, down, blocks, order };
 }
 
-/** The room between layers: few of them stand as far apart as their height lets them without being seen smaller. */
+/** The room between layers: few of them stand as far apart as their height lets them without being seen smaller. @param {any[]} depths @param {number} tall @param {number} aspect */
 function spread(depths, tall, aspect) {
   const left = tall * aspect - depths.reduce((sum, deep) => sum + deep, 0);
   return Math.min(Math.max(left / Math.max(depths.length - 1, 1), BETWEEN), 3 * BETWEEN);
 }
 
-/** How many nodes stand in a line so that all together is seen as large as can be. */
+/** How many nodes stand in a line so that all together is seen as large as can be. @param {any[]} sizes @param {number} most @param {boolean} down @param {number} width @param {number} height */
 function longest(sizes, most, down, width, height) {
   if (most <= ALONE) return most;
   let best = most;
@@ -82,8 +84,9 @@ function longest(sizes, most, down, width, height) {
   return best;
 }
 
-/** The nodes of each row, next to what they lead to; of two classes, what they share stands between them. */
+/** The nodes of each row, next to what they lead to; of two classes, what they share stands between them. @param {import("./model.js").Model} model @param {import("./model.js").Shown} shown */
 function ordered(model, shown) {
+  /** @type {number[][]} */
   const lines = model.rows.map(() => []);
   for (const number of shown.nodes) lines[model.nodes[number].row].push(number);
   const place = new Float32Array(model.nodes.length).fill(0.5);
@@ -91,6 +94,7 @@ function ordered(model, shown) {
   const two = new Set(shown.nodes.filter((number) => model.nodes[number].kind === "output")).size === 2;
   const pull = new Float32Array(model.nodes.length);
   const total = new Float32Array(model.nodes.length);
+  /** @type {number[][]} */
   const byRow = model.rows.map(() => []);
   for (const edge of shown.edges) byRow[model.nodes[source[edge]].row].push(edge);
   for (let row = lines.length - 1; row >= 0; row -= 1) {
@@ -98,7 +102,7 @@ function ordered(model, shown) {
       pull[source[edge]] += weight[edge] * place[target[edge]];
       total[source[edge]] += weight[edge];
     }
-    const key = (number) => {
+    const key = (/** @type {number} */ number) => {
       const node = model.nodes[number];
       if (node.kind === "error") return 9;
       const side = two && node.kind === "concept" ? (shown.owner[number] === SHARED ? 1 : 2 * shown.owner[number]) : 0;
@@ -106,7 +110,7 @@ function ordered(model, shown) {
     };
     if (row < lines.length - 1) {
       const keys = new Map(lines[row].map((number) => [number, key(number)]));
-      lines[row].sort((a, b) => keys.get(a) - keys.get(b) || a - b);
+      lines[row].sort((a, b) => Number(keys.get(a)) - Number(keys.get(b)) || a - b);
     }
     lines[row].forEach((number, at) => {
       place[number] = lines[row].length > 1 ? at / (lines[row].length - 1) : 0.5;
@@ -115,7 +119,7 @@ function ordered(model, shown) {
   return lines;
 }
 
-/** The ends and the bend of an edge: [x0, y0, x1, y1, middle]. */
+/** The ends and the bend of an edge: [x0, y0, x1, y1, middle]. @param {any} place @param {any} from @param {any} to */
 export function ends(place, from, to) {
   const half = NODE / 2;
   if (place.down) {

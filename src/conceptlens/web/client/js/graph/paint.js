@@ -18,7 +18,7 @@ const SHARES_FROM = 46; // below, there is room for one line only
 
 /** The colors of the theme as it is now. */
 export function palette() {
-  const of = (name) => token(`--${name}`);
+  const of = (/** @type {string} */ name) => token(`--${name}`);
   return {
     series: [0, 1, 2, 3, 4, 5, 6, 7].map((place) => of(`series-${place}`)),
     shared: of("series-6"),
@@ -36,7 +36,7 @@ export function palette() {
   };
 }
 
-/** The color of a node's frame. */
+/** The color of a node's frame. @param {any} scene @param {number} number */
 export function frameOf(scene, number) {
   const owner = scene.shown.owner[number];
   if (owner === NOBODY) return scene.colors.rest;
@@ -60,14 +60,14 @@ export function* paint(pen, scene, camera, area, middle) {
   }
 }
 
-/** Edges in the order given, those of one look in one stroke. */
+/** Edges in the order given, those of one look in one stroke. @param {CanvasRenderingContext2D} pen @param {any} scene @param {import("./paint.js").Camera} camera @param {any} area @param {number[]} middle @param {any[]} list */
 export function* edges(pen, scene, camera, area, middle, list, light = 1) {
   const { model, place, colors } = scene;
   const { source, target } = model.edges;
   const { scale } = camera;
   const thin = Math.min(1, Math.max(0.35, scale * 1.6));
-  const across = (x) => middle[0] + (x - camera.x) * scale;
-  const down = (y) => middle[1] + (y - camera.y) * scale;
+  const across = (/** @type {number} */ x) => middle[0] + (x - camera.x) * scale;
+  const down = (/** @type {number} */ y) => middle[1] + (y - camera.y) * scale;
   let look = "";
   let strokes = 0;
   const flush = () => {
@@ -107,6 +107,7 @@ export function* edges(pen, scene, camera, area, middle, list, light = 1) {
   pen.globalAlpha = 1;
 }
 
+/** @param {any} place @param {number} number @param {any} area */
 function inside(place, number, area) {
   const far = NODE;
   return (
@@ -117,7 +118,7 @@ function inside(place, number, area) {
   );
 }
 
-/** One node: a square from afar, with its crop and its name from nearby. */
+/** One node: a square from afar, with its crop and its name from nearby. @param {CanvasRenderingContext2D} pen @param {any} scene @param {import("./paint.js").Camera} camera @param {number[]} middle @param {number} number */
 export function node(pen, scene, camera, middle, number) {
   const { model, place, colors, outputs } = scene;
   const each = model.nodes[number];
@@ -153,7 +154,8 @@ export function node(pen, scene, camera, middle, number) {
   if (side >= NAMES_FROM || (each.kind === "output" && side >= 20)) names(pen, scene, each, x, y, side, outputs);
 }
 
-function names(pen, { model, colors, place }, each, x, y, side, outputs) {
+/** @param {CanvasRenderingContext2D} pen @param {any} each @param {number} x @param {number} y @param {number} side @param {number[]} outputs */
+function names(pen, /** @type {{model: import("./model.js").Model, colors: Record<string, any>, place: any}} */ { model, colors, place }, each, x, y, side, outputs) {
   const under = y + side / 2;
   const share = part(model.share(each, outputs), 0);
   const room = Math.floor((side * 1.4) / 6);
@@ -176,7 +178,7 @@ function names(pen, { model, colors, place }, each, x, y, side, outputs) {
   if (each.kind === "concept" && side >= SHARES_FROM) written(pen, colors, share, x, under + 27, colors.soft);
 }
 
-/** Text on a ground of its own, so that edges do not run through it. */
+/** Text on a ground of its own, so that edges do not run through it. @param {CanvasRenderingContext2D} pen @param {Record<string, any>} colors @param {string} text @param {number} x @param {number} y @param {string} color */
 function written(pen, colors, text, x, y, color) {
   const half = text.length * 3 + 2;
   pen.globalAlpha = 0.8;
@@ -187,24 +189,26 @@ function written(pen, colors, text, x, y, color) {
   pen.fillText(text, x, y);
 }
 
+/** @param {string} text @param {any} most */
 const clipped = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`);
 
-/** A name on at most three short lines. */
+/** A name on at most three short lines. @param {string} name @param {number} most */
 export function wrapped(name, most) {
   const lines = [];
   for (const word of name.replace(/[_-]/g, " ").split(/\s+/)) {
-    if (lines.length && lines.at(-1).length + word.length < most) lines[lines.length - 1] += ` ${word}`;
+    if (lines.length && lines[lines.length - 1].length + word.length < most) lines[lines.length - 1] += ` ${word}`;
     else lines.push(word);
   }
   return lines.slice(0, 3).map((line) => clipped(line, most));
 }
 
-/** The names of layers, at the border of what is seen: wherever one looks, one knows where one is. */
+/** The names of layers, at the border of what is seen: wherever one looks, one knows where one is. @param {CanvasRenderingContext2D} pen @param {any} scene @param {import("./paint.js").Camera} camera @param {number[]} middle */
 export function titles(pen, scene, camera, middle) {
   const { place, colors } = scene;
   pen.font = `600 12px ${colors.font}`;
+  /** @type {any[]} */
   const taken = [];
-  for (const block of place.blocks.toSorted((a, b) => b.row - a.row)) {
+  for (const block of place.blocks.toSorted((/** @type {any} */ a, /** @type {any} */ b) => b.row - a.row)) {
     const [from, size, at, half] = place.down
       ? [block.y, block.height, camera.y, middle[1]]
       : [block.x, block.width, camera.x, middle[0]];

@@ -37,10 +37,13 @@ export function toParams(selection) {
   };
 }
 
+/** @param {any[] | null} at */
 export const place = (at) => (at ? at.map((value) => value.toFixed(3)).join(",") : "");
 
+/** @param {string} text */
 const list = (text) => (text ?? "").split(",").filter(Boolean).map(decoded);
 
+/** @param {string} text */
 function decoded(text) {
   try {
     return decodeURIComponent(text);
@@ -67,7 +70,7 @@ export function fromFile(text) {
   }
   if (found?.kind !== KIND) throw new Error("This file is no selection of a graph. Save one with “Save selection”.");
   if (found.schema !== 1) throw new Error(`This selection has schema ${found.schema}; this page reads schema 1.`);
-  const words = (value) => (Array.isArray(value) ? value.filter((each) => typeof each === "string") : []);
+  const words = (/** @type {any} */ value) => (Array.isArray(value) ? value.filter((each) => typeof each === "string") : []);
   const at = Array.isArray(found.at) && found.at.length === 3 && found.at.every(Number.isFinite) ? found.at : null;
   return {
     graph: typeof found.graph === "string" ? found.graph : "classes",
@@ -81,16 +84,16 @@ export function fromFile(text) {
   };
 }
 
-/** Nodes and edges that are shown, to be saved. */
-export function shownData(model, { nodes, edges }) {
+/** Nodes and edges that are shown, to be saved. @param {import("./model.js").Model} model */
+export function shownData(model, /** @type {{nodes: any, edges: any}} */ { nodes, edges }) {
   const { source, target, value, weight } = model.edges;
   return {
     schema: 1,
     kind: "conceptlens graph as shown",
     nodes: nodes
-      .map((number) => model.nodes[number])
-      .map(({ number, ...node }) => ({ ...node, layer: model.layer(node) })),
-    edges: edges.map((edge) => ({
+      .map((/** @type {number} */ number) => model.nodes[number])
+      .map((/** @type {any} */ { number, ...node }) => ({ ...node, layer: model.layer(node) })),
+    edges: edges.map((/** @type {number} */ edge) => ({
       source: model.nodes[source[edge]].id,
       target: model.nodes[target[edge]].id,
       value: value[edge],

@@ -22,17 +22,18 @@ import { graphTables, selected } from "./tables.js";
 const NARROW = "(max-width: 46rem)";
 
 /** @returns what the view keeps of it: the canvas, `stop`, and what can be saved */
-export function graphSession({ body, run, card, answer, selection, table, onother, say }) {
+export function graphSession(/** @type {{body: any, run: string, card: Answers.RunCard, answer: any, selection: any, table: any, onother: (...args: any[]) => void, say: (words: string) => void}} */ { body, run, card, answer, selection, table, onother, say }) {
   const model = new Model(answer);
   const name = answer.name;
-  const numberOf = (id) => model.byId.get(id) ?? null;
+  const numberOf = (/** @type {string} */ id) => model.byId.get(id) ?? null;
+  /** @type {any} */
   const state = {
-    outputs: selection.classes.map((each) => model.outputs.indexOf(each)).filter((each) => each >= 0),
+    outputs: selection.classes.map((/** @type {any} */ each) => model.outputs.indexOf(each)).filter((/** @type {number} */ each) => each >= 0),
     min: selection.min ?? model.startAt(),
     hidden: new Set(selection.hidden),
     linked: selection.linked,
     picked: selection.node === null ? null : numberOf(selection.node),
-    kept: new Set(selection.kept.map(numberOf).filter((each) => each !== null)),
+    kept: new Set(selection.kept.map(numberOf).filter((/** @type {any} */ each) => each !== null)),
     at: selection.at,
   };
   const lost = selection.kept.length - state.kept.size + (selection.node !== null && state.picked === null ? 1 : 0);
@@ -61,17 +62,19 @@ export function graphSession({ body, run, card, answer, selection, table, onothe
     onpick: (number) => pick(number, { show: true }),
     onchange: (what) => note({ table: what === "nodes" ? "" : what }),
   });
+  /** @type {any} */
   let shown = null;
+  /** @type {any} */
   let spot = null;
 
   const now = () => ({
     graph: name,
-    classes: state.outputs.map((each) => model.outputs[each]),
+    classes: state.outputs.map((/** @type {any} */ each) => model.outputs[each]),
     min: asked || state.touched ? state.min : null,
     hidden: [...state.hidden],
     linked: state.linked,
     node: state.picked === null ? null : model.nodes[state.picked].id,
-    kept: [...state.kept].map((number) => model.nodes[number].id),
+    kept: [...state.kept].map((/** @type {number} */ number) => model.nodes[number].id),
     at: state.at,
   });
   const write = () => note(toParams(now()));
@@ -104,6 +107,7 @@ export function graphSession({ body, run, card, answer, selection, table, onothe
     write();
   });
 
+  /** @param {number | null} number */
   function pick(number, { show = false, focus = false } = {}) {
     state.picked = number;
     canvas.setPicked(number);
@@ -115,10 +119,11 @@ export function graphSession({ body, run, card, answer, selection, table, onothe
     if (focus) side.querySelector("h2")?.focus();
   }
 
+  /** @param {number | null} number */
   function keep(number) {
     if (!state.kept.delete(number)) state.kept.add(number);
     canvas.setKept(state.kept);
-    announce(`${model.title(model.nodes[number])} ${state.kept.has(number) ? "is kept" : "is no longer kept"}`);
+    announce(`${model.title(model.nodes[Number(number)])} ${state.kept.has(number) ? "is kept" : "is no longer kept"}`);
     if (number === state.picked) drawSheet();
     else chips.draw(state.kept);
     retell();
@@ -237,7 +242,7 @@ export function graphSession({ body, run, card, answer, selection, table, onothe
   };
 }
 
-/** A node's sheet as a picture, or null. */
+/** A node's sheet as a picture, or null. @param {import("./model.js").Model} model @param {number} number @param {string} address */
 const loaded = (model, number, address) =>
   model.nodes[number].crops
     ? new Promise((done) => {

@@ -39,8 +39,8 @@ export function nodeSheet(given) {
     node.kind === "concept" ? annotateForm({ kind: "node", of: node.id, number }) : null,
     later,
     node.shares.length && node.kind !== "output" ? activity(model, node, outputs) : null,
-    neighbors("Made by", model.into[number], (edge) => model.edges.source[edge], given),
-    neighbors("Makes", model.outOf[number], (edge) => model.edges.target[edge], given),
+    neighbors("Made by", model.into[number], (/** @type {number} */ edge) => model.edges.source[edge], given),
+    neighbors("Makes", model.outOf[number], (/** @type {number} */ edge) => model.edges.target[edge], given),
   );
   if (node.kind === "concept") {
     given
@@ -51,6 +51,7 @@ export function nodeSheet(given) {
   return panel;
 }
 
+/** @param {import("./model.js").Model} model @param {import("./model.js").GraphNode} node */
 function about(model, node) {
   if (node.kind === "output") return "What the network says in the end.";
   if (node.kind === "error")
@@ -63,8 +64,8 @@ function about(model, node) {
     : "A concept of the data.";
 }
 
-/** The nearest samples, from the one picture that holds them all. */
-function samples({ sheet, redraw }, node, detail) {
+/** The nearest samples, from the one picture that holds them all. @param {import("./model.js").GraphNode} node @param {Answers.NodeAnswer} detail */
+function samples(/** @type {{sheet: any, redraw: string}} */ { sheet, redraw }, node, detail) {
   if (!detail.crops.length) return null;
   if (!detail.sheet)
     return [
@@ -101,8 +102,8 @@ function samples({ sheet, redraw }, node, detail) {
   );
 }
 
-/** Where the concept is in the images that have most of it. */
-function places({ image }, detail) {
+/** Where the concept is in the images that have most of it. @param {Answers.NodeAnswer} detail */
+function places(/** @type {{image: any}} */ { image }, detail) {
   const some = detail.places.filter((place) => place.picture !== null);
   if (!some.length) return null;
   return h(
@@ -130,13 +131,14 @@ function places({ image }, detail) {
   );
 }
 
-function overlay(canvas, picture, { grid: [rows, columns], values }) {
-  const pen = canvas.getContext("2d");
+/** @param {HTMLCanvasElement} canvas @param {any} picture */
+function overlay(canvas, picture, /** @type {{grid: any, values: any[]}} */ { grid: [rows, columns], values }) {
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   pen.drawImage(picture, 0, 0, canvas.width, canvas.height);
   const most = Math.max(...values.flat(), 0);
   if (!(most > 0)) return;
   const small = h("canvas", { width: columns, height: rows });
-  const dots = small.getContext("2d");
+  const dots = /** @type {CanvasRenderingContext2D} */ (small.getContext("2d"));
   const pixels = dots.createImageData(columns, rows);
   values.flat().forEach((value, cell) => {
     const part = Math.max(value, 0) / most;
@@ -147,6 +149,7 @@ function overlay(canvas, picture, { grid: [rows, columns], values }) {
   pen.drawImage(small, 0, 0, canvas.width, canvas.height);
 }
 
+/** @param {import("./model.js").Model} model @param {import("./model.js").GraphNode} node @param {Answers.NodeAnswer} detail */
 function facts(model, node, detail) {
   const of = detail.active_of?.map(
     (value, place) => `${model.outputs[place]} ${value} of ${model.answer.images_of[place]}`,
@@ -164,11 +167,11 @@ function facts(model, node, detail) {
   );
 }
 
-/** What it adds to each class, as a share of all that its layer adds or takes. */
+/** What it adds to each class, as a share of all that its layer adds or takes. @param {import("./model.js").Model} model @param {import("./model.js").GraphNode} node @param {number[]} outputs */
 function activity(model, node, outputs) {
   const order = node.shares
     .map((share, place) => ({ share, place }))
-    .sort((a, b) => outputs.includes(b.place) - outputs.includes(a.place) || Math.abs(b.share) - Math.abs(a.share))
+    .sort((a, b) => Number(outputs.includes(b.place)) - Number(outputs.includes(a.place)) || Math.abs(b.share) - Math.abs(a.share))
     .slice(0, 8);
   const most = Math.max(...order.map((each) => Math.abs(each.share)), 1e-9);
   return h(
@@ -199,7 +202,8 @@ function activity(model, node, outputs) {
   );
 }
 
-function neighbors(title, edges, other, { model, onpick, onhover }) {
+/** @param {string} title @param {any[]} edges @param {any} other */
+function neighbors(title, edges, other, /** @type {{model: import("./model.js").Model, onpick: (...args: any[]) => void, onhover: (...args: any[]) => void}} */ { model, onpick, onhover }) {
   if (!edges.length) return null;
   return h(
     "div",

@@ -29,7 +29,7 @@ export function summary(answer, image) {
       ? h(
           "ul",
           { class: "graph-crops" },
-          answer.examples.map(({ number, name }) =>
+          answer.examples.map((/** @type {{number: number, name: string}} */ { number, name }) =>
             h("li", {}, h("img", { class: "crop", src: image(number), alt: name, title: name, loading: "lazy" })),
           ),
         )
@@ -59,5 +59,5 @@ export function summary(answer, image) {
   );
 }
 
-/** A path or a name of code on several lines, broken where a reader would break it. */
+/** A path or a name of code on several lines, broken where a reader would break it. @param {string} name */
 const breakable = (name) => name.split(/(?<=[/:])/).flatMap((piece) => [piece, h("wbr", {})]);

@@ -49,9 +49,11 @@ export async function graphSVG(scene, picture) {
   );
 }
 
+/** @param {import("./model.js").Model} model @param {number} number */
 const title = (model, number) => model.title(model.nodes[number]);
 
-function box({ model, place, shown, colors, ...scene }, number, crop, outputs) {
+/** @param {number} number @param {string | null} crop @param {number[]} outputs */
+function box(/** @type {any} */ { model, place, shown, colors, ...scene }, number, crop, outputs) {
   const node = model.nodes[number];
   const [x, y] = [Math.round(place.x[number] - NODE / 2), Math.round(place.y[number] - NODE / 2)];
   const frame = frameOf({ model, place, shown, colors, ...scene }, number);
@@ -84,14 +86,15 @@ function box({ model, place, shown, colors, ...scene }, number, crop, outputs) {
   );
 }
 
+/** @param {string} words @param {number} x @param {number} y @param {string} fill */
 const text = (words, x, y, fill, more = {}) => s("text", { x, y, fill, "text-anchor": "middle", ...more }, words);
 
-/** The first crop of a sheet as an address. */
+/** The first crop of a sheet as an address. @param {any} picture */
 function inside(picture) {
   if (!picture) return null;
   const canvas = document.createElement("canvas");
   canvas.width = CROP;
   canvas.height = CROP;
-  canvas.getContext("2d").drawImage(picture, 0, 0, CROP, CROP, 0, 0, CROP, CROP);
+  canvas.getContext("2d")?.drawImage(picture, 0, 0, CROP, CROP, 0, 0, CROP, CROP);
   return canvas.toDataURL("image/jpeg", 0.85);
 }

@@ -9,6 +9,7 @@ const STEP = 40; // rows at a time
  * @param {{onpick: (number: number) => void, onchange: (what: string) => void, what: string}} given
  */
 export function graphTables({ onpick, onchange, what }) {
+  /** @type {any} */
   let state = null;
   let rows = STEP;
   const host = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of the graph" });
@@ -45,7 +46,7 @@ export function graphTables({ onpick, onchange, what }) {
     more.textContent = `Show more (${count(all.length - rows)} left)`;
   }
 
-  const link = (node) =>
+  const link = (/** @type {import("./model.js").GraphNode} */ node) =>
     h(
       "button",
       {
@@ -57,15 +58,16 @@ export function graphTables({ onpick, onchange, what }) {
       state.model.title(node),
     );
 
-  function nodeTable({ model, outputs, kept }, numbers) {
-    const looked = (outputs.length ? outputs : model.outputs.map((_, place) => place)).slice(0, 4);
+  /** @param {number[]} numbers */
+  function nodeTable(/** @type {{model: import("./model.js").Model, outputs: number[], kept: any}} */ { model, outputs, kept }, numbers) {
+    const looked = (outputs.length ? outputs : model.outputs.map((/** @type {any} */ _, /** @type {any} */ place) => place)).slice(0, 4);
     return h(
       "table",
       { class: "graph-table" },
       h("caption", { class: "hidden" }, "Nodes of the graph"),
       tableHead(
         ["Node", "Layer", "What it is"],
-        [...looked.map((place) => `Share for ${model.outputs[place]}`), "Used in"],
+        [...looked.map((/** @type {any} */ place) => `Share for ${model.outputs[place]}`), "Used in"],
       ),
       h(
         "tbody",
@@ -78,7 +80,7 @@ export function graphTables({ onpick, onchange, what }) {
             h("th", { scope: "row" }, link(node)),
             h("td", {}, model.layer(node) ?? "output"),
             h("td", {}, kindOf(model, node), kept.has(number) ? h("span", { class: "tag" }, "kept") : null),
-            looked.map((place) => h("td", { class: "num" }, node.kind === "output" ? "" : part(node.shares[place]))),
+            looked.map((/** @type {any} */ place) => h("td", { class: "num" }, node.kind === "output" ? "" : part(node.shares[place]))),
             h("td", { class: "num" }, node.kind === "concept" ? plural(node.active, "image") : ""),
           );
         }),
@@ -86,7 +88,8 @@ export function graphTables({ onpick, onchange, what }) {
     );
   }
 
-  function edgeTable({ model }, list) {
+  /** @param {any[]} list */
+  function edgeTable(/** @type {{model: import("./model.js").Model}} */ { model }, list) {
     const { source, target, value, weight } = model.edges;
     return h(
       "table",
@@ -113,7 +116,7 @@ export function graphTables({ onpick, onchange, what }) {
   return {
     node: h("div", { class: "stack" }, about, host, more),
     tools,
-    update(next) {
+    update(/** @type {any} */ next) {
       state = next;
       rows = STEP;
       draw();
@@ -127,7 +130,7 @@ export function graphTables({ onpick, onchange, what }) {
  */
 export function selected({ model, shown, place, picked, kept }) {
   const { source, target, weight } = model.edges;
-  const strongest = (list) => [...list].sort((a, b) => weight[b] - weight[a]);
+  const strongest = (/** @type {number[]} */ list) => [...list].sort((a, b) => weight[b] - weight[a]);
   const here = [...kept].filter((number) => shown.has[number]);
   if (here.length) {
     const inside = new Set(here);
@@ -143,10 +146,11 @@ export function selected({ model, shown, place, picked, kept }) {
       words: `${model.title(model.nodes[picked])} and its neighbors`,
     };
   }
-  const order = place.order.toSorted((a, b) => model.nodes[b].row - model.nodes[a].row); // from the outputs down
+  const order = place.order.toSorted((/** @type {any} */ a, /** @type {any} */ b) => model.nodes[b].row - model.nodes[a].row); // from the outputs down
   return { nodes: order, edges: strongest(shown.edges), words: "Everything that is shown" };
 }
 
+/** @param {import("./model.js").Model} model @param {import("./model.js").GraphNode} node */
 function kindOf(model, node) {
   if (node.kind === "output") return "class";
   if (node.kind === "error") return "unexplained";

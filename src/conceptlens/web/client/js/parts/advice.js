@@ -8,14 +8,16 @@ import { plural } from "../words.js";
 /** @param {{run: string, state: any, edits: import("../edits.js").Edits}} options */
 export function advice({ run, state, edits }) {
   const told = h("div", { class: "advice", "aria-live": "polite" });
+  /** @type {any} */
   let open = null;
 
+  /** @param {any} work */
   async function guarded(work) {
     put(told, h("p", { class: "note" }, "Thinking…"));
     try {
       await work();
     } catch (error) {
-      put(told, h("p", { class: "note" }, error.message));
+      put(told, h("p", { class: "note" }, /** @type {any} */ (error).message));
     }
   }
 
@@ -82,7 +84,7 @@ export function advice({ run, state, edits }) {
           {
             type: "button",
             onclick: () => {
-              edits.add(...answer.edits);
+              edits.add(...(answer.edits ?? []));
               put(told);
               open = null;
               announce(`Set ${words}`);

@@ -6,16 +6,16 @@ import { fixed, plural, signed } from "../words.js";
 /** @param {{bias: any, n: string | undefined, picture: string | null, onchange: (changes: Record<string, any>) => void}} options */
 export function biasPanel({ bias, n, picture, onchange }) {
   const tables = bias.tables;
-  let table = tables.find((each) => String(each.n) === n) ?? tables[0];
+  let table = tables.find((/** @type {any} */ each) => String(each.n) === n) ?? tables[0];
   const body = h("div", {});
   const chooser =
     tables.length > 1
       ? segment(
           "Tokens taken of each image",
-          tables.map((each) => [String(each.n), `top ${each.n}`]),
+          tables.map((/** @type {any} */ each) => [String(each.n), `top ${each.n}`]),
           String(table.n),
           (key) => {
-            table = tables.find((each) => String(each.n) === key);
+            table = tables.find((/** @type {any} */ each) => String(each.n) === key);
             onchange({ n: key });
             draw();
           },
@@ -23,8 +23,8 @@ export function biasPanel({ bias, n, picture, onchange }) {
       : null;
 
   function draw() {
-    const found = table.pairs.filter((pair) => pair.found).length;
-    const judged = table.pairs.filter((pair) => pair.found !== null).length;
+    const found = table.pairs.filter((/** @type {any} */ pair) => pair.found).length;
+    const judged = table.pairs.filter((/** @type {any} */ pair) => pair.found !== null).length;
     const plot = deltas(table.pairs, { label: "Cliff's δ of each pair" });
     body.plot = plot;
     put(
@@ -49,7 +49,7 @@ export function biasPanel({ bias, n, picture, onchange }) {
           `δ in ${plural(bias.neutral, "sample")} for “${bias.condition}”, 95% interval`,
         ),
         h("li", {}, key("f5", "square"), `the same without a bias: ${bias.null}`),
-        table.pairs.some((pair) => pair.permuted)
+        table.pairs.some((/** @type {any} */ pair) => pair.permuted)
           ? h("li", {}, key("shuffled", "square"), `values shuffled, 95% of ${plural(table.permutations, "time")}`)
           : null,
         h("li", {}, key("negligible", "square"), "negligible"),
@@ -65,7 +65,7 @@ export function biasPanel({ bias, n, picture, onchange }) {
           h(
             "tbody",
             {},
-            table.pairs.map((pair) =>
+            table.pairs.map((/** @type {any} */ pair) =>
               h(
                 "tr",
                 {},
@@ -95,7 +95,7 @@ export function biasPanel({ bias, n, picture, onchange }) {
       "δ = +1: every count of the first value's tokens is above every count of the second's; 0: neither. A good δ shows no significant difference from its null. δ alone is not a bias: one set's tokens may simply be more common. ",
       "p-values are corrected for the number of pairs (Holm). The paper's Eq. 15 gives half of this δ. A token set is not a group of people: look at the samples.",
     ),
-    (bias.judged ?? []).map((each) =>
+    (bias.judged ?? []).map((/** @type {any} */ each) =>
       h(
         "p",
         { class: "note" },
@@ -121,15 +121,19 @@ export function biasPanel({ bias, n, picture, onchange }) {
   return Object.assign(node, { svg: () => body.plot });
 }
 
+/** @param {any} delta */
 const interval = (delta) => `${signed(delta.value, 3)} [${signed(delta.low, 2)}, ${signed(delta.high, 2)}]`;
+/** @param {number | null | undefined} p */
 const chance = (p) => (p === null || p === undefined ? "–" : p < 0.001 ? "< 0.001" : fixed(p));
 
+/** @param {any} pair */
 function verdict(pair) {
   if (pair.found === null) return h("span", { class: "tag" }, "not judged");
   if (!pair.found) return h("span", { class: "tag good" }, "✓ no bias found");
   return h("span", { class: "tag bad" }, `✕ towards ${pair.excess >= 0 ? pair.first : pair.second}`);
 }
 
+/** @param {string} name @param {string} shape */
 function key(name, shape) {
   return s(
     "svg",

@@ -6,6 +6,7 @@ import { known, percent, plural, short } from "../words.js";
 import { card } from "./frame.js";
 import { codeFacts, conceptFacts } from "./thing.js";
 
+/** @type {Record<string, any>} */
 const SORTS = {
   concepts: [
     ["order", "as in the file"],
@@ -23,16 +24,16 @@ const SORTS = {
 
 const LOOKING = "Collecting patches from a sample of images; this takes a few seconds the first time…";
 
-/** What can be filtered, sorted and picked. */
+/** What can be filtered, sorted and picked. @param {string} what @param {any} answer */
 const things = (what, answer) =>
   what === "concepts"
-    ? answer.concepts.map((each) => ({
+    ? answer.concepts.map((/** @type {any} */ each) => ({
         ...each,
         key: String(each.index),
         title: each.name,
         detail: each.auc === null || each.auc === undefined ? "" : `AUC ${percent(each.auc, 0)}`,
       }))
-    : answer.codes.map((each) => ({
+    : answer.codes.map((/** @type {any} */ each) => ({
         ...each,
         key: String(each.code),
         title: each.name,
@@ -40,14 +41,14 @@ const things = (what, answer) =>
       }));
 
 /** @returns what the view keeps of it: the answer, the map, `update` when more is known, `stop` */
-export function browse({ body, run, what, answer, state }) {
+export function browse(/** @type {{body: any, run: string, what: any, answer: any, state: any}} */ { body, run, what, answer, state }) {
   let all = things(what, answer);
   const key = what === "concepts" ? "concept" : "code";
   let words = state.find ?? "";
   let sort = state.sort ?? SORTS[what][0][0];
   let dimensions = state.map === "3d" ? 3 : 2;
-  let picked = all.find((each) => each.key === state[key])?.key ?? null;
-  const groups = [...new Set(all.map((each) => each.group ?? each.name))];
+  let picked = all.find((/** @type {any} */ each) => each.key === state[key])?.key ?? null;
+  const groups = [...new Set(all.map((/** @type {any} */ each) => each.group ?? each.name))];
   const list = h("div", {
     class: "things",
     role: "listbox",
@@ -59,6 +60,7 @@ export function browse({ body, run, what, answer, state }) {
   const counted = h("p", { class: "note", role: "status" });
   const notice = h("div", {});
   const spread = answer.map?.explained ?? [];
+  /** @type {any} */
   let map = null;
 
   const filter = searchField("Filter the list", "Filter", words, (asked) => {
@@ -68,19 +70,21 @@ export function browse({ body, run, what, answer, state }) {
   });
 
   function order() {
-    const found = all.filter((each) =>
-      `${each.title} ${each.text ?? ""} ${each.flags.map((flag) => flag.name).join(" ")}`
+    const found = all.filter((/** @type {any} */ each) =>
+      `${each.title} ${each.text ?? ""} ${each.flags.map((/** @type {any} */ flag) => flag.name).join(" ")}`
         .toLowerCase()
         .includes(words.toLowerCase()),
     );
-    const by = {
-      influence: (each) => -(each.influence ?? 0),
-      auc: (each) => each.auc ?? 2,
-      flags: (each) => -each.flags.length,
-      use: (each) => -(each.use ?? 0),
-      confidence: (each) => -(each.confidence ?? -1),
+    /** @type {Record<string, (each: any) => number>} */
+    const orders = {
+      influence: (/** @type {any} */ each) => -(each.influence ?? 0),
+      auc: (/** @type {any} */ each) => each.auc ?? 2,
+      flags: (/** @type {any} */ each) => -each.flags.length,
+      use: (/** @type {any} */ each) => -(each.use ?? 0),
+      confidence: (/** @type {any} */ each) => -(each.confidence ?? -1),
       order: () => 0,
-    }[sort];
+    };
+    const by = orders[sort];
     return [...found].sort((a, b) => by(a) - by(b));
   }
 
@@ -111,9 +115,9 @@ export function browse({ body, run, what, answer, state }) {
           each.flags.length
             ? h(
                 "span",
-                { class: "flag", title: each.flags.map((flag) => flag.name).join(", ") },
+                { class: "flag", title: each.flags.map((/** @type {any} */ flag) => flag.name).join(", ") },
                 "⚑",
-                h("span", { class: "hidden" }, each.flags.map((flag) => flag.name).join(", ")),
+                h("span", { class: "hidden" }, each.flags.map((/** @type {any} */ flag) => flag.name).join(", ")),
               )
             : null,
           h("span", { class: "note" }, each.detail),
@@ -124,6 +128,7 @@ export function browse({ body, run, what, answer, state }) {
     if (!list.querySelector('[tabindex="0"]') && list.firstChild?.matches?.("button")) list.firstChild.tabIndex = 0;
   }
 
+  /** @param {any} next */
   function pick(next) {
     picked = next;
     note({ [key]: next });
@@ -138,7 +143,7 @@ export function browse({ body, run, what, answer, state }) {
   }
 
   function drawFacts() {
-    const each = all.find((one) => one.key === picked);
+    const each = all.find((/** @type {any} */ one) => one.key === picked);
     if (!each) {
       put(facts);
       return;
@@ -158,15 +163,15 @@ export function browse({ body, run, what, answer, state }) {
       ? `What lies close is alike: principal components of the ${answer.map.of}${
           spread.length > 2
             ? `, with ${percent(
-                spread.slice(0, dimensions).reduce((a, b) => a + b, 0),
+                spread.slice(0, dimensions).reduce((/** @type {any} */ a, /** @type {any} */ b) => a + b, 0),
                 0,
               )} of their spread`
             : ""
         }. Drag to ${dimensions === 3 ? "turn" : "move"} it, click a point to open it.`
       : "";
     const points = all
-      .filter((each) => each.place)
-      .map((each) => ({
+      .filter((/** @type {any} */ each) => each.place)
+      .map((/** @type {any} */ each) => ({
         key: each.key,
         at: each.place,
         label: what === "concepts" ? each.title : `${each.title}, code ${each.code}`,
@@ -260,7 +265,7 @@ export function browse({ body, run, what, answer, state }) {
       return map;
     },
     /** The same things, of which more is known: whoever is in the list stays where they are. */
-    update(later) {
+    update(/** @type {string} */ later) {
       answer = later;
       all = things(what, later);
       const inside = list.contains(document.activeElement);
@@ -272,7 +277,7 @@ export function browse({ body, run, what, answer, state }) {
       drawFacts();
       if (what === "codebook") drawMap(); // points are as large as their use
     },
-    say(text) {
+    say(/** @type {string} */ text) {
       counted.textContent = text;
     },
     stop: () => map?.stop(),

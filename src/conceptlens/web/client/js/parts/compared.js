@@ -16,6 +16,7 @@ const NUMBERS = [
   ["effective_concepts", "Eff. concepts"],
   ["seconds", "Seconds"],
 ];
+/** @type {Record<string, string>} */
 export const TOLD = {
   text: "Supervision: texts of the concepts.",
   "class-table": "Supervision: a class table.",
@@ -23,7 +24,9 @@ export const TOLD = {
   "class-labels": "No supervision of concepts.",
 };
 
+/** @param {number} value */
 const bare = (value) => (known(value) ? (100 * value).toFixed(1) : "–");
+/** @param {any[]} columns @param {any[]} rows @param {string} part */
 const shown = (columns, rows, part) => columns.filter(([key]) => rows.some((row) => row[part][key]));
 
 /**
@@ -60,6 +63,7 @@ export function blockTable(block, { name, primary, rows, all }) {
   );
 }
 
+/** @param {any} row */
 function rowName(row) {
   const link = h("a", { href: format("methods", { method: row.method }), title: `What is ${row.method}?` }, row.name);
   return [
@@ -68,16 +72,16 @@ function rowName(row) {
   ];
 }
 
-/** In words, as the comparison found it; it stands in front, where it is seen. */
+/** In words, as the comparison found it; it stands in front, where it is seen. @param {string} words */
 const verdict = (words) => h("td", { class: words === "best" ? "verdict-cell best" : "verdict-cell" }, words ?? "–");
 
-/** How often it was trained; each training that is served can be opened. */
+/** How often it was trained; each training that is served can be opened. @param {any} row */
 function trainings(row) {
   if (!row.runs.length) return row.trainings;
   return h(
     "span",
     { class: "trainings" },
-    row.runs.map((run, place) =>
+    row.runs.map((/** @type {string} */ run, /** @type {number} */ place) =>
       h(
         "a",
         { href: format("image", { run }), "aria-label": `Training ${place + 1} of ${row.name}`, title: run },
@@ -87,6 +91,7 @@ function trainings(row) {
   );
 }
 
+/** @param {any} found @param {boolean} best */
 function measured(found, best) {
   if (!found) return h("td", { class: "num" }, "–");
   return h(
@@ -102,6 +107,7 @@ function measured(found, best) {
   );
 }
 
+/** @param {any} found */
 function counted(found) {
   if (!found) return h("td", { class: "num" }, "–");
   const digits = found.mean >= 100 ? 0 : 1;
@@ -113,11 +119,11 @@ function counted(found) {
   );
 }
 
-/** Every pair of a block on one measure, with both tests. */
+/** Every pair of a block on one measure, with both tests. @param {any} block @param {any} measure @param {string} name */
 export function pairsTable(block, measure, name) {
   const pairs = [...block.comparisons, ...block.controls].filter((each) => each.measure === measure);
   if (!pairs.length) return null;
-  const p = (value) => (known(value) ? (value < 0.001 ? "< 0.001" : value.toFixed(3)) : "–");
+  const p = (/** @type {number} */ value) => (known(value) ? (value < 0.001 ? "< 0.001" : value.toFixed(3)) : "–");
   return h(
     "details",
     { class: "pairs" },
@@ -153,7 +159,7 @@ export function pairsTable(block, measure, name) {
   );
 }
 
-/** What an encoder knew before any training: it stands above the table. */
+/** What an encoder knew before any training: it stands above the table. @param {any} before */
 export function zeroShot(before) {
   const within = known(before.auc_within_class) ? ` (${percent(before.auc_within_class)} within a class)` : "";
   return h(
@@ -165,5 +171,6 @@ export function zeroShot(before) {
   );
 }
 
+/** @param {any} data */
 export const facts = (data) =>
   `${short(data.images).replace(/\.0+$/, "")} test images${data.units === data.images ? "" : ` of ${data.units} units (patients, lesions)`}, ${data.classes} classes.`;

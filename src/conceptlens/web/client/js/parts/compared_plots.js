@@ -6,6 +6,7 @@ import { MEASURES } from "../measures.js";
 import { percent, short } from "../words.js";
 
 export const ORDER = ["text", "class-table", "image-labels", "class-labels"]; // a block's color, whatever is filtered
+/** @param {string} key */
 export const measureOf = (key) =>
   MEASURES.find((each) => each.key === key) ?? { key, name: key, about: "", read: percent };
 
@@ -17,7 +18,7 @@ export const measureOf = (key) =>
 export function figures(data, by) {
   const measure = measureOf(by);
   return [
-    ...data.blocks.map((block) => intervals(block, measure, before(data, by))),
+    ...data.blocks.map((/** @type {any} */ block) => intervals(block, measure, before(data, by))),
     against(data, measure),
     ...ranks(data),
   ]
@@ -25,17 +26,18 @@ export function figures(data, by) {
     .map((each) => ({ ...each, svg: () => (each.node.matches("svg") ? each.node : each.node.querySelector("svg")) }));
 }
 
-/** What the encoder knew before any training, of a measure that it can be asked. */
+/** What the encoder knew before any training, of a measure that it can be asked. @param {any} data @param {string} by */
 function before(data, by) {
   const key = { "concept.auc": "auc", "concept.auc_within_class": "auc_within_class" }[by];
-  const value = key && data.zero_shot.find((each) => each[key] !== null)?.[key];
+  const value = key && data.zero_shot.find((/** @type {any} */ each) => each[key] !== null)?.[key];
   return value ? { name: "before any training", value } : null;
 }
 
+/** @param {any} block @param {any} measure @param {any} bound */
 function intervals(block, measure, bound) {
-  const rows = block.shown.filter((row) => row.measures[measure.key]);
+  const rows = block.shown.filter((/** @type {any} */ row) => row.measures[measure.key]);
   if (!rows.length) return null;
-  const ends = rows.flatMap((row) => row.measures[measure.key].interval ?? [row.measures[measure.key].mean]);
+  const ends = rows.flatMap((/** @type {any} */ row) => row.measures[measure.key].interval ?? [row.measures[measure.key].mean]);
   const values = [...ends, ...(bound ? [bound.value] : [])];
   const pad = Math.max(0.02, 0.1 * (Math.max(...values) - Math.min(...values)));
   const about = measure.about ? `${measure.about[0].toUpperCase()}${measure.about.slice(1)}. ` : "";
@@ -44,7 +46,7 @@ function intervals(block, measure, bound) {
     file: `${block.supervision}-intervals`,
     about: `${about}Hollow: with random text.${bound ? " Dashed: the encoder before any training." : ""}`,
     node: dots(
-      rows.map((row) => ({
+      rows.map((/** @type {any} */ row) => ({
         name: row.name,
         value: row.measures[measure.key].mean,
         interval: row.measures[measure.key].interval,
@@ -62,11 +64,12 @@ function intervals(block, measure, bound) {
   };
 }
 
+/** @param {any} data @param {any} measure */
 function against(data, measure) {
-  const points = data.blocks.flatMap((block, group) =>
+  const points = data.blocks.flatMap((/** @type {any} */ block, /** @type {Answers.GroupPart} */ group) =>
     block.shown
-      .filter((row) => row.measures[measure.key] && row.numbers.effective_concepts)
-      .map((row) => ({
+      .filter((/** @type {any} */ row) => row.measures[measure.key] && row.numbers.effective_concepts)
+      .map((/** @type {any} */ row) => ({
         name: row.name,
         x: row.numbers.effective_concepts.mean,
         y: row.measures[measure.key].mean,
@@ -85,7 +88,7 @@ function against(data, measure) {
     node: plane(points, {
       label: title,
       x: "effective concepts a class",
-      groups: data.blocks.map((block) => ({ name: block.title, place: ORDER.indexOf(block.supervision) })),
+      groups: data.blocks.map((/** @type {any} */ block) => ({ name: block.title, place: ORDER.indexOf(block.supervision) })),
     }),
   };
 }
@@ -95,15 +98,16 @@ const RANKS = {
   published: ["Published rank by epoch", "The rank as the paper's code counts it"],
 };
 
+/** @param {any} data */
 function ranks(data) {
   return Object.entries(RANKS).map(([kind, [title, about]]) => {
     const drawn = data.blocks
-      .flatMap((block) => block.shown)
-      .filter((row) => row.ranks[`rank.${kind}`]?.length > 1)
-      .map((row, place) => ({
+      .flatMap((/** @type {any} */ block) => block.shown)
+      .filter((/** @type {any} */ row) => row.ranks[`rank.${kind}`]?.length > 1)
+      .map((/** @type {any} */ row, /** @type {number} */ place) => ({
         name: row.name,
         place,
-        points: row.ranks[`rank.${kind}`].map(([epoch, mean, low, high]) => [epoch, mean, [low, high]]),
+        points: row.ranks[`rank.${kind}`].map((/** @type {any} */ [epoch, mean, low, high]) => [epoch, mean, [low, high]]),
       }));
     if (!drawn.length) return null;
     return {

@@ -12,68 +12,69 @@ const MOST = 12;
 const ALONE = "alone"; // a class by itself, in the address
 
 /**
- * @param {{prediction: any, head: any | null, by: string, all: boolean, of: string | null, minus: string | null, picked: number | null, onpick: (k: number) => void, onhover: (k: number | null) => void, onchange: (changes: Record<string, string>) => void}} options
+ * @param {{prediction: any, head: any | null, by: string, all: boolean, of: string, minus: string | null, picked: number | null, onpick: (k: number) => void, onhover: (k: number | null) => void, onchange: (changes: Record<string, string>) => void}} options
  */
 export function contributions(options) {
   const { prediction, head, onpick, onhover, onchange } = options;
   let { by, all, of, minus, picked } = options;
   const linear = head?.linear;
   const box = h("div", {});
-  const names = prediction.classes.map((each) => each.name);
+  const names = prediction.classes.map((/** @type {any} */ each) => each.name);
   const { account } = prediction;
   of = names.includes(of) ? of : account.of;
   minus = minus ?? account.minus ?? ALONE;
   minus = minus === ALONE ? "" : minus;
-  minus = linear || prediction.decompositions.some((each) => each.of === of && (each.minus ?? "") === minus) ? minus : "";
+  minus = linear || prediction.decompositions.some((/** @type {any} */ each) => each.of === of && (each.minus ?? "") === minus) ? minus : "";
 
   const found = () =>
-    prediction.decompositions.find((each) => each.of === of && (each.minus ?? "") === minus) ??
-    (linear ? decomposeLogit(head, of, minus || null, prediction.state.bottleneck, prediction.state.rest) : null);
+    prediction.decompositions.find((/** @type {any} */ each) => each.of === of && (each.minus ?? "") === minus) ??
+    (linear ? decomposeLogit(head, of ?? "", minus || null, prediction.state.bottleneck, prediction.state.rest) : null);
 
-  const counted = (k) => prediction.concepts[k].applies && prediction.concepts[k].seen;
+  const counted = (/** @type {any} */ k) => prediction.concepts[k].applies && prediction.concepts[k].seen;
 
+  /** @param {any} sum */
   function terms(sum) {
     if (by !== "groups")
-      return prediction.concepts.flatMap((each, k) =>
+      return prediction.concepts.flatMap((/** @type {any} */ each, /** @type {any} */ k) =>
         counted(k)
           ? [{ key: String(k), label: each.name, detail: percent(each.probability, 0), value: sum.values[k] }]
           : [],
       );
     // The account's questions; what they add is asked of the sum, which may be of other classes.
-    const whole = new Set(prediction.concepts.map((each) => each.group));
-    return account.reasons.map(({ concept, question, answer }) => ({
+    const whole = new Set(prediction.concepts.map((/** @type {any} */ each) => each.group));
+    return account.reasons.map((/** @type {{concept: any, question: string, answer: any}} */ { concept, question, answer }) => ({
       key: String(concept),
       label: question,
       detail: answer,
       value: prediction.concepts.reduce(
-        (total, each, k) =>
+        (/** @type {any} */ total, /** @type {any} */ each, /** @type {any} */ k) =>
           total + (counted(k) && (whole.has(question) ? each.group : each.name) === question ? sum.values[k] : 0),
         0,
       ),
     }));
   }
 
-  /** What the head reads and what is no reason: groups that do not apply, values that no training image has. */
+  /** What the head reads and what is no reason: groups that do not apply, values that no training image has. @param {any} sum */
   function aside(sum) {
     if (!account.aside.length) return null;
     return {
       key: "aside",
       label: "not counted",
-      detail: account.aside.map((each) => `${each.question} (${each.why})`).join(", "),
-      value: prediction.concepts.reduce((total, _, k) => total + (counted(k) ? 0 : sum.values[k]), 0),
+      detail: account.aside.map((/** @type {any} */ each) => `${each.question} (${each.why})`).join(", "),
+      value: prediction.concepts.reduce((/** @type {any} */ total, /** @type {any} */ _, /** @type {any} */ k) => total + (counted(k) ? 0 : sum.values[k]), 0),
       pick: false,
     };
   }
 
-  /** How much of the total the baseline has already, where that is a share. */
+  /** How much of the total the baseline has already, where that is a share. @param {any} sum */
   function share(sum) {
     const part = sum.base / sum.total;
     return minus && part >= 0 && part <= 1 ? `${percent(part, 0)} of the margin` : "";
   }
 
-  /** The rows of the chart, and all its terms in order. */
+  /** The rows of the chart, and all its terms in order. @param {any} sum */
   function chart(sum) {
-    const order = terms(sum).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+    const order = terms(sum).sort((/** @type {any} */ a, /** @type {any} */ b) => Math.abs(b.value) - Math.abs(a.value));
     const shown = all ? order : order.slice(0, MOST);
     const rest = order.slice(shown.length);
     const rows = [
@@ -89,7 +90,7 @@ export function contributions(options) {
         ? {
             key: "rest",
             label: plural(rest.length, by === "groups" ? "other group" : "other concept"),
-            value: rest.reduce((total, each) => total + each.value, 0),
+            value: rest.reduce((/** @type {any} */ total, /** @type {any} */ each) => total + each.value, 0),
             pick: false,
           }
         : null,
@@ -115,7 +116,7 @@ export function contributions(options) {
       return;
     }
     const { order, rows } = chart(sum);
-    const total = sumName(of, minus === "mean" ? "the mean" : minus || null);
+    const total = sumName(of ?? "", minus === "mean" ? "the mean" : minus || null);
     put(
       box,
       sums(rows, {
@@ -166,13 +167,13 @@ export function contributions(options) {
       draw();
     },
   });
-  const allowed = linear ? names : names.filter((name) => prediction.decompositions.some((each) => each.of === name));
+  const allowed = linear ? names : names.filter((/** @type {string} */ name) => prediction.decompositions.some((/** @type {any} */ each) => each.of === name));
   for (const name of allowed) classPicker.append(h("option", { value: name, selected: name === of }, name));
   const rivals = [
     ["", "by itself"],
     ["mean", "against the mean class"],
     ...(linear
-      ? names.map((name) => [name, `against ${name}`])
+      ? names.map((/** @type {string} */ name) => [name, `against ${name}`])
       : prediction.rival
         ? [[prediction.rival, `against ${prediction.rival}`]]
         : []),
@@ -207,12 +208,12 @@ export function contributions(options) {
       box,
     ),
     {
-      setPicked(k) {
+      setPicked(/** @type {number | null} */ k) {
         picked = k;
         draw();
       },
       /** Rows that something else points at. */
-      link(ks) {
+      link(/** @type {any} */ ks) {
         for (const row of box.querySelectorAll("[data-key]"))
           row.classList.toggle("linked", ks?.has(Number(row.dataset.key)) ?? false);
       },

@@ -16,23 +16,23 @@ function remembered() {
   }
 }
 
-/** Whether a label can say it: a value of a group, or yes or no. */
+/** Whether a label can say it: a value of a group, or yes or no. @param {Answers.GroupPart[]} groups @param {string} edit */
 export function isLabel(groups, edit) {
-  const found = target(groups, edit);
+  const found = /** @type {any} */ (target(groups, edit));
   return (
     Boolean(found) &&
     (found.whole ? found.group.values.includes(found.word) : found.word === "yes" || found.word === "no")
   );
 }
 
-/** Whether an edit says what the model says already, and no label contradicts it: saving it would change nothing. */
+/** Whether an edit says what the model says already, and no label contradicts it: saving it would change nothing. @param {Answers.GroupPart[]} groups @param {any[]} concepts @param {string} edit */
 export function confirms(groups, concepts, edit) {
-  const found = target(groups, edit);
+  const found = /** @type {any} */ (target(groups, edit));
   if (!found) return false;
-  const own = found.columns.map((k) => concepts[k]);
+  const own = found.columns.map((/** @type {number} */ k) => concepts[k]);
   if (found.whole) {
-    const top = own.reduce((a, b) => (b.probability > a.probability ? b : a));
-    const label = own.find((each) => each.label === true);
+    const top = own.reduce((/** @type {any} */ a, /** @type {any} */ b) => (b.probability > a.probability ? b : a));
+    const label = own.find((/** @type {any} */ each) => each.label === true);
     return top.value === found.word && (!label || label.value === found.word);
   }
   const [{ probability, label }] = own;
@@ -94,7 +94,7 @@ export function corrections({ run, image, groups, edits, recipe, concepts }) {
       );
       announce(`${plural(answer.added, "correction")} saved`);
     } catch (error) {
-      put(told, error.message);
+      put(told, /** @type {any} */ (error).message);
     } finally {
       update();
     }

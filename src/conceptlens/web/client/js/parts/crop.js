@@ -3,6 +3,7 @@ import { h } from "../dom.js";
 
 const shared = new Map(); // pictures that several crops are cut from
 
+/** @param {string} source */
 function load(source) {
   if (!shared.has(source)) {
     if (shared.size > 200) shared.clear();
@@ -24,7 +25,7 @@ export function crop(source, grid, cell, { side = 64, around = 1, label }) {
   const canvas = h("canvas", { width: side * 2, height: side * 2, class: "crop", role: "img", "aria-label": label });
   canvas.style.width = `${side}px`;
   load(source).then(
-    (image) => {
+    (/** @type {any} */ image) => {
       const [rows, columns] = grid;
       const [w, height] = [image.naturalWidth / columns, image.naturalHeight / rows];
       const [x, y] = [(cell % columns) * w, Math.floor(cell / columns) * height];

@@ -9,6 +9,7 @@ import { percent, short, signed } from "../words.js";
  * @returns {HTMLElement & {open: (on: boolean) => void, update: (bottleneck: number[], values: number[] | null) => void}}
  */
 export function dials({ prediction, groups, head, edits }) {
+  /** @type {any[]} */
   const updates = [];
   const node = h(
     "div",
@@ -16,7 +17,7 @@ export function dials({ prediction, groups, head, edits }) {
     groups.map((group) => (group.kind === "exclusive" ? exclusive(group) : independent(group))),
   );
 
-  /** One scale for all sliders of a group, so that their places can be compared. */
+  /** One scale for all sliders of a group, so that their places can be compared. @param {Answers.GroupPart} group */
   function rangeOf(group) {
     const columns = columnsOf(group);
     const starts = columns.map((k) => prediction.state.bottleneck[k]);
@@ -26,6 +27,7 @@ export function dials({ prediction, groups, head, edits }) {
     ];
   }
 
+  /** @param {number} k @param {string} label @param {any} range */
   function slider(k, label, range) {
     const concept = prediction.concepts[k];
     const probability = head.space === "probability";
@@ -51,7 +53,7 @@ export function dials({ prediction, groups, head, edits }) {
       style: { left: `calc(8px + (100% - 16px) * ${(start - low) / (high - low || 1)})` },
       title: `the model: ${short(start)}`,
     });
-    updates.push((bottleneck) => {
+    updates.push((/** @type {number[]} */ bottleneck) => {
       if (Math.abs(Number(input.value) - bottleneck[k]) > (high - low) / 400) input.value = String(bottleneck[k]);
       shown.textContent = probability ? percent(bottleneck[k], 0) : signed(bottleneck[k]);
       input.setAttribute(
@@ -70,6 +72,7 @@ export function dials({ prediction, groups, head, edits }) {
     return row;
   }
 
+  /** @param {Answers.GroupPart} group @param {any} control */
   function head_(group, control) {
     const effect = h("span", { class: "num effect", title: "what the group adds to the class that is said, against the second likeliest" });
     const reset = h(
@@ -83,7 +86,7 @@ export function dials({ prediction, groups, head, edits }) {
       },
       "↺",
     );
-    updates.push((bottleneck, values) => {
+    updates.push((/** @type {any} */ bottleneck, /** @type {any[]} */ values) => {
       const sum = values ? columnsOf(group).reduce((total, k) => total + values[k], 0) : null;
       const idle = pointless(groups, prediction.concepts, edits.list).has(group.name);
       effect.textContent = idle ? "does not apply" : sum === null ? "" : amount(sum);
@@ -98,6 +101,7 @@ export function dials({ prediction, groups, head, edits }) {
     return box;
   }
 
+  /** @param {Answers.GroupPart} group */
   function exclusive(group) {
     const concepts = columnsOf(group).map((k) => prediction.concepts[k]);
     const top = concepts.reduce((a, b) => (b.probability > a.probability ? b : a));
@@ -118,7 +122,7 @@ export function dials({ prediction, groups, head, edits }) {
       h("option", { value: "…", disabled: true, hidden: true }, "set by slider"),
     );
     updates.push(() => {
-      const mine = edits.list.map((each) => target(groups, each)).filter((each) => each?.group === group);
+      const mine = /** @type {any[]} */ (edits.list.map((each) => target(groups, each))).filter((each) => each?.group === group);
       const whole = mine.length === 1 && mine[0].whole && group.values.includes(mine[0].word) ? mine[0].word : null;
       pick.value = mine.length === 0 ? "" : (whole ?? "…");
     });
@@ -136,6 +140,7 @@ export function dials({ prediction, groups, head, edits }) {
     );
   }
 
+  /** @param {Answers.GroupPart} group */
   function independent(group) {
     const rows = columnsOf(group).map((k) => {
       const concept = prediction.concepts[k];
@@ -170,10 +175,10 @@ export function dials({ prediction, groups, head, edits }) {
   }
 
   return Object.assign(node, {
-    open(on) {
+    open(/** @type {boolean} */ on) {
       for (const each of node.querySelectorAll("details.fine")) each.open = on;
     },
-    update: (bottleneck, values) => {
+    update: (/** @type {any} */ bottleneck, /** @type {any[]} */ values) => {
       for (const each of updates) each(bottleneck, values);
     },
   });

@@ -5,9 +5,9 @@ import { percent } from "../words.js";
 
 export const PLACELESS = "No map: this value says that something is not there, and absence has no place.";
 
-/** How a concept's map and what has no place make its logit. */
+/** How a concept's map and what has no place make its logit. @param {Answers.Prediction} prediction @param {any} k */
 export function sumWords(prediction, k) {
-  const [logit, unplaced] = [prediction.concepts[k].score, prediction.maps.unplaced[k]];
+  const [logit, unplaced] = [prediction.concepts[k].score, /** @type {number[]} */ (prediction.maps.unplaced)[k]];
   const total = logit - unplaced;
   const share = Math.abs(unplaced) / (Math.abs(total) + Math.abs(unplaced) || 1);
   const [placed, whole] = [total, logit].map((value) => amount(value).replace("+", ""));
@@ -15,16 +15,16 @@ export function sumWords(prediction, k) {
   return `Sum of the map ${placed} ${rest} = ${plain() ? `${whole} points` : `logit ${whole}`}.`;
 }
 
-/** The largest amount of a map, on either side of 0. */
+/** The largest amount of a map, on either side of 0. @param {Float32Array} values */
 export const largest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 
-/** An amount in logits, with two digits that count. */
+/** An amount in logits, with two digits that count. @param {number} value */
 export function logits(value, most = Math.abs(value)) {
   const digits = most > 0 ? Math.min(5, Math.max(2, 1 - Math.floor(Math.log10(most)))) : 2;
   return amount(value, digits);
 }
 
-/** The concepts to which a patch adds most, and those from which it takes most. */
+/** The concepts to which a patch adds most, and those from which it takes most. @param {any} maps @param {Answers.Prediction} prediction @param {any} patch @param {number} count */
 export function movedBy(maps, prediction, patch, count) {
   const found = prediction.concepts
     .map((each) => ({ each, value: maps.of("evidence", each.index)?.[patch] ?? 0 }))
@@ -38,26 +38,26 @@ export function movedBy(maps, prediction, patch, count) {
   };
 }
 
-/** The same as two lines for the tip of a patch. */
+/** The same as two lines for the tip of a patch. @param {any} maps @param {Answers.Prediction} prediction @param {any} patch */
 export function movedWords(maps, prediction, patch) {
   const { adds, takes } = movedBy(maps, prediction, patch, 2);
-  const list = (rows) => rows.map(({ each, value }) => `${each.name} ${logits(value)}`).join(", ");
+  const list = (/** @type {any[]} */ rows) => rows.map((/** @type {{each: any, value: any}} */ { each, value }) => `${each.name} ${logits(value)}`).join(", ");
   return [adds.length ? `adds most to ${list(adds)}` : "", takes.length ? `takes most from ${list(takes)}` : ""].filter(
     Boolean,
   );
 }
 
-/** The same as chips that pick a concept. */
+/** The same as chips that pick a concept. @param {any} maps @param {Answers.Prediction} prediction @param {number} patch @param {any} onconcept */
 export function movedChips(maps, prediction, patch, onconcept) {
   const { adds, takes } = movedBy(maps, prediction, patch, 4);
-  const chips = (title, rows) =>
+  const chips = (/** @type {string} */ title, /** @type {any[]} */ rows) =>
     rows.length
       ? [
           h("h3", {}, title),
           h(
             "ul",
             { class: "chips" },
-            rows.map(({ each, value }) =>
+            rows.map((/** @type {{each: any, value: any}} */ { each, value }) =>
               h(
                 "li",
                 {},

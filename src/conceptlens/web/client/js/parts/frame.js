@@ -3,8 +3,8 @@ import { h } from "../dom.js";
 import { downloadMenu } from "../download.js";
 import { announce } from "../announce.js";
 
-/** Title, one line for a newcomer, and what can be done with the whole view. */
-export function viewHead(title, about, { actions = [], downloads = [] } = {}) {
+/** Title, one line for a newcomer, and what can be done with the whole view. @param {string} title @param {string} about */
+export function viewHead(title, about, /** @type {{actions?: any, downloads?: any}} */ { actions = [], downloads = [] } = {}) {
   return h(
     "div",
     { class: "view-head" },
@@ -15,7 +15,7 @@ export function viewHead(title, about, { actions = [], downloads = [] } = {}) {
   );
 }
 
-/** A titled box. */
+/** A titled box. @param {string} title @param {{note?: any, tools?: any, id?: string | null, level?: string}} options @param {...any} children */
 export function card(title, { note = null, tools = null, id = null, level = "h2" } = {}, ...children) {
   return h(
     "section",
@@ -26,12 +26,12 @@ export function card(title, { note = null, tools = null, id = null, level = "h2"
   );
 }
 
-/** A command that can be copied. */
+/** A command that can be copied. @param {string} line */
 export function command(line) {
   return h("span", { class: "command" }, h("code", {}, line), copyButton(line, "Copy the command"));
 }
 
-/** A button that copies text. */
+/** A button that copies text. @param {string | (() => string)} text @param {string} label */
 export function copyButton(text, label, shown = "Copy") {
   const button = h(
     "button",
@@ -53,6 +53,7 @@ export function copyButton(text, label, shown = "Copy") {
   return button;
 }
 
+/** @param {string} text */
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -62,7 +63,7 @@ async function copy(text) {
   }
 }
 
-/** What stands where a run lacks something, and the command that makes it. */
+/** What stands where a run lacks something, and the command that makes it. @param {string} title @param {string} why @param {string | null} [line] */
 export function missing(title, why, line = null) {
   return h(
     "section",
@@ -73,7 +74,7 @@ export function missing(title, why, line = null) {
   );
 }
 
-/** What went wrong, in words: the server's own, or that a module or an answer did not come. */
+/** What went wrong, in words: the server's own, or that a module or an answer did not come. @param {any} error */
 export function said(error) {
   if (error?.code || !(error instanceof TypeError)) return error?.message ?? String(error);
   return /fetch|load|import|network/i.test(error.message)
@@ -81,6 +82,7 @@ export function said(error) {
     : "The page made a mistake here. Load it again; if it comes back, please report it.";
 }
 
+/** @param {any} error */
 export function failure(error) {
   return h(
     "section",

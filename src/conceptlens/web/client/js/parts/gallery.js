@@ -36,12 +36,13 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
     { type: "button", class: "quiet", "aria-label": "Next page of images", onclick: () => turn(1) },
     "›",
   );
-  const classes = [["", "any"], ...(whole.classes ?? []).map((name) => [name, name])];
+  const classes = [["", "any"], ...(whole.classes ?? []).map((/** @type {string} */ name) => [name, name])];
+  /** @type {any[]} */
   let items = [];
   let asked = 0;
   let looked = false;
 
-  const set = (changes) => {
+  const set = (/** @type {any} */ changes) => {
     Object.assign(wanted, { page: 0 }, changes);
     onchange({
       ...wanted,
@@ -55,7 +56,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
       return fresh;
     });
   };
-  const turn = (step) => set({ page: wanted.page + step });
+  const turn = (/** @type {number} */ step) => set({ page: wanted.page + step });
 
   async function load() {
     const mine = (asked += 1);
@@ -80,13 +81,13 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
       strip.removeAttribute("aria-busy");
       items = [];
       put(strip);
-      line.textContent = error.message + (error.command ? ` Make it with: ${error.command}` : "");
+      line.textContent = /** @type {any} */ (error).message + (/** @type {any} */ (error).command ? ` Make it with: ${/** @type {any} */ (error).command}` : "");
       return [];
     }
   }
 
-  const source = (item) => item.thumbnail.replace(/^\//, "");
-  const name = (item) => `${item.split}/${item.row}`;
+  const source = (/** @type {any} */ item) => item.thumbnail.replace(/^\//, "");
+  const name = (/** @type {any} */ item) => `${item.split}/${item.row}`;
 
   function draw() {
     put(
@@ -129,11 +130,13 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
     if (!strip.querySelector('[tabindex="0"]') && strip.firstChild) strip.firstChild.firstChild.tabIndex = 0;
   }
 
+  /** @param {any} item */
   function choose(item) {
     mark(name(item));
     onpick(name(item));
   }
 
+  /** @param {string | null} image */
   function mark(image) {
     picked = image;
     for (const each of strip.querySelectorAll(".thumb")) {
@@ -149,7 +152,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
   function look() {
     if (looked) return;
     looked = true;
-    strip.querySelectorAll("img").forEach((each, place) => each.setAttribute("src", source(items[place])));
+    strip.querySelectorAll("img").forEach((/** @type {any} */ each, /** @type {number} */ place) => each.setAttribute("src", source(items[place])));
   }
 
   rove(strip, ".thumb", "both");
@@ -172,7 +175,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
     mark,
     look,
     /** Go to the image so many places on; a new page where this one ends. */
-    async step(by) {
+    async step(/** @type {number} */ by) {
       let at = items.findIndex((item) => name(item) === picked) + by;
       if (at >= items.length && !forth.disabled) {
         await turn(1);

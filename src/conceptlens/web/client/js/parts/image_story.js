@@ -11,21 +11,21 @@ import { patchFacts } from "./patch.js";
 import { readings } from "./readings.js";
 
 /** @returns the cards, the panel of maps, the reasons, and `start`, to be called once the cards are on the page */
-export function imageStory({ run, image, prediction, head, groups }) {
+export function imageStory(/** @type {{run: string, image: any, prediction: Answers.Prediction, head: any, groups: Answers.GroupPart[]}} */ { run, image, prediction, head, groups }) {
   const state = here().params;
   const maps = new Maps(prediction);
   const first = prediction.deciding[0] ?? 0;
-  const concept = state.concept !== undefined && prediction.concepts[state.concept] ? Number(state.concept) : first;
+  const concept = state.concept !== undefined && prediction.concepts[Number(state.concept)] ? Number(state.concept) : first;
   const patchCard = h("div", {});
-  const pickConcept = (k) => {
+  const pickConcept = (/** @type {any} */ k) => {
     note({ concept: k });
     panel.setConcept(k);
     reasons.setPicked(k);
   };
-  const hover = (k) => {
+  const hover = (/** @type {any} */ k) => {
     panel.preview(k);
   };
-  const pickPatch = (patch) => {
+  const pickPatch = (/** @type {number | null} */ patch) => {
     note({ patch: patch ?? "" });
     put(
       patchCard,
@@ -124,9 +124,10 @@ export function imageStory({ run, image, prediction, head, groups }) {
   return { nodes, panel, reasons, start };
 }
 
+/** @param {string} text */
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** What maps are; what they show is said only of maps that passed their test. */
+/** What maps are; what they show is said only of maps that passed their test. @param {any} maps */
 function mapNote(maps, { captions = {}, failed = {} }) {
   const [[kind]] = maps.kinds().length ? maps.kinds() : [["none"]];
   const look = maps.evidence.size
@@ -138,10 +139,11 @@ function mapNote(maps, { captions = {}, failed = {} }) {
 }
 
 /** One badge for an image: unlike the training images, or the classes that cannot be excluded. */
-function cautions({ cautions: told, unlike_training: unlike }) {
+function cautions(/** @type {{cautions: any, unlike_training: any}} */ { cautions: told, unlike_training: unlike }) {
   return told?.length ? h("p", { class: `tag ${unlike ? "warn" : ""}`, title: told.slice(1).join(". ") }, capital(told[0])) : null;
 }
 
+/** @param {Answers.Prediction} prediction */
 function verdict(prediction) {
   const said = prediction.predicted.join(", ") || "none";
   if (!prediction.truth) return h("span", { class: "tag" }, said);

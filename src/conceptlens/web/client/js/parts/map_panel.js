@@ -13,7 +13,7 @@ import { percent, plural } from "../words.js";
 export function mapPanel({ run, image, prediction, maps, concept, kind, opacity, onchange, onpatch, onhoverpatch }) {
   const kinds = [...maps.kinds(), ["none", "Image"]];
   kind = kinds.some(([key]) => key === kind) ? kind : kinds[0][0];
-  let legendOf = new Map((maps.index?.legend ?? []).map((each) => [each.code, each]));
+  let legendOf = new Map((maps.index?.legend ?? []).map((/** @type {any} */ each) => [each.code, each]));
   const view = picture({
     source: prediction.picture.replace(/^\/(?=api)/, ""),
     alt: `Image ${prediction.image.id}`,
@@ -31,7 +31,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
   const doubt = h("div", { class: "notice doubt", role: "note", hidden: true });
   const badge = h("span", { class: "tag warn failed-tag", hidden: true });
   view.append(badge);
-  const failed = (name) => prediction.maps.failed?.[name] ?? null;
+  const failed = (/** @type {string | undefined} */ name) => prediction.maps.failed?.[name ?? ""] ?? null;
   const slider = opacitySlider("Opacity of the map", opacity, (value) => {
     opacity = value;
     view.setOpacity(opacity);
@@ -60,29 +60,32 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     draw(concept);
   });
 
+  /** @param {number} patch */
   function patchName(patch) {
     const [, columns] = maps.grid;
     const code = maps.index
       ? `, code ${maps.index.codes[patch]}: ${legendOf.get(maps.index.codes[patch])?.name ?? "unnamed"}`
       : "";
-    const values = kind === "none" || kind === "index" ? null : maps.of(kind, concept);
+    const values = kind === "none" || kind === "index" ? null : maps.of(String(kind), concept);
     const signed = kind === "evidence";
-    const amount = (each) =>
-      signed ? `${logits(each, largest(values))} ${unit()}` : `${percent(each / (Math.max(...values) || 1), 0)} of the most`;
-    const level = values ? `, ${amount(values[patch])}` : "";
+    const amount = (/** @type {number} */ each, /** @type {Float32Array} */ all) =>
+      signed ? `${logits(each, largest(all))} ${unit()}` : `${percent(each / (Math.max(...all) || 1), 0)} of the most`;
+    const level = values ? `, ${amount(values[patch], values)}` : "";
     const place = `row ${Math.floor(patch / columns) + 1}, column ${(patch % columns) + 1}${level}${code}`;
     return [place, ...(signed ? movedWords(maps, prediction, patch) : [])].join("\n");
   }
 
+  /** @param {number} k */
   async function more(k) {
     const answer =
       image === "upload"
-        ? await api.upload(run, upload(run).file, String(k))
-        : await api.prediction(run, ...image.split("/"), String(k));
+        ? await api.upload(run, /** @type {{file: File}} */ (upload(run)).file, String(k))
+        : await api.prediction(run, image.split("/")[0], image.split("/")[1], String(k));
     maps.add(answer);
     if (k === concept) draw(k);
   }
 
+  /** @param {number} k */
   function draw(k) {
     const each = prediction.concepts[k];
     const off = kind === "none" || kind === "index";
@@ -90,7 +93,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     pick.disabled = off;
     scale.hidden = off;
     legend.hidden = kind !== "index";
-    const values = off ? null : maps.of(kind, k);
+    const values = off ? null : maps.of(String(kind), k);
     view.setMap(values, kind === "evidence", failed(kind) !== null);
     drawDoubt(each, values !== null);
     drawScale(values);
@@ -107,13 +110,13 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
           : "The image as the model sees it.";
     else if (each.placeless) line.textContent = PLACELESS;
     else {
-      const sharing = kind === "attention" ? prediction.concepts.filter((other) => other.slot === each.slot).length : 1;
-      line.textContent = `“${each.text}”${each.part ? `, of the ${each.part}` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${kind === "evidence" ? ` ${sumWords(prediction, k)}` : values && !Math.max(...values) ? " Nothing here lifts this score." : ""}${prediction.maps.captions?.[kind] ? ` ${prediction.maps.captions[kind].replace("map", "Map")}.` : ""}`;
+      const sharing = kind === "attention" ? prediction.concepts.filter((/** @type {any} */ other) => other.slot === each.slot).length : 1;
+      line.textContent = `“${each.text}”${each.part ? `, of the ${each.part}` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${kind === "evidence" ? ` ${sumWords(prediction, k)}` : values && !Math.max(...values) ? " Nothing here lifts this score." : ""}${prediction.maps.captions?.[String(kind)] ? ` ${prediction.maps.captions[String(kind)].replace("map", "Map")}.` : ""}`;
     }
     pick.value = String(k);
   }
 
-  /** A map that was tested and failed says so before anything else; so does one that is the same in every image. */
+  /** A map that was tested and failed says so before anything else; so does one that is the same in every image. @param {any} each @param {boolean} drawn */
   function drawDoubt(each, drawn) {
     const reason = failed(kind);
     const still = prediction.maps.unmoving?.includes(each?.name) && kind !== "gradcam";
@@ -127,7 +130,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     );
   }
 
-  /** The colors of the map: from 0 to its most, or in logits on both sides of 0. */
+  /** The colors of the map: from 0 to its most, or in logits on both sides of 0. @param {Float32Array | null} values */
   function drawScale(values) {
     const signed = kind === "evidence";
     const most = values && signed ? largest(values) : 0;
@@ -137,14 +140,15 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     put(scale, h("span", {}, signed ? logits(-most) : "0"), h("i", {}), h("span", {}, signed ? `${logits(most)} ${unit()}` : "most"));
   }
 
+  /** @param {number} code */
   function markLegend(code) {
     for (const row of legend.children) row.classList.toggle("linked", Number(row.dataset.code) === code);
   }
 
   function drawLegend() {
     if (!maps.index) return;
-    const named = maps.index.legend.filter((each) => each.level);
-    const others = maps.index.legend.filter((each) => !each.level);
+    const named = maps.index.legend.filter((/** @type {any} */ each) => each.level);
+    const others = maps.index.legend.filter((/** @type {any} */ each) => !each.level);
     const shown = Math.max(named.length, 6);
     const hidden = maps.index.legend.length - shown > 1;
     const more = h(
@@ -166,7 +170,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     put(
       legend,
       [...named, ...others].map((each, place) => {
-        const cells = () => maps.index.codes.flatMap((code, cell) => (code === each.code ? [cell] : []));
+        const cells = () => maps.index.codes.flatMap((/** @type {any} */ code, /** @type {any} */ cell) => (code === each.code ? [cell] : []));
         const on = () => view.link(cells());
         const off = () => view.link(null);
         return h(
@@ -205,7 +209,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
       setTimeout(resolve, 2500);
     });
     if (!node.isConnected) return;
-    const { index } = await api.predictionNow(run, ...image.split("/"));
+    const { index } = await api.predictionNow(run, image.split("/")[0], image.split("/")[1]);
     if (!index?.sample) {
       await awaitNames(tries - 1);
       return;
@@ -240,7 +244,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
   });
   return Object.assign(node, {
     chooser,
-    setConcept(k) {
+    setConcept(/** @type {number} */ k) {
       concept = k;
       if (kind === "none" && kinds.length > 1) {
         kind = kinds[0][0];
@@ -250,7 +254,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     },
     /** Show another concept's map for as long as it is pointed at. */
     preview,
-    setPatch: (patch) => view.setPicked(patch),
+    setPatch: (/** @type {any} */ patch) => view.setPicked(patch),
     nextKind() {
       const at = kinds.findIndex(([key]) => key === kind);
       [kind] = kinds[(at + 1) % kinds.length];

@@ -20,6 +20,7 @@ export function opener(host, { run, onopen, onfail, onstart }) {
   const button = h("button", { type: "button", onclick: () => input.click() }, "Open an image file…");
   const veil = h("div", { class: "veil", hidden: true, "aria-hidden": "true" }, "Drop the image here");
 
+  /** @param {File} file */
   async function send(file) {
     onstart();
     try {
@@ -31,7 +32,7 @@ export function opener(host, { run, onopen, onfail, onstart }) {
       keepUpload(run, file, await api.upload(run, file));
       onopen();
     } catch (error) {
-      onfail(error);
+      onfail(/** @type {Error} */ (error));
     } finally {
       input.value = "";
     }
@@ -62,18 +63,18 @@ export function opener(host, { run, onopen, onfail, onstart }) {
   return { button: h("span", {}, button, input), veil };
 }
 
-/** The prediction that an address names: `split/row`, or `upload` for a file of this visit. */
+/** The prediction that an address names: `split/row`, or `upload` for a file of this visit. @param {string} run @param {string | undefined} image @param {any} uploaded */
 export async function predictionOf(run, image, uploaded, { maps = true } = {}) {
   if (image === "upload") {
     if (!uploaded)
       throw new Error("This link was to a file that somebody opened. Open the file again, or pick an image.");
     return uploaded.prediction;
   }
-  const [split, row] = image.split("/");
+  const [split, row] = String(image).split("/");
   return maps ? api.prediction(run, split, row) : api.predictionAlone(run, split, row);
 }
 
-/** Ask for it before it is needed; what is wrong with it is told when it is. */
+/** Ask for it before it is needed; what is wrong with it is told when it is. @param {...any} given */
 export const ahead = (...given) => {
-  predictionOf(...given).catch(() => {});
+  predictionOf(given[0], given[1], given[2]).catch(() => {});
 };

@@ -11,17 +11,17 @@ import { movedChips } from "./evidence.js";
 export function patchFacts({ run, prediction, maps, patch, onconcept }) {
   const [, columns] = maps.grid;
   const code = maps.index?.codes[patch];
-  const legend = maps.index?.legend.find((each) => each.code === code);
+  const legend = maps.index?.legend.find((/** @type {any} */ each) => each.code === code);
   const slots = [...maps.assignment]
     .map(([slot, values]) => ({ slot, share: values[patch] }))
     .sort((a, b) => b.share - a.share)
     .slice(0, 3)
     .filter((each) => each.share > 0.01);
-  const readers = (slot) => prediction.concepts.filter((each) => each.slot === slot);
-  const nameOf = (slot) => {
+  const readers = (/** @type {any} */ slot) => prediction.concepts.filter((/** @type {any} */ each) => each.slot === slot);
+  const nameOf = (/** @type {number} */ slot) => {
     const read = readers(slot);
     if (!read.length) return "read by no concept";
-    const groups = [...new Set(read.map((each) => each.group))];
+    const groups = [...new Set(read.map((/** @type {any} */ each) => each.group))];
     return read.length === 1 ? read[0].name : groups.length === 1 ? groups[0] : `${read.length} concepts`;
   };
   return h(
@@ -78,17 +78,18 @@ export function patchFacts({ run, prediction, maps, patch, onconcept }) {
   );
 }
 
-/** Concepts by how much of their map lies on the patch, among those whose maps differ. */
+/** Concepts by how much of their map lies on the patch, among those whose maps differ. @param {string} title @param {any} maps @param {Answers.Prediction} prediction @param {string} kind @param {number} patch @param {any} onconcept */
 function listOf(title, maps, prediction, kind, patch, onconcept) {
   const seen = new Set();
   const found = prediction.concepts
     .map((each) => {
       const values = maps.of(kind, each.index);
       if (!values) return null;
-      const sum = values.reduce((a, b) => a + b, 0);
+      const sum = values.reduce((/** @type {any} */ a, /** @type {any} */ b) => a + b, 0);
       return { each, share: sum > 0 ? values[patch] / sum : 0, slot: kind === "attention" ? each.slot : each.index };
     })
-    .filter((each) => each && each.share > 0)
+    .filter((each) => each !== null)
+    .filter((each) => each.share > 0)
     .sort((a, b) => b.share - a.share)
     .filter((each) => !seen.has(each.slot) && seen.add(each.slot))
     .slice(0, 4);

@@ -34,11 +34,16 @@ export function picture({
     tip,
   );
   const image = new Image();
+  /** @type {any} */
   let map = null;
+  /** @type {any} */
   let index = null;
   let opacity = 0.6;
+  /** @type {any} */
   let hovered = null;
+  /** @type {any} */
   let picked = null;
+  /** @type {any} */
   let linked = null; // patches that something else points at
 
   const ready = new Promise((resolve, reject) => {
@@ -55,13 +60,13 @@ export function picture({
       pen.imageSmoothingQuality = "high";
       pen.drawImage(image, 0, 0, SIDE, SIDE);
     }
-    if (index) paint(pen, index.grid, (patch) => [...bytes(index.color(patch)), 255 * opacity], false);
+    if (index) paint(pen, index.grid, (/** @type {any} */ patch) => [...bytes(index.color(patch)), 255 * opacity], false);
     else if (map?.signed) paintSigned(pen, map, opacity);
     else if (map)
       paint(
         pen,
         map.grid,
-        (patch) => {
+        (/** @type {any} */ patch) => {
           const t = map.level(patch);
           if (map.failed) return [...gray(heat(t)), 255 * opacity * (0.35 + 0.65 * t)]; // without color, the dark must tell
           return [...heat(t), 255 * opacity * Math.min(1, 0.06 + 1.15 * t)];
@@ -76,7 +81,7 @@ export function picture({
     pen.clearRect(0, 0, SIDE, SIDE);
     if (!grid) return;
     const [rows, columns] = grid;
-    const box = (patch) => [
+    const box = (/** @type {number} */ patch) => [
       ((patch % columns) * SIDE) / columns,
       (Math.floor(patch / columns) * SIDE) / rows,
       SIDE / columns,
@@ -90,6 +95,7 @@ export function picture({
     if (hovered !== null && hovered !== picked) frame(pen, box(hovered), "#ffe08a", 2);
   }
 
+  /** @param {number | null} patch */
   function hover(patch) {
     if (patch === hovered) return;
     hovered = patch;
@@ -99,6 +105,7 @@ export function picture({
     onhover(patch);
   }
 
+  /** @param {number | null} patch */
   function pick(patch) {
     picked = patch;
     drawMarks();
@@ -107,21 +114,22 @@ export function picture({
 
   if (grid) {
     const [rows, columns] = grid;
-    const under = (event) => {
+    const under = (/** @type {any} */ event) => {
       const box = canvas.getBoundingClientRect();
       const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
       const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
       return column < 0 || row < 0 || column >= columns || row >= rows ? null : row * columns + column;
     };
-    node.addEventListener("pointermove", (event) => hover(under(event)));
+    node.addEventListener("pointermove", (/** @type {any} */ event) => hover(under(event)));
     node.addEventListener("pointerleave", () => hover(null));
-    node.addEventListener("click", (event) => {
+    node.addEventListener("click", (/** @type {any} */ event) => {
       const patch = under(event);
       pick(patch === picked ? null : patch);
     });
     node.addEventListener("blur", () => hover(null));
-    node.addEventListener("keydown", (event) => {
+    node.addEventListener("keydown", (/** @type {any} */ event) => {
       const at = hovered ?? picked ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+      /** @type {Record<string, number>} */
       const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
       if (event.key in moves) {
         const step = moves[event.key];
@@ -146,30 +154,30 @@ export function picture({
     ready,
     canvas,
     /** A number for each patch (L); null for none. The largest is drawn strongest, zero is drawn as nothing; one that did not pass its test has no color. */
-    setMap(values, signed = false, failed = false) {
+    setMap(/** @type {number[]} */ values, signed = false, failed = false) {
       const high = values ? Math.max(...(signed ? values.map(Math.abs) : values)) : 0;
-      map = values ? { grid, signed, failed, level: (patch) => (high > 0 ? values[patch] / high : 0) } : null;
+      map = values ? { grid, signed, failed, level: (/** @type {any} */ patch) => (high > 0 ? values[patch] / high : 0) } : null;
       draw();
     },
     /** The nearest code of each patch (L) with its legend; null for none. */
-    setIndex(found) {
+    setIndex(/** @type {any} */ found) {
       if (!found) index = null;
       else {
-        const colors = new Map(found.legend.map((each) => [each.code, each.color]));
-        index = { grid: found.grid, color: (patch) => colors.get(found.codes[patch]) ?? "#808080" };
+        const colors = new Map(found.legend.map((/** @type {any} */ each) => [each.code, each.color]));
+        index = { grid: found.grid, color: (/** @type {any} */ patch) => colors.get(found.codes[patch]) ?? "#808080" };
       }
       draw();
     },
-    setOpacity(value) {
+    setOpacity(/** @type {number} */ value) {
       opacity = value;
       draw();
     },
     /** Patches that something else on the page points at; null for none. */
-    link(patches) {
+    link(/** @type {any} */ patches) {
       linked = patches ? new Set(patches) : null;
       drawMarks();
     },
-    setPicked(patch) {
+    setPicked(/** @type {any} */ patch) {
       picked = patch;
       drawMarks();
     },
@@ -180,7 +188,7 @@ export function picture({
   });
 }
 
-/** One small canvas with a pixel a patch, drawn large: smooth for a map, in squares for an index. */
+/** One small canvas with a pixel a patch, drawn large: smooth for a map, in squares for an index. @param {CanvasRenderingContext2D} pen @param {any} grid @param {(patch: number) => number[]} color @param {boolean} smooth */
 function paint(pen, grid, color, smooth) {
   const [rows, columns] = grid;
   const small = h("canvas", { width: columns, height: rows });
@@ -194,10 +202,10 @@ function paint(pen, grid, color, smooth) {
   pen.imageSmoothingEnabled = true;
 }
 
-/** What patches add, in blue, and take away, in striped orange, over the picture in pale gray. */
-function paintSigned(pen, { grid, level, failed }, opacity) {
+/** What patches add, in blue, and take away, in striped orange, over the picture in pale gray. @param {CanvasRenderingContext2D} pen @param {number} opacity */
+function paintSigned(pen, /** @type {{grid: any, level: (patch: number) => number, failed: any}} */ { grid, level, failed }, opacity) {
   const { width, height } = pen.canvas;
-  const cover = (operation, style) => {
+  const cover = (/** @type {GlobalCompositeOperation} */ operation, /** @type {string} */ style) => {
     pen.globalCompositeOperation = operation;
     pen.fillStyle = style;
     pen.fillRect(0, 0, width, height);
@@ -206,7 +214,7 @@ function paintSigned(pen, { grid, level, failed }, opacity) {
   cover("saturation", "#808080");
   cover("source-over", "rgb(255 255 255 / 0.3)");
   // Small amounts of many patches add up, so that they must be seen: opacity grows less than linearly.
-  const side = (sign) => (patch) => {
+  const side = (/** @type {number} */ sign) => (/** @type {any} */ patch) => {
     const t = level(patch);
     return [...(failed ? gray(signedHeat(t)) : signedHeat(t)), t * sign > 0 ? 255 * opacity * Math.abs(t) ** 0.6 : 0];
   };

@@ -10,9 +10,9 @@ import { percent } from "../words.js";
 export function readings(prediction, groups, { onpick, onhover }) {
   const body = h("tbody", {});
   for (const group of groups) {
-    const concepts = group.values.map((_, place) => prediction.concepts[group.start + place]);
+    const concepts = group.values.map((/** @type {any} */ _, /** @type {number} */ place) => prediction.concepts[group.start + place]);
     if (!concepts[0].applies) {
-      const label = concepts.find((each) => each.label === true);
+      const label = concepts.find((/** @type {any} */ each) => each.label === true);
       body.append(
         h(
           "tr",
@@ -25,8 +25,8 @@ export function readings(prediction, groups, { onpick, onhover }) {
       continue;
     }
     if (group.kind === "exclusive") {
-      const top = concepts.reduce((a, b) => (b.probability > a.probability ? b : a));
-      const label = concepts.find((each) => each.label === true);
+      const top = concepts.reduce((/** @type {any} */ a, /** @type {any} */ b) => (b.probability > a.probability ? b : a));
+      const label = concepts.find((/** @type {any} */ each) => each.label === true);
       body.append(row(group.name, top, top.value, label ? label.value : null, label ? label === top : null));
     } else {
       for (const each of concepts) {
@@ -43,6 +43,7 @@ export function readings(prediction, groups, { onpick, onhover }) {
       }
     }
   }
+  /** @param {string} name @param {any} concept @param {string} said @param {string | null} truth @param {boolean | null} right */
   function row(name, concept, said, truth, right) {
     return h(
       "tr",

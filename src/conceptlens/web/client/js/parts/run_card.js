@@ -15,7 +15,7 @@ const STATUS = {
 /** What `conceptlens trust` found: one badge. */
 const TRUST = { pass: ["✓ examined", "good"], finding: ["! findings", "bad"], unexamined: ["not examined", ""] };
 
-/** Where a folder's views are, by name. */
+/** Where a folder's views are, by name. @param {Answers.RunCard} card @param {any[]} views */
 function links(card, views) {
   return h(
     "nav",
@@ -24,23 +24,23 @@ function links(card, views) {
   );
 }
 
-/** The name, which leads to the first view of the folder. */
+/** The name, which leads to the first view of the folder. @param {Answers.RunCard} card @param {any[]} views */
 function title(card, views) {
   const first = viewsOf(views, card)[0];
   return h("h2", {}, first ? h("a", { href: format(first.name, { run: card.key }) }, card.name) : card.name);
 }
 
-/** A folder that is no trained model: its kind, what it is, when it was made; `inside`: how many trainings it holds. */
+/** A folder that is no trained model: its kind, what it is, when it was made; `inside`: how many trainings it holds. @param {Answers.RunCard} card @param {any[]} views @param {number} inside @param {() => void} show */
 export function resultCard(card, views, inside, show) {
   const [word, look] = STATUS[card.status] ?? [card.status, ""];
   return h(
     "article",
-    { class: "card run-card", "aria-label": `${KINDS[card.kind].one} ${card.name}` },
+    { class: "card run-card", "aria-label": `${KINDS[card.kind ?? "bottleneck"].one} ${card.name}` },
     h(
       "header",
       {},
       title(card, views),
-      h("span", { class: "tag kind" }, KINDS[card.kind].one),
+      h("span", { class: "tag kind" }, KINDS[card.kind ?? "bottleneck"].one),
       card.status === "done"
         ? null
         : h("span", { class: `tag ${look}` }, card.status === "running" ? "not finished" : word),
@@ -63,7 +63,7 @@ export function resultCard(card, views, inside, show) {
   );
 }
 
-/** A trained model. */
+/** A trained model. @param {Answers.RunCard} card @param {any[]} views @param {boolean} picked @param {any} toggle */
 export function runCard(card, views, picked, toggle) {
   const [word, kind] = STATUS[card.status] ?? [card.status, ""];
   return h(
@@ -73,7 +73,7 @@ export function runCard(card, views, picked, toggle) {
       "header",
       {},
       title(card, views),
-      card.kind ? h("span", { class: "tag kind" }, KINDS[card.kind].one) : null,
+      card.kind ? h("span", { class: "tag kind" }, KINDS[card.kind ?? "bottleneck"].one) : null,
       card.status === "broken"
         ? null
         : h(
@@ -83,7 +83,7 @@ export function runCard(card, views, picked, toggle) {
               type: "checkbox",
               value: card.key,
               checked: picked,
-              onchange: (event) => toggle(card.key, event.target.checked),
+              onchange: (/** @type {any} */ event) => toggle(card.key, event.target.checked),
               "aria-label": `Compare ${card.name}`,
             }),
             "Compare",
@@ -126,7 +126,7 @@ export function runCard(card, views, picked, toggle) {
       : null,
     card.bypass ? h("p", { class: "note" }, `Bypass: ${card.bypass}`) : null,
     card.scores ? scores(card.scores) : null,
-    card.rank?.values?.length > 1
+    card.rank && card.rank.values.length > 1
       ? h(
           "div",
           { class: "rank" },
@@ -139,6 +139,7 @@ export function runCard(card, views, picked, toggle) {
   );
 }
 
+/** @param {Record<string, any>} values */
 function scores(values) {
   const shown = [
     ["class.balanced_accuracy", "class", "class balanced accuracy"],

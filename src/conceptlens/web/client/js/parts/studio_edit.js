@@ -20,12 +20,15 @@ const METHODS = [
 export function editPanel({ run, about, state, reading, onregion, onedited, onundo, onchange }) {
   const names = about.concepts;
   const [rows, columns] = about.grid;
+  /** @type {any} */
   let region = null;
   let target = names.includes(state.target) ? state.target : names[names.length - 1];
   let steps = Math.min(Math.max(Number(state.steps) || 120, 1), about.limits.steps);
   let seed = Math.max(0, Math.floor(Number(state.seed) || 0));
   let method = METHODS.some(([key]) => key === state.method) ? state.method : "tokens";
+  /** @type {any} */
   let stopper = null;
+  /** @type {any} */
   let last = null; // the path and the strip of the last edit
   const line = h("p", { class: "note", role: "status", id: "edit-line" });
   const chart = h("div", { id: "edit-path" });
@@ -72,7 +75,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
         }),
       );
   });
-  const frame = (picture, words) =>
+  const frame = (/** @type {string} */ picture, /** @type {string} */ words) =>
     strip.append(
       h(
         "li",
@@ -100,7 +103,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
         stopper.signal,
       );
     } catch (error) {
-      if (error.name === "AbortError") {
+      if (/** @type {any} */ (error).name === "AbortError") {
         line.textContent = "Cancelled; the image is as it was.";
         announce("Edit cancelled");
       } else {
@@ -112,6 +115,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
     }
   }
 
+  /** @param {any} event @param {any} from */
   function see(event, from) {
     if (!last) return; // another image was opened meanwhile
     if (event.kind === "waiting") line.textContent = `${plural(event.ahead, "edit")} of others first…`;
@@ -139,7 +143,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
     }
   }
 
-  const changes = (changed) =>
+  const changes = (/** @type {any[]} */ changed) =>
     changed.length
       ? h(
           "details",
@@ -155,7 +159,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
               h(
                 "tbody",
                 {},
-                changed.map((each) =>
+                changed.map((/** @type {any} */ each) =>
                   h(
                     "tr",
                     {},
@@ -168,6 +172,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
         )
       : h("p", { class: "note" }, "No token changed.");
 
+  /** @param {boolean} on */
   function busy(on) {
     cancel.hidden = !on;
     start.disabled = on || !region;
@@ -203,7 +208,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
       { class: "row fields" },
       choice(
         "Towards",
-        names.map((name) => [name, name]),
+        names.map((/** @type {string} */ name) => [name, name]),
         target,
         (name) => {
           target = name;
@@ -225,12 +230,12 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
   );
   say();
   return Object.assign(node, {
-    setRegion(next) {
+    setRegion(/** @type {any} */ next) {
       region = next;
       say();
       onchange({ region: regionWords(region) });
     },
-    setUndo(count) {
+    setUndo(/** @type {number} */ count) {
       undo.disabled = count === 0;
       undo.textContent = count > 1 ? `Undo (${count})` : "Undo";
     },

@@ -73,6 +73,7 @@ export function imageSources({ about, live, onopen, onfile }) {
     : null;
   const first = about.images.length ? String(about.images[0].row) : live ? `made:0:${condition}` : null;
 
+  /** @param {string} name */
   function mark(name) {
     for (const each of strip.querySelectorAll(".thumb"))
       each.setAttribute("aria-pressed", String(each.dataset.row === name));

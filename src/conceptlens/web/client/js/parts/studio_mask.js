@@ -18,7 +18,9 @@ const FILLS = [
  *   top: (n: number) => number[], onchosen: (cells: number[]) => void, onchange: (changes: Record<string, any>) => void}} options
  */
 export function maskPanel({ run, names, state, reading, concept, top, onchosen, onchange }) {
+  /** @type {any[]} */
   let cells = [];
+  /** @type {any} */
   let answer = null;
   let hide = state.hide === "ids" ? "ids" : "positions";
   let fill = FILLS.some(([key]) => key === state.fill) ? state.fill : "code";
@@ -89,7 +91,7 @@ export function maskPanel({ run, names, state, reading, concept, top, onchosen, 
     announce(`${names[of]} ${percent(before)} before, ${percent(after)} with ${answer.hidden.length} places hidden`);
   }
 
-  const pickTop = (n) => {
+  const pickTop = (/** @type {number} */ n) => {
     onchosen(top(n));
   };
   const node = h(
@@ -131,7 +133,7 @@ export function maskPanel({ run, names, state, reading, concept, top, onchosen, 
     result,
   );
   return Object.assign(node, {
-    setCells(next) {
+    setCells(/** @type {any} */ next) {
       cells = [...next].sort((a, b) => a - b);
       change();
     },

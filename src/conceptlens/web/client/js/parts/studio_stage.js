@@ -25,12 +25,15 @@ const MODES = [
 export function studioStage({ run, about, live, sets, params }) {
   const [, columns] = about.grid;
   const member = membership(sets);
+  /** @type {any} */
   let current = null; // the reading that is shown
+  /** @type {any[]} */
   let past = []; // readings before each edit
   let heats = new Map();
   let concept = Math.max(0, about.concepts.indexOf(params.concept));
   let named = about.concepts.includes(params.concept);
   let mode = MODES.some(([key]) => key === params.mode) ? params.mode : "look";
+  /** @type {any} */
   let pinned = null;
   const state = { ...params };
 
@@ -67,11 +70,11 @@ export function studioStage({ run, about, live, sets, params }) {
         top: (n) => {
           const heat = heats.get(concept);
           if (!heat) return [];
-          const order = heat.levels.map((level, cell) => [Math.abs(level), cell]);
+          const order = heat.levels.map((/** @type {number} */ level, /** @type {number} */ cell) => [Math.abs(level), cell]);
           return order
-            .sort((a, b) => b[0] - a[0])
+            .sort((/** @type {number[]} */ a, /** @type {number[]} */ b) => b[0] - a[0])
             .slice(0, n)
-            .map(([, cell]) => cell);
+            .map((/** @type {any} */ [, cell]) => cell);
         },
         onchosen: (cells) => {
           grid.setChosen(cells);
@@ -110,6 +113,7 @@ export function studioStage({ run, about, live, sets, params }) {
     announce("Undone");
   }
 
+  /** @param {any} reading */
   function show(reading, { edited = false } = {}) {
     if (!edited) {
       past = [];
@@ -117,7 +121,7 @@ export function studioStage({ run, about, live, sets, params }) {
       edit?.clear();
     }
     current = reading;
-    heats = new Map(reading.heat.map((each) => [each.concept, each]));
+    heats = new Map(reading.heat.map((/** @type {any} */ each) => [each.concept, each]));
     if (!named && reading.concept !== null && reading.concept !== undefined && !edited) concept = reading.concept;
     drawCurrent();
   }
@@ -128,7 +132,7 @@ export function studioStage({ run, about, live, sets, params }) {
     grid.setReading(current, address);
     edit?.setUndo(past.length);
     const first = past[0]?.reading.tokens.flat();
-    grid.setChanged(first ? current.tokens.flat().flatMap((each, cell) => (each === first[cell] ? [] : [cell])) : []);
+    grid.setChanged(first ? current.tokens.flat().flatMap((/** @type {any} */ each, /** @type {any} */ cell) => (each === first[cell] ? [] : [cell])) : []);
     drawHeat();
     drawSaid();
     showFacts(pinned);
@@ -164,7 +168,7 @@ export function studioStage({ run, about, live, sets, params }) {
     put(
       said,
       shares(
-        about.concepts.map((name, place) => ({
+        about.concepts.map((/** @type {string} */ name, /** @type {number} */ place) => ({
           name,
           probability: current.probabilities[place],
           was: past.length ? past[0].reading.probabilities[place] : undefined,
@@ -174,6 +178,7 @@ export function studioStage({ run, about, live, sets, params }) {
     );
   }
 
+  /** @param {number | null | undefined} cell */
   function showFacts(cell) {
     put(
       facts,
@@ -196,9 +201,10 @@ export function studioStage({ run, about, live, sets, params }) {
   }
 
   let unlink = 0;
+  /** @param {number} token */
   function linkToken(token) {
     clearTimeout(unlink);
-    const cells = current.tokens.flat().flatMap((each, cell) => (each === token ? [cell] : []));
+    const cells = current.tokens.flat().flatMap((/** @type {number} */ each, /** @type {number} */ cell) => (each === token ? [cell] : []));
     grid.link(cells);
     if (!cells.length) announce(`Token ${token} is not in this image`);
     unlink = setTimeout(() => grid.link(null), 1600);
@@ -215,7 +221,7 @@ export function studioStage({ run, about, live, sets, params }) {
       mask?.redraw();
     },
   });
-  about.concepts.forEach((name, place) =>
+  about.concepts.forEach((/** @type {string} */ name, /** @type {number} */ place) =>
     picker.append(h("option", { value: String(place), selected: place === concept }, name)),
   );
   const opacity = Number(params.opacity ?? 0.65);
@@ -231,7 +237,7 @@ export function studioStage({ run, about, live, sets, params }) {
       note({ lines: lined.checked ? "" : "0" });
     },
   });
-  const setMode = (key) => {
+  const setMode = (/** @type {string} */ key) => {
     mode = key;
     note({ mode: key === "look" ? "" : key });
     grid.setMode(key);
@@ -323,10 +329,10 @@ export function studioStage({ run, about, live, sets, params }) {
     restore,
     undo,
     /** Show where a token is; null: no longer. */
-    link(token) {
+    link(/** @type {number | null} */ token) {
       clearTimeout(unlink);
       if (!current) return;
-      grid.link(token === null ? null : current.tokens.flat().flatMap((each, cell) => (each === token ? [cell] : [])));
+      grid.link(token === null ? null : current.tokens.flat().flatMap((/** @type {any} */ each, /** @type {any} */ cell) => (each === token ? [cell] : [])));
     },
     /** Another image may choose the concept by itself again. */
     forgetConcept() {

@@ -7,6 +7,7 @@ import { card, command, failure, loading, missing } from "./frame.js";
 import { WRITTEN } from "./studio_results.js";
 import { tokenSets } from "./token_sets.js";
 
+/** @type {Record<string, string>} */
 const OTHERS = {
   bias: "Bias, for a study whose concepts are values of one attribute: what is drawn when none is asked for",
   edit: "A saved edit, with independent judges where --judge names some",
@@ -15,6 +16,7 @@ const OTHERS = {
   pairs: "Concepts edited into each other, judged by others",
 };
 
+/** @param {any} bias */
 export const biasOk = (bias) => Boolean(bias) && !(bias instanceof Error) && bias.tables?.length > 0;
 
 /**
@@ -45,7 +47,7 @@ export function written({ run, about, tokens, bias, params, concept, onlink }) {
   if (panel)
     parts.push(card("Bias", { note: "Which value's tokens does the generator use when no value is asked for?" }, panel));
   else if (bias instanceof Error) parts.push(failure(bias));
-  else if (about.concepts.every((name) => name.includes("=")))
+  else if (about.concepts.every((/** @type {string} */ name) => name.includes("=")))
     parts.push(
       missing("No bias study yet", "Which value's tokens are used when no value is asked for?", about.missing.bias),
     );

@@ -8,7 +8,7 @@ import { annotateForm } from "./annotate.js";
 import { card } from "./frame.js";
 import { crop } from "./crop.js";
 
-/** Values by class as bars; signed where they can be negative. */
+/** Values by class as bars; signed where they can be negative. @param {string} title @param {string[]} classes @param {any[]} values @param {(value: any) => string} read */
 function byClass(title, classes, values, read) {
   if (!values) return null;
   const most = Math.max(...values.filter(known).map(Math.abs), 1e-9);
@@ -45,6 +45,7 @@ function byClass(title, classes, values, read) {
   );
 }
 
+/** @param {string} run @param {any} grid @param {any[]} list @param {string} title */
 function patches(run, grid, list, title) {
   if (!list?.length || !grid) return null;
   return [
@@ -75,6 +76,7 @@ function patches(run, grid, list, title) {
   ];
 }
 
+/** @param {any[]} list */
 const flags = (list) =>
   list.length
     ? h(
@@ -84,7 +86,7 @@ const flags = (list) =>
       )
     : null;
 
-export function conceptFacts({ run, each, classes, grid }) {
+export function conceptFacts(/** @type {{run: string, each: any, classes: string[], grid: any}} */ { run, each, classes, grid }) {
   const quality = each.group_quality ?? {};
   return card(
     each.name,
@@ -134,7 +136,7 @@ export function conceptFacts({ run, each, classes, grid }) {
           h(
             "ul",
             { class: "crops" },
-            each.images.slice(0, 12).map((item) =>
+            each.images.slice(0, 12).map((/** @type {any} */ item) =>
               h(
                 "li",
                 {},
@@ -160,7 +162,7 @@ export function conceptFacts({ run, each, classes, grid }) {
   );
 }
 
-export function codeFacts({ run, each, classes, grid, codes, onpick }) {
+export function codeFacts(/** @type {{run: string, each: any, classes: string[], grid: any, codes: any, onpick: (...args: any[]) => void}} */ { run, each, classes, grid, codes, onpick }) {
   return card(
     `Code ${each.code}: ${each.name}`,
     { tools: h("span", { class: "dot big", style: { background: each.color } }) },
@@ -189,13 +191,13 @@ export function codeFacts({ run, each, classes, grid, codes, onpick }) {
               h(
                 "span",
                 { class: "row" },
-                each.nearest.slice(0, 4).map((other) =>
+                each.nearest.slice(0, 4).map((/** @type {any} */ other) =>
                   h(
                     "button",
                     { type: "button", class: "chip", onclick: () => onpick(String(other.code)) },
                     h("span", {
                       class: "dot",
-                      style: { background: codes.find((one) => one.code === other.code)?.color ?? "#808080" },
+                      style: { background: codes.find((/** @type {any} */ one) => one.code === other.code)?.color ?? "#808080" },
                     }),
                     `code ${other.code}`,
                     h("span", { class: "note" }, ` ${other.similarity.toFixed(2)}`),

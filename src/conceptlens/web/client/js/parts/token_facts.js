@@ -6,11 +6,11 @@ import { codeColor } from "./token_grid.js";
 
 const SHOWN = 8; // concepts
 
-/** How often each concept's set holds each token. @returns {Map<number, Array<{concept: string, count: number, images: number}>>} */
+/** How often each concept's set holds each token. @returns {Map<number, Array<{concept: string, count: number, images: number}>>} @param {any} sets */
 export function membership(sets) {
   const found = new Map();
   for (const each of sets ?? [])
-    each.tokens.forEach((token, place) => {
+    each.tokens.forEach((/** @type {number} */ token, /** @type {number} */ place) => {
       if (!found.has(token)) found.set(token, []);
       found.get(token).push({ concept: each.concept, count: each.counts[place], images: each.images, n: each.n });
     });
@@ -23,11 +23,11 @@ export function membership(sets) {
 export function tokenFacts({ reading, cell, columns, heat, concept, member, ontoken }) {
   const tokens = reading.tokens.flat();
   const token = tokens[cell];
-  const same = tokens.filter((each) => each === token).length;
+  const same = tokens.filter((/** @type {any} */ each) => each === token).length;
   const near = reading.near[token] ?? [];
   const held = [...(member.get(token) ?? [])].sort((a, b) => b.count / b.images - a.count / a.images);
   const most = Math.max(...held.map((each) => each.count / each.images), 0);
-  const dot = (code) => h("span", { class: "dot", style: { background: codeColor(code) } });
+  const dot = (/** @type {number} */ code) => h("span", { class: "dot", style: { background: codeColor(code) } });
   return h(
     "div",
     { class: "token-facts" },
@@ -45,7 +45,7 @@ export function tokenFacts({ reading, cell, columns, heat, concept, member, onto
         "dd",
         {},
         near.length
-          ? near.map((each) =>
+          ? near.map((/** @type {any} */ each) =>
               h(
                 "button",
                 {
@@ -89,10 +89,11 @@ export function tokenFacts({ reading, cell, columns, heat, concept, member, onto
   );
 }
 
+/** @param {number} cell @param {number} columns */
 export const where = (cell, columns) =>
   h("span", { class: "note" }, `row ${Math.floor(cell / columns) + 1}, column ${(cell % columns) + 1}`);
 
-/** "63% of the most, 4th of 256 for Basophil". */
+/** "63% of the most, 4th of 256 for Basophil". @param {any[]} levels @param {number} cell @param {string} concept */
 export function rankWords(levels, cell, concept) {
   const size = Math.abs(levels[cell]);
   const above = levels.filter((each) => Math.abs(each) > size).length;

@@ -8,11 +8,12 @@ import { between, cellsOf } from "../region.js";
 
 const SIDE = 560;
 
-/** A color for a code where there is no picture: neighbors in number are far apart in hue. */
+/** A color for a code where there is no picture: neighbors in number are far apart in hue. @param {number} code */
 export function codeColor(code) {
   return `hsl(${Math.round((code * 137.508) % 360)} 45% ${45 + (code % 3) * 9}%)`;
 }
 
+/** @type {Record<string, string>} */
 const DOES = {
   look: "Enter picks a token, Escape lets go.",
   mask: "Enter chooses a token or lets it go, Shift with an arrow key chooses on the way, Escape lets all go.",
@@ -37,22 +38,31 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
     marks,
     tip,
   );
+  /** @type {any} */
   let image = null;
+  /** @type {any[]} */
   let tokens = [];
   let title = "";
+  /** @type {any} */
   let levels = null;
   let opacity = 0.6;
   let lined = true;
+  /** @type {any} */
   let at = null; // the cell that is pointed at
+  /** @type {any} */
   let picked = null;
   let chosen = new Set();
+  /** @type {any} */
   let region = null;
+  /** @type {any} */
   let anchor = null; // where a region began
+  /** @type {any} */
   let linked = null;
   let changed = new Set(); // by edits
+  /** @type {any} */
   let dragging = null; // "add", "drop" or "region"
 
-  const box = (cell) => [
+  const box = (/** @type {number} */ cell) => [
     ((cell % columns) * SIDE) / columns,
     (Math.floor(cell / columns) * SIDE) / rows,
     SIDE / columns,
@@ -138,6 +148,7 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
     node.classList.toggle("drawing", mode !== "look");
   }
 
+  /** @param {number | null} cell */
   function hover(cell) {
     if (cell === at) return;
     at = cell;
@@ -147,6 +158,7 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
     onhover(cell);
   }
 
+  /** @param {number} cell @param {boolean} on */
   function choose(cell, on) {
     if (chosen.has(cell) === on) return;
     if (on) chosen.add(cell);
@@ -155,23 +167,24 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
     onchosen(chosen);
   }
 
+  /** @param {any} next */
   function setRegion(next) {
     region = next;
     drawMarks();
     onregion(region);
   }
 
-  const under = (event) => {
+  const under = (/** @type {any} */ event) => {
     const frame = canvas.getBoundingClientRect();
     const column = Math.floor(((event.clientX - frame.left) / frame.width) * columns);
     const row = Math.floor(((event.clientY - frame.top) / frame.height) * rows);
     const inside = column >= 0 && row >= 0 && column < columns && row < rows;
     if (!inside && !dragging) return null;
-    const clamp = (value, most) => Math.min(Math.max(value, 0), most - 1);
+    const clamp = (/** @type {number} */ value, /** @type {number} */ most) => Math.min(Math.max(value, 0), most - 1);
     return clamp(row, rows) * columns + clamp(column, columns);
   };
 
-  node.addEventListener("pointerdown", (event) => {
+  node.addEventListener("pointerdown", (/** @type {any} */ event) => {
     const cell = under(event);
     if (cell === null || event.button) return;
     hover(cell);
@@ -188,7 +201,7 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
       setRegion(between(cell, cell, columns));
     }
   });
-  node.addEventListener("pointermove", (event) => {
+  node.addEventListener("pointermove", (/** @type {any} */ event) => {
     const cell = under(event);
     hover(cell);
     if (cell === null || !dragging) return;
@@ -203,19 +216,21 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
   node.addEventListener("pointerleave", () => {
     if (!dragging) hover(null);
   });
-  node.addEventListener("click", (event) => {
+  node.addEventListener("click", (/** @type {any} */ event) => {
     if (mode !== "look") return;
     const cell = under(event);
     pick(cell === picked ? null : cell);
   });
   node.addEventListener("blur", () => hover(null));
 
+  /** @param {number | null} cell */
   function pick(cell) {
     picked = cell;
     drawMarks();
     onpick(cell);
   }
 
+  /** @param {any} event @param {number} by */
   function step(event, by) {
     const fresh = at === null && picked === null && !region;
     const from = at ?? picked ?? (region ? region.top * columns + region.left : null);
@@ -233,7 +248,8 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
     hover(next);
   }
 
-  node.addEventListener("keydown", (event) => {
+  node.addEventListener("keydown", (/** @type {any} */ event) => {
+    /** @type {Record<string, number>} */
     const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key in moves) step(event, moves[event.key]);
@@ -264,7 +280,7 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
   describe();
   return Object.assign(node, {
     /** @param {{tokens: number[][], picture: string | null, title: string}} reading */
-    setReading(reading, address) {
+    setReading(reading, /** @type {string} */ address) {
       tokens = reading.tokens.flat();
       title = reading.title;
       image = null;
@@ -277,43 +293,43 @@ export function tokenGrid({ grid, mode, name, onhover, onpick, onchosen, onregio
       draw();
     },
     /** Importance of each token, from −255 to 255; null for none. */
-    setHeat(values) {
+    setHeat(/** @type {any[]} */ values) {
       levels = values;
       draw();
     },
-    setOpacity(value) {
+    setOpacity(/** @type {number} */ value) {
       opacity = value;
       draw();
     },
-    setLines(on) {
+    setLines(/** @type {boolean} */ on) {
       lined = on;
       draw();
     },
-    setMode(next) {
+    setMode(/** @type {string} */ next) {
       mode = next;
       anchor = null;
       describe();
     },
-    setPicked(cell) {
+    setPicked(/** @type {any} */ cell) {
       picked = cell;
       drawMarks();
     },
-    setChosen(next) {
+    setChosen(/** @type {any} */ next) {
       chosen = new Set(next);
       drawMarks();
     },
-    setRegion(next) {
+    setRegion(/** @type {any} */ next) {
       region = next;
       anchor = next ? cellsOf(next, columns)[0] : null;
       drawMarks();
     },
     /** Cells whose token is another one than at first: a corner of each is marked. */
-    setChanged(next) {
+    setChanged(/** @type {any} */ next) {
       changed = new Set(next);
       drawMarks();
     },
     /** Cells that something else points at; null for none. */
-    link(some) {
+    link(/** @type {any} */ some) {
       linked = some ? new Set(some) : null;
       drawMarks();
     },

@@ -14,18 +14,19 @@ export function tokenSets({ found, concept, onconcept, onlink }) {
   const list = h("ol", { class: "token-set" });
   const words = h("p", { class: "note" });
 
+  /** @param {string} name */
   function draw(name) {
     const place = Math.max(
       0,
-      sets.findIndex((each) => each.concept === name),
+      sets.findIndex((/** @type {any} */ each) => each.concept === name),
     );
     const set = sets[place];
     const frequent = new Set(found.frequent?.[place]?.tokens ?? []);
     const others = new Map();
     for (const each of sets)
       if (each !== set) for (const token of each.tokens) others.set(token, (others.get(token) ?? 0) + 1);
-    const own = set.tokens.filter((token) => !others.has(token)).length;
-    const common = set.tokens.filter((token) => frequent.has(token)).length;
+    const own = set.tokens.filter((/** @type {number} */ token) => !others.has(token)).length;
+    const common = set.tokens.filter((/** @type {number} */ token) => frequent.has(token)).length;
     words.textContent =
       `${plural(set.tokens.length, "token")}, each counted where it was among the ${set.n} most important of ` +
       `${plural(set.images, "image")}. In no other concept's set: ${own}. Also among the most frequent tokens, ` +
@@ -34,7 +35,7 @@ export function tokenSets({ found, concept, onconcept, onlink }) {
     list.setAttribute("aria-label", `Tokens of ${set.concept}`);
     put(
       list,
-      set.tokens.slice(0, SHOWN).map((token, at) => {
+      set.tokens.slice(0, SHOWN).map((/** @type {number} */ token, /** @type {number} */ at) => {
         const on = () => onlink(token);
         const off = () => onlink(null);
         return h(
@@ -71,7 +72,7 @@ export function tokenSets({ found, concept, onconcept, onlink }) {
   rove(list, ".set-token", "grid");
   const chooser = choice(
     "Concept",
-    sets.map((each) => [each.concept, each.concept]),
+    sets.map((/** @type {any} */ each) => [each.concept, each.concept]),
     concept,
     (name) => {
       onconcept(name);

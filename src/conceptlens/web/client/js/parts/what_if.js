@@ -15,10 +15,11 @@ import { card, copyButton } from "./frame.js";
 import { picture } from "./picture.js";
 
 /** @returns what the view keeps of it: `undo`, `stop`, `data` to save, and the picture */
-export function whatIf({ body, run, image, prediction, whole, head, edits: list, folder }) {
+export function whatIf(/** @type {{body: any, run: string, image: any, prediction: Answers.Prediction, whole: any, head: any, edits: string[], folder: any}} */ { body, run, image, prediction, whole, head, edits: list, folder }) {
   const { state } = prediction;
   const groups = whole.groups;
   const before = prediction.classes;
+  /** @type {any} */
   let now = null; // {classes, said, bottleneck}
   let confirming = new AbortController();
   const edits = new Edits(groups, list, () => {
@@ -75,15 +76,15 @@ export function whatIf({ body, run, image, prediction, whole, head, edits: list,
     return {
       bottleneck,
       said: said(head, parts),
-      classes: head.classes.map((name, place) => ({ name, logit: found[place], probability: parts[place] })),
+      classes: head.classes.map((/** @type {string} */ name, /** @type {number} */ place) => ({ name, logit: found[place], probability: parts[place] })),
     };
   }
 
   /** The second likeliest class, against which the image's account sets the first; none of a multi-label task. */
   function rival() {
     if (head.task === "multilabel") return null;
-    const others = now.classes.filter((each) => each.name !== now.said[0]);
-    return others.length ? others.reduce((a, b) => (b.probability > a.probability ? b : a)).name : null;
+    const others = now.classes.filter((/** @type {any} */ each) => each.name !== now.said[0]);
+    return others.length ? others.reduce((/** @type {any} */ a, /** @type {any} */ b) => (b.probability > a.probability ? b : a)).name : null;
   }
 
   function paint() {
@@ -91,7 +92,7 @@ export function whatIf({ body, run, image, prediction, whole, head, edits: list,
     put(
       bars,
       shares(
-        now.classes.map((each) => ({
+        now.classes.map((/** @type {any} */ each) => ({
           ...each,
           was: edits.list.length ? was.get(each.name) : undefined,
           said: now.said.includes(each.name),
@@ -101,7 +102,7 @@ export function whatIf({ body, run, image, prediction, whole, head, edits: list,
     );
     const old = prediction.predicted.join(", ") || "none";
     const next = now.said.join(", ") || "none";
-    const share = now.classes.find((each) => each.name === now.said[0])?.probability;
+    const share = now.classes.find((/** @type {any} */ each) => each.name === now.said[0])?.probability;
     put(
       verdict,
       old === next ? h("strong", {}, next) : [h("s", {}, old), " → ", h("strong", {}, next)],
@@ -155,7 +156,7 @@ export function whatIf({ body, run, image, prediction, whole, head, edits: list,
   const announceNow = () => {
     if (edits.list.length)
       announce(
-        `${now.said.join(", ")}, ${percent(now.classes.find((each) => each.name === now.said[0])?.probability)}`,
+        `${now.said.join(", ")}, ${percent(now.classes.find((/** @type {any} */ each) => each.name === now.said[0])?.probability)}`,
       );
   };
 
@@ -182,8 +183,8 @@ export function whatIf({ body, run, image, prediction, whole, head, edits: list,
       paint();
       announceNow();
     } catch (error) {
-      if (error.name === "AbortError") return;
-      check.textContent = error.message;
+      if (/** @type {any} */ (error).name === "AbortError") return;
+      check.textContent = /** @type {any} */ (error).message;
       check.className = "tag warn";
     }
   }, 180);

@@ -5,12 +5,16 @@
 import { answerScores, apply, columnsOf, logits, pointless, probabilities, said, stated, target } from "../head.js";
 
 const SURE = 1e-6; // probabilities come no closer to 0 and 1
+/** @param {number} x */
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+/** @param {number} p */
 const clip = (p) => Math.min(Math.max(p, SURE), 1 - SURE);
+/** @param {number} p @param {number} q */
 const times = (p, q) => (p > 0 ? p * Math.log(q) : 0);
+/** @param {number[]} values */
 const largest = (values) => values.indexOf(Math.max(...values));
 
-/** Probabilities (K) that keep what they promise, from those that the model states. */
+/** Probabilities (K) that keep what they promise, from those that the model states. @param {any} head @param {Answers.GroupPart[]} groups @param {any[]} shares */
 function calibrated(head, groups, shares) {
   const found = shares.map((p, k) =>
     clip(sigmoid(head.odds_slope[k] * Math.log(clip(p) / (1 - clip(p))) + head.odds_offset[k])),
@@ -22,7 +26,7 @@ function calibrated(head, groups, shares) {
   return found;
 }
 
-/** Questions with their answers: a value of an exclusive group, or no and yes for each concept of another. */
+/** Questions with their answers: a value of an exclusive group, or no and yes for each concept of another. @param {Answers.GroupPart} group */
 function questions(group) {
   const columns = columnsOf(group);
   if (group.kind === "exclusive")
@@ -42,7 +46,7 @@ function questions(group) {
   );
 }
 
-/** The bottleneck with the scores of an answer written into it. */
+/** The bottleneck with the scores of an answer written into it. @param {number[]} bottleneck @param {any[]} columns @param {number[]} answer */
 function written(bottleneck, columns, answer) {
   const scores = [...bottleneck];
   columns.forEach((k, place) => {
@@ -51,15 +55,15 @@ function written(bottleneck, columns, answer) {
   return scores;
 }
 
-/** How unsure the class is, in nats; summed over the labels of a multi-label task. */
+/** How unsure the class is, in nats; summed over the labels of a multi-label task. @param {any} head @param {number[]} found */
 function entropy(head, found) {
   const shares = probabilities(head, found);
-  const both = head.task === "multilabel" ? (p) => times(p, p) + times(1 - p, 1 - p) : (p) => times(p, p);
+  const both = head.task === "multilabel" ? (/** @type {number} */ p) => times(p, p) + times(1 - p, 1 - p) : (/** @type {number} */ p) => times(p, p);
   return -shares.reduce((sum, p) => sum + both(p), 0);
 }
 
-/** As `POST /ask` answers. */
-export function nextQuestions(head, groups, { state, edits = [], most = 5 }) {
+/** As `POST /ask` answers. @param {any} head @param {Answers.GroupPart[]} groups */
+export function nextQuestions(head, groups, /** @type {{state: any, edits?: string[], most?: any}} */ { state, edits = [], most = 5 }) {
   const bottleneck = apply(head, groups, state, edits);
   const now = logits(head, bottleneck, state.rest);
   const before = entropy(head, now);
@@ -112,14 +116,14 @@ export function nextQuestions(head, groups, { state, edits = [], most = 5 }) {
   return { said: said(head, probabilities(head, now)).join(", ") || "no class", entropy: before, ask: found };
 }
 
-/** Answers that the model gives itself: to give them again would be no edit. */
-function already({ columns, held }, shares) {
+/** Answers that the model gives itself: to give them again would be no edit. @param {number[]} shares */
+function already(/** @type {{columns: any[], held: any}} */ { columns, held }, shares) {
   if (held.length === 1) return shares[columns[0]] >= 0.5 === held[0];
   return largest(columns.map((k) => shares[k])) === held.indexOf(true);
 }
 
-/** As `POST /flip` answers: for each rival the answers that take most off its margin, until they outweigh it. */
-export function smallestFlip(head, groups, { state, edits = [] }) {
+/** As `POST /flip` answers: for each rival the answers that take most off its margin, until they outweigh it. @param {any} head @param {Answers.GroupPart[]} groups */
+export function smallestFlip(head, groups, /** @type {{state: any, edits?: string[]}} */ { state, edits = [] }) {
   const bottleneck = apply(head, groups, state, edits);
   const now = logits(head, bottleneck, state.rest);
   const first = largest(now);
@@ -132,11 +136,11 @@ export function smallestFlip(head, groups, { state, edits = [] }) {
   );
   /** @type {any} */
   let best = null;
-  head.classes.forEach((_, rival) => {
+  head.classes.forEach((/** @type {any} */ _, /** @type {any} */ rival) => {
     if (rival === first) return;
-    const lowers = ({ columns, scores }) =>
+    const lowers = (/** @type {{columns: any[], scores: any}} */ { columns, scores }) =>
       columns.reduce(
-        (sum, k, place) => sum + (scores[place] - bottleneck[k]) * (head.weight[rival][k] - head.weight[first][k]),
+        (/** @type {number} */ sum, /** @type {number} */ k, /** @type {number} */ place) => sum + (scores[place] - bottleneck[k]) * (head.weight[rival][k] - head.weight[first][k]),
         0,
       );
     const ranked = asked
@@ -161,11 +165,11 @@ export function smallestFlip(head, groups, { state, edits = [] }) {
   });
   const answer = { kind: "exact", before: head.classes[first], after: null, edits: null, groups: null };
   if (!best) return answer;
-  const after = best.steps.reduce((scores, { answer: { columns, scores: told } }) => written(scores, columns, told), bottleneck);
+  const after = best.steps.reduce((/** @type {number[]} */ scores, /** @type {{answer: any}} */ { answer: { columns, scores: told } }) => written(scores, columns, told), bottleneck);
   return {
     ...answer,
     after: head.classes[largest(logits(head, after, state.rest))],
-    edits: best.steps.map((step) => step.answer.edit),
-    groups: best.steps.map((step) => step.group),
+    edits: best.steps.map((/** @type {any} */ step) => step.answer.edit),
+    groups: best.steps.map((/** @type {any} */ step) => step.group),
   };
 }

@@ -6,21 +6,22 @@ import { columnsOf, target } from "../head.js";
 
 const COLUMNS = ["time", "rater", "image", "concept", "before", "said", "after"];
 const RATER = /^[\p{L}\p{N}][\p{L}\p{N}_ .'@-]*$/u; // nothing with which a spreadsheet begins a formula
+/** @type {any[]} */
 const rows = [];
 
-/** What is labeled and how: a group that has one value, or a yes/no concept. */
+/** What is labeled and how: a group that has one value, or a yes/no concept. @param {Answers.GroupPart[]} groups @param {string} edit */
 function asLabel(groups, edit) {
-  const { group, columns, word, whole, name } = target(groups, edit);
+  const { group, columns, word, whole, name } = /** @type {any} */ (target(groups, edit));
   if (whole) return group.kind === "exclusive" ? [group.name, word] : [`${group.name}: ${word}`, "yes"];
   if (group.kind === "independent") return [name, word];
   const value = group.values[columns[0] - group.start];
-  const others = group.values.filter((each) => each !== value);
+  const others = group.values.filter((/** @type {any} */ each) => each !== value);
   if (word === "yes") return [group.name, value];
   if (others.length === 1) return [group.name, others[0]];
   throw new Error(`${edit}: say which value of ${group.name} it is instead: ${others.join(", ")}.`);
 }
 
-/** What the labels on file and the model say of a group or a concept; empty where they say nothing. */
+/** What the labels on file and the model say of a group or a concept; empty where they say nothing. @param {Answers.GroupPart[]} groups @param {any[]} concepts @param {any} concept */
 function sides(groups, concepts, concept) {
   const group = groups.find((each) => each.name === concept);
   if (!group) {
@@ -33,7 +34,7 @@ function sides(groups, concepts, concept) {
   return [held.length === 1 ? held[0].value : "", top.value];
 }
 
-/** Whether a row is neither what the model says already nor what the same person said before. */
+/** Whether a row is neither what the model says already nor what the same person said before. @param {any} row */
 function changes(row) {
   const alike = rows.filter((each) => each.image === row.image && each.concept === row.concept);
   const confirms = row.after === row.said && ["", row.after].includes(row.before);
@@ -41,8 +42,8 @@ function changes(row) {
   return (alike.at(-1)?.after ?? row.after) !== row.after || !(confirms || repeats);
 }
 
-/** As `POST /corrections` answers. */
-export function addCorrections({ rater, edits }, prediction, groups) {
+/** As `POST /corrections` answers. @param {Answers.Prediction} prediction @param {Answers.GroupPart[]} groups */
+export function addCorrections(/** @type {{rater: any, edits: string[]}} */ { rater, edits }, prediction, groups) {
   if (!RATER.test(rater.trim()))
     throw new Error("A name of letters, digits, spaces, . _ - ' @ is expected, beginning with a letter or digit.");
   const time = new Date().toISOString().replace(/\.\d+Z$/, "Z");
@@ -67,8 +68,9 @@ export function addCorrections({ rater, edits }, prediction, groups) {
 /** As `GET /corrections` answers, of what was corrected since the file was opened. */
 export const savedCorrections = () => ({ file: "corrections.csv", total: rows.length, rows: [...rows].reverse() });
 
-/** As conceptlens.core.spreadsheet: an apostrophe before what a spreadsheet would compute, then CSV's own quotes. */
+/** As conceptlens.core.spreadsheet: an apostrophe before what a spreadsheet would compute, then CSV's own quotes. @param {string} word */
 const safe = (word) => (/^'*[=+\-@\x00-\x1f\x7f]/.test(word) ? `'${word}` : word);
+/** @param {string} word */
 const quoted = (word) => (/[",\r\n]/.test(word) ? `"${word.replaceAll('"', '""')}"` : word);
 
 /** The table as an address that can be saved. */

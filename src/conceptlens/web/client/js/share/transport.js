@@ -8,7 +8,7 @@ import { nextQuestions, smallestFlip } from "./advice.js";
 import { addCorrections, correctionsTable, savedCorrections } from "./corrections.js";
 import { listImages } from "./images.js";
 
-/** A block of the page by its id: JSON that no part of the page can run. */
+/** A block of the page by its id: JSON that no part of the page can run. @param {string} id */
 const block = (id) => JSON.parse(document.getElementById(id)?.textContent || "{}");
 const note = block("share-note"); // what is in this file
 const answers = block("share-answers"); // address → base64 of gzip of {status, body}
@@ -22,10 +22,12 @@ try {
 }
 
 export const shared = true;
+/** @param {string} view */
 export const holds = (view) => note.views.includes(view);
 
 /** What is not in this file, or was refused when it was made. */
 export class ApiError extends Error {
+  /** @param {number} status @param {{code?: string, message?: string, command?: string | null}} [refusal] */
   constructor(status, { code = "missing", message = "This is not in this file.", command = null } = {}) {
     super(message);
     this.status = status;
@@ -34,6 +36,7 @@ export class ApiError extends Error {
   }
 }
 
+/** @param {string} what */
 const absent = (what) =>
   new ApiError(404, {
     message: `${what} not in this file. It was shared with a part of the run; its owner has all of it.`,
@@ -41,7 +44,7 @@ const absent = (what) =>
 
 const PICTURE = /^\/?(?:api\/v1\/)?runs\/[^/]+\/images\/(\w+\/\d+)\/(?:thumbnail|picture)$/;
 
-/** A picture or a table as an address that needs no server; an empty one where it is not in this file. */
+/** A picture or a table as an address that needs no server; an empty one where it is not in this file. @param {string} address */
 function pictureAt(address) {
   const found = PICTURE.exec(address);
   if (found) return pictures[found[1]] ? `data:image/webp;base64,${pictures[found[1]]}` : "data:,";
@@ -49,8 +52,10 @@ function pictureAt(address) {
   return Object.hasOwn(files, place) ? `data:${files[place]}` : "data:,";
 }
 
+/** @param {string} key @param {any} value */
 const revive = (key, value) => (typeof value === "string" && value.startsWith("/api/v1/") ? pictureAt(value) : value);
 
+/** @param {string} text */
 async function unpacked(text) {
   if (typeof DecompressionStream === "undefined")
     throw new ApiError(0, { message: "This browser is too old for this file. One of 2023 or later opens it." });
@@ -59,7 +64,7 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
-/** An answer as the server gave it. */
+/** An answer as the server gave it. @param {string} path */
 async function told(path, what = "This is") {
   if (!Object.hasOwn(answers, path)) throw absent(what);
   const { status, body } = JSON.parse(await unpacked(answers[path]), revive);
@@ -67,7 +72,7 @@ async function told(path, what = "This is") {
   return body;
 }
 
-/** The prediction of an image; maps that were not made when the file was cannot be made now. */
+/** The prediction of an image; maps that were not made when the file was cannot be made now. @param {string} path @param {string | null} gradcam */
 async function prediction(path, gradcam) {
   const found = await told(path, "This image is");
   const column = Number(gradcam);
@@ -112,7 +117,7 @@ document.addEventListener(
   (event) => {
     const link = /** @type {HTMLAnchorElement | null} */ (event.target instanceof Element ? event.target.closest('a[href^="#/"]') : null);
     const [, view] = /^#\/([\w-]*)/.exec(link?.getAttribute("href") ?? "") ?? [];
-    if (!view || holds(view)) return;
+    if (!link || !view || holds(view)) return;
     event.preventDefault();
     link.setAttribute("aria-disabled", "true");
     link.title = `The view “${view}” is not in this file.`;

@@ -73,7 +73,7 @@ export function comparison(cards, { measure, onmeasure, onclear }) {
               shown.map((each) => [each.key, each.name]),
               chosen?.key,
               (key) => {
-                chosen = shown.find((each) => each.key === key);
+                chosen = shown.find((each) => each.key === key) ?? chosen;
                 onmeasure(key);
                 draw();
               },
@@ -86,8 +86,9 @@ export function comparison(cards, { measure, onmeasure, onclear }) {
   );
 }
 
+/** @param {Answers.RunCard[]} cards @param {any[]} measures */
 function table(cards, measures) {
-  const row = (name, cells) => h("tr", {}, h("th", { scope: "row" }, name), cells);
+  const row = (/** @type {string} */ name, /** @type {any[]} */ cells) => h("tr", {}, h("th", { scope: "row" }, name), cells);
   return h(
     "table",
     {},
@@ -107,7 +108,7 @@ function table(cards, measures) {
       ["method", "regularizer", "data", "encoder"].map((key) =>
         row(
           key[0].toUpperCase() + key.slice(1),
-          cards.map((run) => h("td", { class: "num" }, run[key] ?? "–")),
+          cards.map((run) => h("td", { class: "num" }, /** @type {any} */ (run)[key] ?? "–")),
         ),
       ),
       measures.map((measure) => {
@@ -130,7 +131,7 @@ function table(cards, measures) {
   );
 }
 
-/** Of `class.accuracy`: under its dotted name, or nested. */
+/** Of `class.accuracy`: under its dotted name, or nested. @param {any} found @param {string} key */
 function interval(found, key) {
   const value = found?.[key] ?? key.split(".").reduce((part, each) => part?.[each], found);
   return Array.isArray(value) && value.length === 2 ? value : null;

@@ -1,10 +1,11 @@
 /** A comparison: its table block by block, its tests, and its figures; ranked within a block only. */
-import { format, note } from "../address.js";
+import { format, here, note } from "../address.js";
 import { announce } from "../announce.js";
 import { api } from "../api.js";
-import { choice, h, put } from "../dom.js";
+import { choice, h, keepFocus, put } from "../dom.js";
 import { downloadMenu, pictureEntries, saveFrom, saveJSON } from "../download.js";
 import { blockTable, COLUMNS, facts, pairsTable, TOLD, zeroShot } from "../parts/compared.js";
+import { live } from "../live.js";
 import { figures, measureOf, ORDER } from "../parts/compared_plots.js";
 import { card as box, missing, viewHead } from "../parts/frame.js";
 import { plural } from "../words.js";
@@ -12,26 +13,51 @@ import { plural } from "../words.js";
 const ABOUT =
   "Methods trained on the same images, with intervals and tests. Only methods with the same supervision of concepts are ranked against each other; they share a block.";
 
-/** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
+/** Shown, and shown anew as its trainings end. @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
 export async function comparisonView(host, params, { card }) {
   const { run } = params;
-  if (card && !card.has.includes("results")) {
+  const problem = h("p", { class: "notice", role: "alert", hidden: true });
+  const place = h("div", {});
+  /** @returns {Promise<[Answers.RunCard, Answers.Comparison | string]>} the comparison, or the command that continues it */
+  const ask = async () => {
     const detail = await api.runNow(run);
-    put(
-      host,
-      viewHead(card.name, ABOUT),
-      missing("No table yet", "No training of this comparison is finished. Continue it with:", detail.missing.results),
-    );
-    return null;
-  }
-  const found = await api.comparison(run);
+    return [detail.card, detail.card.has.includes("results") ? await api.comparison(run) : detail.missing.results];
+  };
+  let now = card?.has.includes("results") ? [card, await api.comparison(run)] : await ask();
+  const draw = () => {
+    const [folder, found] = now;
+    if (typeof found === "object") return table(place, here().params, run, found);
+    put(place, viewHead(folder.name, ABOUT), missing("No table yet", "No training of this comparison is finished. Continue it with:", found)); // prettier-ignore
+  };
+  put(host, problem, place);
+  draw();
+  const stop = live(ask, {
+    every: now[0].status === "running" ? 3000 : 10_000,
+    onanswer: (next) => {
+      problem.hidden = true;
+      const same = JSON.stringify(next[1]) === JSON.stringify(now[1]);
+      now = next;
+      if (!same) keepFocus(place, draw);
+    },
+    onproblem: (error) => {
+      problem.textContent = `${error.message} Trying again…`;
+      problem.hidden = false;
+    },
+  });
+  return { stop };
+}
+
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {string} run @param {Answers.Comparison} found */
+function table(host, params, run, found) {
   const names = found.data.map((data) => data.name);
   const told = ORDER.filter((each) => found.data.some((data) => data.blocks.some((one) => one.supervision === each)));
+  /** @type {Map<string, string>} */
   const titles = new Map(found.data.flatMap((data) => data.blocks.map((one) => [one.supervision, one.title])));
-  const rowsOf = (data) => data.blocks.flatMap((block) => block.rows);
+  const rowsOf = (/** @type {any} */ data) => data.blocks.flatMap((/** @type {any} */ block) => block.rows);
   const able = COLUMNS.map(([key]) => key).filter((key) =>
-    found.data.some((data) => rowsOf(data).some((row) => row.measures[key])),
+    found.data.some((data) => rowsOf(data).some((/** @type {any} */ row) => row.measures[key])),
   );
+  /** @type {Record<string, any>} */
   const state = {
     data: names.includes(params.data) ? params.data : "",
     told: told.includes(params.told) ? params.told : "",
@@ -43,7 +69,7 @@ export async function comparisonView(host, params, { card }) {
     ...(state.data ? [["data", state.data]] : []),
     ...(state.told ? [["supervision", state.told]] : []),
   ];
-  const set = (key, value, words) => {
+  const set = (/** @type {string} */ key, /** @type {string} */ value, /** @type {string} */ words) => {
     state[key] = value;
     note({ [key]: key === "controls" ? (value ? "" : "0") : value });
     draw();
@@ -73,7 +99,7 @@ export async function comparisonView(host, params, { card }) {
           (value) => set("by", value, measureOf(value).name),
         )
       : null,
-    found.data.some((data) => rowsOf(data).some((row) => row.control_of))
+    found.data.some((data) => rowsOf(data).some((/** @type {any} */ row) => row.control_of))
       ? h("label", { class: "row with-box" }, controls, "Rows with random text")
       : null,
   );
@@ -112,9 +138,9 @@ export async function comparisonView(host, params, { card }) {
     h("p", { class: "note" }, footnote(found.statistics)),
   );
   draw();
-  return null;
 }
 
+/** @param {any} found @param {string} run */
 function progress(found, run) {
   if (found.jobs.done >= found.jobs.of && !found.failed.length) return null;
   return h(
@@ -129,7 +155,7 @@ function progress(found, run) {
           h(
             "ul",
             {},
-            found.failed.map((each) =>
+            found.failed.map((/** @type {any} */ each) =>
               h("li", { class: "note" }, `${each.job}: ${each.reason ?? "no reason is known"}`),
             ),
           ),
@@ -139,7 +165,7 @@ function progress(found, run) {
   );
 }
 
-/** A data set: what the encoder knew, then table, tests and plots. */
+/** A data set: what the encoder knew, then table, tests and plots. @param {any} data @param {any} all @param {any} found @param {string} by */
 function dataSet(data, all, found, by) {
   const plots = figures(data, by);
   const name = data.name.replace(/\W+/g, "-");
@@ -157,8 +183,8 @@ function dataSet(data, all, found, by) {
         ? downloadMenu(plots.flatMap((plot) => pictureEntries(plot.title, plot.svg, `${name}-${plot.file}`)))
         : null,
     },
-    data.zero_shot.filter((each) => each.auc !== null).map(zeroShot),
-    data.blocks.map((block) => blockSection(block, `${block.title}, ${data.name}`, all, found.statistics.primary, by)),
+    data.zero_shot.filter((/** @type {any} */ each) => each.auc !== null).map(zeroShot),
+    data.blocks.map((/** @type {any} */ block) => blockSection(block, `${block.title}, ${data.name}`, all, found.statistics.primary, by)),
     plots.length
       ? h(
           "div",
@@ -177,6 +203,7 @@ function dataSet(data, all, found, by) {
   );
 }
 
+/** @param {any} block @param {string} name @param {any} all @param {any} primary @param {any} by */
 function blockSection(block, name, all, primary, by) {
   const mark = h("i", { class: `block-mark m${ORDER.indexOf(block.supervision)}`, "aria-hidden": "true" });
   return h(
@@ -189,5 +216,6 @@ function blockSection(block, name, all, primary, by) {
   );
 }
 
+/** @param {any} settings */
 const footnote = (settings) =>
   `Percent, with ${+(100 * settings.confidence).toPrecision(6)}% intervals: bootstrap over test units crossed with seeds. Bold: significantly different from every other row of its block at ${settings.alpha}, by a test over images and one over seeds, after Holm's correction. The smallest detectable difference is found with ${+(100 * settings.power).toPrecision(6)}% power.`;

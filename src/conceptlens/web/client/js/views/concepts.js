@@ -7,6 +7,7 @@ import { browse } from "../parts/browse.js";
 import { loading, missing, viewHead } from "../parts/frame.js";
 import { shortcut } from "../shortcuts.js";
 
+/** @type {Record<string, string>} */
 const ABOUT = {
   concepts:
     "All concepts: how well each is predicted, which classes it speaks for, and the patches where its map is largest.",
@@ -33,10 +34,12 @@ export async function conceptsView(host, params) {
       draw({});
     },
   );
+  /** @type {any} */
   let current = null;
   let drawn = 0; // counts choices, so that a slow answer is not shown in the place of another
   put(host, about, body);
 
+  /** @param {any} state */
   async function draw(state) {
     stop();
     current = null;
@@ -59,7 +62,7 @@ export async function conceptsView(host, params) {
     try {
       const answer = await now(run);
       if (mine !== drawn) return;
-      if (what === "concepts" && !answer.concepts.length) {
+      if (what === "concepts" && !(/** @type {Answers.Concepts} */ (answer).concepts.length)) {
         put(body, missing("No concepts", answer.why ?? "This run has no concepts."));
         return;
       }
@@ -70,8 +73,8 @@ export async function conceptsView(host, params) {
       if (mine === drawn) current.update(later);
     } catch (error) {
       if (mine !== drawn) return;
-      if (current && error.code !== "missing") return current.say(error.message); // what is seen stays
-      put(body, missing(what === "codebook" ? "No codebook" : "Nothing to show", error.message, error.command));
+      if (current && /** @type {any} */ (error).code !== "missing") return current.say(/** @type {any} */ (error).message); // what is seen stays
+      put(body, missing(what === "codebook" ? "No codebook" : "Nothing to show", /** @type {any} */ (error).message, /** @type {any} */ (error).command));
     }
   }
   draw(params);

@@ -48,7 +48,8 @@ export async function datasetView(host, params, { card }) {
   const [list, counts, read, tools] = [h("ul", { class: "thumbs" }), h("div", {}), h("div", {}), h("div", { class: "row" })];
   const sprites = new Sprites(run, table, () => view.draw());
   const view = imageCanvas({ sprites, onpick: pick, onhover: hover, onlasso: choose });
-  const control = controls(table, settings, [...tags.keys()], change);
+  const splitChoice = splits.length > 1 ? choice("Split", splits, split, (to) => (location.hash = format("dataset", { run, split: to }))) : null;
+  const control = controls(table, settings, [...tags.keys()], change, splitChoice);
 
   /** @param {Partial<import("../dataset/settings.js").Settings>} changes */
   function change(changes) {
@@ -176,12 +177,12 @@ export async function datasetView(host, params, { card }) {
     h(
       "div",
       { class: "dataset" },
-      h("section", { class: "card", "aria-label": "Images" }, splits.length > 1 ? choice("Split", splits, split, (to) => (location.hash = format("dataset", { run, split: to }))) : null, control, tools, h("div", { class: "dataset-stage" }, view.canvas, tip), line, tagger(run, table, () => rows, (next) => (tags = next)), list),
+      h("section", { class: "card", "aria-label": "Images" }, control, tools, h("div", { class: "dataset-stage" }, view.canvas, tip), line, tagger(run, table, () => rows, (next) => (tags = next)), list),
       h("div", { class: "stack" }, sheet, measures(table).length ? suspectList(run, table, pick, choose) : null),
     ),
     counts,
   ); // prettier-ignore
-  put(sheet, h("p", { class: "card note" }, `Click an image to see what it is. ${card?.data ?? ""}`));
+  put(sheet, h("p", { class: "card note" }, `Click an image${card?.data ? ` of ${card.data}` : ""} to see its labels, the prediction and its neighbors.`));
   offerReading();
   await refresh(true);
   if (picked >= 0 && picked < table.size) pick(picked);

@@ -14,6 +14,7 @@ const ABOUT =
 /** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
 export async function graphView(host, params, { card }) {
   const { run } = params;
+  /** @type {any} */
   let current = null;
   const head = h("div", {});
   const body = h("div", {}, loading());
@@ -42,11 +43,13 @@ export async function graphView(host, params, { card }) {
     }),
   );
 
+  /** @param {string | null} text */
   function say(text) {
     problem.hidden = !text;
     problem.textContent = text ?? "";
   }
 
+  /** @param {File} file */
   async function reload(file) {
     input.value = "";
     say(null);
@@ -56,10 +59,11 @@ export async function graphView(host, params, { card }) {
       note({ ...toParams(found), table: "" });
       await open(found);
     } catch (error) {
-      say(error.message);
+      say(/** @type {any} */ (error).message);
     }
   }
 
+  /** @param {any} selection */
   async function open(selection) {
     current?.stop();
     current = null;
@@ -68,14 +72,14 @@ export async function graphView(host, params, { card }) {
     try {
       answer = await api.graph(run, selection.graph);
     } catch (error) {
-      if (error.code !== "missing" && error.status !== 422) throw error;
-      const title = error.status === 422 ? "There is no such graph" : "No graph to show";
+      if (/** @type {any} */ (error).code !== "missing" && /** @type {any} */ (error).status !== 422) throw error;
+      const title = /** @type {any} */ (error).status === 422 ? "There is no such graph" : "No graph to show";
       put(
         body,
         missing(
           title,
-          error.status === 422 ? `A graph is not called ${selection.graph}.` : error.message,
-          error.command,
+          /** @type {any} */ (error).status === 422 ? `A graph is not called ${selection.graph}.` : /** @type {any} */ (error).message,
+          /** @type {any} */ (error).command,
         ),
       );
       return;

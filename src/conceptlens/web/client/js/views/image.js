@@ -12,7 +12,7 @@ import { shortcut } from "../shortcuts.js";
 import { image as lastImage, keepImage, upload } from "../visit.js";
 
 /** @param {HTMLElement} host @param {Record<string, string>} params */
-export async function imageView(host, params, { card: runCard }) {
+export async function imageView(host, params, /** @type {{card: Answers.RunCard}} */ { card: runCard }) {
   const { run } = params;
   const start = params.image ?? lastImage(run);
   // Without the head, only the decompositions that came with the prediction are shown.
@@ -31,8 +31,11 @@ export async function imageView(host, params, { card: runCard }) {
     );
     return {};
   }
+  /** @type {any} */
   let head = null;
+  /** @type {any} */
   let shown = null;
+  /** @type {any} */
   let panel = null;
   let asked = 0;
   const story = h("div", { class: "story" }, loading("Looking at the image…"));
@@ -91,6 +94,7 @@ export async function imageView(host, params, { card: runCard }) {
   );
   const name = () => (shown?.prediction.image.id ?? "image").replace(/[^\w.-]+/g, "-").replace(/\.\w+$/, "");
 
+  /** @param {string | undefined} image */
   async function show(image) {
     const mine = (asked += 1);
     if (!image) {
@@ -109,6 +113,7 @@ export async function imageView(host, params, { card: runCard }) {
     }
   }
 
+  /** @param {any} image @param {Answers.Prediction} prediction */
   function draw(image, prediction) {
     const told = imageStory({ run, image, prediction, head, groups: whole.groups });
     put(story, told.nodes);

@@ -38,6 +38,7 @@ export async function methodsView(host, params) {
     );
   rove(list, ".thing");
 
+  /** @param {Answers.MethodCard} method */
   function pick(method, { say = true } = {}) {
     chosen = method;
     note({ method: method.name });
@@ -52,17 +53,18 @@ export async function methodsView(host, params) {
     showEvidence(method);
   }
 
+  /** @param {Answers.MethodCard} method */
   async function showEvidence(method) {
     let shown;
     try {
       shown = evidence(await api.evidence(method.name));
     } catch (error) {
-      shown = h("p", { class: "card note" }, error.message);
+      shown = h("p", { class: "card note" }, /** @type {any} */ (error).message);
     }
     if (chosen === method) put(side.querySelector("#evidence"), shown);
   }
 
-  const step = (by) => {
+  const step = (/** @type {number} */ by) => {
     const place = methods.indexOf(chosen) + by;
     if (methods[place]) pick(methods[place]);
   };
@@ -82,6 +84,7 @@ export async function methodsView(host, params) {
   return null;
 }
 
+/** @param {Answers.MethodCard} method */
 function about(method) {
   const drawing = scheme(method.scheme, { label: `How ${method.name} works` });
   return box(
@@ -113,8 +116,10 @@ function about(method) {
   );
 }
 
+/** @param {string} name @param {any} value */
 const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
 
+/** @param {any} found */
 function evidence(found) {
   if (!found.rows.length && !found.runs.length)
     return box(
@@ -137,6 +142,7 @@ function evidence(found) {
   );
 }
 
+/** @param {any[]} rows */
 function comparisons(rows) {
   const measures = SHOWN.filter(([key]) => rows.some((row) => row.measures[key]));
   return scrolling(
@@ -173,6 +179,7 @@ function comparisons(rows) {
   );
 }
 
+/** @param {any} found */
 const measured = (found) =>
   h(
     "td",
@@ -181,6 +188,7 @@ const measured = (found) =>
     found?.interval ? h("small", {}, `${percent(found.interval[0])} to ${percent(found.interval[1])}`) : null,
   );
 
+/** @param {any[]} runs */
 function single(runs) {
   return [
     h("h3", {}, "Single models"),

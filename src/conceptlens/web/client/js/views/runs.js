@@ -23,8 +23,8 @@ export async function runsView(host, params, { cards, views }) {
   let kind = params.kind ?? "all";
   let byKey = new Map(cards.map((card) => [card.key, card]));
   // The trainings of a comparison are many: they are shown when they are asked for.
-  const trainings = (card) => byKey.get(card.within)?.kind === "comparison";
-  const inside = (card) => cards.filter((each) => trainings(each) && each.within === card.key).length;
+  const trainings = (/** @type {Answers.RunCard} */ card) => byKey.get(card.within)?.kind === "comparison";
+  const inside = (/** @type {Answers.RunCard} */ card) => cards.filter((each) => trainings(each) && each.within === card.key).length;
   let of = byKey.has(params.of) ? params.of : null;
   let measure = params.by ?? MEASURES[0].key;
   let stop = () => {};
@@ -67,6 +67,7 @@ export async function runsView(host, params, { cards, views }) {
         )
       : null;
 
+  /** @param {string | null} key */
   function show(key) {
     [of, kind] = [key, "all"];
     note({ of: key, kind: "" });
@@ -77,6 +78,7 @@ export async function runsView(host, params, { cards, views }) {
   const compared = h("div", {});
   const downloads = [["Cards of all runs (JSON)", () => saveJSON(cards, "runs")]];
 
+  /** @param {string} key @param {boolean} on */
   function toggle(key, on) {
     picked = on ? [...picked, key].slice(-MOST) : picked.filter((each) => each !== key);
     note({ compare: picked.join(",") });

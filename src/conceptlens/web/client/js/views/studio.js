@@ -18,7 +18,7 @@ const ABOUT_READ =
 /** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
 export async function studioView(host, params, { card: folder }) {
   const { run } = params;
-  const read = (name) => (folder?.has.includes(name) ? studio.result(run, name).catch((error) => error) : null);
+  const read = (/** @type {string} */ name) => (folder?.has.includes(name) ? studio.result(run, name).catch((error) => error) : null);
   const [about, tokens, bias] = await Promise.all([studio.about(run), read("tokens"), read("bias")]);
   const live = about.model.here && !shared;
   const there = about.images.length > 0 || live;
@@ -36,6 +36,7 @@ export async function studioView(host, params, { card: folder }) {
   });
   const more = written({ run, about, tokens, bias, params, concept: stage.concept(), onlink: stage.link });
 
+  /** @param {string} name */
   async function open(name) {
     start = name;
     note({ image: name });
@@ -53,6 +54,7 @@ export async function studioView(host, params, { card: folder }) {
     }
   }
 
+  /** @param {File} file */
   async function openFile(file) {
     start = "file";
     note({ image: "" });
@@ -121,8 +123,8 @@ export async function studioView(host, params, { card: folder }) {
   if (first !== null && there) await open(first);
   stage.restore();
 
-  const step = (by) => {
-    const at = about.images.findIndex((each) => String(each.row) === here().params.image);
+  const step = (/** @type {number} */ by) => {
+    const at = about.images.findIndex((/** @type {any} */ each) => String(each.row) === here().params.image);
     const next = about.images[at + by];
     if (!next) return;
     stage.forgetConcept();

@@ -51,11 +51,12 @@ export async function studyView(host, params) {
         if (!stopped) draw();
       } else if (!same) put(raters, ratersTable(study.raters)); // where nothing is new, nobody loses their place
     } catch (error) {
-      announce(error.message); // the server may be back at the next look
+      announce(/** @type {any} */ (error).message); // the server may be back at the next look
     }
     if (!stopped && !told) timer = setTimeout(look, LOOK);
   }
 
+  /** @param {any} unfinished */
   async function close(unfinished) {
     told = await post(`${at}/analysis`, { unfinished });
     study = await get(at);
@@ -76,7 +77,7 @@ export async function studyView(host, params) {
   };
 }
 
-/** What raters need, and what they must not see. */
+/** What raters need, and what they must not see. @param {any} study */
 function invitation(study) {
   const address = new URL(study.page, document.baseURI).href;
   return card(
@@ -114,6 +115,7 @@ function invitation(study) {
   );
 }
 
+/** @param {any[]} raters */
 function ratersTable(raters) {
   if (!raters.length) return h("p", { class: "note" }, "Nobody has begun yet.");
   return scrolling(
@@ -153,14 +155,14 @@ function ratersTable(raters) {
   );
 }
 
-/** The end of a study, after a question: there is no way back from it on the page. */
+/** The end of a study, after a question: there is no way back from it on the page. @param {string} line @param {() => any[]} raters @param {any} close */
 function closing(line, raters, close) {
   const told = h("p", { role: "status", class: "note" });
   const button = h("button", { type: "button", onclick: ask }, "Close the study and analyze…");
 
   function ask() {
     const dialog = h("dialog", { "aria-labelledby": "close-title", onclose: () => dialog.remove() });
-    const end = (sure) => async () => {
+    const end = (/** @type {boolean} */ sure) => async () => {
       dialog.close();
       if (!sure) return;
       button.disabled = true;
@@ -169,7 +171,7 @@ function closing(line, raters, close) {
         await close(true);
       } catch (error) {
         button.disabled = false;
-        put(told, error.message, error.command ? [" ", command(error.command)] : null);
+        put(told, /** @type {any} */ (error).message, /** @type {any} */ (error).command ? [" ", command(/** @type {any} */ (error).command)] : null);
       }
     };
     put(
@@ -189,7 +191,7 @@ function closing(line, raters, close) {
   }
 
   const asked = () => {
-    const done = raters().filter((each) => each.complete).length;
+    const done = raters().filter((/** @type {any} */ each) => each.complete).length;
     return raters().length
       ? `${done} of ${plural(raters().length, "rater")} answered everything.`
       : "Nobody has begun yet.";

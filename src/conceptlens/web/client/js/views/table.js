@@ -98,7 +98,7 @@ export async function tableView(host, params, { cards }) {
           "table",
           { class: "runs-table" },
           h("thead", {}, h("tr", {}, h("td", {}, h("span", { class: "hidden" }, "choose")), WORDS.map((name) => head(name, name)), state.columns.map((name) => head(name, title(name))))),
-          grouped(shown, state.group).map(([name, members]) => h("tbody", {}, state.group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: 7 }, `${state.group}: ${name} (${members.length})`), state.columns.map((metric) => h("td", { class: "num" }, mean(members, metric) === null ? "–" : `mean ${reader(metric)(mean(members, metric))}`))) : null, members.map(line_))),
+          grouped(shown, state.group).map(([name, members]) => h("tbody", {}, state.group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: 7 }, `${state.group}: ${name} (${members.length})`), state.columns.map((metric) => h("td", { class: "num" }, mean(members, metric) === null ? "–" : `mean ${reader(metric)(/** @type {number} */ (mean(members, metric)))}`))) : null, members.map(line_))),
           shown.length ? null : h("tbody", {}, h("tr", {}, h("td", { colspan: wide }, "No run fits."))),
         ),
       ),

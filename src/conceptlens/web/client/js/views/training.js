@@ -45,7 +45,9 @@ const CHARTS = [
 /** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
 export async function trainingView(host, params, { card: runCard }) {
   const { run } = params;
+  /** @type {any[]} */
   let rows = [];
+  /** @type {any} */
   let cursor = null;
   let timer = 0;
   const stopping = new AbortController();
@@ -69,6 +71,7 @@ export async function trainingView(host, params, { card: runCard }) {
     charts,
   );
 
+  /** @param {string} status @param {string | null} reason */
   function draw(status, reason) {
     const last = rows.at(-1);
     put(
@@ -139,13 +142,13 @@ export async function trainingView(host, params, { card: runCard }) {
       if (state.dataset.status && state.dataset.status !== status) announce(`Training: ${status}`);
       state.dataset.status = status;
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.code === "missing") {
-        put(charts, missing("No history", error.message, error.command));
+      if (/** @type {any} */ (error).name === "AbortError") return;
+      if (/** @type {any} */ (error).code === "missing") {
+        put(charts, missing("No history", /** @type {any} */ (error).message, /** @type {any} */ (error).command));
         return;
       }
-      if (!rows.length && cursor === null && error.code !== "away") throw error;
-      if (!state.querySelector(".away")) state.append(h("span", { class: "tag warn away" }, `${error.message} Asking again…`));
+      if (!rows.length && cursor === null && /** @type {any} */ (error).code !== "away") throw error;
+      if (!state.querySelector(".away")) state.append(h("span", { class: "tag warn away" }, `${/** @type {any} */ (error).message} Asking again…`));
     }
     if (status === "running") timer = setTimeout(read, POLL);
   }
@@ -159,7 +162,7 @@ export async function trainingView(host, params, { card: runCard }) {
   };
 }
 
-/** Series of (epoch, value), one a key and split; steps within an epoch stand at their share of it. */
+/** Series of (epoch, value), one a key and split; steps within an epoch stand at their share of it. @param {any[]} rows @param {any} chart */
 function seriesOf(rows, chart) {
   const found = new Map();
   for (const row of rows) {

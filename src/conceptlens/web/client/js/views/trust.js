@@ -12,7 +12,7 @@ import { ofOutcome } from "../parts/trust/verdicts.js";
 import { shortcut } from "../shortcuts.js";
 
 const NAMES = ["summary", ...SECTIONS.map((each) => each.name)];
-const DOCUMENTS = [...new Set(["trust"].concat(SECTIONS.flatMap((each) => each.parts.map((part) => part.document))))];
+const DOCUMENTS = [...new Set(["trust"].concat(SECTIONS.flatMap((each) => each.parts.map((/** @type {any} */ part) => part.document))))];
 const STATE = { order: "", question: "", measure: "", by: "", sets: "", target: "" }; // what a section keeps in the address
 
 /** @param {HTMLElement} host @param {Record<string, string>} params */
@@ -30,6 +30,7 @@ export async function trustView(host, params) {
   );
   put(host, head, h("div", { class: "sections" }, chooser), body);
 
+  /** @param {string} key */
   function open(key) {
     section = key;
     state = { run, ...STATE };
@@ -44,7 +45,7 @@ export async function trustView(host, params) {
       return state;
     },
     commands: found.commands,
-    set(changes) {
+    set(/** @type {any} */ changes) {
       state = { ...state, ...changes };
       note(changes);
       const focus = document.activeElement?.closest("label")?.firstChild?.textContent;
@@ -60,10 +61,10 @@ export async function trustView(host, params) {
     const chosen = SECTIONS.find((each) => each.name === section);
     put(
       body,
-      chosen ? chosen.parts.map((part) => drawn(chosen, part)) : [examined(found.documents.trust, found.commands.trust), summary(parts(), open), others(found.others)],
+      chosen ? chosen.parts.map((/** @type {any} */ part) => drawn(chosen, part)) : [examined(found.documents.trust, found.commands.trust), summary(parts(), open), others(found.others)],
     );
     const figures = [...body.querySelectorAll("svg[data-figure]")];
-    const used = chosen ? chosen.parts.map((part) => part.document) : DOCUMENTS;
+    const used = chosen ? chosen.parts.map((/** @type {any} */ part) => part.document) : DOCUMENTS;
     put(
       head,
       viewHead(chosen ? `Trust: ${chosen.title.toLowerCase()}` : "Trust", chosen?.asks ?? ABOUT, {
@@ -76,14 +77,14 @@ export async function trustView(host, params) {
           ),
           ["Verdicts (JSON)", () => saveJSON(parts(), `${run}-trust`)],
           ...used
-            .filter((name) => found.documents[name])
-            .map((name) => [`${name} (JSON)`, () => saveJSON(found.documents[name], `${run}-${name}`)]),
+            .filter((/** @type {string} */ name) => found.documents[name])
+            .map((/** @type {string} */ name) => [`${name} (JSON)`, () => saveJSON(found.documents[name], `${run}-${name}`)]),
         ],
       }),
     );
   }
 
-  /** One part of a section: what its document says, or how to make the document. */
+  /** One part of a section: what its document says, or how to make the document. @param {any} chosen @param {any} part */
   function drawn(chosen, part) {
     const why = impossible(chosen, found);
     const title = part.title ?? chosen.title;
@@ -104,7 +105,7 @@ export async function trustView(host, params) {
   /** Every part of every section at a glance. */
   function parts() {
     return SECTIONS.flatMap((chosen) =>
-      chosen.parts.map((part) => {
+      chosen.parts.map((/** @type {any} */ part) => {
         const document = found.documents[part.document];
         const broken = found.errors[part.document];
         return {
@@ -124,13 +125,13 @@ export async function trustView(host, params) {
     );
   }
 
-  /** What `conceptlens trust` found on this side, where its own document was not written. */
+  /** What `conceptlens trust` found on this side, where its own document was not written. @param {any} side */
   function examinedSide(side) {
     const verdict = found.documents.trust?.verdicts?.[side];
     return verdict ? ofOutcome(verdict) : null;
   }
 
-  /** The verdict of a document; one of an unknown shape has none. */
+  /** The verdict of a document; one of an unknown shape has none. @param {any} part @param {any} document */
   function said(part, document) {
     try {
       return part.verdict(document);
@@ -146,7 +147,7 @@ export async function trustView(host, params) {
     draw();
   }
 
-  const step = (by) => open(NAMES[(NAMES.indexOf(section) + by + NAMES.length) % NAMES.length]);
+  const step = (/** @type {number} */ by) => open(NAMES[(NAMES.indexOf(section) + by + NAMES.length) % NAMES.length]);
   shortcut("j", "next section", () => step(1));
   shortcut("k", "section before", () => step(-1));
   draw();
@@ -156,10 +157,10 @@ export async function trustView(host, params) {
 const ABOUT =
   "Accuracy alone does not make a model trustworthy. These sections measure whether concepts can be corrected, whether they decide the class, which subgroups are worse, and whether maps are right. Each says what a good value is.";
 
-/** The documents that the run has, and the commands that make the others. */
+/** The documents that the run has, and the commands that make the others. @param {string} run */
 async function read(run) {
   const whole = await api.runNow(run);
-  const found = { documents: {}, errors: {}, commands: {}, concepts: readsConcepts(whole), others: {} };
+  const found = { documents: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, any>} */ ({}), commands: /** @type {Record<string, string>} */ ({}), concepts: readsConcepts(whole), others: /** @type {Record<string, any>} */ ({}) };
   await Promise.all(
     DOCUMENTS.filter((name) => whole.card.has.includes(name)).map((name) =>
       api.document(run, name).then(
@@ -179,8 +180,9 @@ async function read(run) {
   return found;
 }
 
-/** How to measure again what is there already, but cannot be read. */
+/** How to measure again what is there already, but cannot be read. @param {string} folder */
 function remade(folder) {
+  /** @type {Record<string, string>} */
   const words = {
     interventions: "intervene",
     localization: "localize",
@@ -192,17 +194,18 @@ function remade(folder) {
 }
 
 /** A method without concepts has no numbers about them. */
-function readsConcepts({ metrics }) {
+function readsConcepts(/** @type {{metrics: any}} */ { metrics }) {
   const splits = Object.values(metrics ?? {});
   return !splits.length || splits.some((each) => each?.concept);
 }
 
-function impossible(section, { concepts }) {
+/** @param {any} section */
+function impossible(section, /** @type {{concepts: boolean}} */ { concepts }) {
   return section.concepts && !concepts ? "This method reads no concepts, so there is nothing to measure." : null;
 }
 
-/** What is said of a document that another version wrote. */
-function shapeless(error, { commands }, name) {
+/** What is said of a document that another version wrote. @param {any} error @param {string} name */
+function shapeless(error, /** @type {{commands: any}} */ { commands }, name) {
   console.debug(error);
   const text = new Error(
     `The file of ${name} cannot be shown; another version may have written it. Measure it again.`,
@@ -210,6 +213,7 @@ function shapeless(error, { commands }, name) {
   return Object.assign(text, { command: commands[name] ?? null });
 }
 
+/** @param {string} text */
 const slug = (text) =>
   text
     .toLowerCase()

@@ -15,20 +15,22 @@ const ABOUT =
   "Set a concept to another value and see how the class changes. The class is predicted from the concepts, so that a wrong concept can be corrected.";
 
 /** @param {HTMLElement} host @param {Record<string, string>} params */
-export async function whatIfView(host, params, { card: runCard }) {
+export async function whatIfView(host, params, /** @type {{card: Answers.RunCard}} */ { card: runCard }) {
   const { run } = params;
   const first = params.image ?? lastImage(run);
   const asking = api.head(run);
   asking.catch(() => {}); // told below
   if (first) ahead(run, first, upload(run), { maps: false });
   const whole = await api.run(run);
+  /** @type {any} */
   let head;
   try {
     head = await asking;
   } catch (error) {
-    put(host, viewHead("What if", ABOUT), missing("What if is not possible here", error.message, error.command));
+    put(host, viewHead("What if", ABOUT), missing("What if is not possible here", /** @type {any} */ (error).message, /** @type {any} */ (error).command));
     return {};
   }
+  /** @type {any} */
   let session = null;
   let asked = 0;
   const body = h("div", { class: "whatif" }, loading("Looking at the image…"));
@@ -64,6 +66,7 @@ export async function whatIfView(host, params, { card: runCard }) {
     files.veil,
   );
 
+  /** @param {string | undefined} image @param {string[]} edits */
   async function show(image, edits) {
     const mine = (asked += 1);
     session?.stop();

@@ -5,7 +5,9 @@ import { pictureEntries, saveJSON, saveText } from "../../download.js";
 import { card } from "../frame.js";
 import { known, percent, plural } from "../../words.js";
 
+/** @param {number} value */
 const two = (value) => (known(value) ? value.toFixed(2) : "–");
+/** @param {any} each */
 const span = (each) => (known(each?.low) && known(each?.high) ? [each.low, each.high] : null);
 
 /** @param {{analysis: any, table: any}} told */
@@ -41,6 +43,7 @@ export function result({ analysis, table }) {
   );
 }
 
+/** @param {any} found */
 function sentence(found) {
   const { likert, choice } = found;
   if (!known(likert.true.value)) return "There are no ratings.";
@@ -52,11 +55,13 @@ function sentence(found) {
   return `${told.join(", ")}.${named}`;
 }
 
+/** @param {any[]} raters */
 function leftOut(raters) {
   const out = raters.filter((each) => !each.passed).map((each) => each.rater);
   return out.length ? ` Not counted, because they failed the attention checks: ${out.join(", ")}.` : "";
 }
 
+/** @param {any} likert */
 function chance(likert) {
   const told = [];
   if (known(likert.p)) told.push(`Permutation test of true against shuffled maps: p = ${likert.p.toFixed(4)}.`);
@@ -64,20 +69,22 @@ function chance(likert) {
   return told.join(" ");
 }
 
+/** @param {string} name @param {any} each */
 const row = (name, each) => (known(each?.value) ? { name, value: each.value, interval: span(each) } : null);
 
-function ratings({ likert }) {
+function ratings(/** @type {{likert: any}} */ { likert }) {
   const rows = [row("own maps", likert.true), row("shuffled maps", likert.shuffled)].filter(Boolean);
-  const read = (value, digits = 2) => value.toFixed(digits);
+  const read = (/** @type {number} */ value, digits = 2) => value.toFixed(digits);
   return plot("ratings", "Mean rating, 1 to 5", rows, { read, domain: [1, 5] });
 }
 
-function choices({ choice, choice_shuffled: shuffled, chance: guess }) {
+function choices(/** @type {{choice: any, choice_shuffled: any, chance: any}} */ { choice, choice_shuffled: shuffled, chance: guess }) {
   const guessed = known(guess) ? { name: "guessing", value: guess, interval: null } : null;
   const rows = [row("own maps", choice), row("shuffled maps", shuffled), guessed].filter(Boolean);
-  return plot("choices", "Features named rightly", rows, { read: (value) => percent(value, 0), domain: [0, 1] });
+  return plot("choices", "Features named rightly", rows, { read: (/** @type {number | null | undefined} */ value) => percent(value, 0), domain: [0, 1] });
 }
 
+/** @param {string} name @param {string} title @param {any[]} rows @param {any} options */
 function plot(name, title, rows, options) {
   return h(
     "figure",
@@ -87,12 +94,13 @@ function plot(name, title, rows, options) {
   );
 }
 
-/** A number, and its interval under it. */
+/** A number, and its interval under it. @param {string} text */
 function cell(text) {
   const [, value, interval] = text.match(/^(.*) (\[[-\d.%, ]+\])$/) ?? [null, text, null];
   return h("td", {}, value, interval ? h("span", { class: "note between" }, interval) : null);
 }
 
+/** @param {string} label @param {any[]} head @param {any[]} rows */
 function grid(label, head, rows) {
   return h(
     "div",
@@ -110,6 +118,7 @@ function grid(label, head, rows) {
   );
 }
 
+/** @param {any} found */
 function agreement(found) {
   return [
     ["ratings", found.likert_agreement],
@@ -128,6 +137,7 @@ function agreement(found) {
 
 const RATER = ["Rater", "Answered", "Own maps", "Shuffled", "Choices right", "Known, not guessed", "Attention", "Median time", "Counted", "Comment"];
 
+/** @param {any} each */
 const raterRow = (each) => [
   each.rater,
   `${each.answered} of ${each.of}`,
@@ -141,9 +151,9 @@ const raterRow = (each) => [
   each.comment || "–",
 ];
 
-/** What of a result can be taken home. */
+/** What of a result can be taken home. @param {any} told @param {HTMLElement} host @param {string} name @param {string} page */
 export function resultDownloads(told, host, name, page) {
-  const svg = (which) => () => host.querySelector(`[data-plot="${which}"] svg`);
+  const svg = (/** @type {string} */ which) => () => host.querySelector(`[data-plot="${which}"] svg`);
   return [
     ["Analysis (JSON)", () => saveJSON(told.analysis, `${name}-analysis`)],
     ["Table (Markdown)", () => saveText(told.table.markdown, `${name}-table.md`, "text/markdown")],

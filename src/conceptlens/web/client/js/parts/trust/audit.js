@@ -4,6 +4,7 @@ import { h } from "../../dom.js";
 import { card } from "../frame.js";
 import { count, plural } from "../../words.js";
 
+/** @type {Record<string, string>} */
 const KINDS = {
   "never predicted": "present but hardly ever predicted",
   "at chance": "read no better than by chance",
@@ -12,17 +13,18 @@ const KINDS = {
   "empty slot": "its slot gets hardly any patch",
 };
 
-export function audit(found, { run }) {
+/** @param {any} found */
+export function audit(found, /** @type {{run: string}} */ { run }) {
   const failures = found.failures.findings;
-  const elsewhere = found.trust.map((each) => `${each.file}: ${each.says.join(" ")}`);
-  const own = found.findings.filter((each) => !failures.includes(each) && !elsewhere.includes(each));
-  const list = (sentences) =>
+  const elsewhere = found.trust.map((/** @type {any} */ each) => `${each.file}: ${each.says.join(" ")}`);
+  const own = found.findings.filter((/** @type {any} */ each) => !failures.includes(each) && !elsewhere.includes(each));
+  const list = (/** @type {any[]} */ sentences) =>
     h(
       "ul",
       { class: "sentences" },
-      sentences.map((each) => h("li", {}, each)),
+      sentences.map((/** @type {any} */ each) => h("li", {}, each)),
     );
-  const flagged = found.concepts.filter((each) => each.kinds.length);
+  const flagged = found.concepts.filter((/** @type {any} */ each) => each.kinds.length);
   return [
     card(
       "Codebook and concepts",
@@ -46,12 +48,12 @@ export function audit(found, { run }) {
             h(
               "ul",
               { class: "plain flagged" },
-              flagged.map((each) =>
+              flagged.map((/** @type {any} */ each) =>
                 h(
                   "li",
                   {},
                   h("a", { href: format("concepts", { run, concept: found.concepts.indexOf(each) }) }, each.concept),
-                  each.kinds.map((kind) => h("span", { class: "tag warn" }, KINDS[kind] ?? kind)),
+                  each.kinds.map((/** @type {string} */ kind) => h("span", { class: "tag warn" }, KINDS[kind] ?? kind)),
                 ),
               ),
             ),

@@ -6,9 +6,10 @@ import { count, known, percent, plural } from "../../words.js";
 import { good, line, more, p, table, verdictLine } from "./words.js";
 import { ofCalibration } from "./verdicts.js";
 
-export function calibration(found, { state, set, commands }) {
+/** @param {any} found */
+export function calibration(found, /** @type {{state: any, set: any, commands: any}} */ { state, set, commands }) {
   const concepts = found.concept_calibration ?? [];
-  const chosen = concepts.find((each) => each.question === state.question) ?? concepts[0];
+  const chosen = concepts.find((/** @type {any} */ each) => each.question === state.question) ?? concepts[0];
   if (!found.calibration.points?.length)
     return [
       verdictLine(ofCalibration(found)),
@@ -30,7 +31,7 @@ export function calibration(found, { state, set, commands }) {
             chosen,
             choice(
               "Concept",
-              concepts.map((each) => [each.question, each.question]),
+              concepts.map((/** @type {any} */ each) => [each.question, each.question]),
               chosen.question,
               (key) => set({ question: key === concepts[0].question ? "" : key }),
             ),
@@ -41,9 +42,10 @@ export function calibration(found, { state, set, commands }) {
   ];
 }
 
+/** @param {string} title @param {any} found @param {any} tools */
 function diagram(title, found, tools) {
   const outside = found.points.filter(beyond).length;
-  const judged = found.points.some((point) => point.between);
+  const judged = found.points.some((/** @type {any} */ point) => point.between);
   return card(
     title,
     {
@@ -63,6 +65,7 @@ function diagram(title, found, tools) {
   );
 }
 
+/** @param {any[]} concepts */
 function every(concepts) {
   const order = [...concepts.slice(1)].sort((a, b) => b.error - a.error);
   return card(

@@ -11,7 +11,7 @@ const SHOWN = 24; // single corrections in the figure
 
 /** @param {any} found @param {{state: Record<string, string>, set: (changes: object) => void}} view */
 export function corrections(found, { state, set }) {
-  const policies = found.curves.map((each) => each.policy);
+  const policies = found.curves.map((/** @type {any} */ each) => each.policy);
   const order = policies.includes(state.order) ? state.order : "";
   return [
     verdictLine(ofInterventions(found)),
@@ -20,7 +20,7 @@ export function corrections(found, { state, set }) {
       ["Label → class ceiling", percent(found.ceiling.value), "what the true concepts alone allow"],
       ["Room for corrections", points(found.headroom.value), "without room no correction can help"],
     ]),
-    found.notes.map((each) => h("p", { class: "notice" }, each)),
+    found.notes.map((/** @type {any} */ each) => h("p", { class: "notice" }, each)),
     found.curves.length
       ? [
           h(
@@ -28,7 +28,7 @@ export function corrections(found, { state, set }) {
             { class: "row toolbar" },
             choice(
               "Order of correction",
-              [["", "all orders"], ...policies.map((each) => [each, ABOUT_ORDER[each] ?? each])],
+              [["", "all orders"], ...policies.map((/** @type {any} */ each) => [each, ABOUT_ORDER[each] ?? each])],
               order,
               (key) => set({ order: key }),
             ),
@@ -42,6 +42,7 @@ export function corrections(found, { state, set }) {
   ];
 }
 
+/** @type {Record<string, string>} */
 const ABOUT_ORDER = {
   chance: "chance: in any order",
   uncertainty: "uncertainty: what it is least sure of first",
@@ -49,15 +50,16 @@ const ABOUT_ORDER = {
   "expected gain": "expected gain: what would settle the class first",
 };
 
+/** @param {any} found @param {string} order */
 function bothWays(found, order) {
   const shown = found.curves
-    .map((each, place) => ({ ...each, place }))
-    .filter((each) => !order || each.policy === order);
-  const series = (key) =>
-    shown.map((each) => ({
+    .map((/** @type {any} */ each, /** @type {number} */ place) => ({ ...each, place }))
+    .filter((/** @type {any} */ each) => !order || each.policy === order);
+  const series = (/** @type {string} */ key) =>
+    shown.map((/** @type {any} */ each) => ({
       name: each.policy,
       place: each.place,
-      points: each[key].map((estimate, step) => [step, estimate.value, estimate.interval]),
+      points: each[key].map((/** @type {any} */ estimate, /** @type {number} */ step) => [step, estimate.value, estimate.interval]),
     }));
   const bounds = [
     { name: "label → class ceiling", value: found.ceiling.value },
@@ -93,6 +95,7 @@ function bothWays(found, order) {
   ];
 }
 
+/** @param {any} found */
 function controls(found) {
   if (!found.ways?.length) return null;
   return card(
@@ -103,7 +106,7 @@ function controls(found) {
     table(
       "Ways of writing an answer",
       ["Written as", "Confirmed", "Truth", "Wrong", "Hardened"],
-      found.ways.map((each) =>
+      found.ways.map((/** @type {any} */ each) =>
         line(each.way, cell(each.sham), cell(each.truth), cell(each.wrong), cell(each.hardened)),
       ),
     ),
@@ -111,6 +114,7 @@ function controls(found) {
   );
 }
 
+/** @param {any} found */
 function numbers(found) {
   return card(
     "The orders compared",
@@ -118,7 +122,7 @@ function numbers(found) {
     table(
       "Orders of correction",
       ["Order", "All corrected", "Area", "Gain", "All wrong", "Area, wrong"],
-      found.curves.map((each) =>
+      found.curves.map((/** @type {any} */ each) =>
         line(
           [each.policy, each.note ? h("small", { class: "note" }, ` ${each.note}`) : null],
           cell(each.points.at(-1)),
@@ -133,6 +137,7 @@ function numbers(found) {
   );
 }
 
+/** @param {any} found */
 function alone(found) {
   if (!found.alone.length) return null;
   const order = [...found.alone].sort((a, b) => (b.corrected.value ?? 0) - (a.corrected.value ?? 0));
@@ -165,11 +170,12 @@ function alone(found) {
   );
 }
 
-/** A change relative to what was. */
+/** A change relative to what was. @param {number} value */
 const change = (value, digits = 1) => (known(value) ? `${signed(100 * value, digits)}%` : "–");
 
+/** @param {any} found */
 function counterfactuals(found) {
-  const tests = found.counterfactuals.filter((each) => each.rows.length > 1);
+  const tests = found.counterfactuals.filter((/** @type {any} */ each) => each.rows.length > 1);
   if (!tests.length) return null;
   return card(
     "If its concepts were another class's",
@@ -177,7 +183,7 @@ function counterfactuals(found) {
       note: `Of images that are surely a class (above ${percent(tests[0].threshold, 0)}), the concepts that matter most take the mean scores of ${tests[0].instead}; how far the probability of the class falls.`,
     },
     rows(
-      tests.map((each) => ({
+      tests.map((/** @type {any} */ each) => ({
         name: each.of,
         marks: [
           { ...each.rows.at(-1).relative_change, kind: 0 },
@@ -198,7 +204,7 @@ function counterfactuals(found) {
       table(
         "Counterfactual test",
         ["Class", "Images", ["Concepts"], "Probability", "Change"],
-        tests.flatMap((each) =>
+        tests.flatMap((/** @type {any} */ each) =>
           [...each.rows, ...(each.random ? [each.random] : [])].map((row, place) =>
             line(
               place ? "" : each.of,
@@ -214,6 +220,7 @@ function counterfactuals(found) {
   );
 }
 
+/** @param {any} found */
 function flips(found) {
   if (!found.flips) return null;
   const sizes = Object.entries(found.flips.sizes).map(([size, images]) => [Number(size), images]);
@@ -245,13 +252,13 @@ function flips(found) {
             { class: "plain" },
             found.flips.examples
               .slice(0, 6)
-              .map((each) =>
+              .map((/** @type {any} */ each) =>
                 h(
                   "li",
                   {},
                   h("code", {}, each.image),
                   each.edits
-                    ? ` ${each.before} → ${each.after} with ${each.edits.map((edit) => `${edit.group} = ${edit.answer}`).join(", ")}`
+                    ? ` ${each.before} → ${each.after} with ${each.edits.map((/** @type {any} */ edit) => `${edit.group} = ${edit.answer}`).join(", ")}`
                     : ` stays ${each.before} whatever is changed`,
                 ),
               ),
@@ -261,8 +268,9 @@ function flips(found) {
   );
 }
 
+/** @param {any} found */
 function ask(found) {
-  const asked = found.ask.filter((each) => each.ask.length);
+  const asked = found.ask.filter((/** @type {any} */ each) => each.ask.length);
   if (!asked.length) return null;
   return card(
     "What to ask a person next",
@@ -272,7 +280,7 @@ function ask(found) {
       ["Image", ["It says"], ["Ask about"], "Settles"],
       asked
         .slice(0, 8)
-        .map((each) =>
+        .map((/** @type {any} */ each) =>
           line(
             h("span", { class: "break" }, each.image),
             h("td", {}, each.said),

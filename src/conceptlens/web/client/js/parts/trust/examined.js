@@ -4,8 +4,10 @@ import { inWords } from "../../plain.js";
 import { card, command } from "../frame.js";
 import { verdictTag } from "./words.js";
 
+/** @type {Record<string, string[]>} */
 const LOOK = { finding: ["bad", "finding"], pass: ["good", "passed"], unmeasured: ["none", "not measured"] };
 
+/** @param {any} document @param {string} how */
 export function examined(document, how) {
   if (!document?.verdicts) return how ? card("Not examined yet", {}, command(how)) : null;
   const order = Object.keys(LOOK);
@@ -19,7 +21,7 @@ export function examined(document, how) {
       "ul",
       { class: "verdicts" },
       rows.map(([side, { outcome, reason }]) =>
-        h("li", {}, verdictTag(...LOOK[outcome]), h("b", {}, ` ${side}: `), inWords(reason)),
+        h("li", {}, verdictTag(LOOK[outcome][0], LOOK[outcome][1]), h("b", {}, ` ${side}: `), inWords(reason)),
       ),
     ),
   );

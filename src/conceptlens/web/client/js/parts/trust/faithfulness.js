@@ -7,6 +7,7 @@ import { MAPS } from "./localization.js";
 import { cell, good, line, more, pointAxis, points, table, verdictLine } from "./words.js";
 import { ofFaithfulness } from "./verdicts.js";
 
+/** @type {Record<string, string>} */
 const ORDERS = { own: "own map", gradcam: "Grad-CAM", center: "from the middle outwards", random: "random order" };
 const CHECKS = [
   ["stability", "Alike under slight noise", "near 1, and above that with another image."],
@@ -17,6 +18,7 @@ const CHECKS = [
   ["agreement", "Own map and Grad-CAM", "high: two ways of looking tell the same."],
 ];
 
+/** @param {any} found */
 export function faithfulness(found) {
   const names = Object.keys(ORDERS).filter((key) => found.curves[key]);
   return [
@@ -57,6 +59,7 @@ export function faithfulness(found) {
   ];
 }
 
+/** @param {any} found */
 function checks(found) {
   const shown = CHECKS.flatMap(([key, name, words]) =>
     Object.entries(found[key] ?? {}).map(([map, estimate]) => ({
@@ -85,6 +88,7 @@ function checks(found) {
   );
 }
 
+/** @param {any} found */
 function occlusion(found) {
   if (!found?.own) return null;
   return card(

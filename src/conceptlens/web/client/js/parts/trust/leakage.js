@@ -9,8 +9,10 @@ import { ofLeakage } from "./verdicts.js";
 
 const SHOWN = 12; // concepts in the figure
 const CEILING = "class from true labels (ceiling)";
+/** @type {Record<string, string>} */
 const WORDS = { bad: "leakage", good: "no leakage found", plain: "no test possible" };
 
+/** @param {any} found */
 export function leakage(found) {
   const said = ofLeakage(found);
   return [
@@ -26,6 +28,7 @@ export function leakage(found) {
   ];
 }
 
+/** @param {any[]} findings */
 function measures(findings) {
   return h(
     "ul",
@@ -46,18 +49,20 @@ function measures(findings) {
   );
 }
 
+/** @param {string} text */
 const lower = (text) => text.charAt(0).toLowerCase() + text.slice(1);
 
+/** @param {any} found */
 function accuracies(found) {
   const shown = found.findings.filter(
-    (each) => /^\s*(accuracy|class from|of a bottleneck)/.test(each.name) && !each.name.includes(", less"),
+    (/** @type {any} */ each) => /^\s*(accuracy|class from|of a bottleneck)/.test(each.name) && !each.name.includes(", less"),
   );
-  const ceiling = found.findings.find((each) => each.name === CEILING)?.estimate.value;
+  const ceiling = found.findings.find((/** @type {any} */ each) => each.name === CEILING)?.estimate.value;
   return card(
     "Accuracies beside the ceiling",
     { note: "What the model and small probes reach, with the scores as they are and with changed scores." },
     rows(
-      shown.map((each) => ({ name: each.name.trim(), marks: [each.estimate] })),
+      shown.map((/** @type {any} */ each) => ({ name: each.name.trim(), marks: [each.estimate] })),
       {
         label: "Accuracies of leakage tests",
         bounds: [
@@ -75,6 +80,7 @@ function accuracies(found) {
   );
 }
 
+/** @param {any} found */
 function concepts(found) {
   const order = [...found.concepts].filter((each) => known(each.beyond_label.value));
   order.sort((a, b) => b.beyond_label.value - a.beyond_label.value);
@@ -108,11 +114,11 @@ function concepts(found) {
   );
 }
 
-function sparse({ effective, findings }) {
+function sparse(/** @type {{effective: any, findings: any}} */ { effective, findings }) {
   const path = Object.entries(effective.path)
     .map(([nec, estimate]) => [Number(nec), estimate.value, estimate.interval])
     .sort((a, b) => a[0] - b[0]);
-  const random = findings.find((each) => each.name === "accuracy of random mixtures at NEC 5")?.estimate;
+  const random = findings.find((/** @type {any} */ each) => each.name === "accuracy of random mixtures at NEC 5")?.estimate;
   if (!path.length)
     return effective.why ? card("With few concepts", {}, h("p", { class: "note" }, effective.why)) : null;
   return card(

@@ -6,7 +6,9 @@ import { count, percent, plural, short } from "../../words.js";
 import { good, line, more, pointAxis, points, table, verdictLine } from "./words.js";
 import { ofMaps } from "./verdicts.js";
 
+/** @type {Record<string, string>} */
 const TARGETS = { part: "each concept's own part", object: "the object as a whole" };
+/** @type {Record<string, string>} */
 export const MAPS = {
   own: "own map",
   gradcam: "Grad-CAM",
@@ -21,7 +23,7 @@ export const MAPS = {
   token_pca: "main component of tokens",
   perfect: "the region itself",
 };
-/** What a measure says, how it is read, and what a good value is. */
+/** What a measure says, how it is read, and what a good value is. @type {Record<string, any>} */
 const MEASURES = {
   energy: [
     "Share of the map on the region",
@@ -60,7 +62,8 @@ const BLIND = [
   "perfect",
 ];
 
-export function localization(found, { state, set }) {
+/** @param {any} found */
+export function localization(found, /** @type {{state: any, set: any}} */ { state, set }) {
   const targets = Object.keys(found.targets).sort().reverse(); // part before object: the harder question first
   const target = targets.includes(state.target) ? state.target : targets[0];
   const judged = found.targets[target];
@@ -122,10 +125,11 @@ export function localization(found, { state, set }) {
   ];
 }
 
+/** @param {any} judged @param {string} measure @param {any} read */
 function against(judged, measure, read) {
   const pairs = Object.entries(judged.against).filter(([, found]) => found[measure]);
   if (!pairs.length) return null;
-  const difference = read === percent ? points : (value) => short(value);
+  const difference = read === percent ? points : (/** @type {number | null | undefined} */ value) => short(value);
   return card(
     "Differences on the same images",
     { note: "The first map less the second. Where a bar crosses 0, there is no significant difference." },
@@ -152,6 +156,7 @@ function against(judged, measure, read) {
   );
 }
 
+/** @param {any} judged @param {any} measure @param {any} read @param {string} ours */
 function parts(judged, measure, read, ours) {
   const shown = Object.entries(judged.parts).filter(([, found]) => found.maps[ours]?.[measure]);
   if (!shown.length) return null;
@@ -177,6 +182,7 @@ function parts(judged, measure, read, ours) {
   );
 }
 
+/** @param {any} judged @param {string} ours @param {any} partOf */
 function concepts(judged, ours, partOf) {
   const shown = Object.entries(judged.by_concept ?? {}).filter(
     ([, found]) => found[ours]?.energy !== null && found[ours],

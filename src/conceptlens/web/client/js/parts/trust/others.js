@@ -16,6 +16,7 @@ export function others(results) {
   );
 }
 
+/** @param {string} name @param {any} document */
 function table(name, document) {
   const rows = [...leaves(document)];
   return h(
@@ -31,7 +32,7 @@ function table(name, document) {
   );
 }
 
-/** Dotted names and plain values, without the schema number. */
+/** Dotted names and plain values, without the schema number. @param {any} value @returns {Generator<[string, any]>} */
 function* leaves(value, path = "") {
   if (value === null || typeof value !== "object") yield [path, value];
   else
@@ -39,4 +40,5 @@ function* leaves(value, path = "") {
       if (path || key !== "schema") yield* leaves(inner, path ? `${path}.${key}` : key);
 }
 
+/** @param {number} value */
 const shown = (value) => (typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value ?? "-"));

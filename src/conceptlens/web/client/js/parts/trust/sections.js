@@ -15,6 +15,7 @@ const REGIONS = "It needs regions: masks, boxes or points (data.regions of the r
  * Sections: `asks` is the question, `parts` what is drawn, each from one document of the run folder; `concepts` what
  * needs a method that reads concepts.
  */
+/** @type {any[]} */
 export const SECTIONS = [
   {
     name: "corrections",

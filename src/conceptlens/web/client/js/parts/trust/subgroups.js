@@ -6,6 +6,7 @@ import { count, known, percent, plural } from "../../words.js";
 import { cell, good, line, p, pointAxis, points, table, verdictLine, verdictTag } from "./words.js";
 import { failed, ofGroups } from "./verdicts.js";
 
+/** @type {Record<string, string>} */
 const GOOD = {
   "class accuracy": "every subgroup is at the mark of the rest; a subgroup to the left of it is worse.",
   "concept accuracy": "every subgroup is at the mark of the rest; in a subgroup to the left of it, concepts are read worse.",
@@ -13,18 +14,19 @@ const GOOD = {
   "concept overconfidence": "0 in every subgroup. To the right of 0 concept predictions are overconfident.",
 };
 
-export function subgroups(found, { state, set }) {
+/** @param {any} found */
+export function subgroups(found, /** @type {{state: any, set: any}} */ { state, set }) {
   const head = verdictLine(ofGroups(found));
   const skipped = Object.entries(found.skipped).map(([name, why]) => `${name} is left out: ${why}`);
   const notes = [...found.notes, ...skipped].map((each) => h("li", {}, each));
   if (!found.groups.length) return [head, card("Notes", {}, h("ul", { class: "plain" }, notes))];
-  const names = [...new Set(found.groups.flatMap((group) => group.measures.map((each) => each.measure)))];
+  const names = [...new Set(found.groups.flatMap((/** @type {any} */ group) => group.measures.map((/** @type {any} */ each) => each.measure)))];
   const measure = names.includes(state.measure) ? state.measure : names[0];
   const column = found.columns.includes(state.by) ? state.by : "";
   const shown = found.groups
-    .filter((group) => !column || group.column === column)
-    .map((group) => ({ group, each: group.measures.find((one) => one.measure === measure) }))
-    .filter(({ each }) => each);
+    .filter((/** @type {any} */ group) => !column || group.column === column)
+    .map((/** @type {any} */ group) => ({ group, each: group.measures.find((/** @type {any} */ one) => one.measure === measure) }))
+    .filter((/** @type {{each: any}} */ { each }) => each);
   const gap = measure.includes("overconfidence");
   const read = gap ? points : percent;
   return [
@@ -44,7 +46,7 @@ export function subgroups(found, { state, set }) {
         `By subgroup: ${measure}`,
         { note: `${count(found.images)} ${found.split} images. Bars are 95% intervals.` },
         rows(
-          shown.map(({ group, each }) => ({
+          shown.map((/** @type {{group: any, each: any}} */ { group, each }) => ({
             name: `${group.column}: ${group.group}`,
             marks: [
               { ...each.value, kind: 0 },
@@ -72,7 +74,7 @@ export function subgroups(found, { state, set }) {
         table(
           "Subgroups against all other images",
           ["Subgroup", "Images", "Difference", "p", "p beyond classes", "Detectable difference"],
-          shown.map(({ group, each }) =>
+          shown.map((/** @type {{group: any, each: any}} */ { group, each }) =>
             line(
               [`${group.column}: ${group.group} `, failed(each, found.level) ? verdictTag("bad", "worse") : null],
               h("td", { class: "num" }, count(group.images)),

@@ -7,6 +7,7 @@ import { count, fixed, known, percent, short } from "../../words.js";
 import { cell, good, line, more, p, reading, table, verdictLine, verdictTag } from "./words.js";
 import { ofSets } from "./verdicts.js";
 
+/** @param {any} found @param {any} view */
 export function uncertainty(found, view) {
   return [
     verdictLine(ofSets(found)),
@@ -21,6 +22,7 @@ export function uncertainty(found, view) {
   ];
 }
 
+/** @param {any} found */
 function sets(found) {
   if (!found.sets.length) return null;
   return card(
@@ -29,11 +31,11 @@ function sets(found) {
       note: "A prediction set holds all answers that may be true. Coverage is how often the true answer is in it, on images that were not used for calibration.",
     },
     rows(
-      found.sets.map((each) => ({ name: each.question, marks: [each.coverage], range: each.between })),
+      found.sets.map((/** @type {any} */ each) => ({ name: each.question, marks: [each.coverage], range: each.between })),
       {
         label: "Coverage of prediction sets",
         bounds: [{ name: "nominal coverage", value: found.sets[0].wanted }],
-        range: found.sets.some((each) => each.between) ? "expected range" : null,
+        range: found.sets.some((/** @type {any} */ each) => each.between) ? "expected range" : null,
         within: [0, 1],
       },
     ),
@@ -43,7 +45,7 @@ function sets(found) {
       table(
         "Prediction sets",
         ["Question", "Coverage", "Set size", "One answer", "Empty"],
-        found.sets.map((each) =>
+        found.sets.map((/** @type {any} */ each) =>
           line(
             [`${each.question} `, each.holds === false ? verdictTag("bad", "below nominal") : null],
             cell(each.coverage),
@@ -57,8 +59,9 @@ function sets(found) {
   );
 }
 
-function answers(found, { state, set }) {
-  const chosen = found.sets.find((each) => each.question === state.sets) ?? found.sets[0];
+/** @param {any} found */
+function answers(found, /** @type {{state: any, set: any}} */ { state, set }) {
+  const chosen = found.sets.find((/** @type {any} */ each) => each.question === state.sets) ?? found.sets[0];
   if (!chosen) return null;
   return card(
     "Prediction sets by true answer",
@@ -66,7 +69,7 @@ function answers(found, { state, set }) {
       note: "The nominal coverage holds over all images together; a rare answer may be covered less.",
       tools: choice(
         "Question",
-        found.sets.map((each) => each.question),
+        found.sets.map((/** @type {any} */ each) => each.question),
         chosen.question,
         (key) => set({ sets: key === found.sets[0].question ? "" : key }),
       ),
@@ -75,8 +78,8 @@ function answers(found, { state, set }) {
       "Coverage by true answer",
       ["True answer", "Images", "Coverage", "Set size"],
       chosen.answers
-        .filter((each) => each.images)
-        .map((each) =>
+        .filter((/** @type {any} */ each) => each.images)
+        .map((/** @type {any} */ each) =>
           line(
             each.answer,
             h("td", { class: "num" }, count(each.images)),
@@ -93,19 +96,20 @@ function answers(found, { state, set }) {
   );
 }
 
+/** @param {any} found */
 function selective(found) {
   if (!found) return null;
-  const reached = found.operating_points.filter((each) => known(each.confidence));
+  const reached = found.operating_points.filter((/** @type {any} */ each) => known(each.confidence));
   return card(
     "Selective prediction",
     { note: "Error of the answers when the model answers only the most confident share of the images." },
-    curves([{ name: "most confident first", place: 0, points: found.points.map(([share, error]) => [share, error, null]) }], {
+    curves([{ name: "most confident first", place: 0, points: found.points.map((/** @type {any} */ [share, error]) => [share, error, null]) }], {
       label: "Error against share answered",
       x: "of the images answered",
       bounds: [{ name: "random abstention", value: found.error.value }],
       readX: (value) => percent(value, 0),
       marks: false,
-      domain: [0, Math.max(0.02, found.error.value ?? 0, ...found.points.map((point) => point[1]))],
+      domain: [0, Math.max(0.02, found.error.value ?? 0, ...found.points.map((/** @type {any[]} */ point) => point[1]))],
     }),
     good(
       `low on the left and far below the dashed line. Area under the curve ${reading(found.area, fixed)}; an oracle that abstains exactly where it errs has ${fixed(found.oracle)}.`,
@@ -116,7 +120,7 @@ function selective(found) {
           table(
             "Abstention below a confidence",
             ["Target error", "Confidence", "Answered", "Error"],
-            reached.map((each) =>
+            reached.map((/** @type {any} */ each) =>
               line(
                 percent(each.target, 0),
                 h("td", { class: "num" }, fixed(each.confidence)),
@@ -130,6 +134,7 @@ function selective(found) {
   );
 }
 
+/** @param {any} found @param {string} split */
 function outOfDistribution(found, split) {
   if (!found) return null;
   const tested = Object.values(found.bounds).some(known);
@@ -153,7 +158,7 @@ function outOfDistribution(found, split) {
           ["Image", ["Most unusual in"], "p"],
           found.images
             .slice(0, 8)
-            .map((each) =>
+            .map((/** @type {any} */ each) =>
               line(
                 h("span", { class: "break" }, each.image),
                 h("td", {}, each.score),

@@ -10,46 +10,46 @@ import { points } from "./words.js";
 const OUTCOMES = { pass: "good", finding: "bad", unmeasured: "none" };
 
 /** A verdict as the files have it. @returns {Verdict} */
-export const ofOutcome = ({ outcome, reason }) => ({ verdict: OUTCOMES[outcome] ?? "plain", says: reason });
+export const ofOutcome = (/** @type {{outcome: any, reason: any}} */ { outcome, reason }) => ({ verdict: OUTCOMES[outcome] ?? "plain", says: reason });
 
-/** @returns {Verdict} */
+/** @returns {Verdict} @param {string} what */
 const older = (what) => ({ verdict: "plain", says: `${what} measured by an older version, without a verdict. Measure it again.` });
 
-/** @returns {Verdict} */
+/** @returns {Verdict} @param {any} found */
 export const ofInterventions = (found) => (found.verdict ? ofOutcome(found.verdict) : older("Corrections were"));
 
-/** @returns {Verdict} */
+/** @returns {Verdict} @param {any} found */
 export function ofLeakage(found) {
   if (found.verdict) return { ...ofOutcome(found.verdict), says: found.summary };
   const verdict = found.leaks === true ? "bad" : found.leaks === false ? "good" : "none";
   return { verdict, says: found.summary ?? "These labels do not allow a test." };
 }
 
-/** Of the class and the concepts. @returns {Verdict} */
+/** Of the class and the concepts. @returns {Verdict} @param {any} found */
 export const ofCalibration = (found) =>
   found.verdicts?.calibration ? ofOutcome(found.verdicts.calibration) : older("Calibration was");
 
 const LESS_IS_WORSE = ["class accuracy", "concept accuracy"];
 
-/** Whether a subgroup is significantly worse than the rest after correction. */
+/** Whether a subgroup is significantly worse than the rest after correction. @param {any} measure @param {number} level */
 export function failed(measure, level) {
   if (!known(measure?.p) || measure.p >= level) return false;
   const difference = measure.difference.value ?? 0;
   return LESS_IS_WORSE.includes(measure.measure) ? difference < 0 : difference > 0;
 }
 
-/** @returns {Verdict} */
+/** @returns {Verdict} @param {any} found */
 export function ofGroups(found) {
   if (found.verdicts?.subgroups) return ofOutcome(found.verdicts.subgroups);
   if (!found.groups.length) return { verdict: "none", says: "No metadata column makes subgroups of these images." };
   return older("Subgroups were");
 }
 
-/** @returns {Verdict} */
+/** @returns {Verdict} @param {any} found */
 export const ofSets = (found) =>
   found.verdicts?.uncertainty ? ofOutcome(found.verdicts.uncertainty) : older("Prediction sets were");
 
-/** @returns {Verdict} */
+/** @returns {Verdict} @param {any} found */
 export function ofMaps(found) {
   if (found.verdict && found.verdict.outcome !== "unmeasured")
     return ofOutcome(found.verdict);
@@ -68,7 +68,7 @@ export function ofMaps(found) {
     : { verdict: "look", says: `${text} The difference to the center prior is not significant.` };
 }
 
-/** @returns {Verdict} */
+/** @returns {Verdict} @param {any} found */
 export function ofFaithfulness(found) {
   if (found.verdict && found.against_center && Object.keys(found.against_center).length)
     return ofOutcome(found.verdict);
@@ -84,7 +84,7 @@ export function ofFaithfulness(found) {
   return { verdict: "look", says: `${text} The difference is not significant.` };
 }
 
-/** @returns {Verdict} */
+/** @returns {Verdict} @param {any} found */
 export const ofAudit = (found) => ({
   verdict: "plain",
   says: `${plural(found.findings.length, "finding")} about ${found.codebook ? "the codebook, " : ""}concepts and images.`,

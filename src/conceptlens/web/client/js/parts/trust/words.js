@@ -3,20 +3,20 @@ import { h, scrolling } from "../../dom.js";
 import { inWords } from "../../plain.js";
 import { fixed, known, percent, signed } from "../../words.js";
 
-/** A change of a share, in points of percent. */
+/** A change of a share, in points of percent. @param {number} value */
 export const points = (value, digits = 1) => (known(value) ? `${signed(100 * value, digits)} pt` : "–");
 
-/** The same on an axis. */
+/** The same on an axis. @param {number} value */
 export const pointAxis = (value) => `${value > 0 ? "+" : ""}${Number((100 * value).toPrecision(3))}`.replace("-", "−");
 
-/** "92.1% (90.0% to 94.2%)" */
+/** "92.1% (90.0% to 94.2%)" @param {any} estimate */
 export function reading(estimate, read = percent) {
   if (!known(estimate?.value)) return "–";
   const [low, high] = estimate.interval ?? [];
   return `${read(estimate.value)}${known(low) ? ` (${read(low)} to ${read(high)})` : ""}`;
 }
 
-/** The same as a cell of a table, the interval smaller. */
+/** The same as a cell of a table, the interval smaller. @param {any} estimate @param {(value: any) => string} [read] */
 export function cell(estimate, read = percent) {
   const [low, high] = estimate?.interval ?? [];
   return h(
@@ -27,13 +27,15 @@ export function cell(estimate, read = percent) {
   );
 }
 
-/** What a good value is: one sentence under a figure. */
+/** What a good value is: one sentence under a figure. @param {...any} words */
 export const good = (...words) => h("p", { class: "good-value" }, h("b", {}, "Good: "), ...words);
 
+/** @type {Record<string, string>} */
 const MARKS = { good: "✓ ", look: "? ", bad: "! ", plain: "", none: "? " };
+/** @type {Record<string, string>} */
 const SAYS = { good: "as it should be", look: "look closer", bad: "a finding", plain: "measured", none: "not measured" };
 
-/** A verdict: by color, by sign and in words. */
+/** A verdict: by color, by sign and in words. @param {string} verdict */
 export const verdictTag = (verdict, words = SAYS[verdict]) =>
   h(
     "span",
@@ -41,11 +43,11 @@ export const verdictTag = (verdict, words = SAYS[verdict]) =>
     `${MARKS[verdict] ?? ""}${words}`,
   );
 
-/** A verdict and what it rests on, before everything else. */
-export const verdictLine = ({ verdict, says }, words) =>
+/** A verdict and what it rests on, before everything else. @param {any} words */
+export const verdictLine = (/** @type {{verdict: any, says: any}} */ { verdict, says }, /** @type {string | undefined} */ words = undefined) =>
   h("p", { class: `verdict-line is-${verdict}` }, verdictTag(verdict, words), h("span", {}, inWords(says)));
 
-/** A table that may be wider than the screen; heads stand over numbers, or as [head] over words. */
+/** A table that may be wider than the screen; heads stand over numbers, or as [head] over words. @param {string} label @param {any[]} head @param {any[]} body */
 export function table(label, head, body) {
   return scrolling(
     label,
@@ -69,19 +71,21 @@ export function table(label, head, body) {
   );
 }
 
+/** @param {any} name @param {...any} cells */
 export const line = (name, ...cells) => h("tr", {}, h("th", { scope: "row" }, name), cells);
 
-/** What only some will want to see. */
+/** What only some will want to see. @param {string} title @param {...any} children */
 export const more = (title, ...children) => h("details", { class: "more-numbers" }, h("summary", {}, title), children);
 
-/** Three or four large numbers. */
+/** Three or four large numbers. @param {any} entries */
 export const facts = (entries) =>
   h(
     "dl",
     { class: "stats" },
-    entries.map(([name, value, about]) =>
+    entries.map((/** @type {any} */ [name, value, about]) =>
       h("div", {}, h("dt", {}, name), h("dd", {}, value), about ? h("dd", { class: "note" }, about) : null),
     ),
   );
 
+/** @param {number | null | undefined} value */
 export const p = (value) => (known(value) ? (value < 0.001 ? "< 0.001" : fixed(value)) : "–");

@@ -1,0 +1,334 @@
+"""Two questions of the IVQ-CBM paper with encoders that learn: rank, and Table 1. One line of ROWS a finished training.
+
+    python evidence/ivq-rank/learning.py DATA WORK ROWS [--seconds 290] [--processes 6] [--tiny]
+
+DATA holds wbcatt_128/, ham10000_200x150/ and ham10000_split.csv. Every training is the package's own (`start_run`,
+which `conceptlens train` calls, without the page); images are decoded once for all trainings, to the same bytes.
+
+rank: patch rank of validation images by epoch while the whole encoder learns: EfficientNet-Lite0 (ImageNet, no loss on
+patches) and the built-in ViT's network from scratch. Eq. 9's losses joint as printed (logits, the class's gradient
+reaches everything), regularizer IVQ, plain L2 or none. The weights 0.01, 0.1 and 1 are tried for both with seed 0;
+validation (mean of balanced accuracy and concept AUC) chooses for further seeds. `released`: the published code at its
+weight of 1.
+table1: the last two blocks of builtin/vit learn, IVQ on for ivq-cbm; gradient-trained methods of the paper's Table 1 as
+their papers say (not the package's own bottleneck), evidence-cbm and a black box; two rates, chosen likewise.
+"""
+
+import argparse
+import heapq
+import json
+import multiprocessing as mp
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+RANKS = ("published", "effective", "effective_centered")
+WEIGHTS, RATES, SEEDS = (0.01, 0.1, 1.0), (3.0e-4, 1.0e-3), (0, 1, 2)
+JOINT = {"space": "logit", "randint": 0.0, "class_gradient": 1.0, "calibrate": False, "head_rate": 1.0}
+PROBABILITY = {**JOINT, "space": "probability"}
+ENCODERS = {
+    "efficientnet-lite0": {"name": "builtin/efficientnet-lite0", "train": "all", "learning_rate": 3.0e-4},
+    "vit from scratch": {"name": "builtin/vit", "pretrained": False, "train": "all", "learning_rate": 3.0e-4},
+}
+EPOCHS = {"efficientnet-lite0": 6, "vit from scratch": 12}
+TABLE1 = {
+    "ivq-cbm": {"method": {"name": "ivq-cbm", **JOINT}},
+    "black-box": {"method": {"name": "black-box"}},
+    "explicd": {"method": {"name": "explicd", **PROBABILITY}},
+    "coop-cbm": {"method": {"name": "coop-cbm", **JOINT}},
+    "evidence-cbm": {"method": {"name": "evidence-cbm"}},
+    "mvp-cbm": {"method": {"name": "mvp-cbm", **JOINT}},
+    "cbm": {"method": {"name": "cbm", **JOINT}},
+    "ivq-cbm, no IVQ": {"method": {"name": "ivq-cbm", **JOINT}, "regularizer": "none"},
+    "class token, same head": {"method": {"name": "ivq-cbm", "aggregate": "cls", **JOINT}, "regularizer": "none"},
+    "dot-cbm": {"method": {"name": "dot-cbm", **JOINT}},
+}
+SETS = {
+    "blood cells": {"data": {"source": "blood.csv", "images": "blood"}, "concepts": "blood-cells"},
+    "HAM10000": {"data": {"source": "ham10000.csv", "images": "ham10000"}, "concepts": "dermoscopy"},
+}
+SIZES = (112, 224)
+SCORES = (
+    ("class", "accuracy"),
+    ("class", "balanced_accuracy"),
+    ("concept", "auc"),
+    ("concept", "auc_within_class"),
+    ("concept", "balanced_accuracy"),
+)
+CELL = ("experiment", "code", "data", "encoder", "regularizer", "weight", "method", "rate", "cell")
+SHOWN = ("data", "encoder", "regularizer", "weight", "method", "rate", "seed", "code", "seconds", "failed")
+
+
+def recipe_of(task: dict, work: Path, tiny: bool) -> dict:
+    """The recipe of one training, complete but for the preset beneath it."""
+    base = SETS[task["data"]]
+    data = {name: str(work / value) for name, value in base["data"].items()}
+    training = {"rank_every": 0, "compile": False, "precision": "bf16", "batch_size": 64, "warmup": 0.5}
+    recipe = {"data": data, "concepts": base["concepts"], "seed": task["seed"]}
+    recipe["metrics"] = {"bootstrap": 0, "rank_images": 256}
+    if tiny:
+        data["limit"] = 64
+        training["precision"] = "fp32"
+    if task["experiment"] == "rank":
+        released = task["code"] == "released"
+        recipe["encoder"] = dict(ENCODERS[task["encoder"]])
+        recipe["method"] = {"name": "ivq-cbm-released"} if released else {"name": "ivq-cbm", **JOINT}
+        name = task["regularizer"]
+        recipe["regularizer"] = {"name": name} if name == "none" else {"name": name, "weight": task["weight"]}
+        if name == "ivq" and released:
+            published = {"init": "uniform", "learn": False, "rate": 1.0, "revive": False}
+            recipe["regularizer"] |= {"beta": 1.0, "per": "group"} | published
+        training |= {"epochs": EPOCHS[task["encoder"]], "learning_rate": 3.0e-4 if released else 1.0e-3}
+        if released:
+            training |= {"warmup": 0.5, "schedule_by": "step"}
+    else:
+        recipe["encoder"] = {"name": "builtin/vit", "train": 2}
+        recipe |= TABLE1[task["method"]]
+        if task["method"] in ("mvp-cbm", "evidence-cbm"):
+            recipe["encoder"]["layers"] = "all" if task["method"] == "mvp-cbm" else "several"
+        training |= {"epochs": 6, "learning_rate": task["rate"]}
+    recipe["training"] = training | ({"epochs": 1} if tiny else {})
+    return recipe
+
+
+def share_pixels(work: Path) -> None:
+    """Readers of whole data sets find their images decoded."""
+    import numpy as np
+
+    from conceptlens.data.loading import loader
+
+    plain = loader.PixelReader.__init__
+
+    def begin(self, source, size, fit="squash", cache_mb=512, workers=0):
+        file = work / f"pixels-{source.examples.fingerprint[:16]}-{size}.npy"
+        plain(self, source, size, fit, 0 if file.exists() else cache_mb, workers)
+        if file.exists():
+            self._cache = np.load(file, mmap_mode="r")
+            self._cached = np.ones(len(source), dtype=bool)
+
+    loader.PixelReader.__init__ = begin
+
+
+def decode(job: tuple) -> None:
+    """Some images of a data set at one size, into the file of all."""
+    import numpy as np
+
+    from conceptlens.concepts import ConceptSet
+    from conceptlens.data.loading.loader import PixelReader
+    from conceptlens.data.sources.open import open_source
+    from conceptlens.recipes.parse import load_recipe
+
+    work, name, size, part, parts = job
+    places = {key: str(work / value) for key, value in SETS[name]["data"].items()}
+    recipe = load_recipe({"data": places, "concepts": SETS[name]["concepts"], "out": "unused"})
+    source, _ = open_source(recipe.data, ConceptSet.load(recipe.concepts))
+    file = work / f"pixels-{source.examples.fingerprint[:16]}-{size}.part.npy"
+    if part < 0:
+        np.lib.format.open_memmap(file, "w+", np.uint8, (len(source), 3, size, size)).flush()
+        return
+    pixels = np.lib.format.open_memmap(file, "r+")
+    rows = np.array_split(np.arange(len(source)), parts)[part]
+    reader = PixelReader(source, size, cache_mb=0)
+    for chunk in np.array_split(rows, max(1, len(rows) // 128)):
+        pixels[chunk] = reader.batch(chunk).numpy()
+    pixels.flush()
+
+
+def begin_worker(work: Path, threads: int) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    import torch
+
+    torch.set_num_threads(threads)
+    import conceptlens.encoders.builtin.vit
+    import conceptlens.training.train  # noqa: F401
+
+    share_pixels(work)
+    if torch.cuda.is_available():
+        torch.zeros(1, device="cuda")
+
+
+def share_device(work: Path) -> None:
+    """Kernels of several processes side by side (MPS), where the machine can; nothing changes where it cannot."""
+    import subprocess
+
+    places = {"CUDA_MPS_PIPE_DIRECTORY": str(work / "mps"), "CUDA_MPS_LOG_DIRECTORY": str(work / "mps-log")}
+    tried = "import torch; torch.ones(8, device='cuda').sum().item()"
+    try:
+        for place in places.values():
+            Path(place).mkdir(exist_ok=True)
+        inside = os.environ | places
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], env=inside, check=True, timeout=10, capture_output=True)
+        words = [sys.executable, "-c", tried]
+        pair = [subprocess.Popen(words, env=inside, stderr=subprocess.DEVNULL) for _ in range(2)]
+        codes = []
+        for one in pair:
+            try:
+                codes.append(one.wait(timeout=40))
+            except subprocess.TimeoutExpired:
+                one.kill()
+                codes.append(-1)
+        if any(codes):
+            stop_sharing(inside)
+            print(f"no MPS: a trial ended with {codes}", flush=True)
+            return
+        os.environ.update(places)
+        print("MPS in use", flush=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"no MPS: {error}", flush=True)
+
+
+def stop_sharing(inside: dict) -> None:
+    import subprocess
+
+    if inside.get("CUDA_MPS_PIPE_DIRECTORY"):
+        words = ["nvidia-cuda-mps-control"]
+        subprocess.run(words, input=b"quit\n", env=inside, timeout=10, check=False, capture_output=True)
+
+
+def perform(job: tuple) -> dict:
+    from conceptlens.core.files import read_json
+    from conceptlens.recipes.parse import load_recipe
+    from conceptlens.training.train import start_run
+
+    task, work, tiny = job
+    row, began = dict(task), time.time()
+    out = work / "runs" / f"{os.getpid()}-{time.time_ns()}"
+    try:
+        recipe = load_recipe(recipe_of(task, work, tiny) | {"out": str(out)}, trusted=True)
+        folder = start_run(recipe, lambda *anything: None, quiet=True)
+        splits = read_json(folder.path / "metrics.json")["splits"]
+        for side in ("val", "test"):
+            found = {f"{group}.{name}": splits[side].get(group, {}).get(name) for group, name in SCORES}
+            row[side] = found | {f"rank.{kind}": splits[side].get("rank", {}).get(kind) for kind in RANKS}
+        history = [json.loads(line) for line in (folder.path / "history.jsonl").read_text("utf-8").splitlines()]
+        lines = [line for line in history if line.get("split") == "val" and "rank.published" in line]
+        row["rank_by_epoch"] = {kind: [round(line[f"rank.{kind}"], 3) for line in lines] for kind in RANKS}
+        names = ("epoch", "class.balanced_accuracy", "concept.auc")
+        row["epoch_scores"] = [[line.get(name) for name in names] for line in lines]
+    except Exception as error:  # one that fails must not cost the others
+        import traceback
+
+        row["failed"] = f"{type(error).__name__}: {error}"[:400] + " | " + traceback.format_exc()[-600:]
+    shutil.rmtree(out, ignore_errors=True)
+    row["seconds"] = round(time.time() - began, 1)
+    return row
+
+
+def worth(row: dict) -> float:
+    parts = [row["val"]["class.balanced_accuracy"], row["val"].get("concept.auc")]
+    return sum(part for part in parts if part is not None) / sum(part is not None for part in parts)
+
+
+class Line:
+    """What is still to train, by importance; a cell's further seeds join when its trials are done."""
+
+    def __init__(self) -> None:
+        self.heap, self.count, self.cells = [], 0, {}
+
+    def add(self, priority: int, task: dict) -> None:
+        heapq.heappush(self.heap, (priority, self.count, task))
+        self.count += 1
+
+    def cell(self, trials: list[dict], priority: int, later: dict[int, int]) -> None:
+        """Trials with seed 0 and the priorities of the seeds that follow."""
+        key = len(self.cells)
+        self.cells[key] = {"missing": len(trials), "rows": [], "later": later}
+        for trial in trials:
+            self.add(priority, trial | {"cell": key, "seed": 0})
+
+    def done(self, row: dict) -> None:
+        cell = self.cells[row["cell"]]
+        if row["seed"] != 0:
+            return
+        cell["missing"] -= 1
+        if "failed" not in row:
+            cell["rows"].append(row)
+        if cell["missing"] == 0 and cell["rows"]:
+            best = max(cell["rows"], key=worth)
+            keep = {name: best[name] for name in CELL if name in best}
+            for seed, priority in cell["later"].items():
+                self.add(priority, keep | {"seed": seed, "chosen": True})
+
+
+def plan() -> Line:
+    line = Line()
+    for data in SETS:
+        for encoder in ENCODERS:
+            for name in ("none", "ivq", "l2"):
+                same = {"experiment": "rank", "code": "printed", "data": data, "encoder": encoder, "regularizer": name}
+                trials = [same | {"weight": weight} for weight in (WEIGHTS if name != "none" else (0.0,))]
+                line.cell(trials, 0, {1: 1, 2: 4})
+                line.cell([same | {"code": "released", "weight": float(name != "none")}], 3, {1: 6, 2: 7})
+    for data in SETS:
+        for method in TABLE1:
+            trials = [{"experiment": "table1", "data": data, "method": method, "rate": rate} for rate in RATES]
+            line.cell(trials, 2 if method != "dot-cbm" else 9, {1: 5, 2: 8} if method != "dot-cbm" else {1: 10, 2: 11})
+    return line
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("data", "work", "rows"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--seconds", type=float, default=290)
+    parser.add_argument("--processes", type=int, default=6)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--tiny", action="store_true", help="a try on a CPU")
+    parser.add_argument("--most", type=int, default=10**9)
+    given = parser.parse_args()
+    began = time.time()
+    signal.signal(signal.SIGTERM, lambda *anything: sys.exit(1))  # leaves no worker behind
+    given.work.mkdir(parents=True, exist_ok=True)
+    from conceptlens.workflows.prepare.prepare import write_set
+    from conceptlens.workflows.prepare.sets import blood_cells, ham10000
+
+    if not (given.work / "ham10000.csv").exists():
+        print(write_set(given.work, "blood", blood_cells(given.data / "wbcatt_128")), flush=True)
+        skin = ham10000(given.data / "ham10000_200x150", given.data / "ham10000_split.csv")
+        print(write_set(given.work, "ham10000", skin), flush=True)
+    spawn = mp.get_context("spawn")
+    line, busy, finished = plan(), [], 0
+    import threading
+
+    sharing = threading.Thread(target=share_device, args=(given.work.resolve(),))
+    if not given.tiny:
+        sharing.start()
+        files = [(given.work, name, size) for size in SIZES for name in SETS]
+        with spawn.Pool(given.processes) as decoders:
+            decoders.map(decode, [(*file, -1, 0) for file in files])
+            parts = [(*file, part, given.processes) for file in files for part in range(given.processes)]
+            decoders.map(decode, parts, chunksize=1)
+        for file in given.work.glob("pixels-*.part.npy"):
+            file.rename(file.with_name(file.name.replace(".part", "")))
+        sharing.join()
+    print(f"{time.time() - began:.1f} s: images decoded", flush=True)
+    with spawn.Pool(given.processes, begin_worker, (given.work, given.threads)) as pool, given.rows.open("a") as rows:
+        while (line.heap or busy) and time.time() - began < given.seconds and finished < given.most:
+            while line.heap and len(busy) < given.processes:
+                _, _, task = heapq.heappop(line.heap)
+                busy.append(pool.apply_async(perform, ((task, given.work, given.tiny),)))
+            ready = [result for result in busy if result.ready()]
+            busy = [result for result in busy if result not in ready]
+            for result in ready:
+                row = result.get()
+                line.done(row)
+                finished += 1
+                rows.write(json.dumps(row | {"at": round(time.time() - began, 1)}) + "\n")
+                rows.flush()
+                words = {key: value for key, value in row.items() if key in SHOWN}
+                print(f"{time.time() - began:6.1f} s", words, row.get("val"), flush=True)
+            time.sleep(0.05)
+        print(f"{time.time() - began:.1f} s: {finished} trainings, {len(line.heap)} left", flush=True)
+        pool.terminate()
+        pool.join()
+    try:
+        stop_sharing(dict(os.environ))
+    except Exception as error:
+        print(error, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""Many settings of one recipe trained side by side on tokens in memory, by the product's modules, losses and orders.
+
+Settings that read the same tokens share every batch: what is drawn, which patches are hidden and what layers are
+normalized is computed once, the rest by `torch.func.vmap`. The equations are those of `conceptlens.training`: AdamW by
+`build_optimizer`'s groups, `rate`, `Order`, RandInt's draws, temperatures fitted after each validation, the best
+epoch by balanced accuracy and then by concept AUC, patience. `run.py check` trains a default both ways.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from conceptlens.encoders.contract import Encoder
+from conceptlens.evaluation.classification.balanced import balanced_accuracy
+from conceptlens.evaluation.concepts.concepts import concept_metrics
+from conceptlens.methods.contract import DRAWS, ConceptModel, Pipeline
+from conceptlens.nn.heads.bottleneck import ONE_IMAGE, SHARPEST
+from conceptlens.recipes import Recipe
+from conceptlens.training.batches.order import Order
+from conceptlens.training.epochs import number_of
+from conceptlens.training.loop import RANDINT
+from conceptlens.training.optimization.losses import SupervisedLoss, Targets, class_weights
+from conceptlens.training.optimization.optimizer import NO_DECAY
+from conceptlens.training.optimization.schedule import rate
+from conceptlens.training.start import rest_randint
+from conceptlens.training.train import Session
+
+Tensors = dict[str, Tensor]
+Indices = npt.NDArray[np.int64]
+
+
+class Taught(nn.Module):
+    """A model that is taught: what the losses see of a batch while training, or what it says of images."""
+
+    def __init__(self, model: ConceptModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Any, labels: Tensor | None, chance: Tensor | None) -> tuple[Tensor, Tensor]:
+        model = self.model
+        if chance is not None and model.draws:
+            tokens.aux = {**tokens.aux, DRAWS: chance[:, : model.draws]}
+        output = model(tokens)
+        if labels is not None:
+            output.chance = None if chance is None else chance[:, model.draws :]
+            output = model.teach(output, labels)
+        return output.logits, output.concept_logits
+
+
+@dataclass
+class Trial:
+    """A setting, and the best that validation has seen of it."""
+
+    name: str
+    recipe: Recipe  # with numbers for every `auto`
+    value: float = -1.0
+    tie: float = 0.0
+    epoch: int = 0
+    waited: int = 0
+    done: bool = False
+    weights: Tensors = field(default_factory=dict)
+
+    @property
+    def epochs(self) -> int:
+        return number_of(self.recipe.training.epochs)
+
+
+def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: Indices, trials: list[Trial]) -> "Judge":
+    """Train all trials, whose recipes differ in rates, decays, weights of losses, class balance and epochs only.
+
+    Args:
+        session: Labels and splits.
+        pipeline: With fresh weights; its encoder is cut for `packed`.
+        packed: (N, …), what a store keeps of the images, on the device.
+        rows: Where each image lies in it, as long as the data.
+        trials: They get their best weights.
+
+    Returns:
+        What tests one of them.
+    """
+    device, examples, splits = packed.device, session.source.examples, session.splits
+    concepts, base = session.blueprint.concepts, trials[0].recipe
+    rest_randint(pipeline, examples.concepts[splits.train], examples.labels[splits.train])
+    whole, training, encoder = Taught(pipeline.model).to(device), base.training, pipeline.encoder
+
+    def stacked(named: Iterable[tuple[str, Tensor]]) -> Tensors:  # one seed: all begin alike
+        return {name: torch.stack([value.detach()] * len(trials)) for name, value in named}
+
+    parameters = stacked((name, value) for name, value in whole.named_parameters() if value.requires_grad)
+    sharpness = stacked((name, value) for name, value in whole.named_buffers() if name.endswith("sharpness"))
+    shared = dict(whole.named_buffers())
+
+    def per_trial(values: Sequence[float]) -> Tensor:
+        return torch.tensor(values, dtype=torch.float32, device=device)
+
+    rates = {name: float(getattr(value, "rate", 1.0)) for name, value in whole.named_parameters()}
+    spared = {n: value.ndim < 2 or any(word in n for word in NO_DECAY) for n, value in whole.named_parameters()}
+    peak = per_trial([trial.recipe.training.learning_rate for trial in trials])
+    decay = per_trial([trial.recipe.training.weight_decay for trial in trials])
+    concept_weight = per_trial([trial.recipe.training.loss.concept_weight for trial in trials])
+    classes = len(session.blueprint.classes)
+    balance = [class_weights(t.recipe.training.loss, examples.labels[splits.train], classes, "single") for t in trials]
+    class_weight = torch.stack(balance).to(device)  # (T, C)
+    loss = SupervisedLoss(training.loss, concepts, "single", torch.ones(classes, device=device))
+    order = Order.plan(splits.train, training.batch_size, 1, base.seed)
+    bottleneck = getattr(whole.model, "bottleneck", None)
+    draws = whole.model.draws + (bottleneck.draws if bottleneck is not None and bottleneck.randint else 0)
+
+    def objective(
+        learned: Tensors, sharp: Tensors, weight: Tensor, weights: Tensor, tokens: Any, targets: Targets, counts: Any
+    ) -> Tensor:
+        logits, scores = functional_call(
+            whole, {**shared, **learned, **sharp}, (tokens, targets.concepts, targets.chance)
+        )
+        own = weights[targets.labels]
+        surprise = -logits.float().log_softmax(-1).gather(1, targets.labels[:, None])[:, 0]
+        total = training.loss.class_weight * (own * surprise).sum() / own.sum().clamp_min(1e-8)
+        if scores.shape[1]:
+            total = total + weight * loss.concept_loss(scores.float(), targets, counts)
+        return total
+
+    slopes = vmap(grad(objective), in_dims=(0, 0, 0, 0, None, None, None), randomness="error")
+    first = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    second = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    judge = Judge(session, encoder, packed, rows, whole, shared)
+    steps, seen = order.steps, 0
+    places = torch.from_numpy(rows).to(device)
+    one, two = training.betas
+    for epoch in range(max(trial.epochs for trial in trials)):
+        whole.train()
+        factors = [[_factor(trial, epoch * steps + step, steps) for trial in trials] for step in range(steps)]
+        factor = per_trial(factors)  # (steps, T), sent at once
+        for step, batch in enumerate(order.epoch(epoch)):
+            targets = Targets.of(examples, batch).to(device)
+            counts = loss.count(targets)
+            if draws:
+                key = (base.seed, epoch, step, RANDINT)
+                drawn = np.random.default_rng(key).random((len(batch), draws), dtype=np.float32)
+                targets = replace(targets, chance=torch.from_numpy(drawn).to(device))
+            tokens = encoder.from_stored(packed[places[torch.from_numpy(batch).to(device)]])
+            slope = slopes(parameters, sharpness, concept_weight, class_weight, tokens, targets, counts)
+            seen += 1
+            norm = torch.stack([value.flatten(1).square().sum(1) for value in slope.values()]).sum(0).sqrt()
+            clip = (training.clip / (norm + 1e-6)).clamp_max(1.0) if training.clip else torch.ones_like(norm)
+            for name, value in parameters.items():
+                wide = (-1, *[1] * (value.ndim - 1))
+                pull = slope[name] * clip.view(wide)
+                lr = (peak * rates[name] * factor[step]).view(wide)
+                first[name].lerp_(pull, 1 - one)
+                second[name].mul_(two).addcmul_(pull, pull, value=1 - two)
+                if not (spared[name] and training.decay == "matrices"):
+                    value.mul_(1 - lr * decay.view(wide))
+                size = (second[name] / (1 - two**seen)).sqrt_().add_(1e-8)
+                value.sub_(lr / (1 - one**seen) * first[name] / size)
+        due = [t for t in trials if not t.done and _is_due(t, epoch + 1)]
+        if due:
+            judge.validate(trials, due, epoch + 1, parameters, sharpness)
+        if all(trial.done for trial in trials):
+            break
+    return judge
+
+
+def _factor(trial: Trial, step: int, steps: int) -> float:
+    """The rate at a step relative to the peak; nothing more is learned once all epochs are over."""
+    return rate(trial.recipe.training, step, steps, trial.epochs) if step < trial.epochs * steps else 0.0
+
+
+def _is_due(trial: Trial, epoch: int) -> bool:
+    return epoch == trial.epochs or epoch % (trial.recipe.training.validate_every or 1) == 0
+
+
+class Judge:
+    """Validation: what the trials say of it, their temperatures, and the best of each."""
+
+    def __init__(
+        self, session: Session, encoder: Encoder, packed: Tensor, rows: Indices, whole: Taught, shared: Tensors
+    ) -> None:
+        self.encoder, self.packed, self.rows, self.whole, self.shared = encoder, packed, rows, whole, shared
+        self.examples, self.concepts = session.source.examples, session.blueprint.concepts
+        self.classes, self.val = len(session.blueprint.classes), session.splits.val
+        self.truth = torch.from_numpy(self.examples.concepts[self.val].astype(np.int64)).to(packed.device)
+
+    @torch.no_grad()
+    def say(self, indices: Indices, parameters: Tensors, sharpness: Tensors, batch: int = 128) -> tuple[Tensor, Tensor]:
+        """Class logits (T, N, C) and calibrated concept logits (T, N, K)."""
+        self.whole.eval()
+        places = torch.from_numpy(self.rows[indices]).to(self.packed.device)
+        parts = []
+        for piece in places.split(batch):
+            tokens = self.encoder.from_stored(self.packed[piece])
+
+            def ask(learned: Tensors, sharp: Tensors, tokens: Any = tokens) -> tuple[Tensor, Tensor]:
+                found: tuple[Tensor, Tensor] = functional_call(
+                    self.whole, {**self.shared, **learned, **sharp}, (tokens, None, None)
+                )
+                return found
+
+            parts.append(vmap(ask)(parameters, sharpness))
+        return torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts], 1)
+
+    def validate(self, trials: list[Trial], due: list[Trial], epoch: int, parameters: Tensors, sharp: Tensors) -> None:
+        logits, scores = self.say(self.val, parameters, sharp)
+        predicted, labels = logits.argmax(-1).cpu().numpy(), self.examples.labels[self.val]
+        for place, trial in enumerate(trials):
+            if trial not in due:
+                continue
+            value = float(balanced_accuracy(predicted[place], labels, self.classes) or 0.0)
+            tie = self.auc(scores[place], self.val) if value >= trial.value else 0.0
+            if (value, tie) > (trial.value, trial.tie):
+                trial.value, trial.tie, trial.epoch, trial.waited = value, tie, epoch, 0
+                trial.weights = {name: v[place].clone() for name, v in {**parameters, **sharp}.items()}
+            else:
+                trial.waited += 1
+            patience = trial.recipe.training.patience or 0
+            trial.done = epoch >= trial.epochs or 0 < patience <= trial.waited
+        chosen = torch.tensor([trial in due for trial in trials], device=scores.device)
+        if sharp and self.whole.model.bottleneck.calibrate:
+            name = next(iter(sharp))
+            fitted = self.temperatures(scores.double())
+            fresh = (sharp[name] * fitted.to(sharp[name])).clamp(1 / SHARPEST, SHARPEST)
+            sharp[name] = torch.where(chosen[:, None], fresh, sharp[name])
+
+    def auc(self, scores: Tensor, indices: Indices) -> float:
+        if not scores.shape[1]:
+            return 0.0
+        labels, truth = self.examples.labels[indices], self.examples.concepts[indices]
+        found = concept_metrics(scores.float().cpu().numpy(), truth, self.concepts, class_labels=labels)
+        return float(found["auc"] or 0.0)
+
+    def temperatures(self, scores: Tensor) -> Tensor:
+        """`Bottleneck.fit_temperature` for all trials at once: what 1/T of each group is multiplied by, (T, G)."""
+        fitted = torch.ones(len(scores), len(self.concepts.groups), dtype=scores.dtype, device=scores.device)
+        for place, group in enumerate(self.concepts.groups):
+            said = self.truth[:, group.concepts]
+            part = scores[:, :, group.concepts]
+            if group.kind == "exclusive":
+                kept = (said == 1).sum(1) == 1
+                part, target = part[:, kept], (said[kept] == 1).to(scores.dtype)
+            else:
+                known = said >= 0
+                part, target = part[:, known].unsqueeze(-1), said[known].to(scores.dtype).unsqueeze(-1)
+            if not len(target):
+                continue
+            low = torch.zeros(len(scores), dtype=scores.dtype, device=scores.device)
+            high = torch.full_like(low, SHARPEST)
+            for _ in range(40):
+                middle = (low + high) / 2
+                scaled = middle[:, None, None] * part
+                p = scaled.softmax(-1) if part.shape[-1] > 1 else scaled.sigmoid()
+                slope = ((p - target) * part).sum((1, 2)) + ONE_IMAGE * (middle - 1)
+                low, high = torch.where(slope < 0, middle, low), torch.where(slope < 0, high, middle)
+            fitted[:, place] = (low + high) / 2
+        return fitted
+
+    def test(self, trial: Trial, indices: Indices) -> dict[str, float]:
+        """The one look at the test images."""
+        learned = {name: v[None] for name, v in trial.weights.items() if not name.endswith("sharpness")}
+        sharp = {name: v[None] for name, v in trial.weights.items() if name.endswith("sharpness")}
+        logits, scores = self.say(indices, learned, sharp)
+        predicted, labels = logits[0].argmax(-1).cpu().numpy(), self.examples.labels[indices]
+        value = float(balanced_accuracy(predicted, labels, self.classes) or 0.0)
+        return {"test": value, "test_concept_auc": self.auc(scores[0], indices)}

@@ -1,0 +1,123 @@
+"""What README.md says in sentences and typed tables, from the rows; `scripts/evidence_check.py` looks for each."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from conditions import known_rows
+from tables import Results, pairs
+
+from conceptlens.core.files import read_json, stored
+
+HERE = Path(__file__).parent
+FULL, BOX, RESNET = ("table2", "cub-full"), ("table2", "cub-box"), ("resnet50", "cub-full-resnet50")
+CUT = {"prior": "spatial_prior", "points": "pfcbm"}  # the rows that know the box, on images cut to it
+POINTS, PRIOR, NEITHER, PSEUDO = "no_bbox_pca", "no_bbox_spatial_prior", "no_bbox_no_kp", "pseudo_kp"
+COLLAPSE = ("no prior", "prior in the image", "prior in the creature")
+
+
+def minus(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+class Rows:
+    """Means over seeds."""
+
+    def __init__(self) -> None:
+        self.results = Results(HERE / "rows")
+
+    def place(self, bank: tuple[str, str], condition: str, measure: str) -> float:
+        found = [pairs(row, measure) for row in self.results.rows[(*bank, condition)]]
+        return float(np.mean([value for value in found if value is not None]))
+
+    def test(self, bank: tuple[str, str], condition: str, measure: str) -> float:
+        return float(np.mean([row["test"][measure] for row in self.results.rows[(*bank, condition)]]))
+
+    def away(self, bank: tuple[str, str], ours: str, theirs: str) -> str:
+        """A difference in pointing with its interval."""
+        found = self.results.difference((*bank, ours), (*bank, theirs), "pointing_patch")
+        assert found is not None
+        low, high = found["interval"]
+        return f"{minus(found['difference'], 3)}, {minus(low, 3)} to {minus(high, 3)}"
+
+
+def on_cub(rows: Rows) -> list[str]:
+    made = []
+    names = {POINTS: "points of every image", PRIOR: "prior", NEITHER: "neither", PSEUDO: "pseudo points"}
+    for condition, name in names.items():
+        cells = [
+            f"{rows.place(bank, condition, measure):.3f}"
+            for bank in (FULL, RESNET)
+            for measure in ("pointing_cells", "pointing_patch")
+        ]
+        more = ", entropy 0.01" if condition == PSEUDO else ""
+        made.append(f"| {name} (`{condition}`){more} | {' | '.join(cells)} |")
+    near = {bank: [rows.place(bank, one, "pointing_patch") for one in (PRIOR, POINTS)] for bank in (FULL, BOX, RESNET)}
+    made += [
+        f"built-in: {near[FULL][0]:.3f} against {near[FULL][1]:.3f} (difference {rows.away(FULL, PRIOR, POINTS)})",
+        f"ResNet50: {near[RESNET][0]:.3f} against {near[RESNET][1]:.3f} ({rows.away(RESNET, PRIOR, POINTS)})",
+    ]
+    both = {FULL: (PRIOR, POINTS), BOX: tuple(CUT.values()), RESNET: (PRIOR, POINTS)}
+    top = {bank: [rows.test(bank, one, "top1") for one in pair] for bank, pair in both.items()}
+    cut = [rows.place(BOX, one, "pointing_patch") for one in CUT.values()]
+    made.append(f"cut to the box {cut[0]:.3f} against {cut[1]:.3f} ({rows.away(BOX, *CUT.values())})")
+    made.append(
+        f"| {top[FULL][0]:.3f} against {top[FULL][1]:.3f}; cut {top[BOX][0]:.3f} against {top[BOX][1]:.3f}; "
+        f"ResNet50 {top[RESNET][0]:.3f} against {top[RESNET][1]:.3f} |"
+    )
+    far = {bank: [rows.place(bank, one, "distance_patches") for one in pair] for bank, pair in both.items()}
+    made.append(
+        f"Centroids are {far[FULL][0]:.2f} patches away against {far[FULL][1]:.2f}; cut {far[BOX][0]:.2f} against "
+        f"{far[BOX][1]:.2f}; ResNet50 {far[RESNET][0]:.2f} against {far[RESNET][1]:.2f}"
+    )
+    nothing = [rows.place(bank, NEITHER, "pointing_patch") for bank in (FULL, BOX, RESNET)]
+    made.append(f"{nothing[0]:.3f} (cut {nothing[1]:.3f}, ResNet50 {nothing[2]:.3f}), above the image-free baseline")
+    gains = [near[bank][0] - none for bank, none in zip((FULL, BOX, RESNET), nothing, strict=True)]
+    made.append(f"the prior adds {gains[0]:.3f}, {gains[1]:.3f} and {gains[2]:.3f}")
+    pseudo = [rows.place(bank, one, "pointing_patch") for bank in (FULL, RESNET) for one in (PSEUDO, f"{PSEUDO}_tight")]
+    made.append(f"built-in {pseudo[0]:.3f} and {pseudo[1]:.3f}")
+    made.append(f"ResNet50 {pseudo[2]:.3f} and {pseudo[3]:.3f}")
+    return made
+
+
+def on_drawings() -> list[str]:
+    """Small trainings with labels of each image and of the class, and Table 2's conditions."""
+    made = []
+    rows = read_json(stored(HERE / "collapse.json"))["rows"]
+    for labels in ("of each image", "of the class"):
+        for weight in (0.01, 0.001, 0):
+            cells = []
+            for prior in COLLAPSE:
+                key: dict[str, Any] = {"labels": labels, "entropy_weight": weight, "prior": prior}
+                mine = [row for row in rows if key.items() <= row.items()]
+                own, other = (np.mean([row[name] for row in mine]) for name in ("pointing", "pointing_other"))
+                cells.append(f"**{own:.2f}** " if labels == "of each image" else f"{own:.2f} ")
+                cells[-1] += f"(others {other:.2f})" if not made else f"({other:.2f})"
+                if not made and len(cells) > 1:
+                    cells[-1] = cells[-1].replace("others ", "")
+            first = labels if weight == 0.01 else ""
+            made.append(f"| {first} | {weight:g} | {' | '.join(cells)} |".replace("|  |", "| |"))
+    found = known_rows()
+
+    def mean(condition: str, weight: float, measure: str = "pointing_patch") -> float:
+        key = {"condition": condition, "entropy_weight": weight}
+        return float(np.mean([row[measure] for row in found if key.items() <= row.items()]))
+
+    behind = [mean(POINTS, weight) - mean(PRIOR, weight) for weight in (0, 0.001)]
+    ahead = [mean(PRIOR, weight) - mean(NEITHER, weight) for weight in (0, 0.001)]
+    lost = [mean(NEITHER, weight) - mean(PSEUDO, weight) for weight in (0, 0.001)]
+    conditions = sorted({row["condition"] for row in found if "seed" in row})
+    largest = max(abs(mean(one, 0) - mean(one, 0.001)) for one in conditions)
+    return [
+        *made,
+        f"the prior is {np.mean(behind):.2f} behind them and {np.mean(ahead):.2f} ahead of neither",
+        f"own maps find the part in {mean(NEITHER, 0):.2f} of cases",
+        f"other parts' maps in {mean(NEITHER, 0, 'pointing_other'):.2f}",
+        f"{np.mean(lost):.2f} behind neither",
+        f"at most {largest:.3f} between the two in any row",
+    ]
+
+
+if __name__ == "__main__":
+    print(json.dumps(on_cub(Rows()) + on_drawings(), ensure_ascii=False))

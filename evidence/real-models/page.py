@@ -1,0 +1,151 @@
+"""Fills the tables of README.md from the raw rows beside it.
+
+python evidence/real-models/page.py
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+HERE = Path(__file__).parent
+Row = dict[str, Any]
+STEPS = {
+    "frozen": "frozen, store",
+    "last": "last block, store",
+    "explain": "explain",
+    "decompose": "decompose",
+    "pt2": ".pt2",
+    "onnx": "ONNX",
+}
+
+
+def read(name: str) -> list[Row]:
+    file = HERE / f"{name}.jsonl"
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else "0" if not value else f"{value:.0e}"
+
+
+def layouts(rows: list[Row]) -> dict[str, dict[str, Row]]:
+    """The last row of each cell, by layout."""
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault(row["layout"], {})[row["step"]] = row
+    return found
+
+
+def matrix(size: str, steps: list[str]) -> str:
+    lines = []
+    for name, cells in layouts([row for row in read("matrix") if row["size"] == size]).items():
+        tokens = cells.get("tokens", {})
+        shape = [f"{tokens['parameters'] / 1e6:,.0f} M", str(tokens["pixels"])] if "parameters" in tokens else ["–"] * 2
+        against = [number(tokens.get("original"))] if size == "real" else []
+        stored = number(max(tokens["stored 0"], tokens["stored 1"])) if "stored 0" in tokens else "–"
+        lead = shape if size == "real" else []
+        lines.append([name, *lead, *against, stored, *(outcome(cells.get(step)) for step in steps)])
+    lead = ["parameters", "pixels", "against the original"] if size == "real" else []
+    return table(["layout", *lead, "stored against live", *(STEPS[step] for step in steps)], lines)
+
+
+def outcome(row: Row | None) -> str:
+    return "not run" if row is None else str(row["outcome"])
+
+
+def sums() -> str:
+    """How many cells work, in words, and what those that do not say."""
+    lines = []
+    for size in ("small", "real"):
+        rows = [
+            row
+            for cells in layouts([r for r in read("matrix") if r["size"] == size]).values()
+            for row in cells.values()
+        ]
+        if not rows:
+            continue
+        count = {kind: sum(row["outcome"] == kind for row in rows) for kind in ("works", "refused", "failed")}
+        names = len({row["layout"] for row in rows})
+        lines.append(f"{size.capitalize()}: {names} layouts, {len(rows)} cells: {count['works']} work, ")
+        lines[-1] += f"{count['refused']} are refused, {count['failed']} fail."
+        lines += [f"- {row['layout']}, {row['step']}: {row['reason']}" for row in rows if row["outcome"] != "works"]
+    return "\n".join(lines)
+
+
+def readers() -> str:
+    lines = []
+    for row in read("readers"):
+        size = f"{row['parameters'] / 1e6:,.0f} M" if "parameters" in row else "–"
+        same = f"{100 * row['tokens']:.1f} %" if "tokens" in row else "–"
+        lines.append([row["reader"], size, same, number(row["largest"]) if "largest" in row else row["failed"]])
+    return table(["reader, against the original package", "parameters", "same tokens", "largest difference"], lines)
+
+
+def decompositions() -> str:
+    lines = []
+    for row in read("decompose"):
+        stages = ", ".join(f"{name} {seconds:,.0f}" for name, seconds in row["stages"].items())
+        end = "finished" if row["finished"] else f"stopped at: {row['last line'][:60]}"
+        lines.append(
+            [
+                row["where"],
+                f"{row['images']:,} {row['kind']}",
+                row["weights"],
+                row["layers"],
+                f"{row['seconds']:,.0f}",
+                stages,
+                f"{row['processor seconds']:,.0f}",
+                f"{row['host memory GB']:.1f}",
+                end,
+            ]
+        )
+    head = ["machine", "images", "weights", "layers", "seconds", "of stages", "processor seconds", "memory, GB", ""]
+    return table(head, lines)
+
+
+def methods() -> str:
+    found: dict[str, list[Row]] = {}
+    for row in read("methods"):
+        found.setdefault(row["method"], []).append(row)
+    lines = []
+    for name, rows in found.items():
+        values = [100 * row["class"] for row in rows]
+        lines.append([name, len(rows), f"{mean(values):.1f}", f"{min(values):.1f} to {max(values):.1f}"])
+    return table(["method", "seeds", "class, balanced accuracy, %", "least to most"], lines)
+
+
+def clustering() -> str:
+    shares = {"whole": "all at once", "0.5": "half in memory", "0.25": "a quarter", "0.125": "an eighth"}
+    rows = [[row["layer"], *(f"{row[k][0]:.3f} / {row[k][1]:.3f}" for k in shares)] for row in read("clustering")]
+    return table(["layer", *shares.values()], rows)
+
+
+def main() -> None:
+    page = HERE / "README.md"
+    text = page.read_text("utf-8")
+    tables = {
+        "real": matrix("real", ["frozen", "last", "explain", "decompose"]),
+        "small": matrix("small", list(STEPS)),
+        "sums": sums(),
+        "readers": readers(),
+        "decompose": decompositions(),
+        "methods": methods(),
+        "clustering": clustering(),
+    }
+    for name, content in tables.items():
+        pattern = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.S)
+        text = pattern.sub(lambda match, content=content: f"{match[1]}{content}\n{match[2]}", text)
+    page.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

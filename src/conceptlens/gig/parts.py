@@ -1,0 +1,117 @@
+"""A decomposition shared by processes of this machine, each on a GPU of its own where there are several.
+
+Each makes the model's outputs and the samples of its part of the images; then layers are clustered side by side. What
+is drawn depends on seed, image and layer alone, so that the samples are those of one process. A file is written whole
+or not at all, and what is there is not made again: a run that was stopped may go on with more processes, or fewer.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from safetensors.torch import load, save, save_file
+
+from conceptlens.core.engines import Task, make_engine
+from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_bytes
+from conceptlens.core.network import is_offline, offline
+from conceptlens.core.plugins import is_code, trust
+from conceptlens.gig.samples import Samples, collect
+from conceptlens.gig.settings import Settings
+from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions
+
+
+def share_out(run: Path, work: Work, processes: int, workers: int) -> None:
+    """Outputs, samples and concepts of a run whose folder and settings are there."""
+    outputs = run / "outputs.safetensors"
+    folder = run / "jobs"
+    common = {"run": str(run.absolute()), "batch_size": work.batch_size, "workers": workers, "local": is_offline()}
+    missing = [layer for layer in work.network.layers if not layer_file(run, layer).exists()]
+    if outputs.exists() and not missing:
+        return
+    parts = [(k, processes) for k in range(processes)]
+    images = [Task(f"images {k + 1} of {n}", _IMAGES, {**common, "part": [k, n]}) for k, n in parts]
+    _run(images, processes, folder, work)
+    if not outputs.exists():
+        pieces = [load(_piece(run, k, processes).read_bytes())["outputs"] for k in range(processes)]
+        write_bytes(outputs, save({"outputs": check_predictions(work, torch.cat(pieces))}))
+    _run([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], processes, folder, work)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(tasks: Sequence[Task], processes: int, folder: Path, work: Work) -> None:
+    failed: list[str] = []
+
+    def on_end(task: Task, code: int, log: str) -> None:
+        work.note(f"{task.id}: {'done' if not code else 'failed'}")
+        if code:
+            failed.append(f"{task.id} (see {log})" if log else task.id)
+
+    if tasks:
+        make_engine("local", processes, folder).run(tasks, on_end)
+    if failed:
+        raise UserError(f"{', '.join(failed)}: a process failed. Mend the cause; the same command goes on.")
+
+
+def do_images(run: str, part: Sequence[int], batch_size: int, workers: int, local: bool) -> int:
+    """Outputs and samples of a part of the images; 0, or 1 where something is wrong."""
+    try:
+        with offline() if local else nullcontext():
+            _do_images(Path(run), part[0], part[1], batch_size, workers)
+    except UserError as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def _do_images(run: Path, k: int, parts: int, batch_size: int, workers: int) -> None:
+    work, piece = _open(str(run), batch_size, workers), _piece(run, k, parts)
+    if not (run / "outputs.safetensors").exists() and not piece.exists():
+        count = len(work.gallery)
+        mine = range(k * count // parts, (k + 1) * count // parts)
+        rows = predictions(work, mine) if mine else torch.empty(0, len(work.model.outputs))
+        piece.parent.mkdir(exist_ok=True)
+        half = piece.with_suffix(".half")
+        save_file({"outputs": rows}, half)
+        os.replace(half, piece)
+    _samples(work, run, (k, parts))
+
+
+def do_layer(run: str, layer: str, batch_size: int, workers: int, local: bool) -> int:
+    """Concepts of a layer whose samples are there; 0, or 1 where something is wrong."""
+    try:
+        with offline() if local else nullcontext():
+            work = _open(run, batch_size, workers)
+            find_concepts(work, layer, _samples(work, Path(run), (0, 1))[layer]).write(layer_file(Path(run), layer))
+    except UserError as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+_IMAGES, _LAYER = f"{__name__}:do_images", f"{__name__}:do_layer"
+
+
+def _samples(work: Work, run: Path, share: tuple[int, int]) -> dict[str, Samples]:
+    s = work.settings
+    return collect(
+        work.network, work.gallery, run / "samples", s.per_image, s.rule, s.seed, share=share, batch=work.batch_size
+    )
+
+
+def _piece(run: Path, k: int, parts: int) -> Path:
+    return run / "jobs" / f"outputs-{k}-of-{parts}.safetensors"
+
+
+@lru_cache(maxsize=1)
+def _open(run: str, batch_size: int, workers: int) -> Work:
+    """The model and the images; code that settings name was allowed in the process that began this one."""
+    settings = Settings.read(Path(run) / "settings.json")
+    if is_code(settings.model):
+        trust(settings.model)
+    return Work.open(settings, lambda text: None, True, None, None, batch_size, workers)

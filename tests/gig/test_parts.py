@@ -1,0 +1,68 @@
+"""A decomposition shared by processes is that of one process."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from conceptlens.core.errors import UserError
+from conceptlens.gig import decompose, parts
+from conceptlens.gig.document import Graph
+from tests.gig.own_model import build
+from tests.gig.test_run import FEW, OWN
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    draw = np.random.default_rng(0)
+    for number in range(70):  # two shards of samples
+        pixels = draw.integers(0, 80, (24, 24, 3))
+        x, y = draw.integers(0, 14, 2)
+        pixels[y : y + 10, x : x + 10, number % 3] = 250
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:02d}.png")
+    return folder
+
+
+def in_this_process(tasks: list[parts.Task], processes: int, folder: Path, work: object) -> None:
+    assert processes == 2
+    assert [task.run() for task in tasks] == [0] * len(tasks)
+
+
+@pytest.mark.parametrize("really", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_two_processes_equal_one(really: bool, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not really:
+        monkeypatch.setattr(parts, "_run", in_this_process)
+    few: dict[str, Any] = dict(FEW)
+    made = []
+    for processes in (1, 2):
+        out = tmp_path / str(processes)
+        found = decompose(f"{OWN}:build", photos, layers=["one", "two"], out=out, processes=processes, **few)
+        assert found.page.is_file()
+        made.append(out)
+        parts._open.cache_clear()
+    one, two = made
+    for file in ("outputs.safetensors", *(f"samples/{start:08d}.safetensors" for start in (0, 64))):
+        before, after = load_file(one / file), load_file(two / file)
+        assert before.keys() == after.keys()
+        for name, value in before.items():
+            torch.testing.assert_close(after[name], value, msg=f"{file} {name}")
+    graphs = [Graph.read(run / "graph.json") for run in made]
+    assert [node.id for node in graphs[0].nodes] == [node.id for node in graphs[1].nodes]
+    assert not (two / "jobs").exists()
+
+
+def test_what_fails_in_a_process_is_said(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words: dict[str, Any] = {"layers": ["one"], "processes": 2, **FEW}
+    with pytest.raises(UserError, match="known to this process alone"):
+        decompose(build(), photos, out=tmp_path / "a", **words)
+    with pytest.raises(UserError, match="expected 1 or more, got 0"):
+        decompose(f"{OWN}:build", photos, out=tmp_path / "a", **{**words, "processes": 0})
+    assert not (tmp_path / "a").exists()
+    run = tmp_path / "gone"
+    assert parts.do_layer(str(run), "one", 8, 0, True) == 1
+    assert parts.do_images(str(run), [0, 2], 8, 0, True) == 1
