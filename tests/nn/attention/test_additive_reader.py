@@ -130,7 +130,7 @@ def test_numbers_of_patches_are_uniform_and_unrelated() -> None:
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {"dropout": 1.0}])
-def test_senseless_options_are_refused(options: dict[str, float]) -> None:
+def test_senseless_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="method"):
         AdditiveReader(CONCEPTS, (4,), **options)
 
