@@ -84,7 +84,8 @@ def test_the_preset_reads_several_layers_and_its_maps_are_signed_evidence() -> N
 
 
 @pytest.mark.parametrize(
-    "options", [{"attention": "concept"}, {"attention": "shared", "class_token": True}, {"residual": True}]
+    "options",
+    [{"attention": "concept"}, {"attention": "shared", "class_token": True}, {"residual": True}, {"gated": True}],
 )
 def test_variants_conform(options: dict[str, object]) -> None:
     check_method("conceptlens.methods.evidence_cbm:EvidenceCBM", **options)

@@ -20,7 +20,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import DRAWS, ConceptOutput
 from conceptlens.methods.grounded import GroundedModel
-from conceptlens.nn.attention.additive_reader import AdditiveReader, AttentionPer, Evidence
+from conceptlens.nn.attention.additive_reader import AdditiveReader, AttentionPer, Evidence, Fusion
 from conceptlens.nn.grounding.part_attention import attention_entropy
 from conceptlens.nn.grounding.part_places import Places, part_places
 from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt, Reads
@@ -43,6 +43,8 @@ class EvidenceCBM(GroundedModel):
         attention: AttentionPer = "group",
         temperature: float = 1.0,
         patch_dropout: float = 0.0,
+        fusion: Fusion = "concatenation",
+        gated: bool = False,
         entropy_weight: float = 0.0,
         class_token: bool = False,
         residual: bool = False,
@@ -65,6 +67,8 @@ class EvidenceCBM(GroundedModel):
                 `uniform`: all patches count the same.
             temperature: Of the attention's softmax; below 1, fewer patches count.
             patch_dropout: Share of the patches hidden from the reader while it trains, so that it needs no single one.
+            fusion: Layers side by side, or one learned `mixture` of them for attention and evidence alike.
+            gated: Give the attention a hidden layer with gates.
             entropy_weight: Weight of the attention's entropy in the loss: above 0, fewer patches count.
             class_token: Let the class token add to the logits too. That part has no place; explanations state it.
             residual: Let the class token reach the class past the concepts: a declared bypass.
@@ -90,7 +94,13 @@ class EvidenceCBM(GroundedModel):
         self.entropy_weight = entropy_weight
         widths = (*setup.layer_widths, setup.width)
         self.reader = AdditiveReader(
-            setup.concepts, widths, attention=attention, temperature=temperature, dropout=patch_dropout
+            setup.concepts,
+            widths,
+            attention=attention,
+            temperature=temperature,
+            dropout=patch_dropout,
+            fusion=fusion,
+            gated=gated and attention != "uniform",
         )
         self.draws = 1 if patch_dropout else 0
         self.register_buffer("concept_slot", self.reader.concept_slot.clone())

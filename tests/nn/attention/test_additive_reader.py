@@ -1,6 +1,7 @@
 """The additive reader against numbers worked out by hand, and a naive loop in double precision."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ CONCEPTS = ConceptSet.from_yaml(
 )
 
 
-def random_reader(attention: str = "group", **options: float) -> tuple[AdditiveReader, list[Tensor]]:
+def random_reader(attention: str = "group", **options: Any) -> tuple[AdditiveReader, list[Tensor]]:
     torch.manual_seed(0)
     reader = AdditiveReader(CONCEPTS, (4, 6), attention=attention, **options).eval()  # type: ignore[arg-type]
     for parameter in reader.parameters():
@@ -129,6 +130,41 @@ def test_numbers_of_patches_are_uniform_and_unrelated() -> None:
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {"dropout": 1.0}])
-def test_senseless_options_are_refused(options: dict[str, float]) -> None:
+def test_senseless_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="method"):
         AdditiveReader(CONCEPTS, (4,), **options)
+
+
+def test_a_mixture_is_layers_side_by_side_with_weights_in_its_shares() -> None:
+    torch.manual_seed(1)
+    mixed = AdditiveReader(CONCEPTS, (4, 4, 4), temperature=0.7, fusion="mixture").eval()
+    for parameter in mixed.parameters():
+        torch.nn.init.normal_(parameter)
+    assert mixed.mixture is not None
+    assert mixed.weights.shape == (5, 4)
+    with torch.no_grad():
+        mixed.mixture.copy_(torch.tensor([0.0, math.log(2), math.log(5)]))  # shares of 1/8, 2/8 and 5/8
+    layers = [torch.randn(2, 5, 4) for _ in range(3)]
+    normal = [torch.nn.functional.layer_norm(layer, (4,)) for layer in layers]
+    x = normal[0] / 8 + 2 * normal[1] / 8 + 5 * normal[2] / 8
+    attention = (x @ mixed.queries.T / 0.7).softmax(1)[..., mixed.concept_slot]
+    expected = (attention * (x @ GroupCenter(CONCEPTS)(mixed.weights).T)).mT
+    read = mixed(layers)
+    torch.testing.assert_close(read.evidence, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mixed.train()(layers).logits, read.logits, rtol=1e-5, atol=1e-5)
+    mixed(layers).logits.square().sum().backward()
+    assert bool((mixed.mixture.grad != 0).all())  # type: ignore[union-attr]
+    with pytest.raises(UserError, match="layers of one width"):
+        AdditiveReader(CONCEPTS, (4, 6), fusion="mixture")
+
+
+def test_gated_attention_is_that_of_its_paper() -> None:
+    reader, layers = random_reader(temperature=0.7, gated=True)
+    x = torch.cat([torch.nn.functional.layer_norm(layer, layer.shape[-1:]) for layer in layers], -1)
+    assert reader.gates is not None
+    value, gate = (torch.tanh(reader.gates[0](x)), torch.sigmoid(reader.gates[1](x)))
+    expected = ((value * gate) @ reader.queries.T / 0.7).softmax(1).mT
+    read = reader(layers)
+    torch.testing.assert_close(read.attention, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(read.evidence.sum(-1) + reader.centered_bias(), read.logits)
+    torch.testing.assert_close(reader.train()(layers).logits, read.logits, rtol=1e-5, atol=1e-5)

@@ -7,6 +7,9 @@ Of patch l with the tokens z_l^(1) … z_l^(n) of the layers read, side by side 
     e_lk = ⟨w̄_k, x_l⟩                               w̄_k = w_k less the mean of its exclusive group's values
     E_lk = a_l,s(k) · e_lk                           the evidence; logit_k = Σ_l E_lk + b̄_k
 
+With `fusion: mixture`, x_l is Σ_i m_i norm(z_l^(i)) instead, m a softmax that learns. With `gated`, ⟨q_s, x_l⟩ is
+⟨q_s, tanh(V x_l) ⊙ σ(U x_l)⟩ (Ilse et al., Attention-based deep multiple instance learning, ICML 2018, eq. 9).
+
 π is where a slot is expected, if anything tells (`nn.grounding.part_places`), otherwise 0.
 
 A vector that all values of an exclusive group share changes every map and no probability: it is taken out. At fixed
@@ -25,6 +28,8 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 
 AttentionPer = Literal["group", "concept", "shared", "uniform"]
+Fusion = Literal["concatenation", "mixture"]
+GATE = 128  # width of a gated attention
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class AdditiveReader(nn.Module):
             all patches count the same, but for where a slot is expected.
         temperature: τ.
         dropout: Share of the patches that are hidden from the reader while it trains.
+        fusion: Whether layers stand side by side, or a learned mixture of them is read, which must be equally wide.
+        gated: Whether the attention has a hidden layer with gates.
         fixed: w, (K, D'), which then does not learn, and e_lk = ⟨w̄_k, seen_l⟩ for other vectors of the same patches.
     """
 
@@ -57,6 +64,8 @@ class AdditiveReader(nn.Module):
         attention: AttentionPer = "group",
         temperature: float = 1.0,
         dropout: float = 0.0,
+        fusion: Fusion = "concatenation",
+        gated: bool = False,
         fixed: Tensor | None = None,
     ) -> None:
         super().__init__()
@@ -70,8 +79,20 @@ class AdditiveReader(nn.Module):
         self.register_buffer("concept_slot", slots, persistent=False)
         self.concept_slot: Tensor  # (K,)
         self.center = GroupCenter(concepts)
-        width = sum(widths)
-        self.queries = nn.Parameter(torch.zeros(int(slots.max()) + 1 if count else 0, width))  # all patches alike
+        width, whole = sum(widths), sum(widths)
+        self.mixture = None
+        if fusion == "mixture" and len(widths) > 1:
+            if len(set(widths)) > 1:
+                raise UserError(
+                    f"method.fusion: a mixture needs layers of one width, found {', '.join(map(str, widths))}. Set "
+                    "`fusion: concatenation`, or choose other encoder.layers."
+                )
+            self.mixture, width = nn.Parameter(torch.zeros(len(widths))), widths[0]
+        self.gates = nn.ModuleList(nn.Linear(whole, GATE) for _ in range(2)) if gated else None
+        queries = torch.zeros(int(slots.max()) + 1 if count else 0, GATE if gated else width)  # all patches alike
+        self.queries = nn.Parameter(
+            nn.init.normal_(queries, std=0.02) if gated else queries
+        )  # or gates would not learn
         self.queries.requires_grad_(attention != "uniform")
         self.weights: Tensor
         if fixed is None:
@@ -102,12 +123,12 @@ class AdditiveReader(nn.Module):
             kept = kept_patches(draws, patches, self.dropout)
             layers, seen = [take(layer, kept) for layer in layers], None if seen is None else take(seen, kept)
         x = [F.layer_norm(layer, layer.shape[-1:]) for layer in layers]  # side by side in sums only, never in memory
-        asked = self.project(x, self.queries / self.temperature)  # (B, L, S)
+        asked = self.ask(x)  # (B, L, S)
         if expected is not None:
             asked = asked + (expected.T if kept is None else expected.T[kept])
         attention = asked.float().softmax(1).transpose(1, 2)  # (B, S, L)
         weights = self.center(self.weights).float()
-        x = x if seen is None else [seen]
+        x, weights = (x, self.spread(weights)) if seen is None else ([seen], weights)
         if self.training:  # Σ_l a_ls ⟨w̄_k, x_l⟩ = ⟨w̄_k, Σ_l a_ls x_l⟩
             gathered = torch.cat([(attention.to(part.dtype) @ part).float() for part in x], -1)  # (B, S, D)
             logits = (gathered[:, self.concept_slot] * weights).sum(-1) + self.centered_bias()
@@ -118,6 +139,22 @@ class AdditiveReader(nn.Module):
         values = self.project(x, weights).float()  # e, (B, L, K)
         evidence = attention[:, self.concept_slot] * values.transpose(1, 2)
         return Evidence(evidence.sum(-1) + self.centered_bias(), attention, evidence)
+
+    def ask(self, x: Sequence[Tensor]) -> Tensor:
+        """What each slot's query says of each patch, over τ, (B, L, S)."""
+        queries = self.queries / self.temperature
+        if self.gates is None:
+            return self.project(x, self.spread(queries))
+        value, gate = (self.project(x, layer.weight) + layer.bias.to(x[0].dtype) for layer in self.gates)
+        hidden = value.tanh() * gate.sigmoid()
+        asked: Tensor = hidden @ queries.to(hidden.dtype).T
+        return asked
+
+    def spread(self, rows: Tensor) -> Tensor:
+        """Rows (n, D) of a mixture as rows (n, Σ D) for layers side by side: ⟨w, Σ m_i x_i⟩ = Σ ⟨m_i w, x_i⟩."""
+        if self.mixture is None:
+            return rows
+        return torch.cat([share * rows for share in self.mixture.softmax(0)], -1)
 
     @staticmethod
     def project(x: Sequence[Tensor], rows: Tensor) -> Tensor:
