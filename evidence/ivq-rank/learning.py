@@ -24,17 +24,19 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+Tree = dict[str, Any]
 RANKS = ("published", "effective", "effective_centered")
 WEIGHTS, RATES, SEEDS = (0.01, 0.1, 1.0), (3.0e-4, 1.0e-3), (0, 1, 2)
-JOINT = {"space": "logit", "randint": 0.0, "class_gradient": 1.0, "calibrate": False, "head_rate": 1.0}
-PROBABILITY = {**JOINT, "space": "probability"}
-ENCODERS = {
+JOINT: Tree = {"space": "logit", "randint": 0.0, "class_gradient": 1.0, "calibrate": False, "head_rate": 1.0}
+PROBABILITY: Tree = {**JOINT, "space": "probability"}
+ENCODERS: Tree = {
     "efficientnet-lite0": {"name": "builtin/efficientnet-lite0", "train": "all", "learning_rate": 3.0e-4},
     "vit from scratch": {"name": "builtin/vit", "pretrained": False, "train": "all", "learning_rate": 3.0e-4},
 }
 EPOCHS = {"efficientnet-lite0": 6, "vit from scratch": 12}
-TABLE1 = {
+TABLE1: Tree = {
     "ivq-cbm": {"method": {"name": "ivq-cbm", **JOINT}},
     "black-box": {"method": {"name": "black-box"}},
     "explicd": {"method": {"name": "explicd", **PROBABILITY}},
@@ -46,7 +48,7 @@ TABLE1 = {
     "class token, same head": {"method": {"name": "ivq-cbm", "aggregate": "cls", **JOINT}, "regularizer": "none"},
     "dot-cbm": {"method": {"name": "dot-cbm", **JOINT}},
 }
-SETS = {
+SETS: Tree = {
     "blood cells": {"data": {"source": "blood.csv", "images": "blood"}, "concepts": "blood-cells"},
     "HAM10000": {"data": {"source": "ham10000.csv", "images": "ham10000"}, "concepts": "dermoscopy"},
 }
@@ -62,7 +64,7 @@ CELL = ("experiment", "code", "data", "encoder", "regularizer", "weight", "metho
 SHOWN = ("data", "encoder", "regularizer", "weight", "method", "rate", "seed", "code", "seconds", "failed")
 
 
-def recipe_of(task: dict, work: Path, tiny: bool) -> dict:
+def recipe_of(task: Tree, work: Path, tiny: bool) -> Tree:
     """The recipe of one training, complete but for the preset beneath it."""
     base = SETS[task["data"]]
     data = {name: str(work / value) for name, value in base["data"].items()}
@@ -102,17 +104,17 @@ def share_pixels(work: Path) -> None:
 
     plain = loader.PixelReader.__init__
 
-    def begin(self, source, size, fit="squash", cache_mb=512, workers=0):
+    def begin(self: Any, source: Any, size: int, fit: Any = "squash", cache_mb: int = 512, workers: int = 0) -> None:
         file = work / f"pixels-{source.examples.fingerprint[:16]}-{size}.npy"
         plain(self, source, size, fit, 0 if file.exists() else cache_mb, workers)
         if file.exists():
             self._cache = np.load(file, mmap_mode="r")
             self._cached = np.ones(len(source), dtype=bool)
 
-    loader.PixelReader.__init__ = begin
+    loader.PixelReader.__init__ = begin  # type: ignore[method-assign]
 
 
-def decode(job: tuple) -> None:
+def decode(job: tuple[Any, ...]) -> None:
     """Some images of a data set at one size, into the file of all."""
     import numpy as np
 
@@ -180,7 +182,7 @@ def share_device(work: Path) -> None:
         print(f"no MPS: {error}", flush=True)
 
 
-def stop_sharing(inside: dict) -> None:
+def stop_sharing(inside: Tree) -> None:
     import subprocess
 
     if inside.get("CUDA_MPS_PIPE_DIRECTORY"):
@@ -188,7 +190,7 @@ def stop_sharing(inside: dict) -> None:
         subprocess.run(words, input=b"quit\n", env=inside, timeout=10, check=False, capture_output=True)
 
 
-def perform(job: tuple) -> dict:
+def perform(job: tuple[Any, ...]) -> Tree:
     from conceptlens.core.files import read_json
     from conceptlens.recipes.parse import load_recipe
     from conceptlens.training.train import start_run
@@ -217,7 +219,7 @@ def perform(job: tuple) -> dict:
     return row
 
 
-def worth(row: dict) -> float:
+def worth(row: Tree) -> float:
     parts = [row["val"]["class.balanced_accuracy"], row["val"].get("concept.auc")]
     return sum(part for part in parts if part is not None) / sum(part is not None for part in parts)
 
@@ -226,20 +228,22 @@ class Line:
     """What is still to train, by importance; a cell's further seeds join when its trials are done."""
 
     def __init__(self) -> None:
-        self.heap, self.count, self.cells = [], 0, {}
+        self.heap: list[tuple[int, int, Tree]] = []
+        self.cells: dict[int, Tree] = {}
+        self.count = 0
 
-    def add(self, priority: int, task: dict) -> None:
+    def add(self, priority: int, task: Tree) -> None:
         heapq.heappush(self.heap, (priority, self.count, task))
         self.count += 1
 
-    def cell(self, trials: list[dict], priority: int, later: dict[int, int]) -> None:
+    def cell(self, trials: list[Tree], priority: int, later: dict[int, int]) -> None:
         """Trials with seed 0 and the priorities of the seeds that follow."""
         key = len(self.cells)
         self.cells[key] = {"missing": len(trials), "rows": [], "later": later}
         for trial in trials:
             self.add(priority, trial | {"cell": key, "seed": 0})
 
-    def done(self, row: dict) -> None:
+    def done(self, row: Tree) -> None:
         cell = self.cells[row["cell"]]
         if row["seed"] != 0:
             return
@@ -259,7 +263,7 @@ def plan() -> Line:
         for encoder in ENCODERS:
             for name in ("none", "ivq", "l2"):
                 same = {"experiment": "rank", "code": "printed", "data": data, "encoder": encoder, "regularizer": name}
-                trials = [same | {"weight": weight} for weight in (WEIGHTS if name != "none" else (0.0,))]
+                trials: list[Tree] = [same | {"weight": weight} for weight in (WEIGHTS if name != "none" else (0.0,))]
                 line.cell(trials, 0, {1: 1, 2: 4})
                 line.cell([same | {"code": "released", "weight": float(name != "none")}], 3, {1: 6, 2: 7})
     for data in SETS:
@@ -290,7 +294,8 @@ def main() -> None:
         skin = ham10000(given.data / "ham10000_200x150", given.data / "ham10000_split.csv")
         print(write_set(given.work, "ham10000", skin), flush=True)
     spawn = mp.get_context("spawn")
-    line, busy, finished = plan(), [], 0
+    line, finished = plan(), 0
+    busy: list[Any] = []
     import threading
 
     sharing = threading.Thread(target=share_device, args=(given.work.resolve(),))

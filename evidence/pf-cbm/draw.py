@@ -15,7 +15,7 @@ from conceptlens.pages.webp import webp
 from conceptlens.recipes import ShapesConfig
 
 if TYPE_CHECKING:
-    from tables import Results
+    from trainings import Results
 
 FRACTIONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 BLIND = {"blind": "--", "center": ":"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from conditions import known_rows
-from tables import Results, pairs
+from trainings import Results, pairs
 
 from conceptlens.core.files import read_json, stored
 
