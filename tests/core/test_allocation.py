@@ -1,6 +1,7 @@
 """Freed memory is kept while a training lasts, and the system gets it back."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -27,6 +28,11 @@ def test_large_arrays_cost_their_pages_once() -> None:
         kept = faults()
     assert kept < fresh / 4
     assert faults() > 2 * kept  # as before
+
+
+def test_threads_get_large_arrays_too() -> None:
+    with kept_memory(), ThreadPoolExecutor(1) as pool:
+        assert float(pool.submit(lambda: torch.ones(40 * 2**20).sum()).result()) == 40 * 2**20  # 160 MB
 
 
 def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:

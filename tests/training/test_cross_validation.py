@@ -19,7 +19,7 @@ from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import load_predictions
 from conceptlens.training.records.warnings import chance_warnings
 
-TINY = {
+TINY: dict[str, Any] = {
     "data": {"source": "shapes", "folds": 3, "shapes": {"n": 60, "size": 32, "classes": 2}},
     "encoder": {"name": "builtin/vit-mini", "image_size": 32, "options": {"width": 32, "depth": 1, "heads": 2}},
     "method": "cbm",
@@ -77,6 +77,7 @@ def test_a_run_that_was_stopped_between_folds_goes_on(tmp_path: Path, monkeypatc
 
 @pytest.mark.slow
 def test_folds_share_what_a_frozen_encoder_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.encoders.store.encode import fill
     from conceptlens.training.batches import stored
 
     encoded: list[int] = []
@@ -85,7 +86,6 @@ def test_folds_share_what_a_frozen_encoder_says(tmp_path: Path, monkeypatch: pyt
         encoded.append(fill(*arguments))
         return encoded[-1]
 
-    fill = stored.fill
     monkeypatch.setattr(stored, "fill", counted)
     frozen = {**TINY, "encoder": {**TINY["encoder"], "train": "none", "store": "run"}}
     model = cl.train(frozen, out=tmp_path / "shared", quiet=True)
