@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -192,7 +192,7 @@ def assault_kills(part: Part, world: World, seed: int, number: int, only: tuple[
             part.found(-1, victim.name, "traceback", process.said)
             continue
         wanted = {name: data for name, data in tree_of(whole).items() if victim.same(name)}
-        told = {"seconds": round(seconds, 1), "files": len(wanted), "kills": 0, "equal": 0, "rows": []}
+        told: dict[str, Any] = {"seconds": round(seconds, 1), "files": len(wanted), "kills": 0, "equal": 0, "rows": []}
         part.more[victim.name] = told
         for each in range(3 * number):  # one that ended before its moment is no kill
             if told["kills"] >= number:
@@ -333,7 +333,7 @@ class Confirmed:
             time.sleep(0.5)
 
 
-def _ask(address: str, body: dict[str, object] | None = None, method: str | None = None, wait: float = 60) -> Any:
+def _ask(address: str, body: Mapping[str, object] | None = None, method: str | None = None, wait: float = 60) -> Any:
     """An answer of the server; while it starts, it is asked again."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"} if body else {}

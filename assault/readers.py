@@ -24,7 +24,7 @@ from conceptlens.gig.document import Graph
 from conceptlens.recipes.schema import DataConfig
 from conceptlens.runs.annotations import annotate, read_annotations
 from conceptlens.workflows.regions.detections import read_detections
-from tests.cortex.generators import test_llamagen, test_var
+from tests.cortex.generators import test_llamagen, test_var, test_vqgan
 from tests.web.decomposition import draw_graph
 
 
@@ -81,11 +81,11 @@ def _kinds(world: World) -> list[Kind]:
     for name in ("wing", "tail"):
         annotate(notes, "node", ["layer/1", "layer/2"], author="Ann", name=name, note="seen twice")
     draw_graph().write(place / "graph.json")
-    torch.save({"model": test_llamagen.in_its_names(test_llamagen.tiny_state())}, place / "vq.pt")
+    torch.save({"model": test_llamagen.in_its_names(test_vqgan.tiny_state())}, place / "vq.pt")
     torch.save({"model": test_llamagen.model_state()}, place / "c2i.pt")
     torch.save(test_var.tokenizer_state(), place / "vae.pth")
     torch.save(test_var.transformer_state(), place / "var.pth")
-    save_file({k: v.contiguous() for k, v in test_llamagen.tiny_state().items()}, place / "vqgan.safetensors")
+    save_file({k: v.contiguous() for k, v in test_vqgan.tiny_state().items()}, place / "vqgan.safetensors")
     return [
         Kind(place / "a.tar", _read_shards),
         Kind(place / "a.parquet", _read_shards),

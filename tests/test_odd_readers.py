@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import random
 import shutil
 import tarfile
 import zipfile
@@ -31,7 +32,7 @@ from conceptlens.gig.names import _vector
 from conceptlens.gig.pages.pictures import sheet_file
 from conceptlens.recipes.schema import DataConfig
 from conceptlens.runs.annotations import FILE, annotate, read_annotations
-from conceptlens.runs.folder import is_only_begun
+from conceptlens.runs.folder import RunFolder, is_only_begun
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.web.share.pictures import SIZES, address_of
 from conceptlens.workflows.compare.compare import FIRST
@@ -168,6 +169,24 @@ def test_an_extractor_is_not_measured_on_no_samples() -> None:
     extractor.card, extractor.network = card, torch.nn.Flatten()
     with pytest.raises(UserError, match="draw more of each concept"):
         measure(extractor, torch.zeros(8, 4), Nothing())  # type: ignore[arg-type]
+
+
+def test_a_run_that_is_being_replaced_can_be_replaced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a kill falls, what is left has its manifest and no run.json, or is whole."""
+    removed: list[str] = []
+    unlink = Path.unlink
+    for number in range(8):  # in any order of the file system
+        run = tmp_path / str(number)
+        run.mkdir()
+        for name in random.Random(number).sample(["run.json", manifest.NAME, "recipe.yaml", "a.json"], 4):
+            (run / name).write_text("{}")
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "unlink", lambda path, **more: (removed.append(path.name), unlink(path, **more)))
+            with RunFolder.create(run, overwrite=True) as made:
+                order = [name for name in removed if not name.startswith(".")]
+                made.update(status="done")
+        assert (order[0], order[-1]) == ("run.json", manifest.NAME)
+        removed.clear()
 
 
 def test_what_a_killed_comparison_leaves_is_no_foreign_folder(tmp_path: Path) -> None:

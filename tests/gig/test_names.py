@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from conceptlens import cli
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.gig import decompose, name_concepts
 from conceptlens.gig.document import Graph
@@ -54,6 +55,7 @@ def test_by_texts(run: Path) -> None:
         sheet = run / str(Graph.read(run / "graph.json").node(node).sheet)
         with Image.open(sheet) as picture:
             Image.new("RGB", picture.size, "red" if node == ids[0] else "blue").save(sheet)
+    manifest.rewrite(run)
     named = name_concepts(run, texts=["red", "blue"]).names
     assert {by for _, by in named.values()} == {"texts"}
     assert shown(run).node(ids[0]).named_by == "texts"

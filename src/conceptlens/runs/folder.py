@@ -80,7 +80,8 @@ class RunFolder:
         with run.lock():
             run._check_free(overwrite)
             try:
-                for entry in run._entries():
+                # Killed in between, it is no run any more, and still one that was begun here: it may be replaced.
+                for entry in sorted(run._entries(), key=_removal):
                     shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
                 manifest.begin(run.path)
                 yield run
@@ -190,6 +191,11 @@ class RunFolder:
     def clean(self) -> None:
         """Remove what a killed process left half-written."""
         remove_leftovers(self.path)
+
+
+def _removal(entry: Path) -> int:
+    """When a file is removed before a run is replaced: what says that it is a run first, the manifest last."""
+    return {"run.json": 0, manifest.NAME: 2}.get(entry.name, 1)
 
 
 def _is_leftover(name: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json
+from conceptlens.core.files import read_json, write_text
 from conceptlens.core.upgrades import SCHEMA
 from conceptlens.runs.folder import RunFolder
 from conceptlens.web.server.folders import RunFolders
@@ -155,7 +155,7 @@ def test_names_do_not_climb(client: Any, name: str) -> None:
 
 def test_documents(own_world: World) -> None:
     (own_world.slots / "trust").mkdir()
-    (own_world.slots / "trust" / "leakage.json").write_text('{"schema": 1, "leaks": null}', "utf-8")
+    write_text(own_world.slots / "trust" / "leakage.json", '{"schema": 1, "leaks": null}')
     with client_of(own_world.root) as client:
         address = "/api/v1/runs/slots/documents"
         assert client.get(f"{address}/leakage").json() == {"schema": SCHEMA, "leaks": None}  # upgraded
