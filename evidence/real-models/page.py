@@ -77,7 +77,11 @@ def sums() -> str:
         names = len({row["layout"] for row in rows})
         lines.append(f"{size.capitalize()}: {names} layouts, {len(rows)} cells: {count['works']} work, ")
         lines[-1] += f"{count['refused']} are refused, {count['failed']} fail."
-        lines += [f"- {row['layout']}, {row['step']}: {row['reason']}" for row in rows if row["outcome"] != "works"]
+        lines += [
+            f"- {row['layout']}, {row['step']}: {re.sub(r'local-dir:[^ ]+', 'local-dir:…', row['reason'])}"
+            for row in rows
+            if row["outcome"] != "works"
+        ]
     return "\n".join(lines)
 
 
@@ -88,28 +92,6 @@ def readers() -> str:
         same = f"{100 * row['tokens']:.1f} %" if "tokens" in row else "–"
         lines.append([row["reader"], size, same, number(row["largest"]) if "largest" in row else row["failed"]])
     return table(["reader, against the original package", "parameters", "same tokens", "largest difference"], lines)
-
-
-def decompositions() -> str:
-    lines = []
-    for row in read("decompose"):
-        stages = ", ".join(f"{name} {seconds:,.0f}" for name, seconds in row["stages"].items())
-        end = "finished" if row["finished"] else f"stopped at: {row['last line'][:60]}"
-        lines.append(
-            [
-                row["where"],
-                f"{row['images']:,} {row['kind']}",
-                row["weights"],
-                row["layers"],
-                f"{row['seconds']:,.0f}",
-                stages,
-                f"{row['processor seconds']:,.0f}",
-                f"{row['host memory GB']:.1f}",
-                end,
-            ]
-        )
-    head = ["machine", "images", "weights", "layers", "seconds", "of stages", "processor seconds", "memory, GB", ""]
-    return table(head, lines)
 
 
 def methods() -> str:
@@ -138,7 +120,6 @@ def main() -> None:
         "small": matrix("small", list(STEPS)),
         "sums": sums(),
         "readers": readers(),
-        "decompose": decompositions(),
         "methods": methods(),
         "clustering": clustering(),
     }
