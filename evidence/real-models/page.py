@@ -77,7 +77,11 @@ def sums() -> str:
         names = len({row["layout"] for row in rows})
         lines.append(f"{size.capitalize()}: {names} layouts, {len(rows)} cells: {count['works']} work, ")
         lines[-1] += f"{count['refused']} are refused, {count['failed']} fail."
-        lines += [f"- {row['layout']}, {row['step']}: {row['reason']}" for row in rows if row["outcome"] != "works"]
+        lines += [
+            f"- {row['layout']}, {row['step']}: {re.sub(r'local-dir:[^ ]+', 'local-dir:…', row['reason'])}"
+            for row in rows
+            if row["outcome"] != "works"
+        ]
     return "\n".join(lines)
 
 
@@ -90,28 +94,6 @@ def readers() -> str:
     return table(["reader, against the original package", "parameters", "same tokens", "largest difference"], lines)
 
 
-def decompositions() -> str:
-    lines = []
-    for row in read("decompose"):
-        stages = ", ".join(f"{name} {seconds:,.0f}" for name, seconds in row["stages"].items())
-        end = "finished" if row["finished"] else f"stopped at: {row['last line'][:60]}"
-        lines.append(
-            [
-                row["where"],
-                f"{row['images']:,} {row['kind']}",
-                row["weights"],
-                row["layers"],
-                f"{row['seconds']:,.0f}",
-                stages,
-                f"{row['processor seconds']:,.0f}",
-                f"{row['host memory GB']:.1f}",
-                end,
-            ]
-        )
-    head = ["machine", "images", "weights", "layers", "seconds", "of stages", "processor seconds", "memory, GB", ""]
-    return table(head, lines)
-
-
 def methods() -> str:
     found: dict[str, list[Row]] = {}
     for row in read("methods"):
@@ -119,8 +101,9 @@ def methods() -> str:
     lines = []
     for name, rows in found.items():
         values = [100 * row["class"] for row in rows]
-        lines.append([name, len(rows), f"{mean(values):.1f}", f"{min(values):.1f} to {max(values):.1f}"])
-    return table(["method", "seeds", "class, balanced accuracy, %", "least to most"], lines)
+        concepts = f"{mean(100 * row['concept'] for row in rows):.1f}"
+        lines.append([name, len(rows), f"{mean(values):.1f}", f"{min(values):.1f} to {max(values):.1f}", concepts])
+    return table(["method", "seeds", "class, %", "least to most", "concepts, %"], lines)
 
 
 def clustering() -> str:
@@ -137,7 +120,6 @@ def main() -> None:
         "small": matrix("small", list(STEPS)),
         "sums": sums(),
         "readers": readers(),
-        "decompose": decompositions(),
         "methods": methods(),
         "clustering": clustering(),
     }

@@ -1,6 +1,6 @@
 """Readers of generators against the original packages: random weights, the package's own file, its own forward.
 
-python evidence/real-models/readers.py OUT.jsonl    (with diffusers, taming-transformers-rom1504, omegaconf, einops)
+python evidence/real-models/readers.py OUT.jsonl [NAME …]    (diffusers, taming-transformers-rom1504, omegaconf, einops)
 
 Sizes are the published ones of the first stages; `largest` is the largest difference, `tokens` the share that agree.
 """
@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import torch
+import transformers
 from torch import Tensor
 
 from conceptlens.cortex.generators.open import open_model
@@ -39,6 +40,7 @@ def old_lightning() -> None:
     """What these packages import of pytorch-lightning: a module is a module, and nothing else is used here."""
     for name in ("", ".trainer", ".callbacks", ".loggers", ".utilities", ".utilities.distributed"):
         sys.modules.setdefault(f"pytorch_lightning{name}", MagicMock(LightningModule=torch.nn.Module))
+    transformers.top_k_top_p_filtering = None  # imported for sampling, gone from today's transformers
 
 
 def apart(codes: torch.nn.Embedding) -> torch.nn.Embedding:
@@ -73,7 +75,10 @@ def taming(folder: Path, gumbel: bool) -> dict[str, Any]:
     codes = apart(model.quantize.embed if gumbel else model.quantize.embedding)
     torch.save({"state_dict": model.state_dict()}, folder / "last.ckpt")
     images = torch.rand(1, 3, 256, 256)
-    _, _, (_, _, tokens) = model.encode(2 * images - 1)
+    if gumbel:  # the package adds noise when it encodes; this is the mode of what it draws
+        tokens = model.quantize.proj(model.quant_conv(model.encoder(2 * images - 1))).argmax(1)
+    else:
+        _, _, (_, _, tokens) = model.encode(2 * images - 1)
     return compared(
         open_model(folder / "last.ckpt", image_size=256),
         images,
@@ -140,8 +145,10 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 @torch.no_grad()
-def main(out: Path) -> None:
+def main(out: Path, names: list[str]) -> None:
     for name, case in CASES.items():
+        if names and name not in names:
+            continue
         torch.manual_seed(0)
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
@@ -156,4 +163,4 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])
