@@ -89,14 +89,14 @@ def export_run(
         need_onnx()
     card, answerer = run.card, Answerer.of(run)
     side = size or card.image_size
-    caution, tolerance = answerer.caution, TOLERANCE[precision]
+    caution = answerer.caution
     readout = Readout(run.pipeline, answerer.concepts, card.task, side, caution, half=precision == "fp16")
     program = trace(readout, side)
     data = to_onnx(program, readout.outputs) if format == "onnx" else to_torch(program)
     images, of = some_images(run, side)
     exported = OnnxFile(data) if format == "onnx" else TorchFile(data)
-    largest = compare(exported, lambda batch: live_outputs(answerer, batch), images, caution.bounds, tolerance)
-    check = checked(largest, len(images), of, tolerance)
+    largest = compare(exported, lambda batch: live_outputs(answerer, batch), images, caution.bounds, precision)
+    check = checked(largest, len(images), of, precision)
     write_bytes(file, data)
     about = _card(run, file, format, readout, card, answerer.concepts, side, check)
     about.write(card_path(file))  # last: until then the hash in an older card tells that the file is another
