@@ -33,6 +33,7 @@ from tests.web.browser import CHROMIUM, FLAGS, serve_inside
 IMAGES = 50_000
 RUNS = 500
 FRAMES = 120
+TRACED = ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"]
 
 
 def many_images(table: ImageTable) -> ImageTable:
@@ -118,8 +119,7 @@ def pan(browser: Browser, page: Page) -> dict[str, float]:
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
-    categories = ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"]
-    browser.start_tracing(page=page, categories=categories)
+    browser.start_tracing(page=page, categories=TRACED)
     page.mouse.down()
     for step in range(FRAMES):
         page.mouse.move(x + 150 * np.sin(step / 12), y + 80 * np.cos(step / 9))
@@ -183,7 +183,7 @@ def measure_runs(browser: Browser, base: str) -> dict[str, Any]:
     clock, page_cpu, server_cpu = [], [], []
     for _ in range(5):
         page = browser.new_page(viewport={"width": 1280, "height": 860})
-        browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+        browser.start_tracing(page=page, categories=TRACED)
         begun, spent = time.monotonic(), time.process_time()
         page.goto(f"{base}/#/table")
         page.wait_for_selector(".runs-table tbody tr:nth-child(500)", state="attached", timeout=120_000)

@@ -25,7 +25,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.page_views import main_thread_seconds  # noqa: E402
+from bench.page_views import TRACED, main_thread_seconds  # noqa: E402
 from conceptlens.core.files import write_json  # noqa: E402
 from tests.web.browser import CHROMIUM, FLAGS, serve  # noqa: E402
 from tests.web.comparisons import make_comparison  # noqa: E402
@@ -129,7 +129,7 @@ def measure_warm(browser: Any, folders: list[Path], names: list[str], times: int
             opened_in(context, where, wanted)
             rows = []
             for _ in range(times):
-                browser.start_tracing(categories=["toplevel", "devtools.timeline"])
+                browser.start_tracing(categories=TRACED)
                 spent = sum(server.cpu_times()[:2])
                 seconds = opened_in(context, where, wanted)["seconds"]
                 spent = sum(server.cpu_times()[:2]) - spent

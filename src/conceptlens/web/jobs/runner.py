@@ -1,10 +1,10 @@
 """The process of one job: `python -m conceptlens.web.jobs.runner FOLDER`. It runs the command, keeps its log, notes how
 far it is, and writes the exit code. It outlives the server that started it, and imports nothing that is slow.
 
-Why it is no engine of `core/engines`: an engine runs tasks of one command, which waits for them, in worker processes that
-end with it; its tasks may name any function, since the caller wrote them. A job has no caller that waits. It has a log, its
-progress, a cancellation and a state that another server reads later, and its words are those of a form, so that nobody who
-made a served folder can have something else run. What the two share, starting a process, is one line of the library.
+Why it is no engine of `core/engines`: an engine runs tasks of one command, which waits for them, in worker processes
+that end with it; its tasks may name any function, since the caller wrote them. A job has no caller that waits. It has a
+log, its progress, a cancellation and a state that another server reads later, and its words are those of a form, so
+that nobody who made a served folder can have something else run. What the two share is the start of a process.
 """
 
 import json
