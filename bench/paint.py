@@ -25,8 +25,8 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.page_views import TRACED, main_thread_seconds  # noqa: E402
 from conceptlens.core.files import write_json  # noqa: E402
+from page_views import TRACED, main_thread_seconds  # noqa: E402
 from tests.web.browser import CHROMIUM, FLAGS, serve  # noqa: E402
 from tests.web.comparisons import make_comparison  # noqa: E402
 from tests.web.decomposition import draw_graph, write_decomposition  # noqa: E402
