@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from conceptlens import api
+from conceptlens.core.files import read_json, write_json
 from tests import ROOT
 from tests.web.browser import CHROMIUM, Open, serve_inside, until, visits
 from tests.web.conftest import World
@@ -149,6 +150,32 @@ def test_the_table_sorts_groups_compares_and_outlives_a_failed_request(visit: Op
     page.locator("dialog input[aria-label='Your name']").fill("Ann")
     page.locator("dialog").get_by_role("button", name="Save").click()
     page.get_by_role("button", name="Tag and note of first").get_by_text("keep").wait_for()
+
+
+@browser
+@pytest.mark.slow
+def test_training_and_runs_go_on_after_a_failed_request(visit: Open, runs: Path) -> None:
+    """A run is being trained: each view tells that the server is away, and then what is new."""
+    going = runs / "going"
+    shutil.copytree(runs / "first", going)
+    write_json(going / "run.json", read_json(going / "run.json") | {"status": "running"})
+    try:
+        page = visit("#/training?run=going")
+        page.locator(".tag.live", has_text="training now").wait_for()
+        page.route("**/history*", lambda route: route.abort())
+        page.locator(".tag", has_text="Asking again").wait_for()
+        page.unroute("**/history*")
+        until(page, "!document.querySelector('.tag.away')")
+        cards = visit("#/runs", shows="article.run-card")
+        cards.locator("article", has_text="going").locator(".tag.live").wait_for()
+        cards.route("**/api/v1/runs", lambda route: route.abort())
+        cards.wait_for_timeout(4000)  # two looks fail
+        cards.unroute("**/api/v1/runs")
+        write_json(going / "run.json", read_json(going / "run.json") | {"status": "done"})
+        page.locator("[role=status] .tag", has_text="done").wait_for()
+        cards.locator("article", has_text="going").locator(".tag.live").wait_for(state="detached")
+    finally:
+        shutil.rmtree(going)
 
 
 @browser
