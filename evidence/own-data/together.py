@@ -29,7 +29,7 @@ from conceptlens.training.optimization.losses import SupervisedLoss, Targets, cl
 from conceptlens.training.optimization.optimizer import NO_DECAY
 from conceptlens.training.optimization.schedule import rate
 from conceptlens.training.start import rest_randint
-from conceptlens.training.train import Session
+from conceptlens.training.session import Session
 
 Tensors = dict[str, Tensor]
 Indices = npt.NDArray[np.int64]
@@ -96,7 +96,7 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     sharpness = stacked((name, value) for name, value in whole.named_buffers() if name.endswith("sharpness"))
     shared = dict(whole.named_buffers())
 
-    def per_trial(values: Sequence[float]) -> Tensor:
+    def per_trial(values: Sequence[float] | Sequence[Sequence[float]]) -> Tensor:
         return torch.tensor(values, dtype=torch.float32, device=device)
 
     rates = {name: float(getattr(value, "rate", 1.0)) for name, value in whole.named_parameters()}

@@ -83,7 +83,7 @@ def on_cub(rows: Rows) -> list[str]:
 
 def on_drawings() -> list[str]:
     """Small trainings with labels of each image and of the class, and Table 2's conditions."""
-    made = []
+    made: list[str] = []
     rows = read_json(stored(HERE / "collapse.json"))["rows"]
     for labels in ("of each image", "of the class"):
         for weight in (0.01, 0.001, 0):

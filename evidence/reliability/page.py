@@ -31,7 +31,7 @@ def rows_of(name: str) -> Rows:
 
 
 def table(header: list[str], rows: list[list[object]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
+    lines: list[list[object]] = [[*header], ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 

@@ -88,7 +88,7 @@ class AdditiveReader(nn.Module):
                     "`fusion: concatenation`, or choose other encoder.layers."
                 )
             self.mixture, width = nn.Parameter(torch.zeros(len(widths))), widths[0]
-        self.gates = nn.ModuleList(nn.Linear(whole, GATE) for _ in range(2)) if gated else None
+        self.gates = nn.ModuleList(nn.Linear(whole, GATE) for _ in range(2)) if gated else None  # value and gate
         queries = torch.zeros(int(slots.max()) + 1 if count else 0, GATE if gated else width)  # all patches alike
         self.queries = nn.Parameter(
             nn.init.normal_(queries, std=0.02) if gated else queries
@@ -145,7 +145,11 @@ class AdditiveReader(nn.Module):
         queries = self.queries / self.temperature
         if self.gates is None:
             return self.project(x, self.spread(queries))
-        value, gate = (self.project(x, layer.weight) + layer.bias.to(x[0].dtype) for layer in self.gates)
+        value, gate = (
+            self.project(x, layer.weight) + layer.bias.to(x[0].dtype)
+            for layer in self.gates
+            if isinstance(layer, nn.Linear)
+        )
         hidden = value.tanh() * gate.sigmoid()
         asked: Tensor = hidden @ queries.to(hidden.dtype).T
         return asked

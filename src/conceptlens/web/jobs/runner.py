@@ -4,9 +4,11 @@ far it is, and writes the exit code. It outlives the server that started it, and
 Why it is no engine of `core/engines`: an engine runs tasks of one command, which waits for them, in worker processes
 that end with it; its tasks may name any function, since the caller wrote them. A job has no caller that waits. It has a
 log, its progress, a cancellation and a state that another server reads later, and its words are those of a form, so
-that nobody who made a served folder can have something else run. What the two share is the start of a process.
+that nobody who made a served folder can have something else run. What the two share, starting a process, is one line of
+the library.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -51,6 +53,10 @@ class Progress:
 def run_job(folder: Path) -> int:
     """Run the command of a job; returns its exit code."""
     job = json.loads((folder / "job.json").read_text("utf-8"))
+    guard = job.get("unchanged")
+    if guard and digest(guard["path"]) != guard["sha256"]:  # it was checked when the job was queued
+        (folder / "log.txt").write_text(f"error: {guard['path']}: changed since the job was queued; start it again.\n")
+        return _end(folder, 2)
     words = [sys.executable, "-u", "-m", "conceptlens", *job["words"], "--device", job["device"]]
     child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -76,6 +82,18 @@ def run_job(folder: Path) -> int:
                 _write(folder / "progress.json", progress.value)
     code = child.wait()
     _write(folder / "progress.json", progress.value)
+    return _end(folder, code)
+
+
+def digest(path: str) -> str | None:
+    """SHA-256 of a file; None if it is gone."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _end(folder: Path, code: int) -> int:
     _write(folder / "ended.json", {"code": code, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
     return code
 
