@@ -41,7 +41,7 @@ def old_lightning() -> None:
     """What these packages import of pytorch-lightning: a module is a module, and nothing else is used here."""
     for name in ("", ".trainer", ".callbacks", ".loggers", ".utilities", ".utilities.distributed"):
         sys.modules.setdefault(f"pytorch_lightning{name}", MagicMock(LightningModule=torch.nn.Module))
-    transformers.top_k_top_p_filtering = None  # imported for sampling, gone from today's transformers
+    vars(transformers)["top_k_top_p_filtering"] = None  # imported for sampling, gone from today's transformers
 
 
 def apart(codes: torch.nn.Embedding) -> torch.nn.Embedding:
