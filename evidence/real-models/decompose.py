@@ -42,7 +42,7 @@ def draw(place: Path, number: int) -> None:
     image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
     pencil = ImageDraw.Draw(image)
     for _ in range(random.integers(2, 7)):
-        x, y, w, h = random.integers(0, 180), random.integers(0, 180), *random.integers(15, 120, 2)
+        x, y, w, h = map(int, (*random.integers(0, 180, 2), *random.integers(15, 120, 2)))
         shape = (pencil.ellipse, pencil.rectangle)[random.integers(2)]
         shape((x, y, x + w, y + h), fill=tuple(random.integers(0, 256, 3).tolist()))
     image.save(place / f"{number:06d}.jpg", quality=90)

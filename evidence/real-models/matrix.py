@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,9 @@ from layouts import REAL, agreement, write_published
 
 from conceptlens.core.devices import VARIABLE
 from conceptlens.core.errors import UserError
-from tests.encoders.matrix.layouts import LAYOUTS
-from tests.encoders.matrix.test_matrix import steps
+
+LAYOUTS: Any = import_module("tests.encoders.matrix.layouts").LAYOUTS
+steps: Any = import_module("tests.encoders.matrix.test_matrix").steps
 
 STEPS = ("tokens", "frozen", "last", "explain", "decompose", "pt2", "onnx")
 

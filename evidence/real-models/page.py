@@ -125,7 +125,8 @@ def main() -> None:
     }
     for name, content in tables.items():
         pattern = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.S)
-        text = pattern.sub(lambda match, content=content: f"{match[1]}{content}\n{match[2]}", text)
+        if (match := pattern.search(text)) is not None:
+            text = text[: match.end(1)] + content + "\n" + text[match.start(2) :]
     page.write_text(text, "utf-8")
 
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -67,7 +68,7 @@ def compared(ours: Any, images: Tensor, tokens: Tensor, painted: Callable[[Tenso
 
 def taming(folder: Path, gumbel: bool) -> dict[str, Any]:
     old_lightning()
-    from taming.models import vqgan
+    vqgan: Any = import_module("taming.models.vqgan")
 
     kind = vqgan.GumbelVQ if gumbel else vqgan.VQModel
     more = {"temperature_scheduler_config": LOSS} if gumbel else {}
@@ -90,8 +91,8 @@ def taming(folder: Path, gumbel: bool) -> dict[str, Any]:
 def taming_transformer(folder: Path) -> dict[str, Any]:
     """Log-probabilities of tokens by the published transformer, at its width and heads with 4 of its 48 blocks."""
     old_lightning()
-    from taming.models import vqgan
-    from taming.modules.transformer.mingpt import GPT
+    vqgan: Any = import_module("taming.models.vqgan")
+    GPT: Any = import_module("taming.modules.transformer.mingpt").GPT
 
     small = {**DD, "ch": 32, "ch_mult": [1, 2], "resolution": 32, "attn_resolutions": [], "z_channels": 64}
     first = vqgan.VQModel(ddconfig=small, lossconfig=LOSS, n_embed=1024, embed_dim=64).eval()
@@ -99,7 +100,7 @@ def taming_transformer(folder: Path) -> dict[str, Any]:
     state = {f"first_stage_model.{name}": value for name, value in first.state_dict().items()}
     state |= {f"transformer.{name}": value for name, value in gpt.state_dict().items()}
     torch.save({"state_dict": state}, folder / "net2net.ckpt")
-    ours = open_model(folder / "net2net.ckpt", image_size=32, checkpoint=CheckpointOptions(heads=24, classes=1000))
+    ours: Any = open_model(folder / "net2net.ckpt", image_size=32, checkpoint=CheckpointOptions(heads=24, classes=1000))
     row = torch.randint(1000, (1, 257), generator=torch.Generator().manual_seed(3))
     expected, _ = gpt(row)
     mine = ours.transformer(row)
@@ -111,18 +112,20 @@ def taming_transformer(folder: Path) -> dict[str, Any]:
 
 
 def diffusers(folder: Path) -> dict[str, Any]:
-    import diffusers
-
-    model = diffusers.VQModel(
-        down_block_types=("DownEncoderBlock2D",) * 3,
-        up_block_types=("UpDecoderBlock2D",) * 3,
-        block_out_channels=(128, 256, 512),
-        layers_per_block=2,
-        latent_channels=3,
-        num_vq_embeddings=8192,
-        vq_embed_dim=3,
-        sample_size=256,
-    ).eval()
+    model = (
+        import_module("diffusers")
+        .VQModel(
+            down_block_types=("DownEncoderBlock2D",) * 3,
+            up_block_types=("UpDecoderBlock2D",) * 3,
+            block_out_channels=(128, 256, 512),
+            layers_per_block=2,
+            latent_channels=3,
+            num_vq_embeddings=8192,
+            vq_embed_dim=3,
+            sample_size=256,
+        )
+        .eval()
+    )
     codes = apart(model.quantize.embedding)
     model.save_pretrained(folder)
     images = torch.rand(1, 3, 256, 256)
