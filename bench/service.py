@@ -80,7 +80,7 @@ def passes(model: Callable[[Any], Any], images: Any, device: torch.device, repea
 
 def train(folder: str, encoder: str | None, size: int) -> OpenedRun:
     """How good the model is does not matter here; its encoder's weights are drawn."""
-    kept = {"epochs": 1, "out": f"{folder}/run", "bootstrap": 0, "quiet": True}
+    kept: dict[str, Any] = {"epochs": 1, "out": f"{folder}/run", "bootstrap": 0, "quiet": True}
     if encoder is None:
         return cl.train("blood-cells/cbm", data__limit=160, **kept)
     recipe = {"encoder": {"name": encoder, "pretrained": False, "image_size": size, "train": "none", "store": "run"}}

@@ -68,8 +68,8 @@ def recipe_of(task: Tree, work: Path, tiny: bool) -> Tree:
     """The recipe of one training, complete but for the preset beneath it."""
     base = SETS[task["data"]]
     data = {name: str(work / value) for name, value in base["data"].items()}
-    training = {"rank_every": 0, "compile": False, "precision": "bf16", "batch_size": 64, "warmup": 0.5}
-    recipe = {"data": data, "concepts": base["concepts"], "seed": task["seed"]}
+    training: Tree = {"rank_every": 0, "compile": False, "precision": "bf16", "batch_size": 64, "warmup": 0.5}
+    recipe: Tree = {"data": data, "concepts": base["concepts"], "seed": task["seed"]}
     recipe["metrics"] = {"bootstrap": 0, "rank_images": 256}
     if tiny:
         data["limit"] = 64
@@ -126,7 +126,7 @@ def decode(job: tuple[Any, ...]) -> None:
     work, name, size, part, parts = job
     places = {key: str(work / value) for key, value in SETS[name]["data"].items()}
     recipe = load_recipe({"data": places, "concepts": SETS[name]["concepts"], "out": "unused"})
-    source, _ = open_source(recipe.data, ConceptSet.load(recipe.concepts))
+    source, _ = open_source(recipe.data, ConceptSet.load(str(recipe.concepts)))
     file = work / f"pixels-{source.examples.fingerprint[:16]}-{size}.part.npy"
     if part < 0:
         np.lib.format.open_memmap(file, "w+", np.uint8, (len(source), 3, size, size)).flush()

@@ -142,7 +142,7 @@ def search(block: Block, given: argparse.Namespace) -> None:
     has_concepts = str(session.recipe.method["name"]) != "black-box"
     layers = ("several", "last") if has_concepts else ("",)
     drawn = settings_of(given.trials, block[2])
-    tokens = {(name, layers[0]): encode(recipe_with(name, layers[0])) for name in ENCODERS}
+    tokens: dict[tuple[str, str], Any] = {(name, layers[0]): encode(recipe_with(name, layers[0])) for name in ENCODERS}
     probes = {name: probe(*tokens[name, layers[0]]) for name in ENCODERS}
     auto = max(ENCODERS, key=lambda name: probes[name])
     judged: list[tuple[Trial, Any, Row]] = []
