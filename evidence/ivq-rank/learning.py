@@ -67,7 +67,7 @@ SHOWN = ("data", "encoder", "regularizer", "weight", "method", "rate", "seed", "
 def recipe_of(task: Tree, work: Path, tiny: bool) -> Tree:
     """The recipe of one training, complete but for the preset beneath it."""
     base = SETS[task["data"]]
-    data = {name: str(work / value) for name, value in base["data"].items()}
+    data: Tree = {name: str(work / value) for name, value in base["data"].items()}
     training: Tree = {"rank_every": 0, "compile": False, "precision": "bf16", "batch_size": 64, "warmup": 0.5}
     recipe: Tree = {"data": data, "concepts": base["concepts"], "seed": task["seed"]}
     recipe["metrics"] = {"bootstrap": 0, "rank_images": 256}

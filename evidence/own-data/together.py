@@ -28,8 +28,8 @@ from conceptlens.training.loop import RANDINT
 from conceptlens.training.optimization.losses import SupervisedLoss, Targets, class_weights
 from conceptlens.training.optimization.optimizer import NO_DECAY
 from conceptlens.training.optimization.schedule import rate
-from conceptlens.training.start import rest_randint
 from conceptlens.training.session import Session
+from conceptlens.training.start import rest_randint
 
 Tensors = dict[str, Tensor]
 Indices = npt.NDArray[np.int64]

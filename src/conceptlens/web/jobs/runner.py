@@ -55,7 +55,8 @@ def run_job(folder: Path) -> int:
     job = json.loads((folder / "job.json").read_text("utf-8"))
     guard = job.get("unchanged")
     if guard and digest(guard["path"]) != guard["sha256"]:  # it was checked when the job was queued
-        (folder / "log.txt").write_text(f"error: {guard['path']}: changed since the job was queued; start it again.\n")
+        said = f"error: {guard['path']}: changed since the job was queued; start it again.\n"
+        (folder / "log.txt").write_text(said, "utf-8")
         return _end(folder, 2)
     words = [sys.executable, "-u", "-m", "conceptlens", *job["words"], "--device", job["device"]]
     child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
