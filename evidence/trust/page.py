@@ -104,7 +104,7 @@ def numbers(rows: list[Row]) -> str:
 
 
 def figure(rows: list[Row]) -> None:
-    """Presets by examinations: green passed, red a finding, yellow seeds that disagree, gray not measured."""
+    """Presets by examinations, ours above the line: passed, a finding, seeds that disagree, not measured."""
     found = groups(rows)
     sets = list(dict.fromkeys(data for data, _ in found))
     presets = [name for name in (*OURS, *PUBLISHED) if any((data, name) in found for data in sets)]
@@ -115,7 +115,7 @@ def figure(rows: list[Row]) -> None:
             for x, side in enumerate(SIDES):
                 word = outcome(found[data, preset], side) if (data, preset) in found else "unmeasured"
                 axis.add_patch(Rectangle((x, y), 0.94, 0.9, color=COLORS.get(word, COLORS["mixed"])))
-        axis.axhline(len(OURS) - 0.05, color="black", linewidth=1)
+        axis.axhline(sum(name in OURS for name in presets) - 0.05, color="black", linewidth=1)
         axis.set(xlim=(0, len(SIDES)), ylim=(len(presets), 0), title=data)
         axis.set_xticks(np.arange(len(SIDES)) + 0.5, SIDES, rotation=40, ha="right", fontsize=8)
         axis.set_yticks(np.arange(len(presets)) + 0.45, presets, fontsize=8)
