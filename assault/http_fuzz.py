@@ -4,6 +4,7 @@
 a fault: an answer of 500 or more other than "busy", an error that is not the documented JSON, no answer at all.
 """
 
+import contextlib
 import http.client
 import io
 import json
@@ -146,7 +147,8 @@ class Fuzzer:
         with socket.create_connection(self._place, timeout=SECONDS) as line:
             try:
                 line.sendall(bytes(sent))
-                line.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(OSError):  # it may have hung up already
+                    line.shutdown(socket.SHUT_WR)
                 answer = line.recv(4096)
             except ConnectionError:
                 return
