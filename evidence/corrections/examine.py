@@ -233,14 +233,13 @@ def store_of(method: str) -> str:
     return f"tokens-blood-cells{layers}-0"
 
 
-# The two released presets that read other tokens than the stores' are not among them.
+# The two released presets that read other tokens than the stores' are not among them, nor is what retired.
 PRESETS = [
     "cbm",
     "evidence-cbm",
     "cbm-released",
     "ivq-cbm",
     "ivq-cbm-as-printed",
-    "magnet-cbm",
     "explicd",
     "mvp-cbm",
     "coop-cbm",
@@ -251,6 +250,7 @@ PRESETS = [
     "cbm-independent",
     "pf-cbm",
     "pf-cbm-sequential",
+    "pf-cbm-as-printed",
     "pcbm",
     "pcbm-h",
     "pcbm-text",

@@ -122,6 +122,8 @@ if __name__ == "__main__":
         if key in done or options.only not in test["method"]:
             continue
         path = options.work / "test" / f"blood-cells-{test['method']}-preset-{test['seed']}"
+        if not path.exists():  # its row came from another machine
+            continue
         bottleneck = getattr(OpenedRun.open(path).pipeline.model, "bottleneck", None)
         if bottleneck is None or bottleneck.class_gradient or bottleneck.space == "logit":
             continue  # its concepts saw the class: another head would need other concepts

@@ -1,6 +1,6 @@
 """Two questions of the IVQ-CBM paper with encoders that learn: rank, and Table 1. One line of ROWS a finished training.
 
-    python evidence/ivq-rank/learning.py DATA WORK ROWS [--seconds 290] [--processes 6] [--tiny]
+    python evidence/ivq-rank/learning.py DATA WORK ROWS [--experiment rank|table1] [--seconds 290] [--processes 6]
 
 DATA holds wbcatt_128/, ham10000_200x150/ and ham10000_split.csv. Every training is the package's own (`start_run`,
 which `conceptlens train` calls, without the page); images are decoded once for all trainings, to the same bytes.
@@ -158,6 +158,8 @@ def share_device(work: Path) -> None:
 
     places = {"CUDA_MPS_PIPE_DIRECTORY": str(work / "mps"), "CUDA_MPS_LOG_DIRECTORY": str(work / "mps-log")}
     tried = "import torch; torch.ones(8, device='cuda').sum().item()"
+    if "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
+        return  # who called has it in use
     try:
         for place in places.values():
             Path(place).mkdir(exist_ok=True)
@@ -257,16 +259,16 @@ class Line:
                 self.add(priority, keep | {"seed": seed, "chosen": True})
 
 
-def plan() -> Line:
+def plan(experiment: str) -> Line:
     line = Line()
-    for data in SETS:
+    for data in SETS if experiment != "table1" else ():
         for encoder in ENCODERS:
             for name in ("none", "ivq", "l2"):
                 same = {"experiment": "rank", "code": "printed", "data": data, "encoder": encoder, "regularizer": name}
                 trials: list[Tree] = [same | {"weight": weight} for weight in (WEIGHTS if name != "none" else (0.0,))]
                 line.cell(trials, 0, {1: 1, 2: 4})
                 line.cell([same | {"code": "released", "weight": float(name != "none")}], 3, {1: 6, 2: 7})
-    for data in SETS:
+    for data in SETS if experiment != "rank" else ():
         for method in TABLE1:
             trials = [{"experiment": "table1", "data": data, "method": method, "rate": rate} for rate in RATES]
             line.cell(trials, 2 if method != "dot-cbm" else 9, {1: 5, 2: 8} if method != "dot-cbm" else {1: 10, 2: 11})
@@ -282,6 +284,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tiny", action="store_true", help="a try on a CPU")
     parser.add_argument("--most", type=int, default=10**9)
+    parser.add_argument("--experiment", choices=("both", "rank", "table1"), default="both")
     given = parser.parse_args()
     began = time.time()
     signal.signal(signal.SIGTERM, lambda *anything: sys.exit(1))  # leaves no worker behind
@@ -294,7 +297,7 @@ def main() -> None:
         skin = ham10000(given.data / "ham10000_200x150", given.data / "ham10000_split.csv")
         print(write_set(given.work, "ham10000", skin), flush=True)
     spawn = mp.get_context("spawn")
-    line, finished = plan(), 0
+    line, finished = plan(given.experiment), 0
     busy: list[Any] = []
     import threading
 
@@ -329,10 +332,8 @@ def main() -> None:
         print(f"{time.time() - began:.1f} s: {finished} trainings, {len(line.heap)} left", flush=True)
         pool.terminate()
         pool.join()
-    try:
+    if os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "").startswith(str(given.work.resolve())):
         stop_sharing(dict(os.environ))
-    except Exception as error:
-        print(error, flush=True)
 
 
 if __name__ == "__main__":
