@@ -17,7 +17,7 @@ import hashlib
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ GROUPS = [
 FEW, SEVEN = 90, 7
 BLUR = (20, 10)
 COUNTS = (1, 3, 6)
+ORDERS = ("chance", "uncertainty", "influence", "expected gain")
 KEYS = ("data", "method", "setting", "seed", "split")
 
 
@@ -139,7 +140,7 @@ def encode_once(encoder: Any) -> None:
     encoder.forward = lookup
 
 
-def examine(path: Path, split: str, *, leakage: bool, once: bool) -> Tree:
+def examine(path: Path, split: str, *, leakage: bool, once: bool, orders: Sequence[str]) -> Tree:
     """What a finished run says of its own corrections, leakage and accuracy."""
     from conceptlens.core.files import read_json
     from conceptlens.evaluation.trust import intervene_run, leakage_run
@@ -150,10 +151,11 @@ def examine(path: Path, split: str, *, leakage: bool, once: bool) -> Tree:
     if once:
         encode_once(run.pipeline.encoder)
     concept = read_json(path / "metrics.json")["splits"][split]["concept"]
-    found = intervene_run(run, split=split, orders=("chance",), blur=BLUR, resamples=500)
+    found = intervene_run(run, split=split, orders=orders, blur=BLUR, resamples=500)
     row: Tree = {"concept_auc": concept["auc"], "verdict": found.verdict.model_dump(), **found.numbers}
     curves = {0: found.curve("chance"), **{each.pixels: each.curve for each in found.blurred}}
     row["curves"] = {str(pixels): [point.value for point in curve.points] for pixels, curve in curves.items()}
+    row["orders"] = {order: [point.value for point in found.curve(order).points] for order in orders}
     row["sham_curve"] = [point.value for point in curves[0].sham]
     row["ways"] = [each.model_dump() for each in found.ways]
     most = len(row["curves"]["0"]) - 1
@@ -176,7 +178,7 @@ def work_on(job: Tree) -> Tree:
         recipe = merge(job["recipe"], {"out": str(out), "seed": job["seed"]})
         cl.train(recipe, overwrite=True, quiet=True)
     trained = time.monotonic() - started
-    row = examine(out, job["split"], leakage=job["leakage"], once=job["once"])
+    row = examine(out, job["split"], leakage=job["leakage"], once=job["once"], orders=job.get("orders", ORDERS[:1]))
     names = ("data", "method", "setting", "seed", "split")
     return {
         **{name: job[name] for name in names},
@@ -292,7 +294,8 @@ def few_labels(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
                 folder = f"tokens-{name}-{seed if 'few' in name else 0}{layers}".replace(", ", "-").replace(" ", "-")
                 own: Tree = {"method": method, "training": {"rank_every": 0, "compile": False}}
                 own["encoder"] = {"store": str(work / folder)}
-                yield {**job_of(name, method, "preset", seed, merge(base, own), work, "test"), "leakage": True}
+                job = job_of(name, method, "preset", seed, merge(base, own), work, "test")
+                yield {**job, "leakage": True, "orders": ORDERS}
 
 
 def learning(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:

@@ -22,8 +22,6 @@ from torch.nn import functional as F
 
 from conceptlens.core.processes import Launched
 from conceptlens.data.loading.loader import PixelReader
-from conceptlens.encoders.store.encode import open_store
-from conceptlens.encoders.store.reader import StoredReader
 from conceptlens.evaluation.interventions.blurred import blurred_readout
 from conceptlens.evaluation.interventions.curve import follow_policy
 from conceptlens.evaluation.interventions.units import make_units
@@ -44,16 +42,10 @@ STEPS, BATCH, RATE = 3000, 64, 5e-3  # some 31 epochs of the presets' batch, at 
 
 
 def training_logits(run: OpenedRun) -> Tensor:
-    """Calibrated concept logits of the training images, (T, K), from the run's token store."""
-    card, recipe, encoder = run.card, run.recipe, run.pipeline.encoder
-    reader = PixelReader(run.source, card.image_size, card.fit, 0, workers=1)
-    store = open_store(Path(str(recipe.encoder.store)), encoder, recipe.encoder, reader, precision="fp32")
-    encoder.cut = store.cut
-    try:
-        found = predict(run.pipeline, StoredReader(store), run.splits["train"], processes=Launched("fp32"))
-    finally:
-        encoder.cut = None
-    return torch.from_numpy(found.concept_logits)
+    """Calibrated concept logits of the training images, (T, K)."""
+    reader = PixelReader(run.source, run.card.image_size, run.card.fit, 0, workers=1)
+    read = predict(run.pipeline, reader, run.splits["train"], processes=Launched("fp32"))
+    return torch.from_numpy(read.concept_logits)
 
 
 def fit_head(bottleneck: Bottleneck, logits: Tensor, concepts: Tensor, labels: Tensor, seed: int) -> nn.Linear:
