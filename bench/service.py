@@ -3,8 +3,9 @@
     python bench/service.py [RUN] [--encoder timm/vit_base_patch16_224] [--requests 20000] [--out rows.jsonl]
 
 The service is a process of its own, started by its command; clients are threads of this one. Both get decoded arrays of
-the model's size. The encoder and the service take turns, so that a busy machine slows both. What the service costs is
-HTTP, batching, the method's head, JSON, and what a prediction says besides the class.
+the model's size. Encoder, whole model and service take turns, so that a busy machine slows all. Between the encoder and
+the model is the method's head; between the model and the service are HTTP, batching, JSON, and what a prediction says
+besides the class.
 """
 
 import argparse
@@ -78,13 +79,13 @@ def passes(model: Callable[[Any], Any], images: Any, device: torch.device, repea
     return seconds
 
 
-def train(folder: str, encoder: str | None, size: int) -> OpenedRun:
+def train(folder: str, method: str, encoder: str | None, size: int) -> Path:
     """How good the model is does not matter here; its encoder's weights are drawn."""
-    kept: dict[str, Any] = {"epochs": 1, "out": f"{folder}/run", "bootstrap": 0, "quiet": True}
-    if encoder is None:
-        return cl.train("blood-cells/cbm", data__limit=160, **kept)
-    recipe = {"encoder": {"name": encoder, "pretrained": False, "image_size": size, "train": "none", "store": "run"}}
-    return cl.train("blood-cells/cbm", recipe, data__limit=160, **kept)
+    recipe: dict[str, Any] = {"training": {"epochs": 1}, "out": f"{folder}/{method}", "metrics": {"bootstrap": 0}}
+    if encoder is not None:
+        drawn = {"name": encoder, "pretrained": False, "image_size": size, "train": "none", "store": "run"}
+        recipe["encoder"] = drawn
+    return cl.train(f"blood-cells/{method}", recipe, data__limit=160, quiet=True).path
 
 
 @contextmanager
@@ -115,12 +116,12 @@ def served(run: OpenedRun, threads: int, device: str | None) -> Iterator[tuple[i
 
 def throughput(run: OpenedRun, port: int, images: Any, repeats: int, clients: int) -> Row:
     each = max(1, repeats // clients)
-    encoder = passes(run.pipeline.encoder, images, run.device, each * clients)
-    seconds = asked_by(clients, port, body(images), each)
-    encoded, answered = BATCH / float(np.median(encoder)), BATCH * each * clients / seconds
+    encoder, model = (BATCH * each * clients / sum(passes(part, images, run.device, each * clients))
+                      for part in (run.pipeline.encoder, run.pipeline))  # fmt: skip
+    service = BATCH * each * clients / asked_by(clients, port, body(images), each)
     return {"what": "throughput", "batch": BATCH, "clients": clients, "batches": each * clients,
-            "encoder_images_per_s": encoded, "service_images_per_s": answered,
-            "share": answered / encoded}  # fmt: skip
+            "encoder_images_per_s": encoder, "model_images_per_s": model, "service_images_per_s": service,
+            "share": service / encoder}  # fmt: skip
 
 
 def delay(run: OpenedRun, port: int, images: Any, repeats: int) -> Row:
@@ -145,6 +146,7 @@ def memory(port: int, process: psutil.Process, images: Any, requests: int, clien
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", nargs="?", help="a run folder; a short training on the built-in blood cells by default")
+    parser.add_argument("--method", default="cbm", help="of that training")
     parser.add_argument("--encoder", help="of that training, with weights drawn at random; the built-in one by default")
     parser.add_argument("--size", type=int, default=224, help="of its images, with --encoder")
     parser.add_argument("--batches", type=int, default=60, help="in a round")
@@ -158,7 +160,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     with tempfile.TemporaryDirectory() as scratch:
-        run = OpenedRun.open(args.run or train(scratch, args.encoder, args.size), device=args.device)
+        run = OpenedRun.open(args.run or train(scratch, args.method, args.encoder, args.size), device=args.device)
         size = run.card.image_size
         images = np.random.default_rng(0).integers(0, 256, (BATCH, size, size, 3), dtype=np.uint8)
         about = {"encoder": run.pipeline.encoder.name, "size": size, "method": run.info["method"],

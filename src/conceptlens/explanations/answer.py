@@ -6,11 +6,12 @@ nothing: the reference sample is read when a sentence or a decomposition is firs
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from torch import Tensor
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import Task
+from conceptlens.data.loading.transfer import fetch, send
 from conceptlens.explanations.argument import Argument, argue
 from conceptlens.explanations.caution import UNLIKE, Caution, set_words
 from conceptlens.explanations.document import Account, AnyMap, ClassReading, ConceptReading, LogitDecomposition
@@ -40,6 +42,7 @@ Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 MapName = Literal["evidence", "attention", "gradcam", "index", "assignment"]
 NO_CAUTION = Caution()
+NO_TURN: AbstractContextManager[Any] = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -292,6 +295,37 @@ class Answer:
         return decompose_logit(head, self._card.classes, of, minus, self.bottleneck, reference, logits)
 
 
+class Seen:
+    """Images that went through the model. Their scores are on the way to the machine's memory from the start: on a GPU
+    they do not wait for the pass of other images that is ordered before they are asked for.
+
+    Args:
+        output: What the pipeline put out for them.
+        grid: Rows and columns of the patches.
+    """
+
+    def __init__(self, output: ConceptOutput, grid: tuple[int, int]) -> None:
+        self.output, self.grid = output, grid
+        numbers = {
+            "logits": output.logits,
+            "concept_logits": output.concept_logits,
+            "bottleneck": output.bottleneck,
+            "context": output.context,
+            "vectors": None if output.patches is None else image_vectors(output.patches),
+        }
+        self._numbers = {name: fetch(each) for name, each in numbers.items() if each is not None}
+        self._there = torch.cuda.Event() if output.logits.is_cuda else None
+        if self._there:
+            self._there.record()
+
+    def scores(self) -> dict[str, Any]:
+        """What `Answerer.from_scores` takes."""
+        if self._there:
+            self._there.synchronize()
+        types = {"bottleneck": torch.float64, "context": torch.float16}
+        return {name: each.to(types.get(name, torch.float32)).numpy() for name, each in self._numbers.items()}
+
+
 class Answerer:
     """Answers for batches of images with one model.
 
@@ -367,6 +401,7 @@ class Answerer:
         maps: Sequence[MapName] = (),
         concepts: Sequence[int] | None = None,
         strict: bool = True,
+        turn: AbstractContextManager[Any] = NO_TURN,
     ) -> list[Answer]:
         """Answers of one batch; an image that could not be read carries its error.
 
@@ -375,53 +410,54 @@ class Answerer:
             maps: The maps that are wanted.
             concepts: Whose Grad-CAM is wanted, if they have a place; those that decided each image by default.
             strict: Refuse an encoder that Grad-CAM cannot follow; otherwise `without` says why there is none.
+            turn: Entered for the pass alone: a lock, where several threads ask one model.
         """
         readable = [subject for subject in subjects if subject.pixels is not None]
-        answers = iter(self._answer(readable, maps, concepts, strict) if readable else ())
+        answers = iter(self._answer(readable, maps, concepts, strict, turn) if readable else ())
         return [self._unreadable(subject) if subject.pixels is None else next(answers) for subject in subjects]
 
-    def _answer(
-        self, subjects: Sequence[Subject], maps: Sequence[MapName], concepts: Sequence[int] | None, strict: bool
-    ) -> list[Answer]:
+    def _look(self, subjects: Sequence[Subject]) -> "Seen":
+        with torch.inference_mode():
+            tokens = self.pipeline.encoder(self._pixels(subjects))
+            return Seen(self.pipeline.read(tokens), tokens.grid)
+
+    def _pixels(self, subjects: Sequence[Subject]) -> Tensor:
         stack = np.stack([subject.pixels for subject in subjects if subject.pixels is not None])
-        pixels = torch.from_numpy(stack).to(next(self.pipeline.parameters()).device)
+        return send(torch.from_numpy(stack), next(self.pipeline.parameters()).device).contiguous()
+
+    def _answer(
+        self,
+        subjects: Sequence[Subject],
+        maps: Sequence[MapName],
+        concepts: Sequence[int] | None,
+        strict: bool,
+        turn: AbstractContextManager[Any],
+    ) -> list[Answer]:
         watched: Watched | None = None
         why: str | None = None
         if "gradcam" in maps:
             why = None if self.concepts.concepts else "this method reads no concepts"
             try:
-                watched = watch(self.pipeline, pixels) if why is None else None
+                watched = watch(self.pipeline, self._pixels(subjects)) if why is None else None
             except UserError as error:
                 if strict:
                     raise
                 why = str(error)
-        if watched:
-            output, grid = watched.output, watched.grid
-        else:
-            with torch.inference_mode():
-                tokens = self.pipeline.encoder(pixels)
-                output, grid = self.pipeline.read(tokens), tokens.grid
-        answers = self.from_output(subjects, output)
+        with turn:
+            seen = Seen(watched.output, watched.grid) if watched else self._look(subjects)
+        answers = self.from_scores(
+            subjects, head=Head(self.pipeline, seen.output.bottleneck, seen.output.logits), **seen.scores()
+        )
         if maps:
             for row, answer in enumerate(answers):
-                answer.maps = self._maps(output, row, grid, maps)
-                if why:
-                    answer.maps.without["gradcam"] = why
+                answer.maps = self._maps(seen.output, row, seen.grid, maps)
+        if why:
+            for answer in answers:
+                assert answer.maps is not None
+                answer.maps.without["gradcam"] = why
         if watched:
             _add_gradcam(watched, answers, concepts)
         return answers
-
-    def from_output(self, subjects: Sequence[Subject], output: ConceptOutput) -> list[Answer]:
-        """Answers from what the pipeline put out for a batch, without maps."""
-        return self.from_scores(
-            subjects,
-            logits=output.logits.detach().float().cpu().numpy(),
-            concept_logits=output.concept_logits.detach().float().cpu().numpy(),
-            bottleneck=output.bottleneck.detach().double().cpu().numpy(),
-            context=None if output.context is None else output.context.detach().half().cpu().numpy(),
-            head=Head(self.pipeline, output.bottleneck, output.logits),
-            vectors=None if output.patches is None else image_vectors(output.patches).cpu().numpy(),
-        )
 
     def from_scores(
         self,

@@ -19,6 +19,11 @@ def send(values: Tensor, device: torch.device) -> Tensor:
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
 
 
+def fetch(values: Tensor) -> Tensor:
+    """A tensor in the machine's memory. From a GPU the copy is only ordered: an event says when it has happened."""
+    return values.detach().to("cpu", non_blocking=values.is_cuda)
+
+
 def to_device(
     batches: Iterator[tuple[Indices, Tensor]], device: torch.device, ahead: int = 2
 ) -> Iterator[tuple[Indices, Tensor]]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Annotated, Any
 
 import numpy as np
@@ -58,6 +59,7 @@ class Service:
         self.answerer: Answerer | None = None
         self.readers = ThreadPoolExecutor(4, "conceptlens-decode")
         self.batcher: Batcher | None = None
+        self.one_pass = Lock()
 
     def load(self) -> None:
         """Read the weights, and let one image through: the first request is as quick as the others."""
@@ -67,10 +69,10 @@ class Service:
         self.answerer = answerer
 
     def compute(self, images: Sequence[Subject], evidence: bool) -> list[Answer]:
-        """Answers of a batch, in the model's thread."""
+        """Answers of a batch. What is said of one is made while the model is at the next."""
         if self.answerer is None:
             raise Problem(503, "busy", "The model is still being read. Try again in a moment.", wait=1)
-        return self.answerer.batch(images, maps=("evidence",) if evidence else ())
+        return self.answerer.batch(images, maps=("evidence",) if evidence else (), turn=self.one_pass)
 
     def start(self) -> None:
         """Begin to gather; called inside the event loop."""
@@ -228,16 +230,16 @@ def service_app(service: Service) -> FastAPI:
         """Which model answers."""
         return service.about
 
-    @app.post("/v1/prediction", openapi_extra=UPLOAD)
+    @app.post("/v1/prediction", openapi_extra=UPLOAD, response_model=Predictions)
     async def predict(
         request: Request, evidence: Annotated[bool, Query(description="Also where each concept was read.")] = False
-    ) -> Predictions:
+    ) -> Response:
         """Class, concepts, prediction set and out-of-distribution score of an image, several files, or an array."""
         began, status = time.perf_counter(), 500
         try:
             answer = await _predict(request, evidence)
             status = 200
-            return answer
+            return Response(answer.model_dump_json(), media_type="application/json")  # checked as it was made
         except Problem as problem:
             status = problem.status
             raise

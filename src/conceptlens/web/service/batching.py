@@ -1,7 +1,7 @@
 """Dynamic batching: images of several requests go through the model together.
 
-A batch starts as soon as the model is free: when it is full, or when its first image has waited `wait` seconds. While
-one batch is computed, the next gathers; alone, an image waits no longer than that.
+While one batch is computed, the next gathers. It is handed over when it is full, even if the one before is not answered
+yet, or when that one is. An image waits for others only if others came lately: a client that asks alone is not delayed.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from conceptlens.explanations.subjects import Subject
 from conceptlens.web.server.problems import Problem
 
 Compute = Callable[[Sequence[Subject], bool], list[Answer]]  # images, whether evidence is wanted → answers
+AHEAD = 2  # batches handed over: one in the model, and one that is prepared or told
 
 
 @dataclass
@@ -25,14 +26,15 @@ class Waiting:
     subject: Subject
     evidence: bool
     answer: "asyncio.Future[Answer]"
+    request: object
     since: float = field(default_factory=time.perf_counter)
 
 
 class Batcher:
-    """Gathers images and hands them to the model, one batch at a time.
+    """Gathers images and hands them to the model.
 
     Args:
-        compute: Answers a batch; called in a thread of its own.
+        compute: Answers a batch; called in up to two threads at once.
         size: Largest number of images in a batch.
         wait: Seconds that an image waits for others.
         most: Images that may wait; more are refused.
@@ -44,8 +46,10 @@ class Batcher:
     ) -> None:
         self.compute, self.size, self.wait, self.most, self.seen = compute, size, wait, most, seen
         self.waiting: deque[Waiting] = deque()
-        self.arrived = asyncio.Event()
-        self.thread = ThreadPoolExecutor(1, "conceptlens-model")
+        self.changed = asyncio.Event()  # an image arrived, or a batch was answered
+        self.threads = ThreadPoolExecutor(AHEAD, "conceptlens-model")
+        self.under_way: set[asyncio.Task[None]] = set()
+        self.alone = True  # one client asks at a time
         self.task: asyncio.Task[None] | None = None
 
     async def answer(self, subjects: Sequence[Subject], *, evidence: bool) -> list[Answer]:
@@ -58,10 +62,10 @@ class Batcher:
             raise Problem(503, "busy", "Too many images are waiting. Try again in a moment.", wait=1)
         if self.task is None or self.task.done():
             self.task = asyncio.create_task(self._work())
-        loop = asyncio.get_running_loop()
-        entries = [Waiting(subject, evidence, loop.create_future()) for subject in subjects]
+        loop, request = asyncio.get_running_loop(), object()
+        entries = [Waiting(subject, evidence, loop.create_future(), request) for subject in subjects]
         self.waiting.extend(entries)
-        self.arrived.set()
+        self.changed.set()
         try:
             return list(await asyncio.gather(*(entry.answer for entry in entries)))
         finally:
@@ -70,24 +74,38 @@ class Batcher:
 
     async def _work(self) -> None:
         while True:
-            while not self.waiting:
-                self.arrived.clear()
-                await self.arrived.wait()
             await self._gather()
             batch = [self.waiting.popleft() for _ in range(min(self.size, len(self.waiting)))]
             batch = [entry for entry in batch if not entry.answer.cancelled()]
-            for evidence in (False, True):
-                await self._run([entry for entry in batch if entry.evidence is evidence], evidence)
+            self.alone = len({entry.request for entry in (*batch, *self.waiting)}) < 2
+            task = asyncio.create_task(self._answer(batch))
+            self.under_way.add(task)
+            task.add_done_callback(self._answered)
 
     async def _gather(self) -> None:
-        """Wait until the batch is full or its first image has waited long enough."""
-        until = self.waiting[0].since + self.wait
-        while len(self.waiting) < self.size and (left := until - time.perf_counter()) > 0:
-            self.arrived.clear()
+        """Wait until there is a batch to hand over."""
+        while True:
+            left: float | None = None  # seconds until the images that wait are enough
+            if len(self.waiting) >= self.size and len(self.under_way) < AHEAD:
+                return
+            if self.waiting and not self.under_way:
+                left = 0.0 if self.alone else self.waiting[0].since + self.wait - time.perf_counter()
+                if left <= 0:
+                    return
+            self.changed.clear()
             try:
-                await asyncio.wait_for(self.arrived.wait(), left)
+                await asyncio.wait_for(self.changed.wait(), left)
             except TimeoutError:
                 return
+
+    def _answered(self, task: "asyncio.Task[None]") -> None:
+        self.under_way.discard(task)
+        self.alone = self.alone and not self.waiting
+        self.changed.set()
+
+    async def _answer(self, batch: list[Waiting]) -> None:
+        for evidence in (False, True):
+            await self._run([entry for entry in batch if entry.evidence is evidence], evidence)
 
     async def _run(self, batch: list[Waiting], evidence: bool) -> None:
         if not batch:
@@ -95,7 +113,7 @@ class Batcher:
         began = time.perf_counter()
         try:
             subjects = [entry.subject for entry in batch]
-            answers = await asyncio.get_running_loop().run_in_executor(self.thread, self.compute, subjects, evidence)
+            answers = await asyncio.get_running_loop().run_in_executor(self.threads, self.compute, subjects, evidence)
         except Exception as error:  # whoever waits must hear of it, and the next batch must be computed
             for entry in batch:
                 if not entry.answer.done():
@@ -110,4 +128,4 @@ class Batcher:
         """End the work."""
         if self.task is not None:
             self.task.cancel()
-        self.thread.shutdown(wait=False, cancel_futures=True)
+        self.threads.shutdown(wait=False, cancel_futures=True)
