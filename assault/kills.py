@@ -55,8 +55,12 @@ def victims(world: World) -> list[Victim]:
         return ["decompose", f"{network}:build", data.images, *some, "--validate-on", "0", "--out", out, "--quiet"]
 
     def extract(out: Path) -> list[object]:
-        few = ["--samples-per-concept", "4", "--epochs", "1", "--batch-size", "8", "--filters", "8", "--hidden", "16"]
-        return ["codebook", "extract", "builtin/cells", *few, "--out", out, "--overwrite", "--quiet"]
+        few = ["--samples-per-concept", "10", "--epochs", "2", "--batch-size", "8", "--filters", "8", "--hidden", "16"]
+        return ["codebook", "extract", "builtin/cells", *few, "--out", out, "--quiet"]
+
+    def extract_again(out: Path) -> list[object]:
+        begun = (out / "run.json").exists() and json.loads((out / "run.json").read_text())["status"] != "done"
+        return extract(out) if begun else [*extract(out), "--overwrite"]
 
     def study(out: Path) -> list[object]:
         return ["study", "make", world.run, "--n", "10", "--split", "train", "--out", out]
@@ -90,7 +94,7 @@ def victims(world: World) -> list[Victim]:
             lambda out: decompose(out) if (out / "settings.json").exists() else [*decompose(out), "--overwrite"],
             lambda name: name.endswith((".safetensors", "graph.json", ".svg")),
         ),
-        Victim("codebook", extract, extract, extracted),
+        Victim("codebook", extract, extract_again, extracted),
         Victim("study", study, study, lambda name: name.endswith(("key.json", "study.html"))),
     ]
 

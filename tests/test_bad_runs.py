@@ -11,6 +11,7 @@ import pytest
 from conceptlens.cli import main
 from conceptlens.core import manifest
 from conceptlens.core.files import read_json
+from conceptlens.runs.folder import RunFolder
 from tests.conftest import Refuse
 from tests.own_data import OwnData
 
@@ -196,3 +197,29 @@ def test_data_that_changed_is_noticed(refuse: Refuse, mine: OwnData, tmp_path: P
     assert main(["train", str(mine.recipe), "--out", str(run), "--quiet", "--training.epochs", "1"]) == 0
     mine.change(39, diagnosis="benign")
     refuse("evaluate", run, says=("changed", "--data"))
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="no links here")
+@pytest.mark.parametrize("name", ["history.jsonl", "state", "trust", "distribution.safetensors", "manifest.jsonl"])
+def test_links_that_lead_out_are_not_followed(refuse: Refuse, own_run: Path, tmp_path: Path, name: str) -> None:
+    """`resume` would cut or replace what they point to, `push` and `report` would publish it."""
+    run, secret = tmp_path / "run", tmp_path / "secret"
+    shutil.copytree(own_run, run)
+    shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink(missing_ok=True)
+    (secret / "2019").mkdir(parents=True)
+    (secret / "file").write_text("mine")
+    (run / name).symlink_to(secret if "." not in name else secret / "file")
+    for command in (("resume",), ("evaluate",), ("report",), ("rehash",), ("migrate",), ("push", "lab/x")):
+        refuse(command[0], run, *command[1:], says="leads out")
+    assert (secret / "file").read_text() == "mine"
+    assert sorted(path.name for path in secret.iterdir()) == ["2019", "file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="no links here")
+def test_a_snapshot_of_a_hub_is_links_to_what_lies_beside_it(own_run: Path, tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "models--lab--x" / "blobs", tmp_path / "models--lab--x" / "snapshots" / "abc"
+    shutil.copytree(own_run, snapshot)
+    blobs.mkdir()
+    (snapshot / "concepts.yaml").rename(blobs / "1")
+    (snapshot / "concepts.yaml").symlink_to("../../blobs/1")
+    assert RunFolder.open(snapshot).info["status"] == "done"

@@ -22,6 +22,7 @@ from conceptlens.core.upgrades import SCHEMA, upgrade
 
 MAX_YAML = 5_000_000  # characters
 LARGEST = 2**30  # bytes of a JSON file, unpacked
+MOST_FOLDERS = 20_000  # in a run folder
 MAX_DEPTH = 50  # levels of nesting in YAML
 
 
@@ -70,6 +71,24 @@ def check_regular(path: Path) -> None:
             kinds = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
             found = next((name for is_kind, name in kinds if is_kind(mode)), "a device")
             raise UserError(f"{path}: expected a file, found {found}. It is not read.")
+
+
+def check_links(folder: Path) -> None:
+    """Refuse a folder with a link that leads out of it: what it points to would be read, shared or written to.
+
+    Of a snapshot in a hub's cache, the files are links to what the cache keeps beside it.
+    """
+    root = folder.parents[1] if folder.parent.name == "snapshots" else folder
+    inside = os.path.realpath(root)
+    for seen, (place, folders, files) in enumerate(os.walk(folder)):
+        if seen > MOST_FOLDERS:
+            raise UserError(f"{folder}: more than {MOST_FOLDERS:,} folders; not a run.")
+        for path in (Path(place, name) for name in (*folders, *files)):
+            if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(inside):
+                raise UserError(
+                    f"{path}: a link that leads out of the run folder; it is not followed. If the folder is yours, put "
+                    "what it points to in its place."
+                )
 
 
 def read_checked(path: Path, limit: int | None = None) -> bytes:
@@ -126,8 +145,9 @@ def read_json(path: Path) -> Any:
 def _writer(path: Path) -> str | None:
     """The version of conceptlens that made the run in which a file lies; None if the run does not say."""
     for folder in path.parents[:2]:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-            return str(json.loads((folder / "environment.json").read_text("utf-8"))["packages"]["conceptlens"])
+        with contextlib.suppress(UserError, OSError, ValueError, KeyError, TypeError, RecursionError):
+            about = json.loads(read_checked(folder / "environment.json").decode("utf-8"))
+            return str(about["packages"]["conceptlens"])
     return None
 
 
@@ -248,5 +268,6 @@ def file_hash(path: Path) -> str:
     """A short hash of a file's content, unpacked where gzip packed it."""
     if stored(path).suffix == ".gz":
         return hashlib.sha256(read_bytes(path)).hexdigest()[:16]
+    check_regular(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]

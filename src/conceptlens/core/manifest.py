@@ -77,7 +77,7 @@ def record(path: Path, content: Path | None = None) -> None:
     if any(part.startswith(".") for part in name.split("/")):
         return  # it gets its name later
     line = _line(name, _entry(content or path))
-    handle = os.open(folder / NAME, os.O_WRONLY | os.O_APPEND)
+    handle = os.open(folder / NAME, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
     try:
         # A line break first: what a full disk cut off stays on a line of its own.
         os.write(handle, b"\n" + line)

@@ -6,6 +6,7 @@ come from a stranger; what it names is refused until the user allows it.
 
 import hashlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,7 @@ from typing import Any
 from conceptlens.core.errors import UserError, did_you_mean
 
 _CODE = re.compile(r"(?P<place>.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
+NO_CODE = "CONCEPTLENS_NO_CODE"
 _allowed: set[str] = set()  # absolute paths of files, and names of modules
 
 
@@ -84,8 +86,9 @@ def allow_code(path_or_module: str | Path) -> None:
 
 
 def trust(word: str) -> None:
-    """The user named this code: it may run."""
-    _allowed.add(parse_code(word).place)
+    """The user named this code: it may run; unless nobody names any, as in jobs that a page started."""
+    if not os.environ.get(NO_CODE):
+        _allowed.add(parse_code(word).place)
 
 
 def check_code(words: Iterable[str], where: str | Path) -> None:

@@ -9,7 +9,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
-_FORMULA = re.compile(r"'*[=+\-@\x00-\x1f\x7f]")  # with apostrophes of its own, one more tells it apart
+_FORMULA = re.compile(r"'*[=+\-@＝＋－＠\x00-\x1f\x7f]")  # with apostrophes of its own, one more tells it apart
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 

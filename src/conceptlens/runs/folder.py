@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from conceptlens.core import manifest
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.core.files import read_checked, read_json, remove_leftovers, write_json, write_text
+from conceptlens.core.files import check_links, read_checked, read_json, remove_leftovers, write_json, write_text
 from conceptlens.core.locks import lock_file
 from conceptlens.core.upgrades import upgrade
 
@@ -43,7 +43,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = True) -> "RunFolder":
-        """An existing run; with `--verify`, every file of it is compared with its hash."""
+        """An existing run without links that lead out; with `--verify`, every file of it is compared with its hash."""
         folder = Path(path)
         if not folder.exists():
             beside = (
@@ -56,6 +56,7 @@ class RunFolder:
             raise UserError(
                 f"{folder}: expected a run folder with a run.json, found none. `conceptlens train` makes one."
             )
+        check_links(folder)
         if verify and manifest.verifies_everything():
             manifest.check_all(folder)
         return cls(folder)

@@ -9,7 +9,11 @@ from typing import Any, Literal
 import pytest
 
 from conceptlens import api
+from conceptlens.core import plugins
 from conceptlens.core.errors import UserError
+from conceptlens.core.locks import lock_file
+from conceptlens.recipes.parse import load_recipe
+from conceptlens.web.jobs import runner
 from conceptlens.web.jobs.desk import JobDesk, Request
 from conceptlens.web.jobs.forms import Form, run_name, settings_words
 from conceptlens.web.jobs.runner import Progress, run_job
@@ -147,6 +151,7 @@ def test_a_queue_survives_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
         def __init__(self, words: list[str], **options: Any) -> None:
             started.append(Path(words[-1]).name)
+            JobStore(Path(words[-1]).parent).start(started[-1], os.getpid())
 
         def poll(self) -> None:
             return None
@@ -165,6 +170,46 @@ def test_a_queue_survives_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyP
     after.scheduler.look()
     after.scheduler.look()
     assert started == [first, second]
+
+
+def test_a_job_runs_once_whoever_starts_it(tmp_path: Path) -> None:
+    """A server may be killed after it began a job and before anybody knows; the next one begins it again."""
+    store = JobStore(tmp_path)
+    folder = tmp_path / store.add("audit", ["--version"], "cpu", None).id
+    with lock_file(folder / ".lock"):
+        assert run_job(folder) == 0
+    assert not (folder / "log.txt").exists()  # another process has it
+    run_job(folder)
+    ended = (folder / "ended.json").stat().st_mtime_ns
+    run_job(folder)
+    assert (folder / "ended.json").stat().st_mtime_ns == ended
+
+
+def test_a_job_whose_process_cannot_begin_is_not_begun_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    store = JobStore(tmp_path)
+    name = store.add("audit", ["audit"], "cpu", None).id
+    scheduler = Scheduler(store)
+    for _ in range(40):
+        scheduler.look()
+        status = store.get(name)
+        assert status is not None
+        if status.state == "interrupted":
+            return
+        time.sleep(0.05)
+    raise AssertionError(status)
+
+
+def test_no_code_runs_in_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipe may change between the look at it and the command that reads it."""
+    assert runner.NO_CODE == plugins.NO_CODE
+    monkeypatch.setenv(plugins.NO_CODE, "1")
+    (tmp_path / "evil.py").write_text("raise SystemExit('it ran')", "utf-8")
+    (tmp_path / "recipe.yaml").write_text(f"data: shapes\nmethod: '{tmp_path}/evil.py:Evil'\n", "utf-8")
+    with pytest.raises(UserError, match="allow-code"):
+        load_recipe(tmp_path / "recipe.yaml", trusted=True)
 
 
 def test_without_the_flag_nothing_starts_and_the_command_is_shown(client: Any, world: World) -> None:

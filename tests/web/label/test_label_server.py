@@ -1,5 +1,6 @@
 """The labeling page's server: only who has the token, answers kept at once, undo, finish."""
 
+import errno
 import json
 import socket
 import threading
@@ -68,6 +69,7 @@ def test_strangers_and_nonsense_are_refused(server: LabelServer) -> None:
         (f"/image?token={server.token}&id=../t.csv", None, None, 404),
         ("/answer", {"image": "0.png", "answers": {"border": "green"}}, None, 400),
         ("/answer", [], None, 400),
+        ("/answer", {"image": "\ud800", "answers": {}}, None, 400),
         ("/undo", {}, None, 400),
         ("/else", {}, None, 404),
     ):
@@ -117,3 +119,13 @@ def test_any_word_may_stand_where_a_token_should(server: LabelServer) -> None:
     with pytest.raises(urllib.error.HTTPError) as nested:
         call(server, "/answer", "[" * 10)
     assert nested.value.code == 400
+
+
+def test_who_labels_hears_that_the_disk_is_full(server: LabelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(server.labeling.log, "add", full)
+    with pytest.raises(urllib.error.HTTPError) as error:
+        call(server, "/answer", {"image": "0.png", "answers": {"border": "sharp"}})
+    assert "The disk is full" in json.load(error.value)["error"]

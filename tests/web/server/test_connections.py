@@ -208,10 +208,10 @@ def test_what_is_only_announced_takes_no_room(monkeypatch: pytest.MonkeyPatch) -
     async def app(scope: Any, receive: Any, send: Any) -> None:
         done.append(len((await receive())["body"]))
 
-    guard = RequestMiddleware(app, Access(Policy()), Limits(bytes=90, seconds=5))
+    guard = RequestMiddleware(app, Access(Policy()), Limits(bytes=25, seconds=5))
 
     async def upload(client: str, size: int, wait: anyio.Event, more: bool) -> int:
-        headers = [(b"host", b"127.0.0.1"), (b"content-length", b"90")]
+        headers = [(b"host", b"127.0.0.1"), (b"content-length", b"24")]
         scope = {"type": "http", "method": "POST", "path": "/prediction", "headers": headers, "client": (client, 1)}
         sent = [{"type": "http.request", "body": b"x" * size, "more_body": more}]
         statuses: list[int] = []
@@ -231,7 +231,7 @@ def test_what_is_only_announced_takes_no_room(monkeypatch: pytest.MonkeyPatch) -
     async def crowd() -> list[int]:
         gate = anyio.Event()
         async with anyio.create_task_group() as group:
-            for _ in range(10):  # each announces 90 bytes and sends 4
+            for _ in range(10):  # each announces 24 bytes and sends 4
                 group.start_soon(upload, "10.0.0.1", 4, gate, True)
             await anyio.sleep(0.05)
             same = await upload("10.0.0.1", 20, gate, False)
@@ -242,3 +242,43 @@ def test_what_is_only_announced_takes_no_room(monkeypatch: pytest.MonkeyPatch) -
     assert anyio.run(crowd) == [503, 200]
     assert done == [20] + [4] * 10
     assert guard.in_flight.total() == 0
+
+
+def test_bodies_count_until_they_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work may queue; what has arrived by then is in memory all that time."""
+    import anyio
+
+    monkeypatch.setattr("conceptlens.web.server.middleware.IN_FLIGHT", 100)
+
+    async def crowd() -> list[int]:
+        gate = anyio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await gate.wait()
+
+        guard = RequestMiddleware(app, Access(Policy()), Limits(bytes=25, seconds=5))
+        statuses: list[int] = []
+
+        async def upload() -> None:
+            headers = [(b"host", b"127.0.0.1")]
+            scope = {"type": "http", "method": "POST", "path": "/prediction", "headers": headers, "client": ("::1", 1)}
+
+            async def receive() -> Any:
+                return {"type": "http.request", "body": b"x" * 20, "more_body": False}
+
+            async def send(message: Any) -> None:
+                statuses.append(message.get("status", 0))
+
+            await guard(scope, receive, send)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(upload)
+            await anyio.sleep(0.05)
+            refused = [status for status in statuses if status]
+            gate.set()
+        assert guard.in_flight.total() == 0
+        return refused
+
+    assert anyio.run(crowd) == [503, 503, 503]

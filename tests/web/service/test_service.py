@@ -230,3 +230,17 @@ def test_slow_clients_have_deadlines_here_too(model: cl.TrainedModel, monkeypatc
     serve_run(model, Options(port=0), ServiceOptions(), lambda words: None)
     assert seen["http"] is GuardedConnection
     assert (seen["limit_concurrency"], seen["timeout_keep_alive"]) == (1000, 30)
+
+
+def test_images_are_counted_before_they_are_decoded(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred megabytes hold thirty million images of one pixel, each of which becomes as large as the model's."""
+
+    def never(*given: Any, **words: Any) -> Any:
+        raise AssertionError("an image was decoded")
+
+    monkeypatch.setattr("conceptlens.web.service.app.subjects", never)
+    monkeypatch.setattr("conceptlens.web.service.app.read_upload", never)
+    tiny = npy(np.zeros((100_000, 1, 1, 3), np.uint8))
+    assert client.post("/v1/prediction", content=tiny, headers={"content-type": ARRAY}).status_code == 413
+    files = [("images", (f"{n}.png", b"x")) for n in range(65)]
+    assert client.post("/v1/prediction", files=files).status_code == 413

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from conceptlens.data.labels.words import LIST_SEPARATOR, fold
 
 _DELIMITERS = (",", ";", "\t")
 _CHUNK = 8192  # rows turned into codes at a time
+EXCEL_ROWS = 1_048_576  # of a sheet; a damaged one may announce any number
+TITLES = 1000  # rows of a sheet in which its header is looked for
+MOST_UNPACKED = 2**30  # bytes of the parts of an Excel file
 
 
 @dataclass(frozen=True)
@@ -213,21 +217,24 @@ def _read_excel(path: Path) -> Columns:
         raise UserError(
             f"{path}: reading Excel needs openpyxl: pip install 'conceptlens[excel]', or save it as CSV UTF-8."
         ) from None
-    from zipfile import BadZipFile
+    from zipfile import ZipFile
 
     try:
+        with ZipFile(path) as packed:
+            size = sum(part.file_size for part in packed.infolist())
+        if size > MOST_UNPACKED:
+            raise UserError(f"{path}: would unpack to {size:,} bytes. Save it as CSV UTF-8.")
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         rows, header, first = _excel_table(book.worksheets)
         _refuse_repeated(header, str(path))
-        texts = ((number, [text_of(cell) for cell in row]) for number, row in enumerate(rows, start=first))
-        # Sheets are as wide as anyone ever typed, and as long.
-        cut = ((number, (cells + [""] * len(header))[: len(header)]) for number, cells in texts)
-        filled = ((number, cells) for number, cells in cut if any(cell.strip() for cell in cells))
-        return _encode(header, filled, str(path))
+        return _encode(header, _excel_rows(rows, len(header), first, path), str(path))
+    except UserError:
+        raise
     except UNREADABLE as error:
         raise unreadable(error, path, "a table") from None
-    except (BadZipFile, KeyError, ValueError, IndexError) as error:
-        raise UserError(f"{path}: not an Excel file that can be read: {error}. Save it as .xlsx or CSV.") from None
+    except Exception as error:  # it meets damaged files with every kind of exception, of zip, of XML, of its own
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise UserError(f"{path}: not an Excel file that can be read: {reason}. Save it as .xlsx or CSV.") from None
 
 
 def _excel_table(sheets: Sequence[Any]) -> tuple[Iterator[Any], list[str], int]:
@@ -237,12 +244,30 @@ def _excel_table(sheets: Sequence[Any]) -> tuple[Iterator[Any], list[str], int]:
     """
     for sheet in sheets:
         rows = sheet.iter_rows(values_only=True)
-        for number, row in enumerate(rows, start=1):
-            header = [text_of(cell).strip() for cell in row]
+        for number, row in enumerate(islice(rows, TITLES), start=1):
+            header = _filled(row)
             if sum(map(bool, header)) > 1:
                 return rows, header, number + 1
     rows = sheets[0].iter_rows(values_only=True)
-    return rows, [text_of(cell).strip() for cell in next(rows, ())], 2
+    return rows, _filled(next(rows, ())), 2
+
+
+def _filled(row: Sequence[Any]) -> list[str]:
+    """The cells up to the last that holds something: sheets are as wide as anyone ever typed."""
+    cells = [text_of(cell).strip() for cell in row]
+    return cells[: max((number for number, cell in enumerate(cells, start=1) if cell), default=0)]
+
+
+def _excel_rows(rows: Iterator[Any], width: int, first: int, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(row number, as many cells as the header has) of the rows that hold something; sheets are as long as wide."""
+    for number, row in enumerate(rows, start=first):
+        if number > EXCEL_ROWS:
+            raise UserError(f"{path}: row {number:,}; a sheet has at most {EXCEL_ROWS:,}. Save it as CSV UTF-8.")
+        row = row[:width]
+        if any(cell is not None for cell in row):
+            cells = [text_of(cell) for cell in row]
+            if any(cell.strip() for cell in cells):
+                yield number, cells + [""] * (width - len(cells))
 
 
 def _read_parquet(path: Path) -> Columns:

@@ -11,7 +11,7 @@ import numpy as np
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.core.files import read_json
+from conceptlens.core.files import check_regular, read_json
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.columns import Columns, arrow_columns
 from conceptlens.data.labels.rename import rename_table
@@ -116,14 +116,21 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
     """Splits with their folders; one without a name where there are none."""
     if not (path / SPLITS).is_file():
         return [("", path)]
-    splits = read_json(path / SPLITS).get("splits")
+    splits = _described(path / SPLITS).get("splits")
     if not isinstance(splits, list) or not splits:
         raise UserError(f"{path / SPLITS}: expected the names of its splits, found {splits!r}.")
     return [(str(split), path / str(split)) for split in splits]
 
 
+def _described(file: Path) -> dict[str, Any]:
+    found = read_json(file)
+    if not isinstance(found, dict):
+        raise UserError(f"{file}: expected what `save_to_disk` writes, found a {type(found).__name__}.")
+    return found
+
+
 def _features(folder: Path) -> dict[str, Any]:
-    features = read_json(folder / INFO).get("features")
+    features = _described(folder / INFO).get("features")
     if not isinstance(features, dict) or not all(isinstance(each, dict | list) for each in features.values()):
         raise UserError(f"{folder / INFO}: expected the data set's features, found {type(features).__name__}.")
     return features
@@ -133,12 +140,14 @@ def _read(folder: Path) -> Any:
     """The rows of one split, mapped from disk."""
     import pyarrow as pa
 
-    files = [folder / str(entry["filename"]) for entry in read_json(folder / STATE).get("_data_files", [])]
     try:
+        files = [folder / str(entry["filename"]) for entry in _described(folder / STATE).get("_data_files", [])]
+        for file in files:
+            check_regular(file)
         tables = [pa.ipc.open_stream(pa.memory_map(str(file))).read_all() for file in files]
         table = pa.concat_tables(tables)
         table.validate(full=True)  # a damaged offset must not lead anywhere else
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{folder}: expected Arrow files as `save_to_disk` writes them, but {reason}.") from None
     return table

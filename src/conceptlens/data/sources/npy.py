@@ -111,7 +111,8 @@ def _labels(path: Path, n: int, *, several: bool) -> npt.NDArray[np.int64]:
     array = _load(path)
     if not several and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.shape[:1] != (n,) or array.ndim != (2 if several else 1) or array.dtype.kind not in "iub":
+    kind = (2 if several else 1), True
+    if array.shape[:1] != (n,) or (array.ndim, array.dtype.kind in "iub") != kind or 0 in array.shape:
         wanted = f"({n}, classes)" if several else f"({n},)"
         raise UserError(f"{path}: expected whole numbers of shape {wanted}, found {array.shape} of {array.dtype}.")
     labels = array.astype(np.int64)

@@ -2,6 +2,7 @@
 
 import glob
 import itertools
+import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -12,9 +13,9 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import check_regular
 from conceptlens.core.network import is_offline
 
-_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}|\{([^{}]*,[^{}]*)\}")
+_RANGE = re.compile(r"\{(\d{1,12})\.\.(\d{1,12})\}|\{([^{}]*,[^{}]*)\}")
 MOST = 1_000_000  # files of one pattern
-LARGEST = 2**30  # bytes of an image
+LARGEST = 2**30  # bytes of an image; of the images in a row group of Parquet, unpacked
 
 
 def is_remote(name: str) -> bool:
@@ -39,7 +40,7 @@ def expand(source: str) -> list[str]:
             raise UserError(f"{source}: more than {MOST:,} files cannot be meant.")
         if any(mark in name for mark in "*?["):
             names += _matches(name)
-        elif is_remote(name) or Path(name).expanduser().is_file():
+        elif is_remote(name) or os.path.isfile(Path(name).expanduser()):  # False of a name that is too long
             names.append(name if is_remote(name) else str(Path(name).expanduser()))
         else:
             raise UserError(f"{name}: no such file, which {source} names.")

@@ -25,7 +25,7 @@ from conceptlens.data.labels.rename import rename_table
 from conceptlens.data.labels.rows import examples_of
 from conceptlens.data.sources.encoded import EncodedSource
 from conceptlens.data.sources.hf import _class_names, _named, hub_features, need_pyarrow
-from conceptlens.data.sources.shard_files import expand, is_remote, open_shard, read_part
+from conceptlens.data.sources.shard_files import LARGEST, expand, is_remote, open_shard, read_part
 from conceptlens.data.sources.shard_index import ShardIndex, join, read_indexes
 from conceptlens.recipes.schema import DataConfig
 
@@ -101,6 +101,13 @@ class Shards(EncodedSource):
 
         try:
             with open_shard(self._names[shard]) as file, pq.ParquetFile(file) as table:
+                held = table.metadata.row_group(group)
+                parts = [held.column(number) for number in range(held.num_columns)]
+                size = sum(
+                    part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] == self._image
+                )
+                if size > LARGEST:
+                    raise UserError(f"{self._names[shard]}: row group {group} would unpack to {size:,} bytes.")
                 return table.read_row_group(group, columns=[self._image]).column(self._image).combine_chunks()
         except (pa.ArrowException, OSError, KeyError) as error:
             raise UserError(f"{self._names[shard]}: row group {group} is damaged ({_first_line(error)}).") from None
@@ -120,7 +127,7 @@ def _index(name: str, config: DataConfig) -> ShardIndex:
         return _index_tar(name, config) if name.endswith(".tar") else _index_parquet(name, config)
     except UserError:
         raise
-    except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError) as error:  # damaged in whatever way
+    except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError, RecursionError) as error:  # damaged
         raise UserError(f"{name}: cannot be read: {error or type(error).__name__}.") from None
 
 

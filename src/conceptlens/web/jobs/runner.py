@@ -8,6 +8,7 @@ that nobody who made a served folder can have something else run. What the two s
 the library.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,8 +22,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import psutil
+
+from conceptlens.core.locks import lock_file
+
 PATIENCE = 30.0  # seconds that a command has to save its state before it is killed
 LONGEST = 50_000_000  # bytes of a log
+STARTED = "started.json"
+NO_CODE = "CONCEPTLENS_NO_CODE"
 _STEP = re.compile(r"(\d+)\s*(?:of|/)\s*(\d+)")
 
 
@@ -51,7 +58,19 @@ class Progress:
 
 
 def run_job(folder: Path) -> int:
-    """Run the command of a job; returns its exit code."""
+    """Run the command of a job, once, whoever starts it; returns its exit code.
+
+    A server that was killed as it started a job may have left the job running: the next server starts it again, and
+    that process ends here.
+    """
+    with contextlib.suppress(BlockingIOError), lock_file(folder / ".lock"):
+        if not any((folder / name).exists() for name in (STARTED, "ended.json")):
+            return _run(folder)
+    return 0
+
+
+def _run(folder: Path) -> int:
+    _write(folder / STARTED, {"pid": os.getpid(), "made": psutil.Process().create_time(), "time": _now()})
     job = json.loads((folder / "job.json").read_text("utf-8"))
     guard = job.get("unchanged")
     if guard and digest(guard["path"]) != guard["sha256"]:  # it was checked when the job was queued
@@ -59,7 +78,11 @@ def run_job(folder: Path) -> int:
         (folder / "log.txt").write_text(said, "utf-8")
         return _end(folder, 2)
     words = [sys.executable, "-u", "-m", "conceptlens", *job["words"], "--device", job["device"]]
-    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    # What a form names is never code, and a recipe may change after it was looked at: `core.plugins` trusts none.
+    environment = {**os.environ, NO_CODE: "1"}
+    child = subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+    )
 
     def end(number: int, frame: FrameType | None) -> None:
         child.terminate()
@@ -95,8 +118,12 @@ def digest(path: str) -> str | None:
 
 
 def _end(folder: Path, code: int) -> int:
-    _write(folder / "ended.json", {"code": code, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+    _write(folder / "ended.json", {"code": code, "time": _now()})
     return code
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _write(path: Path, value: object) -> None:

@@ -18,7 +18,7 @@ class Scheduler:
 
     def __init__(self, store: JobStore) -> None:
         self.store = store
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children: dict[str, subprocess.Popen[bytes]] = {}  # job → its process
         self._wake = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
@@ -51,9 +51,14 @@ class Scheduler:
 
     def look(self) -> None:
         """Start what may start."""
-        self._children = [child for child in self._children if child.poll() is None]
         jobs = self.store.all()
-        busy = {status.job.device for status in jobs if status.state == "running"}
+        waiting = {status.job.id for status in jobs if status.state == "queued"}
+        for name, child in list(self._children.items()):
+            if child.poll() is not None:
+                del self._children[name]
+                if name in waiting:  # it could not even say that it began
+                    self.store.start(name, child.pid, made=0.0)
+        busy = {status.job.device for status in jobs if status.state == "running" or status.job.id in self._children}
         for status in jobs:
             job = status.job
             if status.state == "queued" and job.device not in busy:
@@ -61,9 +66,7 @@ class Scheduler:
                 folder = str(self.store.folder / job.id)
                 # A session of its own: Ctrl-C at the server does not reach it.
                 words = [sys.executable, "-m", "conceptlens.web.jobs.runner", folder]
-                child = subprocess.Popen(
+                self._children[job.id] = subprocess.Popen(
                     words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                     start_new_session=True,
                 )  # fmt: skip
-                self._children.append(child)
-                self.store.start(job.id, child.pid)

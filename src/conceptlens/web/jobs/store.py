@@ -3,7 +3,7 @@
 | file | written by | says |
 | --- | --- | --- |
 | `job.json` | the server that took it | the command, its words, the device |
-| `started.json` | the scheduler | the process that runs it |
+| `started.json` | that process | which one it is |
 | `log.txt`, `progress.json` | that process | what the command said, how far it is |
 | `cancel` | a server | it shall end |
 | `ended.json` | that process | the exit code |
@@ -25,7 +25,7 @@ import psutil
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_json, write_text
-from conceptlens.web.jobs.runner import digest
+from conceptlens.web.jobs.runner import STARTED, digest
 from conceptlens.web.server.sessions import user_state
 
 State = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
@@ -105,7 +105,7 @@ class JobStore:
         if not name.isdecimal() or not raw:
             return None
         job = Job(**{key: raw[key] for key in ("id", "command", "device", "run", "created")}, words=tuple(raw["words"]))
-        started, ended = _read(folder / "started.json"), _read(folder / "ended.json")
+        started, ended = _read(folder / STARTED), _read(folder / "ended.json")
         cancelled = (folder / "cancel").exists()
         progress = _read(folder / "progress.json") or {}
         state: State
@@ -127,15 +127,15 @@ class JobStore:
             _left(progress) if state == "running" else None,
         )
 
-    def start(self, name: str, pid: int) -> None:
-        """Note the process that runs a job."""
-        made = psutil.Process(pid).create_time()
-        write_json(self.folder / name / "started.json", {"pid": pid, "made": made, "time": now()})
+    def start(self, name: str, pid: int, made: float | None = None) -> None:
+        """Note the process that runs a job; the process itself does so as well."""
+        made = psutil.Process(pid).create_time() if made is None else made
+        write_json(self.folder / name / STARTED, {"pid": pid, "made": made, "time": now()})
 
     def cancel(self, name: str) -> None:
         """Ask a job to end; its process ends its command, which saves what it can."""
         write_text(self.folder / name / "cancel", now())
-        started = _read(self.folder / name / "started.json")
+        started = _read(self.folder / name / STARTED)
         if started and alive(started["pid"], started["made"]):
             psutil.Process(started["pid"]).terminate()
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.package_files import package_text
+from conceptlens.core.system_errors import reason
 from conceptlens.workflows.label.labeling import Labeling, LabelReport
 
 MAX_BODY = 100_000
@@ -122,7 +123,9 @@ class _Handler(BaseHTTPRequestHandler):
                 found, status = step(), HTTPStatus.OK
         except UserError as error:
             found, status = {"error": str(error)}, HTTPStatus.BAD_REQUEST
-        self._send(json.dumps(found, ensure_ascii=False).encode(), status=status)
+        except OSError as error:  # the disk is full, say: whoever labels must hear that nothing was kept
+            found, status = {"error": reason(error) or str(error)}, HTTPStatus.INTERNAL_SERVER_ERROR
+        self._send(json.dumps(found).encode(), status=status)
 
     def _send_image(self, name: str) -> None:
         source = self.server.labeling.source

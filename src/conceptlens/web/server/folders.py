@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.core.files import fingerprint
+from conceptlens.core.files import check_links, fingerprint
 from conceptlens.runs.results import EARLIER_NAMES
 from conceptlens.web.server.problems import Problem, not_found
 
@@ -65,13 +65,7 @@ class RunEntry:
 
     def check_links(self) -> None:
         """Refuse a run with any link that leads out of it."""
-        for seen, (folder, folders, files) in enumerate(os.walk(self.path)):
-            if seen > MOST:
-                raise UserError(f"{self.shown}: more than {MOST:,} folders; not a run.")
-            for name in (*folders, *files):
-                path = Path(folder, name)
-                if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(self.path):
-                    raise UserError(f"{path}: a link that leads out of the run folder; it is not followed.")
+        check_links(self.path)
 
     def command(self, words: str) -> str:
         """A command about this run, ready to be pasted."""

@@ -16,7 +16,7 @@ from conceptlens.web.server.safety import HEADERS, network
 from conceptlens.web.server.uploads import Limits
 
 JSON_BYTES = 4_000_000  # of a request that is no upload
-IN_FLIGHT = 200_000_000  # bytes of all bodies together; half of them for one client
+IN_FLIGHT = 200_000_000  # bytes of all bodies that are not answered yet, or four uploads; half of them for one client
 
 
 @dataclass
@@ -26,7 +26,7 @@ class RequestMiddleware:
     app: ASGIApp
     access: Access
     limits: Limits
-    in_flight: Counter[str] = field(default_factory=Counter)  # bytes of bodies that have arrived, by client
+    in_flight: Counter[str] = field(default_factory=Counter)  # bytes of bodies that wait for their answer, by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -66,26 +66,26 @@ class RequestMiddleware:
         declared = _headers(scope).get("content-length", "")
         if declared.isdecimal() and int(declared[:12]) > most:
             raise _too_large(most)
-        client, arrived = client_of(scope), 0
+        client, arrived, room = client_of(scope), 0, max(IN_FLIGHT, 4 * self.limits.bytes)
 
         def count(size: int) -> None:
             nonlocal arrived
             arrived += size
             self.in_flight[client] += size
-            if self.in_flight[client] > IN_FLIGHT // 2 or self.in_flight.total() > IN_FLIGHT:
+            if self.in_flight[client] > room // 2 or self.in_flight.total() > room:
                 raise Problem(503, "busy", "Too many uploads at once. Try again in a moment.", wait=2)
 
         try:
             body = await _body(receive, most, self.limits.seconds, count)
+            waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+            async def replay() -> Message:
+                return waiting.pop() if waiting else await receive()
+
+            await self.app(scope, replay, send)  # work may queue, and the body is in memory until then
         finally:
             self.in_flight[client] -= arrived
             self.in_flight += Counter()  # forget clients of whom nothing is left
-        waiting = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def replay() -> Message:
-            return waiting.pop() if waiting else await receive()
-
-        await self.app(scope, replay, send)
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -101,6 +101,12 @@ class Service:
             without=list(caution),
         )
 
+    def check_count(self, images: int) -> None:
+        """Refuse more images than may ever wait, before they are decoded."""
+        if images > self.options.queue:
+            most = self.options.queue
+            raise Problem(413, "too-large", f"{images} images are too many for one request; at most {most}.")
+
     def read_files(self, files: Sequence[tuple[str, bytes]]) -> list[Subject]:
         """Image files as the model sees them; one that cannot be read carries its error."""
         found = []
@@ -122,6 +128,7 @@ class Service:
             # Words would be taken for paths of this machine: of an array of text, or the names in an archive of arrays.
             if not isinstance(array, np.ndarray) or array.dtype.kind not in "uif":
                 raise UserError("it holds no pixels")
+            self.check_count(len(array) if array.ndim == 4 else 1)  # before each becomes as large as the model sees it
             return list(subjects(array, self.run.card, pictures=False))
         except (ValueError, TypeError, AttributeError, EOFError, OSError, MemoryError, UserError) as error:
             raise bad(f"Expected an array (N, H, W, 3) of bytes as numpy.save writes it, but {error}.") from None
@@ -258,11 +265,8 @@ def service_app(service: Service) -> FastAPI:
             found = await loop.run_in_executor(service.readers, service.read_array, await request.body())
         else:
             files = await _files(request, kind)
+            service.check_count(len(files))
             found = await loop.run_in_executor(service.readers, service.read_files, files)
-        if len(found) > service.options.queue:
-            raise Problem(
-                413, "too-large", f"{len(found)} images are too many for one request; at most {service.options.queue}."
-            )
         answers = await service.batcher.answer(found, evidence=evidence)
         told = [service.told(answer, evidence) for answer in answers]
         return Predictions(model=service.run.card.weights_hash, predictions=told)

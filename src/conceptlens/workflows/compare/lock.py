@@ -83,6 +83,7 @@ def _abandoned(path: Path, stale: float) -> bool:
     try:
         owner = json.loads(_read(path) or "{}")
         touched = path.stat().st_mtime
+        owner = owner if isinstance(owner, dict) else {}
     except (OSError, ValueError):
         return False
     here = owner.get("host") == socket.gethostname() and isinstance(owner.get("pid"), int)

@@ -65,9 +65,9 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
             regions["concepts"] = {f"{FINDINGS}: {_spoken(c)}": part for c, part in proposal.finding_parts.items()}
         data["regions"] = regions
     method = DEFAULT_METHOD if proposal.has_concepts else WITHOUT_CONCEPTS
-    lines = [f"# Made by `conceptlens init {proposal.contents.root.name}`. Every line may be changed;", "#"]
-    lines[0] += " `conceptlens data check` of this file says what follows."
-    lines += ["# What was assumed:", *(f"# - {line}" for line in proposal.assumed), ""]
+    about = f"Made by `conceptlens init {proposal.contents.root.name}`. Every line may be changed;"
+    lines = [_comment(f"{about} `conceptlens data check` of this file says what follows."), "#"]
+    lines += ["# What was assumed:", *(_comment(f"- {line}") for line in proposal.assumed), ""]
     lines += _section({"data": data}, "where images and labels are; paths start from this file")
     if proposal.has_concepts:
         lines += _section({"concepts": CONCEPTS}, "what the model may say about an image")
@@ -86,6 +86,11 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
     lines += _section({"seed": 0}, "another number shows how much is chance")
     lines += _section({"out": f"runs/{proposal.contents.root.resolve().name}"}, "where the run is written")
     return "\n".join(lines) + "\n"
+
+
+def _comment(words: str) -> str:
+    """One line: names in the data may hold line breaks, and what stood behind one would be a key of the recipe."""
+    return "# " + " ".join("".join(c if c.isprintable() else " " for c in words).split())
 
 
 def _section(tree: Mapping[str, object], comment: str) -> list[str]:

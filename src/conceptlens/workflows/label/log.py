@@ -1,12 +1,14 @@
 """What raters said: one file for each, which only grows. Undo takes the last answer back; labeling resumes from it."""
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import read_text
 from conceptlens.core.spreadsheet import read_cell, safe_cell
 
 FOLDER = "labels"  # beside the table
@@ -34,8 +36,11 @@ class RaterLog:
         """Every row in order; a torn last one, of a killed process, is left out."""
         if not self.path.exists():
             return []
-        with self.path.open(encoding="utf-8", newline="") as file:
-            rows = [[*map(read_cell, row)] for row in csv.reader(file) if len(row) == len(COLUMNS)]
+        try:
+            lines = io.StringIO(read_text(self.path), newline="")
+            rows = [[*map(read_cell, row)] for row in csv.reader(lines) if len(row) == len(COLUMNS)]
+        except (OSError, ValueError, csv.Error) as error:
+            raise UserError(f"{self.path}: expected what a rater said, as a table; but {error}.") from None
         return [(row[0], row[1], row[2], row[3]) for row in rows if row[0] != COLUMNS[0]]
 
     def answers(self) -> Answers:
@@ -76,5 +81,6 @@ class RaterLog:
 
 
 def all_raters(folder: Path) -> dict[str, Answers]:
-    """Rater → answers, of every file in the folder."""
-    return {path.stem: RaterLog(folder, path.stem).answers() for path in sorted(folder.glob("*.csv"))}
+    """Rater → answers, of every file in the folder that is called like a rater."""
+    raters = [path.stem for path in sorted(folder.glob("*.csv")) if _NAME.fullmatch(path.stem)]
+    return {rater: RaterLog(folder, rater).answers() for rater in raters}

@@ -5,6 +5,7 @@ and entries with `label`, `logit` and `box`), or one JSON file from an image's n
 called `score` or `confidence`, and a box may be the dictionary of corners that transformers' pipelines give.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ def parse_detection(entry: Any, where: str) -> Detection:
         box = entry["box"]
         corners = [float(box[name]) for name in CORNERS] if isinstance(box, Mapping) else [float(edge) for edge in box]
         left, top, right, bottom = corners
+        if not all(map(math.isfinite, (confidence, *corners))):
+            raise ValueError
         return Detection(plain(entry["label"]), confidence, (left, top, right, bottom))
     except (KeyError, TypeError, ValueError, StopIteration):
         raise UserError(
@@ -77,7 +80,7 @@ def read_detections(path: Path, ids: Sequence[str]) -> dict[int, list[Detection]
         said = next(filter(None, heads), None)
         said = said[0] if isinstance(said, list) and said else said
         index = names.index(str(said)) if said else names.index(name)
-        if index is None and not said and name.isdigit() and int(name) < len(ids):
+        if index is None and not said and re.fullmatch(r"[0-9]{1,12}", name) and int(name) < len(ids):
             index = int(name)
         if index is not None:
             found[index] = [parse_detection(entry, f"{path}: {name}") for entry in boxes]

@@ -81,7 +81,12 @@ def write_segments(
     """Masks of some images, `PATH-NUMBER.png` each; images that have been segmented are not looked at again."""
     total = highest = 0
     for count, index in enumerate(rows):
-        stem = out / "masks" / PurePosixPath(source.examples.ids[index]).with_suffix("")
+        name = PurePosixPath(source.examples.ids[index])
+        if name.is_absolute() or ".." in name.parts or ":" in str(name):  # a drive, or a stream of a file, on Windows
+            raise UserError(
+                f"{name}: this path leads out of the folder for masks. Name images relative to data.images."
+            )
+        stem = out / "masks" / name.with_suffix("")
         done = stem.with_name(f".{stem.name}.done")
         if done.exists():
             counted = int(done.read_text("utf-8"))
