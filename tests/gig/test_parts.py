@@ -1,5 +1,7 @@
 """A decomposition shared by processes is that of one process."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +30,25 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def in_this_process(tasks: list[parts.Task], processes: int, folder: Path, work: object) -> None:
-    assert processes == 2
+def in_this_process(tasks: list[parts.Task], engine: parts.Engine, work: object) -> None:
+    assert engine.at_once == 2
     assert [task.run() for task in tasks] == [0] * len(tasks)
 
 
-@pytest.mark.parametrize("really", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_two_processes_equal_one(really: bool, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not really:
+@pytest.mark.parametrize("engine", ["", *(pytest.param(name, marks=pytest.mark.slow) for name in ("local", "slurm"))])
+def test_two_processes_equal_one(engine: Any, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not engine:
         monkeypatch.setattr(parts, "_run", in_this_process)
+    if engine == "slurm":
+        pytest.importorskip("submitit")
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     few: dict[str, Any] = dict(FEW)
+    two_at_once = {"processes": 2, "engine": engine or "local"}
+    two_at_once |= {"engine_option": ["cluster=local"]} if engine == "slurm" else {}
     made = []
-    for processes in (1, 2):
-        out = tmp_path / str(processes)
-        found = decompose(f"{OWN}:build", photos, layers=["one", "two"], out=out, processes=processes, **few)
+    for words in ({}, two_at_once):
+        out = tmp_path / str(len(words))
+        found = decompose(f"{OWN}:build", photos, layers=["one", "two"], out=out, **words, **few)
         assert found.page.is_file()
         made.append(out)
         parts._open.cache_clear()

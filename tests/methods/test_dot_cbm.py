@@ -130,10 +130,9 @@ def test_label_statistics_are_counted_while_training(setup: Setup, prior: str, e
     """Of three known labels the first concept has 3, the second 0; the third is half unknown: (n⁺ + 1) / (n + 2)."""
     model = DOTCBM(setup, concept_prior=prior)  # type: ignore[arg-type]
     labels = torch.tensor([[1, 0, 1, -1, -1], [1, 0, 0, -1, -1], [1, 0, -1, -1, -1]], dtype=torch.int8)
-    output = model.eval()(tokens())
-    model.teach(output, labels)
-    torch.testing.assert_close(model.concept_masses(), torch.full((5,), 0.2))  # nothing is learned from a test
-    model.train().teach(output, labels)
+    model.train().teach(model(tokens()), labels)  # a piece of a batch: the next one must not see other statistics
+    torch.testing.assert_close(model.concept_masses(), torch.full((5,), 0.2))
+    model.see_labels(labels)
     masses = torch.tensor(expected)
     torch.testing.assert_close(model.concept_masses(), masses / masses.sum())
 

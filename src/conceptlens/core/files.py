@@ -36,13 +36,14 @@ def _flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def write_bytes(path: Path, data: bytes | memoryview) -> None:
-    """Write a file whole or not at all."""
+def write_bytes(path: Path, *data: bytes | memoryview) -> None:
+    """Write a file whole or not at all: one piece after the other."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with aside.open("wb") as file:
-            file.write(data)
+            for piece in data:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         manifest.record(path, aside)

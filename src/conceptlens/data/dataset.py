@@ -11,6 +11,7 @@ from PIL import Image
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.files import fingerprint
+from conceptlens.data.images.read import Fit, resize_square
 from conceptlens.data.images.window import Window
 
 Task = Literal["single", "multilabel", "ordinal"]
@@ -90,6 +91,10 @@ class DataSource(ABC):
     def read_at_least(self, index: int, side: int) -> Image.Image:
         """The image as `read` gives it, or smaller where that decodes faster, but not below `side` pixels a side."""
         return self.read(index)
+
+    def read_square(self, index: int, side: int, fit: Fit) -> npt.NDArray[np.uint8]:
+        """The image as an encoder gets it, (3, side, side); see `resize_square`."""
+        return resize_square(self.read_at_least(index, side), side, fit)
 
     def annotation(self, index: int) -> Annotation | None:
         """Known truth about places in the image, where there is any."""

@@ -28,7 +28,6 @@ from conceptlens.core.engines import EngineName, Task, make_engine
 from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import fingerprint, read_json, write_bytes, write_json
 from conceptlens.data.dataset import DataSource
-from conceptlens.data.images.read import resize_square
 from conceptlens.data.sources.memory import HeldImages
 from conceptlens.data.sources.shard_files import expand, is_pattern, is_remote
 from conceptlens.data.sources.shards import open_unlabeled
@@ -261,7 +260,7 @@ def _batches(
 
     def one(index: int) -> npt.NDArray[np.uint8] | str:
         try:
-            return resize_square(source.read_at_least(index, size), size, fit)
+            return source.read_square(index, size, fit)
         except UserError as error:
             return str(error)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from conceptlens.core.engines import EngineName
 from conceptlens.core.errors import UserError
 from conceptlens.core.progress import note
 
@@ -48,6 +49,8 @@ def decompose(
     batch_size: int = 8,
     workers: int = 2,
     processes: int = 1,
+    engine: EngineName = "local",
+    engine_option: Sequence[str] = (),
     seed: int = 0,
     quiet: bool = True,
     **settings: Any,
@@ -89,6 +92,8 @@ def decompose(
         batch_size: Images that pass the model at once.
         workers: Threads that read images ahead; 0 for none.
         processes: Processes that share images and layers, each on a GPU of its own where there are several.
+        engine: What starts these processes: this machine, Ray, or SLURM (see docs/scale.md).
+        engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
         seed: Random seed.
         quiet: Show no progress.
         settings: Further settings, see `conceptlens.gig.settings.Settings`.
@@ -146,6 +151,8 @@ def decompose(
             batch_size=batch_size,
             workers=workers,
             processes=processes,
+            engine=engine,
+            engine_option=engine_option,
         )
 
 

@@ -1,4 +1,5 @@
-"""A decomposition shared by processes of this machine, each on a GPU of its own where there are several.
+"""A decomposition shared by the processes of an engine: here, each on a GPU of its own where there are several, or on
+other machines with the same file system.
 
 Each makes the model's outputs and the samples of its part of the images; then layers are clustered side by side. What
 is drawn depends on seed, image and layer alone, so that the samples are those of one process. A file is written whole
@@ -16,7 +17,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load, save, save_file
 
-from conceptlens.core.engines import Task, make_engine
+from conceptlens.core.engines import Engine, Task
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_bytes
 from conceptlens.core.network import is_offline, offline
@@ -25,26 +26,27 @@ from conceptlens.gig.samples import Samples, collect
 from conceptlens.gig.settings import Settings
 from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions
 
+FOLDER = "jobs"
 
-def share_out(run: Path, work: Work, processes: int, workers: int) -> None:
+
+def share_out(run: Path, work: Work, processes: int, workers: int, engine: Engine) -> None:
     """Outputs, samples and concepts of a run whose folder and settings are there."""
     outputs = run / "outputs.safetensors"
-    folder = run / "jobs"
     common = {"run": str(run.absolute()), "batch_size": work.batch_size, "workers": workers, "local": is_offline()}
     missing = [layer for layer in work.network.layers if not layer_file(run, layer).exists()]
     if outputs.exists() and not missing:
         return
     parts = [(k, processes) for k in range(processes)]
     images = [Task(f"images {k + 1} of {n}", _IMAGES, {**common, "part": [k, n]}) for k, n in parts]
-    _run(images, processes, folder, work)
+    _run(images, engine, work)
     if not outputs.exists():
         pieces = [load(_piece(run, k, processes).read_bytes())["outputs"] for k in range(processes)]
         write_bytes(outputs, save({"outputs": check_predictions(work, torch.cat(pieces))}))
-    _run([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], processes, folder, work)
-    shutil.rmtree(folder, ignore_errors=True)
+    _run([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], engine, work)
+    shutil.rmtree(run / FOLDER, ignore_errors=True)
 
 
-def _run(tasks: Sequence[Task], processes: int, folder: Path, work: Work) -> None:
+def _run(tasks: Sequence[Task], engine: Engine, work: Work) -> None:
     failed: list[str] = []
 
     def on_end(task: Task, code: int, log: str) -> None:
@@ -53,7 +55,7 @@ def _run(tasks: Sequence[Task], processes: int, folder: Path, work: Work) -> Non
             failed.append(f"{task.id} (see {log})" if log else task.id)
 
     if tasks:
-        make_engine("local", processes, folder).run(tasks, on_end)
+        engine.run(tasks, on_end)
     if failed:
         raise UserError(f"{', '.join(failed)}: a process failed. Mend the cause; the same command goes on.")
 
@@ -105,7 +107,7 @@ def _samples(work: Work, run: Path, share: tuple[int, int]) -> dict[str, Samples
 
 
 def _piece(run: Path, k: int, parts: int) -> Path:
-    return run / "jobs" / f"outputs-{k}-of-{parts}.safetensors"
+    return run / FOLDER / f"outputs-{k}-of-{parts}.safetensors"
 
 
 @lru_cache(maxsize=1)

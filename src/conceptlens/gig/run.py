@@ -7,7 +7,7 @@ stopped. The stages are: outputs of the model, samples of each layer, concepts o
 import contextlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from conceptlens.core.devices import VARIABLE
 from conceptlens.core.documents import ResultMixin
+from conceptlens.core.engines import EngineName, make_engine
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_checked, write_bytes, write_text
 from conceptlens.core.network import offline
@@ -33,6 +34,7 @@ from conceptlens.gig.pages.drawing import strongest_path, svg
 from conceptlens.gig.pages.page import page
 from conceptlens.gig.pages.pictures import keep_pictures
 from conceptlens.gig.pages.sections import kept_section, trajectory_section, validation_section
+from conceptlens.gig.parts import FOLDER as PARTS
 from conceptlens.gig.parts import share_out
 from conceptlens.gig.picture_cache import PictureCache, Sampled
 from conceptlens.gig.samples import Samples, collect
@@ -81,6 +83,8 @@ def decompose_run(
     batch_size: int = BATCH,
     workers: int = 2,
     processes: int = 1,
+    engine: EngineName = "local",
+    engine_option: Sequence[str] = (),
 ) -> Decomposed:
     """Decompose a model; called again with the same settings, it continues where it was stopped.
 
@@ -95,15 +99,18 @@ def decompose_run(
         batch_size: Images that pass the model at once.
         workers: Threads that read images ahead.
         processes: Processes that share images and layers, each on a GPU of its own where there are several.
+        engine: What starts them: `local`, `ray` or `slurm`.
+        engine_option: Its own settings, as `num_gpus=1`.
     """
     if batch_size < 1 or workers < 0:
         raise UserError(f"--batch-size and --workers: expected 1 or more and 0 or more, got {batch_size}, {workers}.")
     if processes < 1:
         raise UserError(f"--processes: expected 1 or more, got {processes}.")
-    if processes > 1 and (module is not None or images is not None):
+    shared = processes > 1 or engine != "local"
+    if shared and (module is not None or images is not None):
         raise UserError(
             "processes: a model or images in memory are known to this process alone. Name the model "
-            "(`file.py:function`) and a folder or recipe, or leave processes at 1."
+            "(`file.py:function`) and a folder or recipe, or leave processes at 1 and the engine at local."
         )
     if processes > 1 and ":" in (named := os.environ.get(VARIABLE, "")):
         raise UserError(f"--device {named}: several processes take the GPUs in turn. Leave the number out.")
@@ -154,7 +161,10 @@ def decompose_run(
             raise UserError(f"{path}: the model changed since this run began. Start again with --overwrite.")
         run.update(status="running")
         try:
-            result = _stages(work, run, processes, workers)
+            if shared:
+                runner = make_engine(engine, processes, run.path / PARTS, engine_option)
+                share_out(run.path, work, processes, workers, runner)
+            result = _stages(work, run)
         except RuntimeError as error:
             if settings.rule != "srd" or "does not require grad" not in str(error):
                 raise
@@ -211,9 +221,7 @@ def _check_cost(work: Work, path: Path) -> None:
     work.note(cost.text())
 
 
-def _stages(work: Work, run: RunFolder, processes: int, workers: int) -> Decomposed:
-    if processes > 1:
-        share_out(run.path, work, processes, workers)
+def _stages(work: Work, run: RunFolder) -> Decomposed:
     scores = _predictions(work, run)
     vectors, concepts = _concepts(work, run)
     samples = {layer: Sampled(taken.image, taken.position) for layer, taken in vectors.items()}

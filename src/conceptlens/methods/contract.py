@@ -143,6 +143,9 @@ class ConceptModel(nn.Module, ABC):
             output.logits = self.decide(told) if context is None else self.decide_within(told, context)
         return output
 
+    def see_labels(self, labels: Tensor) -> None:
+        """After each training step, with the concept labels of the whole batch (B, K): of all processes and pieces."""
+
     @property
     def answers(self) -> Tensor | None:
         """(2, K, K): what its head learned to read where a concept is told 0 or 1; see `Bottleneck`. None: nothing."""

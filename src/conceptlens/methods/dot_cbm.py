@@ -168,13 +168,11 @@ class DOTCBM(ConceptModel):
             if self.orthogonal[name] > 0
         }
 
-    def teach(self, output: ConceptOutput, labels: Tensor) -> ConceptOutput:
-        """RandInt; and count the training labels: their statistics are the concepts' prior from the next batch on."""
-        output = super().teach(output, labels)
-        if self.training and self.concept_prior != "uniform":
+    def see_labels(self, labels: Tensor) -> None:
+        """Count the training labels: their statistics are the concepts' prior from the next batch on."""
+        if self.concept_prior != "uniform":
             counts = torch.stack([(labels == 1).sum(0), (labels != UNKNOWN).sum(0)])
             self.label_counts.add_(counts.to(self.label_counts))
-        return output
 
     @torch.no_grad()
     def end_epoch(self, tokens: Tokens) -> dict[str, float]:

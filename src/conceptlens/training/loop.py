@@ -266,6 +266,7 @@ class TrainStage(Stage):
             clip_gradients(self.parameters, self.training.clip)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
+            session.pipeline.model.see_labels(whole.concepts)
             if self.average:
                 self.average.update(session.pipeline)
             position.step, position.total_steps = step + 1, position.total_steps + 1

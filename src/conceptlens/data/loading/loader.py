@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from conceptlens.data.dataset import DataSource
-from conceptlens.data.images.read import Fit, resize_square
+from conceptlens.data.images.read import Fit
 
 Indices = npt.NDArray[np.int64]
 
@@ -106,4 +106,4 @@ class PixelReader:
         return (self._pool.map if self._pool else map)(self._decode_one, indices.tolist())
 
     def _decode_one(self, index: int) -> npt.NDArray[np.uint8]:
-        return resize_square(self.source.read_at_least(index, self.size), self.size, self.fit)
+        return self.source.read_square(index, self.size, self.fit)

@@ -26,7 +26,7 @@ def fetch(values: Tensor) -> Tensor:
 
 def to_device(
     batches: Iterator[tuple[Indices, Tensor]], device: torch.device, ahead: int = 2
-) -> Iterator[tuple[Indices, Tensor]]:
+) -> Generator[tuple[Indices, Tensor]]:
     """Each batch on the device, if it is not there already; a GPU gets up to `ahead` of them while it works.
 
     What `batches` raises is raised where its batch is awaited. The thread in the background ends with the iterator.

@@ -1,16 +1,19 @@
 """Fill a token store: one pass of the encoder over the images, shared by all processes, resumable shard by shard."""
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import fingerprint
 from conceptlens.core.processes import Processes
 from conceptlens.data.loading.loader import PixelReader
+from conceptlens.data.loading.transfer import to_device
 from conceptlens.encoders.contract import Encoder
 from conceptlens.encoders.freezing import weights_hash
 from conceptlens.encoders.replay import check_cut
@@ -19,6 +22,8 @@ from conceptlens.encoders.store.store import Dtype, Key, TokenStore
 from conceptlens.recipes.schema import EncoderConfig
 
 BATCH = 32
+GPU_BATCH = 64
+GPU_WRITERS = 4  # shards that are hashed and written at once: a GPU fills them faster than one thread does that
 LOOKED_AT = 64  # images whose pixels are part of a store's key
 
 
@@ -94,27 +99,56 @@ def fill(
     if processes.main:
         store.begin()
     encoder.to(processes.device).eval()  # not in inference mode, whose tensors could not learn afterwards
+    gpu = processes.device.type == "cuda"
     missing = [shard for shard in range(processes.index, store.shards, processes.count) if not store.has(shard)]
+    pieces = [(shard, piece) for shard in missing for piece in _pieces(store.rows_of(shard), gpu)]
     kept = getattr(torch, store.key.dtype)
-    # A shard is written while the next is encoded.
-    with torch.inference_mode(), ThreadPoolExecutor(1, "conceptlens-store") as disk:
-        writing: Future[None] | None = None
-        for shard in missing:
-            places = np.asarray(store.rows_of(shard))
-            images_of = places if rows is None else rows[places]
-            # Filled in place: a list of batches that is joined would hold every token twice.
-            tokens = torch.empty(len(places), store.tokens, store.width, dtype=kept)
-            done = 0
-            batches = (images_of[start : start + BATCH] for start in range(0, len(places), BATCH))
-            for batch, pixels in reader.prefetch(batches):
-                images = encoder.normalize(pixels.to(processes.device, non_blocking=True))
+    tokens, filled = torch.empty(0), 0
+    # One stream of batches over all shards: while one is written, the next is encoded and the one after it decoded.
+    decoded = reader.prefetch(piece if rows is None else rows[piece] for _, piece in pieces)
+    writers = GPU_WRITERS if gpu else 1
+    with torch.inference_mode(), ThreadPoolExecutor(writers, "conceptlens-store") as disk:
+        writing: deque[Future[None]] = deque()
+        arriving = to_device(decoded, processes.device)
+        try:
+            for (shard, piece), (_, pixels) in zip(pieces, arriving, strict=True):
+                if not filled:  # a shard is filled in place: batches that are joined would hold every token twice
+                    shape = (len(store.rows_of(shard)), store.tokens, store.width)
+                    tokens = torch.empty(shape, dtype=kept, pin_memory=gpu)
                 with processes.autocast():
-                    tokens[done : done + len(batch)] = encoder.before(images, store.cut.blocks)
-                done += len(batch)
-                on_images(len(batch))
-            if writing is not None:
-                writing.result()
-            writing = disk.submit(store.write, shard, tokens)
-        if writing is not None:
-            writing.result()
+                    found = encoder.before(encoder.normalize(pixels), store.cut.blocks)
+                # A GPU brings them in its turn, while it is asked for the next.
+                tokens[filled : filled + len(piece)].copy_(found.to(kept), non_blocking=True)
+                filled += len(piece)
+                on_images(len(piece))
+                if filled == len(tokens):
+                    if len(writing) == writers:
+                        writing.popleft().result()
+                    writing.append(disk.submit(_write, store, shard, tokens, _arrived(gpu)))
+                    filled = 0
+            while writing:
+                writing.popleft().result()
+        finally:
+            arriving.close()
     return sum(len(store.rows_of(shard)) for shard in missing)
+
+
+def _pieces(places: range, gpu: bool) -> list[Indices]:
+    """A shard's images in batches; on a GPU of even size, as a small last one would keep it waiting."""
+    batch = -(-len(places) // -(-len(places) // GPU_BATCH)) if gpu else BATCH
+    return [np.asarray(places[start : start + batch]) for start in range(0, len(places), batch)]
+
+
+def _arrived(gpu: bool) -> torch.cuda.Event | None:
+    """When everything that the GPU was asked for until now is done."""
+    if not gpu:
+        return None
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+def _write(store: TokenStore, shard: int, tokens: Tensor, arrived: torch.cuda.Event | None) -> None:
+    if arrived is not None:
+        arrived.synchronize()
+    store.write(shard, tokens)

@@ -105,13 +105,13 @@ class TokenStore:
 
     def write(self, shard: int, tokens: Tensor) -> None:
         """Write a shard's tokens (rows, N, D)."""
-        small = tokens.to(getattr(torch, self.key.dtype)).cpu()
+        small = tokens.to(getattr(torch, self.key.dtype)).cpu().contiguous()
         if not bool(torch.isfinite(small).all()):
             raise UserError(f"{self.path}: tokens of images {self.rows_of(shard)} do not fit in {self.key.dtype}.")
-        buffer = BytesIO()
-        # NumPy knows no bfloat16: the bits are kept as whole numbers.
-        np.lib.format.write_array(buffer, small.view(torch.int16).numpy(), allow_pickle=False)
-        write_bytes(self._file(shard), buffer.getbuffer())
+        bits = small.view(torch.int16).numpy()  # NumPy knows no bfloat16: they are kept as whole numbers
+        header = BytesIO()
+        np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(bits))
+        write_bytes(self._file(shard), header.getvalue(), bits.data)  # no copy of what may be 256 MB
         self._checked.discard(shard)
         self._map.cache_clear()
 
