@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 Row = dict[str, Any]
 KEYS = ("data", "method", "setting", "seed", "split", "head")
 DEFAULT = "log-probabilities, RandInt uniform"
+ORDERS = ("uncertainty", "influence")  # no order looks at the truth of what is not yet told
 FINAL = "head_rate 5"  # rows of the presets as they are now; others were made before and are marked in the table
 
 
@@ -110,10 +111,17 @@ def rates_table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def gain_from_half(curve: list[float]) -> float:
+    """The least that is gained with half of the groups told, or more."""
+    half = -(-(len(curve) - 1) // 2)
+    return min(curve[half:]) - curve[0]
+
+
 def few_table(rows: list[Row]) -> str:
     """What telling brings: accuracy with none, half and all of the groups told, clean images."""
     head = ["data", "method", "seeds", "concept AUC", "untouched", "sham", "half of the groups told", "all told"]
-    head += ["all wrong", "ceiling", "gain from half", "gain from all", "corrections", "leakage"]
+    head += ["all wrong", "ceiling", "gain from half", "least certain first", "most influential first", "gain from all"]
+    head += ["corrections", "leakage"]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -125,7 +133,10 @@ def few_table(rows: list[Row]) -> str:
         cells = [percent([row[key] for row in some]) for key in ("concept_auc", "untouched", "sham")]
         cells += [percent(half), percent(full)]
         cells += [percent([row[key] for row in some]) for key in ("wrong", "ceiling")]
-        cells += [f"{100 * np.mean(np.array(told) - start):+.1f}" for told in (half, full)]
+        ordered = {order: [gain_from_half(row["orders"][order]) for row in some if "orders" in row] for order in ORDERS}
+        cells += [f"{100 * np.mean(np.array(half) - start):+.1f}"]
+        cells += [f"{100 * np.mean(gains):+.1f} ({len(gains)})" if gains else "–" for gains in ordered.values()]
+        cells += [f"{100 * np.mean(np.array(full) - start):+.1f}"]
         cells += [" / ".join(sorted({row[key]["outcome"] for row in some})) for key in ("verdict", "leakage")]
         lines.append(f"| {' | '.join([*names, str(len(some)), *cells])} |")
     return "\n".join(lines)
