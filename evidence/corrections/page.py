@@ -3,51 +3,23 @@
 python evidence/corrections/page.py [ROWS.jsonl …]    with files: takes their rows into the folder first
 """
 
-import gzip
 import json
 import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from raw_rows import Row, fill, keep, percent, read  # a neighbor
+
 HERE = Path(__file__).parent
-Row = dict[str, Any]
 KEYS = ("data", "method", "setting", "seed", "split", "head")
 DEFAULT = "log-probabilities, RandInt uniform"
 ORDERS = ("uncertainty", "influence")  # no order looks at the truth of what is not yet told
 FINAL = "head_rate 5"  # rows of the presets as they are now; others were made before and are marked in the table
-
-
-def read(name: str) -> list[Row]:
-    file = HERE / f"{name}.jsonl.gz"
-    return [json.loads(line) for line in gzip.open(file, "rt")] if file.exists() else []
-
-
-def keep(name: str, rows: list[Row]) -> None:
-    """Rows by their keys, the newest of each, rounded to what an interval can tell."""
-    found = {tuple(row.get(key) for key in KEYS): row for row in [*read(name), *rows]}
-    lines = [
-        json.dumps(rounded(row), ensure_ascii=False) for _, row in sorted(found.items(), key=lambda pair: str(pair[0]))
-    ]
-    (HERE / f"{name}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
-
-
-def rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 5)
-    if isinstance(value, dict):
-        return {key: rounded(each) for key, each in value.items()}
-    return [rounded(each) for each in value] if isinstance(value, list) else value
-
-
-def percent(values: list[float | None]) -> str:
-    """The mean, and the standard deviation where there are several."""
-    known = [100 * value for value in values if value is not None]
-    spread = f" ± {np.std(known, ddof=1):.1f}" if len(known) > 1 else ""
-    return f"{np.mean(known):.1f}{spread}" if known else "–"
 
 
 def told(rows: list[Row], pixels: int) -> str:
@@ -170,15 +142,14 @@ def figure(rows: list[Row]) -> None:
 if __name__ == "__main__":
     for file in map(Path, sys.argv[1:]):
         new = [json.loads(line) for line in file.read_text().splitlines()]
-        keep(file.stem, [{**row, "presets": FINAL} for row in new] if file.stem == "test" else new)
-    choose, test, heads, rates = read("choose"), read("test"), read("heads"), read("rates")
+        rows = [{**row, "presets": FINAL} for row in new] if file.stem == "test" else new
+        keep(HERE / f"{file.stem}.jsonl.gz", rows, KEYS)
+    choose, test, heads, rates, few = (
+        read(HERE / f"{name}.jsonl.gz") for name in ("choose", "test", "heads", "rates", "few")
+    )
     order = {name: place for place, name in enumerate(("blood cells", "blood cells, few", "shapes", "shapes, few"))}
     choose.sort(key=lambda row: (order[row["data"]], row["method"]))
     tables = {"choose": table(choose, ("data", "method", "setting")), "test": table(marked(test), ("method",))}
-    tables |= {"heads": heads_table(heads), "rates": rates_table(rates), "few": few_table(read("few"))}
-    page = (HERE / "README.md").read_text()
-    for name, text in tables.items():
-        before, _, rest = page.partition(f"<!-- table {name} -->\n")
-        page = f"{before}<!-- table {name} -->\n{text}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
-    (HERE / "README.md").write_text(page)
+    tables |= {"heads": heads_table(heads), "rates": rates_table(rates), "few": few_table(few)}
+    fill(HERE / "README.md", tables)
     figure([row for row in test if row.get("presets") == FINAL])

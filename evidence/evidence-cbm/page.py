@@ -3,18 +3,20 @@
 python evidence/evidence-cbm/page.py [tune.jsonl rows.jsonl]    with files: takes their rows into the folder first
 """
 
-import gzip
 import json
 import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from raw_rows import Row, fill, keep, outcomes, read, spread, table  # a neighbor
+
 HERE = Path(__file__).parent
-Row = dict[str, Any]
+KEYS = {"tune": ("data", "method", "seed", "rate"), "rows": ("data", "method", "seed")}
 METHODS = (  # in the order of the table
     "evidence-cbm",
     "evidence-cbm, last layer",
@@ -30,19 +32,6 @@ METHODS = (  # in the order of the table
 )
 
 
-def read(name: str) -> list[Row]:
-    file = HERE / f"{name}.jsonl.gz"
-    return [json.loads(line) for line in gzip.open(file, "rt")] if file.exists() else []
-
-
-def rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 5)
-    if isinstance(value, dict):
-        return {key: rounded(each) for key, each in value.items()}
-    return [rounded(each) for each in value] if isinstance(value, list) else value
-
-
 def slim(row: Row) -> Row:
     """Without numbers of single concepts, which would be most of the file."""
     for target in row.get("places", {}).get("targets", {}).values():
@@ -50,13 +39,6 @@ def slim(row: Row) -> Row:
         target.pop("concepts", None)
         target.pop("by_concept", None)
     return row
-
-
-def keep(name: str, rows: list[Row]) -> None:
-    keys = ("data", "method", "seed", "rate") if name == "tune" else ("data", "method", "seed")
-    found = {tuple(row.get(key) for key in keys): slim(row) for row in [*read(name), *rows]}
-    lines = [json.dumps(rounded(row), ensure_ascii=False) for _, row in sorted(found.items(), key=lambda p: str(p[0]))]
-    (HERE / f"{name}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -70,13 +52,9 @@ def estimate(found: Row | None) -> str:
     return number(found["value"]) + (f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
 
 
-def lines(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
-
-
 def ablation() -> str:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in read("ablation"):
+    for row in read(HERE / "ablation.jsonl.gz"):
         groups["shapes" if "shapes" in row["data"] else "cells off center", row["variant"]].append(row)
     names = list(dict.fromkeys(variant for _, variant in groups))
     rows = []
@@ -92,7 +70,7 @@ def ablation() -> str:
     head = ["variant"]
     for data in ("cells off center", "shapes"):
         head += [f"{data}: AUC", "within class", "precision", "pointing", "seeds"]
-    return lines(head, rows)
+    return table(head, rows)
 
 
 def shown_target(row: Row) -> str:
@@ -104,22 +82,9 @@ def map_of(row: Row) -> str:
     return "own" if "own" in maps else "gradcam"
 
 
-def mean(values: list[float | None], digits: int = 3) -> str:
-    """The mean over seeds, with the standard deviation where there are several."""
-    known = [value for value in values if value is not None]
-    spread = f" ± {np.std(known, ddof=1):.{digits}f}" if len(known) > 1 else ""
-    return f"{np.mean(known):.{digits}f}{spread}" if known else "–"
-
-
-def outcomes(found: list[str]) -> str:
-    """What the seeds say: one word where they agree, else how many say what."""
-    counts = {word: found.count(word) for word in ("pass", "finding", "unmeasured") if word in found}
-    return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{count} {word}" for word, count in counts.items())
-
-
 def by_method() -> dict[tuple[str, str], list[Row]]:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in read("rows"):
+    for row in read(HERE / "rows.jsonl.gz"):
         groups[row["data"], row["method"]].append(row)
     order = [*METHODS, *(method for _, method in groups if method not in METHODS)]
     return dict(sorted(groups.items(), key=lambda pair: (pair[0][0], order.index(pair[0][1]))))
@@ -128,31 +93,31 @@ def by_method() -> dict[tuple[str, str], list[Row]]:
 def family() -> str:
     rows = []
     for (data, method), some in by_method().items():
-        cells = [data, method, str(len(some)), mean([row["class"]["accuracy"] for row in some])]
-        cells.append(mean([row["class"]["balanced_accuracy"] for row in some]))
+        cells = [data, method, str(len(some)), spread([row["class"]["accuracy"] for row in some])]
+        cells.append(spread([row["class"]["balanced_accuracy"] for row in some]))
         concept = [row.get("concept") or {} for row in some]
-        cells += [mean([each.get(key) for each in concept]) for key in ("auc", "auc_within_class")]
+        cells += [spread([each.get(key) for each in concept]) for key in ("auc", "auc_within_class")]
         if "places" not in some[0]:
             rows.append([*cells, *["–"] * 9])
             continue
         corrections, placed = [row["corrections"] for row in some], [row["places"] for row in some]
-        cells += [mean([each.get(key) for each in corrections]) for key in ("truth", "area")]
+        cells += [spread([each.get(key) for each in corrections]) for key in ("truth", "area")]
         cells.append(outcomes([each["verdict"]["outcome"] for each in corrections]))
         kind = map_of(some[0])
         cells.append(f"{shown_target(some[0])}: {'its own' if kind == 'own' else 'Grad-CAM'}")
         for measure, short in (("average_precision", "ap"), ("pointing", "pointing")):
             blind = {predicted(row)["best_blind"][measure].replace("_", " ") for row in some}
-            cells.append(mean([each["numbers"][short] for each in placed]))
+            cells.append(spread([each["numbers"][short] for each in placed]))
             cells.append(
-                f"{mean([each['numbers'][f'best_blind_{short}'] for each in placed])} ({', '.join(sorted(blind))})"
+                f"{spread([each['numbers'][f'best_blind_{short}'] for each in placed])} ({', '.join(sorted(blind))})"
             )
-        cells += [mean([skill_of(row) for row in some], 2), outcomes([each["verdict"]["outcome"] for each in placed])]
+        cells += [spread([skill_of(row) for row in some], 2), outcomes([each["verdict"]["outcome"] for each in placed])]
         rows.append(cells)
         if kind != "own":
             rows += [[data, method, *["–"] * 8, *other_map(some, name)] for name in others(some[0], kind)]
     head = ["data", "method", "seeds", "class", "balanced", "concept AUC", "within class", "told all", "area"]
     head += ["corrections", "map", "precision", "best blind", "pointing", "best blind", "skill", "maps"]
-    return lines(head, rows)
+    return table(head, rows)
 
 
 def others(row: Row, kind: str) -> list[str]:
@@ -167,10 +132,10 @@ def other_map(some: list[Row], kind: str) -> list[str]:
         for names in ({kind}, blind):
             values = [predicted(row)["maps"][name][measure]["value"] for row in some for name in names]
             named = f" ({', '.join(sorted(name.replace('_', ' ') for name in blind))})" if names == blind else ""
-            cells.append(mean(values) + named)
+            cells.append(spread(values) + named)
     skills = [(predicted(row).get("skill") or {}).get(kind) or {} for row in some]
     verdicts = [row["places"]["map_verdicts"][kind]["outcome"] for row in some]
-    return [*cells, mean([skill.get("value") for skill in skills], 2), outcomes(verdicts)]
+    return [*cells, spread([skill.get("value") for skill in skills], 2), outcomes(verdicts)]
 
 
 def predicted(row: Row) -> Row:
@@ -187,7 +152,7 @@ def skill_of(row: Row) -> float | None:
 def tuning() -> str:
     """The setting that validation chose for each method: a rate, or how regions are marked."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in read("tune"):
+    for row in read(HERE / "tune.jsonl.gz"):
         groups[row["data"], row["method"]].append(row)
     rows = []
     for (data, method), some in groups.items():
@@ -196,12 +161,12 @@ def tuning() -> str:
         cells = [f"{setting}: {score:.3f}" for setting, score in scores.items()]
         cells = [f"**{cell}**" if cell.startswith(f"{best}:") else cell for cell in cells]
         rows.append([data, method, ", ".join(cells)])
-    return lines(["data", "method", "mean of class accuracy (balanced) and concept AUC, by setting"], rows)
+    return table(["data", "method", "mean of class accuracy (balanced) and concept AUC, by setting"], rows)
 
 
 def faithfulness() -> str:
     rows = []
-    for row in read("rows"):
+    for row in read(HERE / "rows.jsonl.gz"):
         found = row.get("faithfulness")
         if not found:
             continue
@@ -214,7 +179,7 @@ def faithfulness() -> str:
         rows.append(cells)
     head = ["data", "method", "map", "images", "insertion", "deletion", "center: insertion", "deletion"]
     head += ["random: insertion", "deletion", "insertion − random", "deletion − random", "verdict"]
-    return lines(head, rows)
+    return table(head, rows)
 
 
 def figure() -> None:
@@ -244,14 +209,10 @@ def figure() -> None:
 
 def main() -> None:
     for file in map(Path, sys.argv[1:]):
-        keep(file.stem, [json.loads(line) for line in file.read_text().splitlines()])
-    page = HERE / "README.md"
-    text = page.read_text("utf-8")
+        rows = [slim(json.loads(line)) for line in file.read_text().splitlines()]
+        keep(HERE / f"{file.stem}.jsonl.gz", rows, KEYS[file.stem])
     made = {"ablation": ablation(), "tuning": tuning(), "family": family(), "faithfulness": faithfulness()}
-    for name, table in made.items():
-        before, _, rest = text.partition(f"<!-- table {name} -->\n")
-        text = f"{before}<!-- table {name} -->\n{table}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
-    page.write_text(text, "utf-8")
+    fill(HERE / "README.md", made)
     figure()
 
 

@@ -3,13 +3,10 @@
 python evidence/trust/page.py [verdicts.jsonl]    with a file: takes its rows into the folder first
 """
 
-import gzip
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 
@@ -19,8 +16,12 @@ import numpy as np
 from matplotlib.patches import Rectangle
 from verdicts import OURS, PUBLISHED
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from raw_rows import Row, fill, keep, outcomes, read, spread, table  # a neighbor
+
 HERE = Path(__file__).parent
-Row = dict[str, Any]
+ROWS = HERE / "verdicts.jsonl.gz"
 SIDES = ("corrections", "leakage", "maps", "faithfulness", "calibration", "subgroups")
 COLORS = {"pass": "#2a9d8f", "finding": "#d1495b", "unmeasured": "#d9d9d9", "mixed": "#edae49"}
 NUMBERS = (  # the examination, its number, the column's head
@@ -39,25 +40,6 @@ NUMBERS = (  # the examination, its number, the column's head
 )
 
 
-def read() -> list[Row]:
-    file = HERE / "verdicts.jsonl.gz"
-    return [json.loads(line) for line in gzip.open(file, "rt")] if file.exists() else []
-
-
-def rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.5g}")
-    if isinstance(value, dict):
-        return {key: rounded(each) for key, each in value.items()}
-    return [rounded(each) for each in value] if isinstance(value, list) else value
-
-
-def keep(rows: list[Row]) -> None:
-    found = {(row["data"], row["preset"], row["seed"]): row for row in [*read(), *rows]}
-    lines = [json.dumps(rounded(row), ensure_ascii=False) for _, row in sorted(found.items())]
-    (HERE / "verdicts.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
-
-
 def groups(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
     """Seeds of each preset on each data set: ours first, each in its order."""
     order = {name: place for place, name in enumerate((*OURS, *PUBLISHED))}
@@ -67,22 +49,11 @@ def groups(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
     return found
 
 
-def spread(values: Iterable[float | None], digits: int = 3) -> str:
-    known = [value for value in values if value is not None]
-    more = f" ± {np.std(known, ddof=1):.{digits}f}" if len(known) > 1 else ""
-    return f"{np.mean(known):.{digits}f}{more}" if known else "–"
-
-
 def outcome(rows: list[Row], side: str) -> str:
     """What the seeds say: one word where they agree, else how many say what. Only seeds that measured it count."""
     found = [row["verdicts"][side]["outcome"] for row in rows]
     measured = [word for word in found if word != "unmeasured"] or found
-    counts = {word: measured.count(word) for word in ("pass", "finding", "unmeasured") if word in measured}
-    return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{count} {word}" for word, count in counts.items())
-
-
-def table(head: list[str], lines: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *lines])
+    return outcomes(measured)
 
 
 def verdicts(rows: list[Row]) -> str:
@@ -131,13 +102,9 @@ def figure(rows: list[Row]) -> None:
 
 def main() -> None:
     for file in map(Path, sys.argv[1:]):
-        keep([json.loads(line) for line in file.read_text().splitlines()])
-    rows = read()
-    text = (HERE / "README.md").read_text("utf-8")
-    for name, made in {"verdicts": verdicts(rows), "numbers": numbers(rows)}.items():
-        before, _, rest = text.partition(f"<!-- table {name} -->\n")
-        text = f"{before}<!-- table {name} -->\n{made}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
-    (HERE / "README.md").write_text(text, "utf-8")
+        keep(ROWS, [json.loads(line) for line in file.read_text().splitlines()], ("data", "preset", "seed"))
+    rows = read(ROWS)
+    fill(HERE / "README.md", {"verdicts": verdicts(rows), "numbers": numbers(rows)})
     figure(rows)
 
 
