@@ -58,6 +58,7 @@ SETTINGS: dict[str, Tree] = {
     "probabilities, joint, 0.25": bottleneck("probability", 0.25),
     "probabilities, independent": bottleneck("probability", 1.0, 0.0),
     "probabilities, sequential": bottleneck("probability", 0.0, 0.0),
+    "probabilities, sequential, uniform": bottleneck("probability", "uniform", 0.0),
     "probabilities, a tenth, uniform": bottleneck("probability", "uniform", 0.1),
     "log-probabilities, sequential": bottleneck("log-probability", 0.0, 0.0),
     "log-probabilities, sequential, uniform": bottleneck("log-probability", "uniform", 0.0),
@@ -194,16 +195,18 @@ def job_of(name: str, method: str, setting: str, seed: int, recipe: Tree, work: 
 
 
 def choices(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
-    """Every setting, of three methods that read their concepts in different ways, on four data sets; no test image."""
+    """Every setting, of methods that read their concepts in different ways, on four data sets; no test image."""
     from conceptlens.recipes.parse import merge
 
     for name in ("blood cells", "blood cells, few", "shapes", "shapes, few"):
         for seed in range(seeds):
-            for method in ("cbm", "ivq-cbm", "explicd"):
+            for method in ("cbm", "ivq-cbm", "explicd", "evidence-cbm"):
+                layers = "-layers" if method == "evidence-cbm" else ""
                 for setting, options in SETTINGS.items():
                     base = merge(data_of(name, work, blood, seed), FROZEN)
                     own = {"method": {"name": method, **options}, "training": QUICK, "metrics": {"test": False}}
-                    folder = f"tokens-{name}-{seed if 'few' in name else 0}".replace(", ", "-").replace(" ", "-")
+                    draw = seed if "few" in name else 0
+                    folder = f"tokens-{name}{layers}-{draw}".replace(", ", "-").replace(" ", "-")
                     store = {"encoder": {"store": str(work / folder)}}
                     yield {
                         **job_of(name, method, setting, seed, merge(merge(base, own), store), work, "val"),
