@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from conditions import known_rows
-from trainings import Results, pairs
 
 from conceptlens.core.files import read_json, stored
+from trainings import Results, pairs
 
 HERE = Path(__file__).parent
 FULL, BOX, RESNET = ("table2", "cub-full"), ("table2", "cub-box"), ("resnet50", "cub-full-resnet50")

@@ -19,9 +19,9 @@ import numpy as np
 from choice import FAMILIES, worth
 from conditions import known_rows, page_table
 from draw import conditions, ellipses, panel, sweep
-from trainings import Results, pairs
 
 from conceptlens.core.files import read_text, stored, write_json, write_text
+from trainings import Results, pairs
 
 Tree = dict[str, Any]
 Row = dict[str, Any]

@@ -27,7 +27,7 @@ from conceptlens.gig.settings import Settings
 
 LAYERS = 4  # if none are named
 MOST_OUTPUTS = 2 * 10**8  # numbers of all images and outputs that are kept in single precision
-COPIES = 10  # of the vectors of a layer: what clusters, the nearest samples and λ have in memory at once, with room to spare
+COPIES = 10  # of a layer's vectors: clusters, nearest samples and λ have at once in memory, with room to spare
 Note = Callable[[str], object]
 
 
