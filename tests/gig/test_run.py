@@ -214,6 +214,43 @@ def test_a_run_that_does_not_fit_in_memory(
         decompose(f"{OWN}:build", images, out=tmp_path / "other", batch_size=0)
 
 
+def test_validation_judges_on_images_that_no_concept_was_learned_from(made: Path) -> None:
+    from conceptlens.gig.samples import Samples
+
+    held = json.loads((made / "held-out.json").read_text())["images"]
+    numbers = sorted(number for some in held.values() for number in some)
+    assert len(numbers) == 2
+    validation = Validation.read(made / "validation.json")
+    assert validation.held_out
+    assert validation.classes[0].images == len(numbers)
+    drawn = {Path(name).stem for name in Graph.read(made / "graph.json").images}
+    assert not drawn & {f"{number:02d}" for number in numbers}
+    files = tuple(sorted((made / "samples").glob("*.safetensors")))
+    whole = Samples("two", torch.arange(18).repeat_interleave(2), torch.arange(36), torch.zeros(36), files)
+    kept = whole.without(numbers)
+    assert len(LayerConcepts.read(made / "layers/two.safetensors").labels) == len(kept) == 36 - 2 * len(numbers)
+    assert not set(kept.image.tolist()) & set(numbers)
+    assert torch.equal(kept.features(), whole.features()[kept.position])
+    assert torch.equal(torch.cat([part for _, part in kept.chunks(10)]), kept.features())
+    assert torch.equal(kept.take(torch.tensor([20, 0, 5])), kept.features()[[20, 0, 5]])
+
+
+def test_a_run_begun_before_images_were_held_out_goes_on_with_all(
+    made: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from conceptlens.gig import held_out
+
+    monkeypatch.setattr(held_out, "choose", lambda work, scores: held_out.HeldOut({}))
+    folder = tmp_path / "run"
+    decompose(f"{OWN}:build", images, layers=["two"], graphs=(), out=folder, **FEW)
+    monkeypatch.undo()
+    for name in ("held-out.json", "validation.json", "report.html"):
+        (folder / name).unlink()
+    assert cli.main(["resume", str(folder), "--quiet"]) == 0
+    assert not Validation.read(folder / "validation.json").held_out
+    assert "too: on others they may do worse" in (folder / "report.html").read_text()
+
+
 def test_samples_are_read_in_parts(made: Path) -> None:
     from conceptlens.gig.samples import SHARD, Samples
 

@@ -86,7 +86,7 @@ def decompose(
         graphs: Further graphs besides the main one.
         path: Path of the integral (see docs/decompose.md).
         target: Whether contributions to a class are measured in its probability or its logit.
-        validate_on: Images for insertion and deletion of concepts; 0 for none.
+        validate_on: Images for insertion and deletion of concepts, which no concept is learned from; 0 for none.
         noise: Also draw the graph of the image with noise of this σ, of 255.
         attack: Also draw the graph of the image after an attack towards this class.
         batch_size: Images that pass the model at once.

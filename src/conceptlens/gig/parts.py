@@ -22,6 +22,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_bytes
 from conceptlens.core.network import is_offline, offline
 from conceptlens.core.plugins import is_code, trust
+from conceptlens.gig.held_out import held_out_file, read_held_out
 from conceptlens.gig.samples import Samples, collect
 from conceptlens.gig.settings import Settings
 from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions
@@ -42,6 +43,7 @@ def share_out(run: Path, work: Work, processes: int, workers: int, engine: Engin
     if not outputs.exists():
         pieces = [load(_piece(run, k, processes).read_bytes())["outputs"] for k in range(processes)]
         write_bytes(outputs, save({"outputs": check_predictions(work, torch.cat(pieces))}))
+    held_out_file(work, run, load(outputs.read_bytes())["outputs"])
     _run([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], engine, work)
     shutil.rmtree(run / FOLDER, ignore_errors=True)
 
@@ -89,7 +91,8 @@ def do_layer(run: str, layer: str, batch_size: int, workers: int, local: bool) -
     try:
         with offline() if local else nullcontext():
             work = _open(run, batch_size, workers)
-            find_concepts(work, layer, _samples(work, Path(run), (0, 1))[layer]).write(layer_file(Path(run), layer))
+            taken = _samples(work, Path(run), (0, 1))[layer].without(read_held_out(Path(run)).numbers)
+            find_concepts(work, layer, taken).write(layer_file(Path(run), layer))
     except UserError as error:
         print(error, file=sys.stderr, flush=True)
         return 1

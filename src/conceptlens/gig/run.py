@@ -29,6 +29,7 @@ from conceptlens.gig.cost import estimate
 from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
 from conceptlens.gig.document import About, Graph
 from conceptlens.gig.graph import Seen, build_graph
+from conceptlens.gig.held_out import HeldOut, a_share, held_out_file, main_outputs, most_held_out, surest
 from conceptlens.gig.names import with_names
 from conceptlens.gig.pages.drawing import strongest_path, svg
 from conceptlens.gig.pages.page import page
@@ -208,7 +209,8 @@ def _check_cost(work: Work, path: Path) -> None:
             raise UserError(NO_SHARES) from error
         raise
     points = [work.network.hook_point(layer) for layer in work.network.layers]
-    fewest = len(work.gallery) * min(min(s.per_image, point.positions - point.prefix) for point in points)
+    learned_from = len(work.gallery) - most_held_out(work)
+    fewest = learned_from * min(min(s.per_image, point.positions - point.prefix) for point in points)
     if s.k is not None and s.k > fewest:
         raise UserError(f"--k: {s.k} clusters of {fewest} vectors. Sample more vectors, or ask for fewer clusters.")
     place = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
@@ -223,10 +225,11 @@ def _check_cost(work: Work, path: Path) -> None:
 
 def _stages(work: Work, run: RunFolder) -> Decomposed:
     scores = _predictions(work, run)
-    vectors, concepts = _concepts(work, run)
+    held = held_out_file(work, run.path, scores)
+    vectors, concepts = _concepts(work, run, held)
     samples = {layer: Sampled(taken.image, taken.position) for layer, taken in vectors.items()}
     cache = PictureCache(work.network, work.gallery, samples, concepts, work.settings.crops, rule=work.settings.rule)
-    main = _main_outputs(work, scores)
+    main = main_outputs(work, scores)
     groups = {output: _images_of(work, scores, output, work.settings.examples) for output in main}
     about: About = "class" if len(main) == 1 else "classes"
     names = work.model.outputs
@@ -241,7 +244,7 @@ def _stages(work: Work, run: RunFolder) -> Decomposed:
     more: list[tuple[str, Html]] = []
     more += _disturbed(work, run, concepts, cache, scores, main[0], links)
     if work.settings.validate_on:
-        more.append(("Validation", validation_section(_validation(work, run, concepts, scores, main))))
+        more.append(("Validation", validation_section(_validation(work, run, concepts, scores, main, held))))
     more.append(("Trajectories of concepts", trajectory_section(_trajectories(first, vectors, cache))))
     keep_pictures(cache, first, run.path)
     first.write(run.path / "graph.json")
@@ -263,13 +266,14 @@ def _predictions(work: Work, run: RunFolder) -> Tensor:
     return load(read_checked(path))["outputs"]
 
 
-def _concepts(work: Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str, LayerConcepts]]:
-    """Samples and concept vectors of every layer."""
+def _concepts(work: Work, run: RunFolder, held: HeldOut) -> tuple[dict[str, Samples], dict[str, LayerConcepts]]:
+    """Samples and concept vectors of every layer, without the images that are kept for validation."""
     s = work.settings
     concepts: dict[str, LayerConcepts] = {}
     vectors = collect(
         work.network, work.gallery, run.path / "samples", s.per_image, s.rule, s.seed, work.note, batch=work.batch_size
     )
+    vectors = {layer: taken.without(held.numbers) for layer, taken in vectors.items()}
     for layer, taken in vectors.items():
         path = layer_file(run.path, layer)
         if not path.exists():
@@ -278,28 +282,9 @@ def _concepts(work: Work, run: RunFolder) -> tuple[dict[str, Samples], dict[str,
     return vectors, concepts
 
 
-def _main_outputs(work: Work, scores: Tensor) -> list[int]:
-    """The outputs of the main graph."""
-    names = work.model.outputs
-    if work.settings.outputs:
-        return [names.index(name) for name in dict.fromkeys(work.settings.outputs)]
-    if work.model.target == "probability":
-        counts = torch.bincount(scores.argmax(1), minlength=len(names))
-        return [number for number in counts.argsort(descending=True, stable=True)[:2].tolist() if counts[number] > 0]
-    return (
-        scores.float().std(0).argsort(descending=True, stable=True)[:2].tolist()
-    )  # those that differ most between images
-
-
 def _images_of(work: Work, scores: Tensor, output: int, most: int) -> list[Seen]:
     """The images that the model is surest about; of a class, among those it is given to."""
-    sure = scores[:, output].float()
-    if work.model.target == "probability":  # the softmax of one column: no second table of all outputs
-        sure = torch.cat([part.float().softmax(1)[:, output] for part in torch.split(scores, 4096)])
-    if work.model.target == "probability" and bool((scores.argmax(1) == output).any()):
-        sure = sure.masked_fill(scores.argmax(1) != output, -torch.inf)
-    chosen = [number for number in sure.argsort(descending=True)[:most].tolist() if sure[number] > -torch.inf]
-    return [work.seen(number) for number in chosen]
+    return [work.seen(number) for number in surest(work, scores, output)[:most]]
 
 
 def _graph(
@@ -433,16 +418,17 @@ def _about(outputs: list[int]) -> About:
 
 
 def _validation(
-    work: Work, run: RunFolder, concepts: dict[str, LayerConcepts], scores: Tensor, main: list[int]
+    work: Work, run: RunFolder, concepts: dict[str, LayerConcepts], scores: Tensor, main: list[int], held: HeldOut
 ) -> Validation:
     path = run.path / "validation.json"
     if not path.exists():
         images: list[tuple[Seen, int]] = []
         for output in main:
-            share = max(1, work.settings.validate_on // len(main))
-            images += [(seen, output) for seen in _images_of(work, scores, output, share)]
+            numbers = held.of(output) or surest(work, scores, output)[: a_share(work, main)]
+            images += [(work.seen(number), output) for number in numbers]
         kind = work.settings.target or work.model.target
-        validate(work.network, concepts, images, target=kind, shown=work.model.target, note=work.note).write(path)
+        found = validate(work.network, concepts, images, target=kind, shown=work.model.target, note=work.note)
+        found.model_copy(update={"held_out": all(held.of(output) for output in main)}).write(path)
     return Validation.read(path)
 
 

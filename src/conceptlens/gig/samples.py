@@ -51,16 +51,24 @@ class Images(Protocol):
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of one layer; N = images · per_image, in order."""
+    """Samples of one layer, in the order of their images: N = images · per_image, unless some images are left out."""
 
     layer: str
     image: Tensor  # (N,) number of the image
     position: Tensor  # (N,) in the layer, its prefix counted
     contribution: Tensor  # (N,) to the output
     files: tuple[Path, ...]
+    rows: Tensor | None = None  # (N,) which of those in the files, ascending; None for all
 
     def __len__(self) -> int:
         return len(self.image)
+
+    def without(self, images: Sequence[int]) -> "Samples":
+        """Those of the other images."""
+        left = torch.nonzero(~torch.isin(self.image, torch.tensor(list(images), dtype=self.image.dtype))).flatten()
+        rows = left if self.rows is None else self.rows[left]
+        kept = (self.image[left], self.position[left], self.contribution[left])
+        return Samples(self.layer, *kept, self.files, rows)
 
     def features(self) -> Tensor:
         """(N, C), in memory."""
@@ -69,8 +77,13 @@ class Samples:
     def chunks(self, rows: int = 16384) -> Iterator[tuple[int, Tensor]]:
         """First row and vectors (n, C), part by part: files are mapped, and only one part is in memory."""
         start, held, number = 0, [], 0
+        before = 0
         for file in self.files:
-            held.append(_open(file, [f"features {self.layer}"])[0])
+            part = _open(file, [f"features {self.layer}"])[0]
+            if self.rows is not None:
+                mine = self.rows[(self.rows >= before) & (self.rows < before + len(part))]
+                before, part = before + len(part), part[mine - before]
+            held.append(part)
             number += len(held[-1])
             if number >= rows or file == self.files[-1]:
                 yield start, torch.cat(held).float()
@@ -78,7 +91,8 @@ class Samples:
 
     def take(self, rows: Tensor) -> Tensor:
         """(n, C) of some samples, in the order asked for; nothing else is read."""
-        a_file = int((self.image < SHARD).sum())  # samples of each file but the last
+        a_file = len(_open(self.files[0], [f"image {self.layer}"])[0])  # samples of each file but the last
+        rows = rows if self.rows is None else self.rows[rows]
         order = rows.argsort()
         parts = []
         for number in torch.unique(rows // a_file).tolist():
@@ -93,7 +107,8 @@ class Samples:
         return None if found.numel() == 0 else found.float() / 255
 
     def _read(self, what: str) -> Tensor:
-        return torch.cat([_open(file, [f"{what} {self.layer}"])[0] for file in self.files])
+        found = torch.cat([_open(file, [f"{what} {self.layer}"])[0] for file in self.files])
+        return found if self.rows is None or not len(found) else found[self.rows]
 
 
 def collect(

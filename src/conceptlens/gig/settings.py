@@ -39,7 +39,7 @@ class Settings(Document):
         target: `probability` or `logit`; None for the former where outputs are classes.
         tolerance: Of the completeness error.
         most_steps: Of an integral.
-        validate_on: Images for C-Insertion and the rest; 0 for none.
+        validate_on: Images for C-Insertion and the rest, which no concept is learned from; 0 for none.
         noise: σ of the noisy image in steps of a byte; 0 for no such graph.
         attack: The output of the targeted attack; None for no such graph.
         seed: Of all that is drawn.

@@ -39,7 +39,12 @@ def validation_section(found: Validation) -> Html:
                 "p",
                 "Concepts are inserted, or deleted, in the order of their contributions, in random order, and in the "
                 "order of gradient × input. In a good order insertion rises early and deletion falls early: the larger "
-                "the difference of their areas, the better the order.",
+                "the difference of their areas, the better the order. "
+                + (
+                    "No concept was learned from these images."
+                    if found.held_out
+                    else "Concepts were learned from these images, too: on others they may do worse."
+                ),
             ),
             key,
             _areas("To the output", found.classes),

@@ -82,6 +82,7 @@ class Validation(Document):
     agreement: list[Agreement]
     reconstruction: list[Reconstruction]
     sizes: list[Reconstruction]  # the same lasso on dictionaries of several sizes
+    held_out: bool = False  # whether concepts were learned without these images
 
 
 def _mean_curves(found: Mapping[str, Sequence[Curves]]) -> list[OrderCurves]:
