@@ -45,7 +45,7 @@ def main() -> None:
     args.folder.mkdir(parents=True, exist_ok=True)
     write_set(args.folder, "blood", (rows, images))
     file, out = args.folder / "blood-cells.yaml", args.folder / "out"
-    file.write_text((EVIDENCE / "blood-cells.yaml").read_text())
+    file.write_text((EVIDENCE / "blood-cells.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, "-m", "conceptlens", "compare", str(file), "--out", str(out), "--jobs", str(args.jobs)]
     began = time.time()
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
@@ -55,7 +55,10 @@ def main() -> None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     ended = time.time()
-    jobs = [json.loads(path.read_text()) | {"at": path.stat().st_mtime - began} for path in out.glob("jobs/*.json")]
+    jobs = [
+        json.loads(path.read_text(encoding="utf-8")) | {"at": path.stat().st_mtime - began}
+        for path in out.glob("jobs/*.json")
+    ]
     jobs = [job for job in jobs if job.get("status") in ("done", "failed")]
     known = earlier()
     done: list[dict[str, Any]] = [

@@ -52,7 +52,7 @@ def test_a_read_only_disk(refuse: Refuse, own: OwnData, tmp_path: Path, monkeypa
 
 
 # The n-th file that is made durable does not fit. A training of two epochs makes about sixty so, with the manifest.
-@pytest.mark.parametrize("nth", [1, 15, 18, 33, 40, 52, 60])
+@pytest.mark.parametrize("nth", [1, 18, 52, *(pytest.param(nth, marks=pytest.mark.slow) for nth in (15, 33, 40, 60))])
 def test_a_full_disk(
     refuse: Refuse, own: OwnData, own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:

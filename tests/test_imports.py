@@ -8,7 +8,13 @@ import pytest
 COUNT = "import sys, {}; print(len([name for name in sys.modules if name.partition('.')[0] == 'conceptlens']))"
 
 
-@pytest.mark.parametrize("module", ["leakage.leakage", "subgroups.failures", "localization.measures"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "leakage.leakage",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("subgroups.failures", "localization.measures")),
+    ],
+)
 def test_a_single_measure_loads_few_modules(module: str) -> None:
     code = COUNT.format(f"conceptlens.evaluation.{module}")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -187,7 +187,7 @@ COMMANDS: dict[str, Callable[[Path, Path], Any]] = {
 
 
 @pytest.mark.parametrize("section", ["method", "regularizer", "encoder", "data"])
-@pytest.mark.parametrize("command", [*COMMANDS, "serve"])
+@pytest.mark.parametrize("command", [*COMMANDS, pytest.param("serve", marks=pytest.mark.slow)])
 def test_a_run_folder_cannot_have_code_run(plain: Path, tmp_path: Path, section: str, command: str) -> None:
     file, marker = stranger(tmp_path / "stranger")
     run = Path(shutil.copytree(plain, tmp_path / "runs" / "theirs"))

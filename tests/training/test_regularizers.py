@@ -126,6 +126,7 @@ def test_every_aggregator_trains(aggregate: str, tmp_path: Path) -> None:
         torch.testing.assert_close(output.attention.sum(-1), torch.ones(2, slots))
 
 
+@pytest.mark.slow
 def test_first_views_and_so_supervision_do_not_depend_on_the_second(tmp_path: Path) -> None:
     """With a weight of 0, Barlow Twins is the same training as no regularizer."""
     none = cl.train(small(tmp_path / "none", "none"), quiet=True)

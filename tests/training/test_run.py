@@ -116,9 +116,9 @@ def test_accumulation_changes_nothing(run: RunFolder, tmp_path: Path) -> None:
     "changes",
     [
         {"method": "ivq-cbm-released", "training__epochs": 1},
-        {"method__aggregate": "cls"},
-        {"method__aggregate": "mean", "regularizer": "l2"},
-        {"regularizer": "explicit-vq"},
+        pytest.param({"method__aggregate": "cls"}, marks=pytest.mark.slow),
+        pytest.param({"method__aggregate": "mean", "regularizer": "l2"}, marks=pytest.mark.slow),
+        pytest.param({"regularizer": "explicit-vq"}, marks=pytest.mark.slow),
         {"encoder__train": "none", "regularizer": "none"},
         {"encoder__train": 1, "encoder__final_norm": True},
         {"training__ema": 0.9, "training__patience": 1, "training__epochs": 4},
@@ -127,7 +127,7 @@ def test_accumulation_changes_nothing(run: RunFolder, tmp_path: Path) -> None:
             "training__loss__class_balance": "balanced",
             "training__schedule": "cosine",
         },
-        {"training__precision": "bf16"},
+        pytest.param({"training__precision": "bf16"}, marks=pytest.mark.slow),
         {
             "training__stages": [
                 {"name": "concepts", "epochs": 1},

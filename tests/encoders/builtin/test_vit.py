@@ -51,6 +51,7 @@ def test_the_encoder_that_ships_keeps_its_limits() -> None:
     assert encoder.embed(tokens).shape == (1, 384)
 
 
+@pytest.mark.slow
 def test_the_encoder_that_ships_knows_what_it_sees() -> None:
     """Prompts alone tell built-in blood cells apart that it has not seen; chance is one in five."""
     source, concepts = open_source(DataConfig(source="blood-cells"), None)

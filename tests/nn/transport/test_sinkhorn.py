@@ -183,6 +183,7 @@ def test_autocast_changes_nothing() -> None:
     torch.testing.assert_close(leaf.grad, other.grad)
 
 
+@pytest.mark.slow
 def test_a_compiler_takes_it_whole() -> None:
     cost, a, b = problem()
     compiled = torch.compile(lambda c: (sinkhorn(c, a, b) ** 2).sum(), backend="aot_eager", fullgraph=True)

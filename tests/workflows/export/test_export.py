@@ -71,7 +71,7 @@ def by_hand(run: Path, images: Tensor) -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 9])
+@pytest.mark.parametrize("count", [1, 3, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 9))])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_the_file_says_what_the_run_says(exported: Exported, own_run: Path, count: int, dtype: torch.dtype) -> None:
     found = torch.export.load(exported.path).module()(pixels(count).to(dtype))
