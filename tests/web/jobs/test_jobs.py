@@ -126,10 +126,11 @@ def test_one_job_at_a_time_on_a_device(tmp_path: Path, monkeypatch: pytest.Monke
         pid = os.getpid()
 
         def __init__(self, words: list[str], **options: Any) -> None:
-            started.append(Path(words[-1]).name)
+            self.folder = Path(words[-1])
+            started.append(self.folder.name)
 
-        def poll(self) -> None:
-            return None
+        def poll(self) -> int | None:
+            return 0 if (self.folder / "ended.json").exists() else None
 
     monkeypatch.setattr("conceptlens.web.jobs.scheduler.subprocess.Popen", Child)
     names = [store.add("audit", ["audit"], device, None).id for device in ("cpu", "cpu", "cuda:0")]
