@@ -90,6 +90,13 @@ class Fuzzer:
         self._place = (parts.hostname, parts.port)
         self._chance = random.Random(seed)
         self._line = self._connect()
+        self._pictures = [_picture(kind) for kind in ("PNG", "JPEG", "TIFF", "WEBP", "BMP")]
+        self._kind = "application/json"  # of the next body
+        self.found = Found()
+        self._learn()
+
+    def _learn(self) -> None:
+        """Addresses, names and bodies that fit."""
         self._document = self._json("/api/v1/openapi.json")
         cards = self._json("/api/v1/runs")["runs"]
         self._keys: dict[str, list[str]] = {}
@@ -97,8 +104,6 @@ class Fuzzer:
             self._keys.setdefault(card["kind"] or "", []).append(card["key"])
         self._all = [card["key"] for card in cards]
         self._bodies = self._valid_bodies(self._keys.get("bottleneck", []))
-        self._pictures = [_picture(kind) for kind in ("PNG", "JPEG", "TIFF", "WEBP", "BMP")]
-        self.found = Found()
 
     def run(self, requests: int) -> Found:
         """Send so many."""
@@ -207,7 +212,7 @@ class Fuzzer:
         return bytes(data[: self._chance.randrange(len(data))]) if self._chance.random() < 0.2 else bytes(data)
 
     def _send(self, method: str, address: str, body: bytes | None, name: str) -> None:
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": self._kind}
         if self._chance.random() < 0.2:
             headers |= dict([self._chance.choice(HEADERS)])
         try:
@@ -251,6 +256,15 @@ class Fuzzer:
                 "mask": {**grid, "cells": [0, 1]},
                 "edit": {**grid, "cells": [0, 1], "target": "square", "steps": 2},
             }
+        if models:
+            job = {"command": "interventions", "run": models[0], "values": {"resamples": 10}}
+            retrain = {"command": "train", "run": models[0], "name": "again", "settings": ["training.epochs = 1"]}
+            note = {"author": "Ann", "kind": "image", "of": ["0.png"], "name": "seen", "group": "odd", "note": ""}
+            best = {"metric": "class.accuracy", "runs": (models * 2)[:2]}
+            # Most clients name a device that is not there: else jobs would take the machine from everyone.
+            jobs = job if self._chance.random() < 0.2 else {**job, "device": "cuda:9"}
+            bodies |= {"annotations": note, "best": best, "pass": {}, "jobs": jobs, "cancel": {}}
+            bodies["line"] = self._chance.choice((job, retrain))
         for key in models:
             told = self._json(f"/api/v1/runs/{key}/images/test/0/prediction")
             if "state" in told:
@@ -276,10 +290,14 @@ KNOWN: dict[str, tuple[Any, ...]] = {
     "name": NAMES,
     "rater": ("r1", "a"),
     "method": ("ivq-cbm", "cbm", "gig"),
-    "form": ("md", "tex"),
     "gradcam": ("none", "auto", "all", "1,2"),
     "size": (1, 60),
     "client": ("c1", "c2"),
+    "sheet": (0, 1, 2),
+    "most": (1, 12),
+    "job": ("000001", "000002", "000003", "000400", "1"),
+    "after": (0, 10, 10**12),
+    "form": ("md", "tex"),
 }
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from assault.watch import Part, command, tree_of
 from assault.world import World
 from conceptlens.cli import main
+from tests.cortex.tiny import save_small_generator
 
 LIMIT = 900  # seconds of one command
 PORT = 8765
@@ -45,6 +46,7 @@ def victims(world: World) -> list[Victim]:
     data, root = world.data, world.root
     small = ["--training.epochs", "4", "--training.checkpoint_every", "1", "--quiet"]
     store = ["--encoder.train", "none", "--regularizer", "none", "--quiet"]
+    generator = save_small_generator(root / "generator", "round", "square", side=16)
     network = root / "network.py"
     network.write_text(NETWORK)
     compare = root / "compare.yaml"
@@ -55,8 +57,8 @@ def victims(world: World) -> list[Victim]:
         return ["decompose", f"{network}:build", data.images, *some, "--validate-on", "0", "--out", out, "--quiet"]
 
     def extract(out: Path) -> list[object]:
-        few = ["--samples-per-concept", "10", "--epochs", "2", "--batch-size", "8", "--filters", "8", "--hidden", "16"]
-        return ["codebook", "extract", "builtin/cells", *few, "--out", out, "--quiet"]
+        few = ["--samples-per-concept", "40", "--epochs", "4", "--batch-size", "8", "--filters", "8", "--hidden", "16"]
+        return ["codebook", "extract", generator, *few, "--out", out, "--quiet"]
 
     def extract_again(out: Path) -> list[object]:
         begun = (out / "run.json").exists() and json.loads((out / "run.json").read_text())["status"] != "done"

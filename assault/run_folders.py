@@ -10,17 +10,30 @@ from fastapi.testclient import TestClient
 from assault.mutate import mutate_file
 from assault.watch import Hang, Part, command, judge, limited
 from assault.world import World
+from conceptlens.api import leakage
 from conceptlens.core import manifest
 from conceptlens.web.server.app import create_app
 
 COMMANDS = ("predict", "evaluate", "report", "explain", "leakage", "rehash")
+_DATASET = "/runs/{run}/dataset/test"
 ADDRESSES = (
     *("/runs", "/runs/{run}", "/runs/{run}/history", "/runs/{run}/concepts", "/runs/{run}/codebook"),
     *("/runs/{run}/images?split=test", "/runs/{run}/images/test/0/prediction", "/runs/{run}/images/test/0/thumbnail"),
     *("/runs/{run}/head", "/runs/{run}/corrections", "/runs/{run}/documents/metrics", "/runs/{run}/documents/trust"),
     *("/runs/{run}/comparison", "/runs/{run}/graphs/classes", "/runs/{run}/studio", "/studies"),
-    "/methods/ivq-cbm/evidence",
+    *("/methods/ivq-cbm/evidence", "/runs/{run}/annotations", "/runs/{run}/corrections.csv", "/jobs", "/glossary"),
+    *(_DATASET, f"{_DATASET}/places", f"{_DATASET}/places?by=tokens", f"{_DATASET}/sprites/0", f"{_DATASET}/pass"),
+    *(f"{_DATASET}/neighbors/0", f"{_DATASET}/suspects", "/runs/{run}/images/test/0/picture"),
 )
+# What is sent rather than asked for, with its body
+SENT: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("/table/best", {"metric": "class.accuracy", "runs": ["whole", "damaged"]}),
+    ("/runs/{run}/annotations", {"author": "Ann", "kind": "image", "of": ["a"], "name": "first"}),
+    ("/runs/{run}/corrections", {"rater": "r1", "image": {"split": "test", "row": 0}, "edits": []}),
+    (f"{_DATASET}/pass", {}),
+    ("/jobs/line", {"command": "leakage", "run": "damaged"}),
+)
+ALL = ("/runs", "/table")  # of every run; asked for each time
 
 
 def words_of(name: str, run: Path, world: World) -> list[object]:
@@ -61,6 +74,9 @@ def assault_commands(part: Part, world: World, seed: int, number: int) -> None:
 def assault_page(part: Part, world: World, seed: int, number: int) -> None:
     """The page over a whole run and a damaged one: no server error, and the whole one is always there."""
     home = world.root / "page"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(world.run, home / "whole")
+    expected = _statuses(home)
     for each in range(number):
         draw = random.Random(f"page {seed} {each}")
         shutil.rmtree(home, ignore_errors=True)
@@ -68,12 +84,17 @@ def assault_page(part: Part, world: World, seed: int, number: int) -> None:
         shutil.copytree(world.run, home / "damaged")
         (home / "damaged" / manifest.NAME).unlink()
         what = mutate_file(draw.choice(files_of(home / "damaged")), draw)
-        client = TestClient(create_app([home]), base_url="http://127.0.0.1", raise_server_exceptions=False)
-        for address in ("/runs", *draw.sample(ADDRESSES[1:], 6)):
+        app = create_app([home], jobs={"leakage": leakage})
+        client = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+        asked: list[tuple[str, dict[str, Any] | None]] = [(address, None) for address in ALL]
+        asked += [(address, None) for address in draw.sample(ADDRESSES[1:], 6)] + draw.sample(SENT, 2)
+        asked.append((draw.choice([each for each in ADDRESSES if "{run}" in each]).format(run="whole"), None))
+        for address, body in asked:
             part.attempts += 1
+            place = f"/api/v1{address.format(run='damaged')}"
             try:
                 with limited():
-                    answer = client.get(f"/api/v1{address.format(run='damaged')}")
+                    answer = client.get(place) if body is None else client.post(place, json=body)
             except Hang:
                 part.found(each, f"{address}: {what}", "hang", "")
                 continue
@@ -81,8 +102,25 @@ def assault_page(part: Part, world: World, seed: int, number: int) -> None:
             part.refused += answer.status_code in (404, 409, 400, 422)
             if answer.status_code >= 500:
                 part.found(each, f"{address}: {what}", "server error", answer.text)
-            if address == "/runs":
-                states = {card["name"]: card["status"] for card in answer.json().get("runs", [])}
-                is_run = (home / "damaged" / "run.json").is_file()
-                if states.get("whole") != "done" or ("damaged" not in states and is_run):
-                    part.found(each, f"{address}: {what}", "lost", str(states))
+            elif address in ALL:
+                if said := _missing(address, answer.json(), (home / "damaged" / "run.json").is_file()):
+                    part.found(each, f"{address}: {what}", "lost", said)
+            elif "/whole" in address and answer.status_code != expected[address]:
+                part.found(each, f"{address}: {what}", "lost", answer.text)
+
+
+def _missing(address: str, answer: dict[str, Any], is_run: bool) -> str:
+    """What a list of all runs should say of the whole run and of the damaged one, and does not; empty if all is
+    there."""
+    if address == "/table":
+        rows = {row["key"]: row for row in answer.get("rows", [])}
+        return "" if rows.get("whole", {}).get("metrics") else str(rows)
+    states = {card["name"]: card["status"] for card in answer.get("runs", [])}
+    return str(states) if states.get("whole") != "done" or ("damaged" not in states and is_run) else ""
+
+
+def _statuses(home: Path) -> dict[str, int]:
+    """How the page answers about a whole run that is alone."""
+    client = TestClient(create_app([home]), base_url="http://127.0.0.1", raise_server_exceptions=False)
+    addresses = [address.format(run="whole") for address in ADDRESSES if "{run}" in address]
+    return {address: client.get(f"/api/v1{address}").status_code for address in addresses}

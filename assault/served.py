@@ -43,6 +43,7 @@ def make_served(root: Path) -> Path:
     api.leakage(run, resamples=10, permutations=0)
     api.faithfulness(run, n=2, steps=2)
     api.audit(run, resamples=10)
+    api.share(run, runs / "share.html", n=6)
     shutil.copytree(run, runs / "second")
     blind = {"method": {"name": "black-box"}, "regularizer": {"name": "none"}, "training__epochs": 1}
     cl.train(tiny(runs / "blind", **blind), quiet=True)

@@ -14,21 +14,23 @@ HEADS = (
     b"GET /api/v1/about HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /api/v1/about HTT",  # the second request is slow
     b"GET /api/v1/about HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\nabc",
     b"POST /api/v1/runs/x/prediction HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 19000000\r\n\r\nabc",
+    b"POST /v1/prediction HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 19000000\r\n\r\nabc",
     b"POST /api/v1/runs/x/flip HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
 )
 
 
-def besiege(address: str, lines: int, seconds: float, seed: int) -> dict[str, Any]:
+def besiege(address: str, lines: int, seconds: float, seed: int, *, asked: str = "/api/v1/runs") -> dict[str, Any]:
     """Hold so many connections open by a byte now and then, opening lost ones again; ask as someone else meanwhile.
 
-    Slow ones come from 127.0.0.2 where the system allows it, and from the same address as the others as well.
+    Slow ones come from 127.0.0.2 where the system allows it, and from the same address as the others as well. `asked`
+    is what the others ask for.
     """
     parts = urlsplit(address)
     place = (parts.hostname or "", parts.port or 0)
     chance = random.Random(seed)
     slow: list[socket.socket | None] = [None] * lines
     waits: list[float] = []
-    before = max(_ask(place) for _ in range(20))
+    before = max(_ask(place, asked) for _ in range(20))
     opened = lost = 0
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -47,7 +49,7 @@ def besiege(address: str, lines: int, seconds: float, seed: int) -> dict[str, An
                     line.close()
                 slow[number] = None
             if number % 50 == 49:
-                waits.append(_ask(place))
+                waits.append(_ask(place, asked))
     for line in slow:
         if line is not None:
             line.close()
@@ -71,12 +73,12 @@ def _connect(place: tuple[str, int], chance: random.Random) -> socket.socket:
         return socket.create_connection(place, timeout=5)
 
 
-def _ask(place: tuple[str, int]) -> float:
+def _ask(place: tuple[str, int], asked: str) -> float:
     """Seconds of one ordinary request on a connection of its own; an error counts as forever."""
     began = time.perf_counter()
     try:
         with socket.create_connection(place, timeout=20) as line:
-            line.sendall(b"GET /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            line.sendall(f"GET {asked} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
             first = line.recv(100)
             while line.recv(65536):
                 pass

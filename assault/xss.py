@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from playwright.sync_api import sync_playwright
 
@@ -26,25 +27,29 @@ LOOK = """() => ({
         || document.documentElement.textContent.includes("data-struck")
         || document.documentElement.textContent.includes("<b>long</b>"),
 })"""
+NAMED = ("runs", "image", "what-if", "concepts", "dataset", "table", "jobs", "study", "rating", "label", "share.html")
 OPEN = "() => document.querySelectorAll('details').forEach((each) => { each.open = true; })"
 
 
-def sweep(address: str, cards: list[dict[str, Any]], pages: list[Path]) -> dict[str, Any]:
-    """Look at every view of every folder that it fits, and at files on disk.
+def sweep(
+    address: str, cards: list[dict[str, Any]], pages: list[Path], others: list[tuple[str, str]]
+) -> dict[str, Any]:
+    """Look at every view of every folder that it fits, at files on disk, and at pages of other servers.
 
     Args:
         address: Of the server.
         cards: What it serves, as `/api/v1/runs` says.
         pages: HTML files that commands wrote.
+        others: Names and addresses.
     """
     faults: list[str] = []
     shown: set[str] = set()
     looked = 0
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        for name, place in [*_addresses(address, cards), *((page.name, page.as_uri()) for page in pages)]:
+        for name, place in [*_addresses(address, cards), *((page.name, page.as_uri()) for page in pages), *others]:
             page = browser.new_page()
-            watch = Watch(address if place.startswith("http") else "file:")
+            watch = Watch("{0.scheme}://{0.netloc}/".format(urlsplit(place)) if place.startswith("http") else "file:")
             watch.attach(page)
             page.goto(place)
             page.wait_for_load_state("networkidle")
@@ -58,6 +63,8 @@ def sweep(address: str, cards: list[dict[str, Any]], pages: list[Path]) -> dict[
                 faults.append(f"{name}: {place}: {found} {watch.errors[:3]} {watch.outside[:3]}")
             page.close()
         browser.close()
+    # Where no name is on a page, nothing was tested there.
+    faults += [f"{name}: none of the hostile names is on it" for name in NAMED if name not in shown]
     return {"pages": looked, "with_hostile_names": sorted(shown), "faults": faults}
 
 

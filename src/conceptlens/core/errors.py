@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from tokenize import TokenError
 
 # Words that people use for the same thing: what they type → what it is called here.
 SYNONYMS = {
@@ -135,6 +136,11 @@ def unknown_name(kind: str, name: str, options: Iterable[str]) -> UserError:
 
 
 UNREADABLE = (FileNotFoundError, IsADirectoryError, PermissionError)
+# What numpy raises for a damaged file of arrays: its header is a piece of Python, read by Python's own parser.
+DAMAGED_ARRAY = (
+    *(ValueError, TypeError, AttributeError, KeyError, EOFError, OSError, MemoryError),
+    *(RecursionError, SyntaxError, TokenError),
+)
 
 
 def unreadable(error: OSError, name: object, what: str) -> UserError:

@@ -99,3 +99,13 @@ def test_files_that_are_cut_or_absent(tmp_path: Path, cells: ConceptSet) -> None
         (tmp_path / "dataList.npy").write_bytes(whole[:length])
         with pytest.raises(UserError, match="not a whole"):
             NpyPair(tmp_path, CONFIG, cells)
+
+
+@pytest.mark.parametrize("shape", [b"(1L, 8L", b"-" * 5000 + b"1}", b"(10000000000, 3000000000000)}"])
+def test_a_header_that_is_no_header(tmp_path: Path, cells: ConceptSet, shape: bytes) -> None:
+    save(tmp_path, IMAGES, [0, 1])
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': " + shape
+    size = len(header).to_bytes(2, "little")
+    (tmp_path / "labelList.npy").write_bytes(b"\x93NUMPY\x01\x00" + size + header)
+    with pytest.raises(UserError, match="not a whole"):
+        NpyPair(tmp_path, CONFIG, cells)

@@ -42,6 +42,12 @@ def npy(array: Any) -> bytes:
     return file.getvalue()
 
 
+def npy_of(shape: bytes) -> bytes:
+    """An array whose header says this of its shape: numpy has Python's own parser read it."""
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': " + shape
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
 @pytest.fixture(scope="module")
 def model(evidence_run: Path) -> cl.TrainedModel:
     return cl.load(evidence_run)
@@ -108,6 +114,8 @@ def test_one_bad_file_stops_no_other(client: TestClient) -> None:
         (npy(np.zeros((2, 4, 4), np.uint8)), ARRAY, 400),
         (npy(np.zeros((65, 2, 2, 3), np.uint8)), ARRAY, 413),
         (b"\x93NUMPY", ARRAY, 400),
+        (npy_of(b"(1L, 8L"), ARRAY, 400),
+        (npy_of(b"-" * 5000 + b"1}"), ARRAY, 400),
     ],
 )
 def test_bad_bodies_are_refused_with_a_sentence(client: TestClient, body: bytes, kind: str, status: int) -> None:
@@ -197,6 +205,15 @@ def test_too_many_are_refused_and_an_error_stops_no_later_batch() -> None:
     answers, _ = run_batcher([(["broken"], False), (["fine"], False)], size=1)
     assert isinstance(answers[0], ValueError)
     assert answers[1] == [("fine", False)]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/v2", 404), ("POST", "/v1/prediction?evidence=x", 422)]
+)
+def test_every_error_has_the_documented_form(client: TestClient, method: str, path: str, status: int) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"]
 
 
 def test_arrays_that_lie_are_refused_and_words_name_no_files(client: TestClient, tmp_path: Path) -> None:

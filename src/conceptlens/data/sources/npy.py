@@ -13,7 +13,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DAMAGED_ARRAY, UserError
 from conceptlens.core.files import check_regular
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import UNLABELED, DataSource, Examples
@@ -103,7 +103,7 @@ def _load(path: Path, *, mmap: bool = False) -> npt.NDArray[Any]:
         return array
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; expected {IMAGES} and {LABELS} side by side.") from None
-    except (ValueError, OSError, EOFError) as error:
+    except DAMAGED_ARRAY as error:
         raise UserError(f"{path}: not a whole .npy file: {error}.") from None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DAMAGED_ARRAY, UserError
 from conceptlens.core.files import fingerprint, write_bytes
 from conceptlens.data.labels.columns import Column, Columns
 from conceptlens.data.sources.shard_files import stamp
@@ -67,7 +67,7 @@ def read_indexes(names: Sequence[str], read: Callable[[str], ShardIndex], about:
         file = cache / f"{fingerprint(VERSION, where, stamp(name), about)}.npz"
         try:
             index = ShardIndex.from_bytes(file.read_bytes(), name)
-        except (OSError, ValueError, KeyError, TypeError, BadZipFile):  # not there, or damaged
+        except (*DAMAGED_ARRAY, BadZipFile):  # not there, or damaged
             index = read(name)
             with contextlib.suppress(OSError):  # nowhere to keep it: the next start reads the shard again
                 write_bytes(file, index.to_bytes())

@@ -1,17 +1,12 @@
 """The application: run folders as a typed JSON API (docs/api.md), and the page. `create_app` makes one."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from safetensors import SafetensorError
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.system_errors import reason
 from conceptlens.core.version import __version__
 from conceptlens.recipes.parse import recipe_names
 from conceptlens.web.jobs.desk import JobDesk
@@ -30,11 +25,12 @@ from conceptlens.web.routes.studio import studio_routes
 from conceptlens.web.routes.study import study_pages, study_routes
 from conceptlens.web.server.access import Access
 from conceptlens.web.server.assets import Assets
+from conceptlens.web.server.failures import answer_problems
 from conceptlens.web.server.folders import MARK, RunFolders
 from conceptlens.web.server.loaded import MODELS, ModelCache
-from conceptlens.web.server.middleware import RequestMiddleware, error_body
+from conceptlens.web.server.middleware import RequestMiddleware
 from conceptlens.web.server.preload import preload_in_background
-from conceptlens.web.server.problems import Code, Problem
+from conceptlens.web.server.problems import Problem
 from conceptlens.web.server.safety import Policy
 from conceptlens.web.server.sessions import Sessions
 from conceptlens.web.server.state import ServerState
@@ -44,7 +40,6 @@ from conceptlens.web.views.runs import RunIndex
 
 STATIC = Path(__file__).parents[1] / "client"
 STUDY = Path(__file__).parents[2] / "workflows" / "study" / "page"  # the raters' page is the same here and in a pack
-log = logging.getLogger("conceptlens.web")
 
 
 def create_app(
@@ -108,13 +103,7 @@ def application(state: ServerState, desk: JobDesk | None = None) -> FastAPI:
     app.include_router(run_table_routes(state), prefix="/api/v1")
     app.include_router(glossary_routes(), prefix="/api/v1")
     app.include_router(study_pages(state))
-    app.add_exception_handler(Problem, _problem)
-    app.add_exception_handler(UserError, _user_error)
-    for kind in (OSError, RecursionError, SafetensorError):
-        app.add_exception_handler(kind, _unreadable)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _bug)
+    answer_problems(app)
 
     @app.api_route("/api/{rest:path}", include_in_schema=False, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
     def nothing(rest: str) -> None:
@@ -128,45 +117,3 @@ def application(state: ServerState, desk: JobDesk | None = None) -> FastAPI:
 
     app.mount("/static", assets)
     return app
-
-
-def _answer(problem: Problem) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    if problem.wait:
-        headers["Retry-After"] = str(problem.wait)
-    return Response(error_body(problem), problem.status, headers, "application/json")
-
-
-async def _problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return _answer(error)
-
-
-async def _user_error(request: Request, error: Exception) -> Response:
-    return _answer(Problem(409, "broken", str(error)))
-
-
-async def _unreadable(request: Request, error: Exception) -> Response:
-    """A file of a run that is damaged, gone, or not ours to read."""
-    return _answer(Problem(409, "broken", reason(error) or f"A file of this run cannot be read: {str(error)[:300]}."))
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    place = ".".join(str(step) for step in first["loc"] if step != "body")
-    return _answer(Problem(422, "bad-request", f"{place[:200]}: {first['msg']}."))
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    code: Code = "not-found" if error.status_code in (404, 405) else "bad-request"
-    response = _answer(Problem(error.status_code, code, f"{request.url.path[:100]}: {error.detail}."))
-    if "allow" in (headers := {name.lower(): value for name, value in (error.headers or {}).items()}):
-        response.headers["Allow"] = headers["allow"]
-    return response
-
-
-async def _bug(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(Problem(500, "bug", "This is a bug in conceptlens. The terminal in which it runs shows the error."))

@@ -15,14 +15,15 @@ from fastapi import FastAPI, Query, Request, Response
 from starlette.datastructures import UploadFile
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DAMAGED_ARRAY, UserError
 from conceptlens.core.version import __version__
 from conceptlens.explanations.answer import Answer, Answerer
 from conceptlens.explanations.predict import Prediction as Spoken
 from conceptlens.explanations.subjects import Subject, subjects
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.web.server.access import Access
-from conceptlens.web.server.middleware import RequestMiddleware, error_body
+from conceptlens.web.server.failures import answer_problems
+from conceptlens.web.server.middleware import RequestMiddleware
 from conceptlens.web.server.problems import Problem, bad
 from conceptlens.web.server.safety import Policy
 from conceptlens.web.server.uploads import Limits, read_upload
@@ -130,7 +131,7 @@ class Service:
                 raise UserError("it holds no pixels")
             self.check_count(len(array) if array.ndim == 4 else 1)  # before each becomes as large as the model sees it
             return list(subjects(array, self.run.card, pictures=False))
-        except (ValueError, TypeError, AttributeError, EOFError, OSError, MemoryError, UserError) as error:
+        except (*DAMAGED_ARRAY, UserError) as error:
             raise bad(f"Expected an array (N, H, W, 3) of bytes as numpy.save writes it, but {error}.") from None
 
     def told(self, answer: Answer, evidence: bool) -> Prediction:
@@ -271,11 +272,7 @@ def service_app(service: Service) -> FastAPI:
         told = [service.told(answer, evidence) for answer in answers]
         return Predictions(model=service.run.card.weights_hash, predictions=told)
 
-    @app.exception_handler(Problem)
-    async def problem(request: Request, error: Problem) -> Response:
-        headers = {"Retry-After": str(error.wait)} if error.wait else {}
-        return Response(error_body(error), error.status, headers, "application/json")
-
+    answer_problems(app)
     return app
 
 
