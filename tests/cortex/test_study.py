@@ -12,6 +12,7 @@ from torch import Tensor
 
 from conceptlens.cli import main
 from conceptlens.core.files import write_text
+from conceptlens.cortex import sharing
 from conceptlens.cortex.bias import study as bias_study
 from conceptlens.cortex.bias.study import draw, judged_shares, value_images, value_sets
 from conceptlens.cortex.editing.settings import SearchSettings
@@ -21,6 +22,7 @@ from conceptlens.cortex.generators.open import open_model
 from conceptlens.cortex.results import mask_result, score_samples
 from conceptlens.cortex.study import new_extractor, open_study
 from tests.cortex.tiny import save_small_generator
+from tests.in_process import use_this_process
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,31 @@ def test_extract_writes_a_run(study: Path) -> None:
     lines = [json.loads(line) for line in (study / "history.jsonl").read_text().splitlines()]
     assert [(line["epoch"], line["split"]) for line in lines] == [(0, "train"), (0, "val"), (1, "train"), (1, "val")]
     assert read(study / "samples" / "train.json")["samples"] == 32
+
+
+def test_samples_of_other_processes_are_the_same(
+    model: Path, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = use_this_process(monkeypatch, sharing)
+    words = "--samples-per-concept 20 --epochs 2 --batch-size 8 --jobs 2 --quiet --out"
+    assert main(["codebook", "extract", str(model), *words.split(), str(tmp_path / "shared")]) == 0
+    assert len(ran) == 1
+    for file in ("samples/train.safetensors", "extractor/extractor.safetensors"):
+        assert (tmp_path / "shared" / file).read_bytes() == (study / file).read_bytes()
+
+
+def test_images_encoded_by_other_processes_give_the_same_samples(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "PIECE", 64)
+    words = ["--data", "blood-cells", "--samples-per-concept", "30", "--epochs", "1", "--quiet", "--out"]
+    assert main(["codebook", "extract", str(model), *words, str(tmp_path / "alone")]) == 0
+    ran = use_this_process(monkeypatch, sharing)
+    assert main(["codebook", "extract", str(model), *words, str(tmp_path / "shared"), "--jobs", "2"]) == 0
+    assert len(ran) == 3
+    one, two = (tmp_path / name / "samples" / "train.safetensors" for name in ("alone", "shared"))
+    assert one.read_bytes() == two.read_bytes()
+    assert not list((tmp_path / "shared").glob(".encoded-*"))
 
 
 def test_a_saved_generator_is_the_same_when_loaded(model: Path) -> None:

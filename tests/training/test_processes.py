@@ -101,6 +101,8 @@ def test_two_processes_equal_one_for_every_method_that_gradients_train(method: s
     changes = {"method": method, "training__epochs": 1, "data__shapes__n": 64, "metrics__bootstrap": 0}
     if method == "mvp-cbm":
         changes["encoder__layers"] = "all"
+    if method == "sl-cbm":  # it needs a text tower
+        changes |= {"encoder": {"name": "builtin/vit"}, "data__shapes__n": 32}
     one = cl.train(tiny(tmp_path / "one", **changes), quiet=True).path
     recipe, two = tmp_path / "recipe.yaml", tmp_path / "two"
     write_text(recipe, recipe_yaml(load_recipe(tiny(two, **changes))))

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from conceptlens.core.engines import EngineName
+from conceptlens.core.engines.pieces import Workers
 from conceptlens.core.errors import UserError
 from conceptlens.core.progress import note
 
@@ -226,6 +228,10 @@ def localize(
     sigma: float | None = None,
     maps: Sequence[Literal["own", "gradcam", "occlusion"]] = ("own", "gradcam"),
     out: str | Path | None = None,
+    jobs: int = 1,
+    engine: EngineName = "local",
+    engine_option: Sequence[str] = (),
+    quiet: bool = True,
 ) -> "Localization":
     """Measure whether a run's maps point at the object and at the part of each concept.
 
@@ -238,10 +244,14 @@ def localize(
             run's own images.
         split: Which images; `test` of the run's own data, `all` of other data by default.
         where: Judge a concept's map where its region is visible, or only where the concept is present.
-        n: Images at most, evenly spread over the split.
+        n: Images at most, evenly spread over the split; 20,000 by default.
         sigma: Width of the center prior in sides of the image; that of other images' regions by default.
         maps: Kinds of maps: the method's own, gradcam, occlusion (a forward pass for each of some fifty regions).
         out: File for the result; in the run folder by default.
+        jobs: Processes that share the images.
+        engine: What starts these processes: this machine, Ray, or SLURM (see docs/scale.md).
+        engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
+        quiet: Show no progress.
 
     >>> import conceptlens as cl
     >>> cl.localize(run, out="localization").text()  # doctest: +SKIP
@@ -251,7 +261,15 @@ def localize(
 
     opened = OpenedRun.open(run)
     result = localize_run(
-        opened, data=_section(data, regions=True), split=split, where=where, n=n, sigma=sigma, maps=maps
+        opened,
+        data=_section(data, regions=True),
+        split=split,
+        where=where,
+        n=n,
+        sigma=sigma,
+        maps=maps,
+        workers=Workers(jobs, engine, tuple(engine_option)),
+        note=note(quiet),
     )
     return result.save(Path(out or opened.path / result.default_file))
 
@@ -300,6 +318,9 @@ def audit(
     false_alarm_rate: float = 0.05,
     resamples: int = 1000,
     out: str | Path | None = None,
+    jobs: int = 1,
+    engine: EngineName = "local",
+    engine_option: Sequence[str] = (),
     quiet: bool = True,
 ) -> "Audit":
     """Audit a run: its codebook, its concepts, subgroups, calibration, and images out of distribution.
@@ -312,6 +333,9 @@ def audit(
         false_alarm_rate: Share of in-distribution images that may be flagged as out of distribution.
         resamples: Of the intervals.
         out: Folder for the files; `audit/` in the run folder by default.
+        jobs: Processes that share the images.
+        engine: What starts these processes: this machine, Ray, or SLURM (see docs/scale.md).
+        engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
         quiet: Show no progress.
 
     >>> import conceptlens as cl
@@ -329,6 +353,7 @@ def audit(
         alpha=alpha,
         false_alarm_rate=false_alarm_rate,
         resamples=resamples,
+        workers=Workers(jobs, engine, tuple(engine_option)),
         note=note(quiet),
     )
     save_audit(result, folder, failures=None if out else opened.path / "trust" / "failures.json")

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Union
 
 from conceptlens.core.documents import TextResult
+from conceptlens.core.engines import EngineName
+from conceptlens.core.engines.pieces import Workers
 from conceptlens.core.errors import UserError
 from conceptlens.core.progress import note
 from conceptlens.cortex.editing.settings import SearchSettings
@@ -128,6 +130,9 @@ def extract(
     sampling: Sampling = AS_USUAL,
     seed: int = 0,
     overwrite: bool = False,
+    jobs: int = 1,
+    engine: EngineName = "local",
+    engine_option: Sequence[str] = (),
     quiet: bool = True,
 ) -> "Study":
     """Train an extractor that recognizes concepts in a VQ model's tokens.
@@ -152,6 +157,9 @@ def extract(
         sampling: How tokens are drawn.
         seed: Random seed.
         overwrite: Replace a study that is in the way.
+        jobs: Processes that share the drawing, or the encoding, of samples.
+        engine: What starts these processes: this machine, Ray, or SLURM (see docs/scale.md).
+        engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
         quiet: Show no progress.
 
     >>> import conceptlens as cl
@@ -179,6 +187,7 @@ def extract(
         seed=seed,
         overwrite=overwrite,
         options=options,
+        workers=Workers(jobs, engine, tuple(engine_option)),
         note=note(quiet),
     )
 

@@ -38,11 +38,19 @@ class Drawn:
             key = fingerprint(json.dumps({**about, **settings}, sort_keys=True))
             self.folder = place / f"{PREFIX}{key}"
 
+    def has(self, index: int) -> bool:
+        """Whether a chunk was drawn and kept."""
+        return self.folder is not None and self._file(self.folder, index).exists()
+
+    @staticmethod
+    def _file(folder: Path, index: int) -> Path:
+        return folder / f"{index:06d}.safetensors"
+
     def chunk(self, index: int, draw: Callable[[], Tensor]) -> Tensor:
         """A chunk as it was drawn before, or drawn now and kept."""
         if self.folder is None:
             return draw()
-        path = self.folder / f"{index:06d}.safetensors"
+        path = self._file(self.folder, index)
         if path.exists():
             tokens = read_weights(path)["tokens"]
             check_tokens(tokens, self.codes)

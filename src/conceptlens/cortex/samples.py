@@ -185,19 +185,3 @@ def split_samples(samples: Samples, shares: Sequence[float] = (0.8, 0.1, 0.1), *
         for name, start, stop in zip(SPLITS, (0, *edges[:-1]), edges, strict=True):
             rows[name].append(own[start:stop])
     return {name: samples.take(torch.cat(parts)) for name, parts in rows.items()}
-
-
-@torch.no_grad()
-def encode_images(
-    model: VQModel,
-    images: Iterator[Tensor],
-    labels: Sequence[int],
-    concepts: Sequence[str],
-    rows: Sequence[int] | None = None,
-) -> Samples:
-    """Samples from batches of images (b, 3, H, W), for models that do not generate; `rows` of the data, if of any."""
-    parts = [model.encode(batch).cpu().to(id_type(len(model.codebook))) for batch in images]
-    if not parts:
-        raise UserError("Expected images to encode, found none.")
-    where = None if rows is None else torch.as_tensor(rows)
-    return Samples(torch.cat(parts), torch.as_tensor(labels), tuple(concepts), where)

@@ -4,17 +4,18 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.devices import best_device
 from conceptlens.core.documents import ResultMixin
+from conceptlens.core.engines.pieces import ALONE, Note, Workers
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_json
 from conceptlens.core.network import offline
@@ -25,17 +26,16 @@ from conceptlens.cortex.generators.condition import Condition, parse_condition
 from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.cortex.generators.open import BUILTIN, open_model
 from conceptlens.cortex.generators.settings import AS_USUAL, NOTHING_TOLD, CheckpointOptions, Sampling
-from conceptlens.cortex.samples import SPLITS, Generated, Samples, encode_images, split_samples
+from conceptlens.cortex.samples import SPLITS, Generated, Samples, split_samples
+from conceptlens.cortex.sharing import describe, draw_chunks, encode_rows, encode_shared, read_square
 from conceptlens.data.dataset import DataSource
-from conceptlens.data.images.read import resize_square
 from conceptlens.data.sources.open import open_source
+from conceptlens.encoders.freezing import weights_hash
 from conceptlens.recipes.schema import DataConfig
 from conceptlens.runs.folder import RunFolder, check_writable
 
 KIND, FOLDER = "codebook", "codebook"
 MEMORY = "memory"  # in the place of a name, where the model was an object
-Note = Callable[[str], object]
-Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Study(ResultMixin):
             return None
         try:
             with offline():
-                source, _ = _open_data(about["source"], about["concepts"])
+                source, _ = open_data(about["source"], about["concepts"])
         except UserError:
             return None
         if source.examples.fingerprint != about["hash"]:
@@ -127,6 +127,7 @@ def new_study(
     options: Mapping[str, int | float | str] | None = None,
     chunk: int = 32,
     device: torch.device | None = None,
+    workers: Workers = ALONE,
     note: Note = lambda text: None,
 ) -> Study:
     """Sample a model's tokens, train an extractor on them, and write both as a run.
@@ -152,8 +153,10 @@ def new_study(
         options: Of the network, such as `filters`.
         chunk: Samples of a concept made at once; others for another number, as likely.
         device: Where the work is done; a GPU where there is one, if not named.
+        workers: Who draws or encodes the samples; they are the same.
         note: Called with progress messages.
     """
+    shared = None if workers.alone else describe(model_name, image_size, checkpoint, sampling)
     device = device or best_device()
     model = open_model(model_name, image_size=image_size, checkpoint=checkpoint, sampling=sampling).to(device)
     conditions: dict[str, Condition] = {}
@@ -194,11 +197,18 @@ def new_study(
             if data is None:
                 note(f"{len(conditions)} concepts × {per_concept} samples of {model.name}")
                 stream = Generated(model, conditions, per_concept, seed=seed, chunk=chunk, place=run.path)
+                if shared:
+                    draw_chunks(stream, shared, run.path, workers, note)
                 samples = _generate(stream, note)
             else:
-                source, vocabulary = _open_data(data, data_concepts)
+                source, vocabulary = open_data(data, data_concepts)
                 run.update(data={**about["data"], "hash": source.examples.fingerprint})
-                samples = encoded_samples(model, source, vocabulary, by, named, per_concept, seed)
+
+                encode = None
+                if shared:
+                    words = f"{weights_hash(model)} {source.examples.fingerprint}"
+                    encode = partial(encode_shared, shared, (data, data_concepts), run.path, words, workers, note)
+                samples = encoded_samples(model, source, vocabulary, by, named, per_concept, seed, encode)
             parts = split_samples(samples, seed=seed)
             for name, part in parts.items():
                 part.save(run.path / "samples" / f"{name}.safetensors")
@@ -300,13 +310,9 @@ def _generate(stream: Generated, note: Note) -> Samples:
     return stream.all()
 
 
-def _open_data(data: str, concepts: str | None) -> tuple[DataSource, ConceptSet]:
+def open_data(data: str, concepts: str | None) -> tuple[DataSource, ConceptSet]:
+    """Images to encode."""
     return open_source(DataConfig(data), ConceptSet.load(concepts) if concepts else None)
-
-
-def read_square(source: DataSource, rows: Sequence[int], side: int) -> Pixels:
-    """Images (n, 3, side, side) of data."""
-    return np.stack([resize_square(source.read_at_least(row, side), side) for row in rows])
 
 
 def encoded_samples(
@@ -317,8 +323,12 @@ def encoded_samples(
     keep: Sequence[str],
     per_concept: int,
     seed: int,
+    encode: Callable[[Sequence[int]], Tensor] | None = None,
 ) -> Samples:
-    """Tokens of images, with their class or their value of a group as the concept."""
+    """Tokens of images, with their class or their value of a group as the concept.
+
+    `encode`: another way from rows to tokens.
+    """
     if by is None:
         if source.task == "multilabel":
             raise UserError(f"{source.name}: images have several classes; choose a concept group with --by.")
@@ -342,14 +352,8 @@ def encoded_samples(
         concept += [place] * len(mine)
     if not rows:
         raise UserError(f"{source.name}: no image shows {', '.join(chosen)}.")
-    device = model.codebook.device
-
-    def batches() -> Iterator[Tensor]:
-        for start in range(0, len(rows), 64):
-            pixels = read_square(source, rows[start : start + 64], model.image_size)
-            yield torch.from_numpy(pixels).to(device).float().div_(255)
-
-    return encode_images(model, batches(), concept, chosen, rows)
+    tokens = encode(rows) if encode else encode_rows(model, source, rows)
+    return Samples(tokens, torch.as_tensor(concept), tuple(chosen), torch.as_tensor(rows))
 
 
 def open_study(path: str | Path, *, device: torch.device | None = None, model: VQModel | None = None) -> Study:

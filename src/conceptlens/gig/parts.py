@@ -8,9 +8,7 @@ or not at all, and what is there is not made again: a run that was stopped may g
 
 import os
 import shutil
-import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,9 +16,9 @@ import torch
 from safetensors.torch import load, save, save_file
 
 from conceptlens.core.engines import Engine, Task
-from conceptlens.core.errors import UserError
+from conceptlens.core.engines.pieces import exit_code, finish
 from conceptlens.core.files import write_bytes
-from conceptlens.core.network import is_offline, offline
+from conceptlens.core.network import is_offline
 from conceptlens.core.plugins import is_code, trust
 from conceptlens.gig.held_out import held_out_file, read_held_out
 from conceptlens.gig.samples import Samples, collect
@@ -39,38 +37,18 @@ def share_out(run: Path, work: Work, processes: int, workers: int, engine: Engin
         return
     parts = [(k, processes) for k in range(processes)]
     images = [Task(f"images {k + 1} of {n}", _IMAGES, {**common, "part": [k, n]}) for k, n in parts]
-    _run(images, engine, work)
+    finish(images, engine, work.note)
     if not outputs.exists():
         pieces = [load(_piece(run, k, processes).read_bytes())["outputs"] for k in range(processes)]
         write_bytes(outputs, save({"outputs": check_predictions(work, torch.cat(pieces))}))
     held_out_file(work, run, load(outputs.read_bytes())["outputs"])
-    _run([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], engine, work)
+    finish([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], engine, work.note)
     shutil.rmtree(run / FOLDER, ignore_errors=True)
-
-
-def _run(tasks: Sequence[Task], engine: Engine, work: Work) -> None:
-    failed: list[str] = []
-
-    def on_end(task: Task, code: int, log: str) -> None:
-        work.note(f"{task.id}: {'done' if not code else 'failed'}")
-        if code:
-            failed.append(f"{task.id} (see {log})" if log else task.id)
-
-    if tasks:
-        engine.run(tasks, on_end)
-    if failed:
-        raise UserError(f"{', '.join(failed)}: a process failed. Mend the cause; the same command goes on.")
 
 
 def do_images(run: str, part: Sequence[int], batch_size: int, workers: int, local: bool) -> int:
     """Outputs and samples of a part of the images; 0, or 1 where something is wrong."""
-    try:
-        with offline() if local else nullcontext():
-            _do_images(Path(run), part[0], part[1], batch_size, workers)
-    except UserError as error:
-        print(error, file=sys.stderr, flush=True)
-        return 1
-    return 0
+    return exit_code(lambda: _do_images(Path(run), part[0], part[1], batch_size, workers), local=local)
 
 
 def _do_images(run: Path, k: int, parts: int, batch_size: int, workers: int) -> None:
@@ -88,15 +66,13 @@ def _do_images(run: Path, k: int, parts: int, batch_size: int, workers: int) -> 
 
 def do_layer(run: str, layer: str, batch_size: int, workers: int, local: bool) -> int:
     """Concepts of a layer whose samples are there; 0, or 1 where something is wrong."""
-    try:
-        with offline() if local else nullcontext():
-            work = _open(run, batch_size, workers)
-            taken = _samples(work, Path(run), (0, 1))[layer].without(read_held_out(Path(run)).numbers)
-            find_concepts(work, layer, taken).write(layer_file(Path(run), layer))
-    except UserError as error:
-        print(error, file=sys.stderr, flush=True)
-        return 1
-    return 0
+
+    def cluster() -> None:
+        work = _open(run, batch_size, workers)
+        taken = _samples(work, Path(run), (0, 1))[layer].without(read_held_out(Path(run)).numbers)
+        find_concepts(work, layer, taken).write(layer_file(Path(run), layer))
+
+    return exit_code(cluster, local=local)
 
 
 _IMAGES, _LAYER = f"{__name__}:do_images", f"{__name__}:do_layer"

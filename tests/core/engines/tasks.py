@@ -27,3 +27,10 @@ def answer(code: int) -> int:
 def sleep(seconds: float) -> int:
     time.sleep(seconds)
     return 0
+
+
+def piece(bad: int, piece: int, file: str) -> int:
+    if piece == bad:
+        return 1
+    Path(file).write_text(str(piece))
+    return 0

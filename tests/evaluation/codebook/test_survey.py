@@ -200,3 +200,47 @@ def test_the_sample_of_patches_is_even_and_bounded() -> None:
     rows, codes = survey.sample()
     assert len(rows) == len(codes) == 1500
     assert abs((rows[:, 0] < 100).mean() - 0.5) < 0.1
+
+
+def test_surveys_of_pieces_add_up() -> None:
+    codes, patches = torch.randn(5, 3), torch.randn(40, 6, 3)
+    assignment = torch.rand(40, 6, 4).softmax(-1)
+    whole = surveyed(codes, patches, assignment, batch=10)
+    added: Survey | None = None
+    for start in range(0, 40, 20):
+        part = Survey(codes, seed=start)
+        for at in (start, start + 10):
+            some = slice(at, at + 10)
+            part.update(torch.arange(at, at + 10), patches[some], assignment[some])
+        read = Survey.from_tensors(codes, {name: value.clone() for name, value in part.to_tensors().items()})
+        if added is None:
+            added = read
+        else:
+            added.add(read)
+    assert added is not None
+    np.testing.assert_array_equal(added.counts, whole.counts)
+    assert added.explained == pytest.approx(whole.explained)
+    for name in ("places", "second", "images"):
+        assert torch.equal(getattr(added, name), getattr(whole, name)), name
+    torch.testing.assert_close(added.mass, whole.mass)
+    torch.testing.assert_close(added.distance, whole.distance)
+    for code in range(5):
+        assert added.nearest.of(code) == whole.nearest.of(code)
+    assert sorted(map(tuple, added.sample()[0].tolist())) == sorted(map(tuple, whole.sample()[0].tolist()))
+
+
+def test_many_surveys_take_no_more_memory_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces carry their number: the sample stays even, and rows of counts are those of the first images."""
+    monkeypatch.setattr("conceptlens.evaluation.codebook.survey.ROWS", 50)
+    added = Survey(torch.zeros(2, 2))
+    for number in range(40):
+        part = Survey(torch.zeros(2, 2), seed=number)
+        for _ in range(4):
+            part.update(torch.arange(20), torch.full((20, 50, 2), float(number)))
+        added.add(part)
+    assert sum(len(rows) for rows, _ in added._sample) <= 6000
+    assert len(added.counts) == 50
+    assert int(added.images.max()) == 40 * 4 * 20
+    rows, _ = added.sample()
+    assert len(rows) == 1500
+    assert abs((rows[:, 0] < 20).mean() - 0.5) < 0.1

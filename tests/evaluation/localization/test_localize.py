@@ -22,7 +22,7 @@ from conceptlens.data.images.read import resize_square
 from conceptlens.data.regions.regions import read_regions
 from conceptlens.data.sources.shapes import Shapes
 from conceptlens.data.splits.splits import Splits
-from conceptlens.evaluation.localization import MEASURES
+from conceptlens.evaluation.localization import MEASURES, pieces
 from conceptlens.evaluation.localization.concept_parts import concept_parts
 from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.explanations.maps.concept_maps import BatchMaps, concept_maps
@@ -31,7 +31,9 @@ from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.saved import load_pipeline
 from tests import ROOT
+from tests.in_process import use_this_process
 from tests.own_data import OwnData, make_own_data
+from tests.training.test_processes import numbers
 from tests.training.tiny import tiny
 
 Refuse = Callable[..., str]
@@ -350,3 +352,25 @@ def test_absence_is_not_judged(evidence_run: Path) -> None:
     found = localize_run(OpenedRun.open(evidence_run), n=12).to_dict()["targets"]["part"]["by_concept"]
     assert set(found["body pattern: plain"]["own"].values()) == {None}
     assert found["body pattern: striped"]["own"]["energy"] is not None
+
+
+def test_pieces_of_other_processes_give_the_same_numbers(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = set(run.iterdir())
+    monkeypatch.setattr("conceptlens.evaluation.localization.judging.BATCH", 8)
+    whole = api.localize(run, out=tmp_path / "whole.json").to_dict()
+    monkeypatch.setattr(pieces, "PIECE", 8)
+    assert api.localize(run, out=tmp_path / "alone.json").to_dict() == whole
+    ran = use_this_process(monkeypatch)
+    assert api.localize(run, out=tmp_path / "shared.json", jobs=2).to_dict() == whole
+    assert len(ran) == -(-whole["images"] // 8) > 1
+    assert set(run.iterdir()) == before
+
+
+@pytest.mark.slow
+def test_two_processes_localize_as_one(run: Path, tmp_path: Path) -> None:
+    alone, shared = (numbers(api.localize(run, out=tmp_path / f"{jobs}.json", jobs=jobs).to_dict()) for jobs in (1, 2))
+    assert alone.keys() == shared.keys()
+    for name, value in alone.items():
+        assert shared[name] == pytest.approx(value, abs=1e-4), name

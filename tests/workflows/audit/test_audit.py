@@ -12,6 +12,7 @@ from conceptlens import api
 from conceptlens.cli import main
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.files import write_text
+from conceptlens.evaluation.codebook import passes
 from conceptlens.evaluation.codebook.document import Audit
 from conceptlens.evaluation.codebook.projection import principal
 from conceptlens.evaluation.concepts.findings import concept_findings
@@ -22,6 +23,8 @@ from conceptlens.runs.predictions import StoredPredictions, load_predictions
 from conceptlens.stats.estimates import Estimate
 from conceptlens.workflows.audit.measured import read_trust
 from tests.conftest import Refuse
+from tests.in_process import use_this_process
+from tests.training.test_processes import numbers
 from tests.training.tiny import tiny
 
 
@@ -104,6 +107,29 @@ def test_other_measurements_are_pulled_in(audited: Audit, tmp_path: Path) -> Non
     assert "cannot be read" in trust[1].says[0]
     assert any(line.startswith("trust/leakage.json") for line in audited.findings)
     assert read_trust(tmp_path) == []
+
+
+def test_pieces_of_other_processes_give_the_same_audit(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "PIECE", 10)
+    alone = api.audit(finished, out=tmp_path / "alone", resamples=20).to_dict()
+    ran = use_this_process(monkeypatch)
+    shared = api.audit(finished, out=tmp_path / "shared", resamples=20, jobs=2).to_dict()
+    test, val = (-(-len(load_predictions(finished, split).ids) // 10) for split in ("test", "val"))
+    assert len(ran) == test + val > 4
+    assert {**shared, "seconds": 0} == {**alone, "seconds": 0}
+    assert not list(finished.glob(".audit-*"))
+
+
+@pytest.mark.slow
+def test_two_processes_audit_as_one(finished: Path, tmp_path: Path) -> None:
+    alone = api.audit(finished, out=tmp_path / "alone", resamples=20).to_dict()
+    shared = api.audit(finished, out=tmp_path / "shared", resamples=20, jobs=2).to_dict()
+    assert numbers(shared).keys() == numbers(alone).keys()
+    for name, value in numbers(alone).items():
+        if not name.endswith("seconds"):
+            assert numbers(shared)[name] == pytest.approx(value, abs=1e-4), name
 
 
 @pytest.mark.slow

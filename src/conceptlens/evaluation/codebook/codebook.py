@@ -35,19 +35,19 @@ def audit_codebook(
     survey = found.survey
     if survey is None or not survey.patches:
         return None
-    rows = found.indices
+    rows = found.indices[: len(survey.counts)]
     labels, units = source.examples.labels[rows], units_of(source, rows)
     matchings, without = match_all(survey, pipeline, concepts, source, found, list(units))
     made = profile(survey, found.grid, labels, len(source.classes), units, found.on_object, resamples=resamples)
     names = {each.kind: {pair.code: pair.concept for pair in each.matches if pair.sure} for each in matchings}
-    counts = survey.counts.sum(0)
-    total = torch.from_numpy(counts.astype(np.int64))
+    assert survey.places is not None
+    total = survey.places.sum(1)
     patches, codes = survey.sample()
     vectors = survey.codebook.double().cpu().numpy()
     projections = [principal(vectors, patches.astype(np.float64), codes)]
     if umap_is_there():
         projections += [umap(vectors, patches.astype(np.float64), codes, d) for d in (2, 3)]
-    entries = [_code(code, survey, made, source, found, names, int(counts[code])) for code in range(len(vectors))]
+    entries = [_code(code, survey, made, source, found, names, int(total[code])) for code in range(len(vectors))]
     return Codebook(
         kind="explicit" if _explicit(pipeline) else "implicit",
         size=len(vectors),
@@ -88,7 +88,7 @@ def match_all(
             matchings.append(by_co_assignment(survey.mass.numpy(), survey.permuted.numpy(), columns))
         else:
             without["co-assignment"] = "several groups of concepts read one slot"
-    labeled = by_labels(survey.counts, source.examples.concepts[found.indices], units, concepts.names)
+    labeled = by_labels(survey.counts, source.examples.concepts[found.indices[: len(units)]], units, concepts.names)
     if labeled is None:
         without["labels"] = "no concept of these images has a label"
     else:

@@ -83,7 +83,7 @@ def profile(
         maps: Codes (n, L) of images whose regions are known, and the share of each patch that the object covers.
         resamples: Of the intervals.
     """
-    counts = survey.counts
+    counts = survey.counts  # of a sample, where images are very many: labels and units are its own
     images, codes = counts.shape
     length = max(int(counts[0].sum()) if images else 0, 1)
     shares = counts / length
@@ -99,7 +99,7 @@ def profile(
     neighbor, distance = neighbors(survey.codebook.double().cpu().numpy())
     return Profile(
         [estimates[str(code)] for code in range(codes)],
-        (counts > 0).sum(0),
+        survey.images.numpy(),
         by_class,
         dependence,
         p,

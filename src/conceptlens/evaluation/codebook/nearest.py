@@ -35,10 +35,17 @@ class NearestPatches:
         chosen = order[first.clamp_max(batch * length - 1)]
         best = torch.where(seen, distances.flatten()[chosen], torch.inf).view(batch, -1).T.cpu()  # (M, B)
         patch = (chosen % length).view(batch, -1).T.cpu()
-        together = torch.cat([self.distance, best], dim=1)
+        self._take(best, images.cpu().expand(len(best), -1), patch)
+
+    def add(self, other: "NearestPatches") -> None:
+        """Take in those of images that passed elsewhere."""
+        self._take(other.distance, other.image, other.patch)
+
+    def _take(self, distance: Tensor, image: Tensor, patch: Tensor) -> None:
+        together = torch.cat([self.distance, distance], dim=1)
         keep = together.argsort(dim=1, stable=True)[:, : self.distance.shape[1]]
         self.distance = together.gather(1, keep)
-        self.image = torch.cat([self.image, images.cpu().expand(len(best), -1)], dim=1).gather(1, keep)
+        self.image = torch.cat([self.image, image], dim=1).gather(1, keep)
         self.patch = torch.cat([self.patch, patch], dim=1).gather(1, keep)
 
     def of(self, code: int) -> list[tuple[int, int, float]]:

@@ -1,6 +1,10 @@
-"""The pass over the audited images: codes, slots, scores of out-of-distribution detection, and maps of a few images."""
+"""The pass over the audited images: codes, slots, scores of out-of-distribution detection, and maps of a few images.
 
-from dataclasses import dataclass, field
+It is made in pieces of some thousand images, which are added up in their order; other processes may make them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +14,7 @@ from torch import Tensor
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.regions.regions import read_regions
 from conceptlens.data.splits.spread import spread
-from conceptlens.evaluation.codebook.stream import TokenStream
+from conceptlens.evaluation.codebook.stream import BATCH, TokenStream
 from conceptlens.evaluation.codebook.survey import Survey
 from conceptlens.evaluation.ood.codebook_distance import TrainingDistribution
 from conceptlens.methods.contract import Pipeline
@@ -19,16 +23,7 @@ from conceptlens.nn.quantization.usage import AssignmentUse
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 REGIONS = 300  # images whose regions are looked at
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What images are held against while they pass."""
-
-    training: TrainingDistribution
-    source: DataSource
-    split: str
-    shown: Indices  # images whose index maps are kept
+PIECE = 64 * BATCH  # images that are added up together
 
 
 @dataclass
@@ -54,32 +49,142 @@ class Pass:
         return [float(mass[slot] * len(mass)) for slot in slots]
 
 
-def run_pass(stream: TokenStream, indices: Indices, codebook: Tensor | None, judgement: Judgement) -> Pass:
-    """Look at every image once, in a random order: neighbors in a list are often alike, and must not meet."""
-    order = np.random.default_rng(0).permutation(indices)
-    survey = None if codebook is None else Survey(codebook)
+@dataclass(frozen=True)
+class Plan:
+    """Who is looked at, in which order, and held against what: all that every process must know."""
+
+    order: Indices  # random: neighbors in a list are often alike, and must not meet
+    training: TrainingDistribution
+    shown: Indices  # images whose index maps are kept
+    known: Indices  # images of which it is known where things are
+    calibration: Indices  # images of which only the scores are wanted
+
+    @classmethod
+    def of(
+        cls,
+        indices: Indices,
+        training: TrainingDistribution,
+        source: DataSource,
+        *,
+        shown: Indices,
+        calibration: Indices,
+        codebook: bool,
+    ) -> "Plan":
+        known = _annotated(source, indices) if codebook else indices[:0]
+        return cls(np.random.default_rng(0).permutation(indices), training, shown, known, calibration)
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """To be read by `from_tensors`."""
+        rows = {name: torch.from_numpy(getattr(self, name).copy()) for name in _ROWS}
+        return rows | {f"training {name}": value for name, value in self.training.to_tensors().items()}
+
+    @classmethod
+    def from_tensors(cls, values: Mapping[str, Tensor]) -> "Plan":
+        training = TrainingDistribution.from_tensors(_below(values, "training "))
+        return cls(training=training, **{name: values[name].numpy() for name in _ROWS})
+
+    def to(self, device: torch.device) -> "Plan":
+        """The same on a device."""
+        return replace(self, training=self.training.to(device))
+
+    @property
+    def pieces(self) -> int:
+        """Of those that are judged; those of calibration follow."""
+        return -(-len(self.order) // PIECE)
+
+    @property
+    def all_pieces(self) -> int:
+        return self.pieces - (-len(self.calibration) // PIECE)
+
+
+_ROWS = ("order", "shown", "known", "calibration")
+
+
+@dataclass
+class Found:
+    """What was found of some images; what is found of the next ones can be added."""
+
+    scores: list[Tensor] = field(default_factory=list)  # (n, 3) each
+    grid: tuple[int, int] = (1, 1)
+    survey: Survey | None = None
     slots: AssignmentUse | None = None
-    scores: list[Tensor] = []
-    kept: dict[int, Indices] = {}
-    known = _annotated(judgement.source, indices) if survey is not None else np.zeros(0, dtype=np.int64)
-    wanted = {int(index) for index in (*judgement.shown, *known)}
-    grid = (1, 1)
-    for batch, patches, layout, output in stream.outputs(order):
-        grid = layout
+    kept: dict[int, Indices] = field(default_factory=dict)
+
+    def add(self, other: "Found") -> None:
+        self.scores += other.scores
+        self.grid = other.grid if other.scores else self.grid
+        self.kept |= other.kept
+        if self.survey is None:
+            self.survey = other.survey
+        elif other.survey is not None:
+            self.survey.add(other.survey)
+        if self.slots is None:
+            self.slots = other.slots
+        elif other.slots is not None:
+            self.slots.add(other.slots)
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """To be read by `from_tensors`."""
+        values = {"scores": torch.cat(self.scores), "grid": torch.tensor(self.grid)}
+        values |= {f"codes of {image}": torch.from_numpy(codes) for image, codes in self.kept.items()}
+        for part, found in (("survey", self.survey), ("slots", self.slots)):
+            if found is not None:
+                values |= {f"{part} {name}": value for name, value in found.to_tensors().items()}
+        return values
+
+    @classmethod
+    def from_tensors(cls, values: Mapping[str, Tensor], codebook: Tensor | None) -> "Found":
+        height, width = values["grid"].tolist()
+        survey, slots = _below(values, "survey "), _below(values, "slots ")
+        return cls(
+            [values["scores"]],
+            (height, width),
+            Survey.from_tensors(codebook, survey) if survey and codebook is not None else None,
+            AssignmentUse.from_tensors(slots) if slots else None,
+            {int(image): codes.numpy() for image, codes in _below(values, "codes of ").items()},
+        )
+
+
+def look(stream: TokenStream, plan: Plan, piece: int, codebook: Tensor | None) -> Found:
+    """Look at every image of a piece once."""
+    if piece >= plan.pieces:
+        start = (piece - plan.pieces) * PIECE
+        tokens = stream.tokens(plan.calibration[start : start + PIECE])
+        return Found([plan.training.scores(each.patches).double().cpu() for _, each in tokens])
+    found = Found(survey=None if codebook is None else Survey(codebook, seed=piece))
+    wanted = {int(index) for index in (*plan.shown, *plan.known)}
+    for batch, patches, layout, output in stream.outputs(plan.order[piece * PIECE : (piece + 1) * PIECE]):
+        found.grid = layout
         nearest = None
-        if survey is not None:
-            nearest, codes = survey.update(torch.from_numpy(batch), patches, output.assignment)
-            kept |= {int(i): codes[row].cpu().numpy() for row, i in enumerate(batch) if int(i) in wanted}
+        if found.survey is not None:
+            nearest, codes = found.survey.update(torch.from_numpy(batch), patches, output.assignment)
+            found.kept |= {int(i): codes[row].cpu().numpy() for row, i in enumerate(batch) if int(i) in wanted}
         if output.assignment is not None:
-            slots = slots or AssignmentUse(output.assignment.shape[-1])
-            slots.update(output.assignment)
-        own = nearest if judgement.training.codebook else None
-        scores.append(judgement.training.scores(patches, own).double().cpu())
-    found = Pass(order, torch.cat(scores).numpy() if scores else np.zeros((0, 3)), grid, survey, slots)
-    found.maps = {int(index): kept[int(index)] for index in judgement.shown if int(index) in kept}
-    if len(known):
-        found.on_object = _cover(stream, judgement.source, known, kept, grid)
+            found.slots = found.slots or AssignmentUse(output.assignment.shape[-1])
+            found.slots.update(output.assignment)
+        own = nearest if plan.training.codebook else None
+        found.scores.append(plan.training.scores(patches, own).double().cpu())
     return found
+
+
+def join(stream: TokenStream, plan: Plan, pieces: Iterable[Found], source: DataSource) -> tuple[Pass, Floats]:
+    """One pass of all pieces, in their order; and the scores (n, 3) of the images of calibration."""
+    whole, calibration = Found(), Found()
+    for piece, found in enumerate(pieces):
+        (whole if piece < plan.pieces else calibration).add(found)
+    made = Pass(plan.order, _scores(whole), whole.grid, whole.survey, whole.slots)
+    made.maps = {int(index): whole.kept[int(index)] for index in plan.shown if int(index) in whole.kept}
+    if len(plan.known):
+        made.on_object = _cover(stream, source, plan.known, whole.kept, whole.grid)
+    return made, _scores(calibration)
+
+
+def _scores(found: Found) -> Floats:
+    return torch.cat(found.scores).numpy() if found.scores else np.zeros((0, 3))
+
+
+def _below(values: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    return {name.removeprefix(part): value for name, value in values.items() if name.startswith(part)}
 
 
 def _annotated(source: DataSource, indices: Indices) -> Indices:

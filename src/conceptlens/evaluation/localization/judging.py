@@ -1,6 +1,7 @@
 """Every map of every image, measured: the method's own, Grad-CAM, and the maps that know nothing of its concepts."""
 
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -68,6 +69,26 @@ class Found:
     said: Flags  # (N, K): what the model reads
     kept: Indices  # (N,): the images that have regions
     place: str  # where Grad-CAM looked
+
+    def to_bytes(self) -> bytes:
+        """As an archive of arrays, to be read by `from_bytes`."""
+        buffer, arrays = io.BytesIO(), {"said": self.said, "kept": self.kept, "place": np.array(self.place)}
+        for target, maps in self.columns.items():
+            for name, measures in maps.items():
+                arrays |= {f"{target}/{name}/{key}": values for key, values in measures.items()}
+        np.savez(buffer, **arrays)
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Found":
+        columns: dict[Any, dict[str, dict[str, Any]]] = {}
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            for entry in file.files:
+                target, slash, rest = entry.partition("/")
+                if slash:
+                    name, _, key = rest.partition("/")
+                    columns.setdefault(target, {}).setdefault(name, {})[key] = file[entry]
+            return cls(columns, file["said"], file["kept"], str(file["place"]))
 
 
 def other_regions(judged: Judged, regions_of: Callable[[Indices], Regions]) -> tuple[str, Indices, Regions]:
@@ -157,7 +178,9 @@ def judge(bench: Bench, indices: Indices) -> Found:
                     into = columns[target].setdefault(name, {})
                     for key, values in numbers.items():
                         into.setdefault(key, []).append(values.cpu().numpy()[some])
-    rows = np.concatenate(kept) if kept else indices[:0]
+    if not kept:
+        return Found({}, np.zeros((0, len(bench.concepts)), dtype=bool), indices[:0], "")
+    rows = np.concatenate(kept)
     joined = {target: {name: _joined(found) for name, found in maps.items()} for target, maps in columns.items()}
     labels = bench.judged.source.examples.concepts[rows]
     for target, maps in joined.items():
@@ -166,8 +189,25 @@ def judge(bench: Bench, indices: Indices) -> Found:
             if name in KINDS:
                 precision = maps[name]["average_precision"]
                 maps[name]["value_specificity"] = value_specificity(precision, labels, parts, bench.concepts)
-    read = np.concatenate(said) if said else np.zeros((0, len(bench.concepts)), dtype=bool)
-    return Found(joined, read, rows, place)  # type: ignore[arg-type]  # a dict's values are invariant
+    return Found(joined, np.concatenate(said), rows, place)  # type: ignore[arg-type]  # a dict's values are invariant
+
+
+def join(parts: Iterable[Found]) -> Found:
+    """What was measured of all images, in the order of the parts; of none, if none has regions."""
+    every = list(parts)
+    some = [part for part in every if len(part.kept)]
+    if not some:
+        return every[0]
+    first = some[0].columns
+    columns = {
+        target: {
+            name: {key: np.concatenate([part.columns[target][name][key] for part in some]) for key in measures}
+            for name, measures in maps.items()
+        }
+        for target, maps in first.items()
+    }
+    said, kept = (np.concatenate(parts) for parts in ([part.said for part in some], [part.kept for part in some]))
+    return Found(columns, said, kept, some[0].place)  # type: ignore[arg-type]  # as above
 
 
 def _joined(found: Mapping[str, list[npt.NDArray[Any]]]) -> dict[str, npt.NDArray[np.float64]]:

@@ -4,37 +4,22 @@ Every method is judged by its own map, where it has one, and by Grad-CAM on its 
 occlusion; beside image-free maps (`baselines`) and maps of the image that know none of its concepts (`image_maps`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-import torch
 from pydantic import Field, PrivateAttr
-from torch import Tensor
 
 from conceptlens.core.documents import Document, TableRow
+from conceptlens.core.engines.pieces import ALONE, Workers
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.data.regions.regions import Regions, read_regions, region_names
 from conceptlens.data.regions.tables import OBJECT
 from conceptlens.data.splits.spread import spread
-from conceptlens.evaluation.images import judged_images
-from conceptlens.evaluation.localization import fit_center_prior
 from conceptlens.evaluation.localization.comparing import Sample, summary, unmoving
-from conceptlens.evaluation.localization.concept_parts import concept_parts
 from conceptlens.evaluation.localization.image_maps import COLOR, DARKNESS, PCA
-from conceptlens.evaluation.localization.judging import (
-    PERFECT,
-    PRIOR,
-    Bench,
-    Indices,
-    Target,
-    Where,
-    image_free_maps,
-    image_maps_of,
-    judge,
-    other_regions,
-)
+from conceptlens.evaluation.localization.judging import PERFECT, PRIOR, Indices, Target, Where, judge
+from conceptlens.evaluation.localization.pieces import Question, judge_all, prepare
 from conceptlens.evaluation.localization.summary import estimate_cells
 from conceptlens.evaluation.localization.text import localization_text
 from conceptlens.evaluation.localization.verdict import NOTHING, judge_map, map_numbers
@@ -101,6 +86,8 @@ def localize_run(
     n: int | None = None,
     sigma: float | None = None,
     maps: Sequence[Kind] = USUAL,
+    workers: Workers = ALONE,
+    note: Callable[[str], object] = lambda text: None,
 ) -> Localization:
     """Judge the maps of a finished run by known regions; nothing is written.
 
@@ -109,10 +96,12 @@ def localize_run(
         split: `train`, `val`, `test` or `all`; by default `test` of the run's own data, `all` of other data.
         data: Keys of a recipe's `data` section: other data if they name a `source`; else `regions` of the run's own.
         where: Judge a concept's map in images in which its region is `visible`, or only where the concept is `present`.
-        n: At most so many images, evenly spread over the split.
+        n: At most so many images, evenly spread over the split; 20,000 by default.
         sigma: Width of the center prior in sides of the image, instead of that of the regions of other images.
         maps: Kinds of maps: the method's `own`, `gradcam`, `occlusion`. The verdict is on the first of these that the
             method has.
+        workers: Who judges the images; the result is the same.
+        note: Says something to the person who waits.
     """
     for kind in maps:
         if kind not in KINDS:
@@ -128,37 +117,11 @@ def localize_run(
     if sigma is not None and not 0 < sigma < 10:
         raise UserError(f"--sigma: expected a width above 0 in sides of the image, found {sigma}.")
     run.need_concepts("it has no maps of them")
-    pipeline, card, concepts, device = run.pipeline, run.card, run.concepts, run.device
-    judged = judged_images(run, data, split)
-    if n is not None:
-        judged = replace(judged, indices=spread(judged.indices, n))
-    names = region_names(judged.source)
-    parts = concept_parts(concepts, names, judged.config.regions.concepts)
-    grid = pipeline.encoder.grid(card.image_size, card.image_size)
-
-    def regions_of(indices: Indices) -> Regions:
-        return read_regions(judged.source, indices, size=card.image_size, fit=card.fit, grid=grid)
-
-    fitted_on, fit_images, fit = other_regions(judged, regions_of)
-    part_of: dict[Target, Tensor] = {"object": torch.zeros(len(concepts), dtype=torch.int64, device=device)}
-    if (parts > 0).any():  # position 0 is the object
-        part_of["part"] = torch.from_numpy(parts).to(device)
-    expected = pipeline.model.expected_maps(grid)
-    widths = fit_center_prior(fit) if sigma is None else dict.fromkeys(fit.parts, sigma)
-    bench = Bench(
-        pipeline,
-        card,
-        judged,
-        concepts,
-        grid,
-        part_of,
-        fixed=image_free_maps(fit, widths, device),
-        of_image=image_maps_of(pipeline, card, judged, fit_images, fit, device),
-        prior=None if expected is None else expected.float().to(device),
-        where=where,  # type: ignore[arg-type]  # checked above
-        kinds=tuple(maps),
-    )
-    found = judge(bench, judged.indices)
+    question = Question(split, dict(data or {}), where, n, sigma, tuple(maps))
+    prepared = prepare(run, question)
+    bench = prepared.bench
+    judged, card, concepts, parts = bench.judged, bench.card, bench.concepts, prepared.parts
+    found = judge_all(prepared, run, question, workers, note)
     if not len(found.kept):
         raise UserError(
             f"{judged.source.name}: no image of {judged.split!r} has a known region. Choose another --split."
@@ -176,12 +139,12 @@ def localize_run(
         target: summary(
             Sample(found.columns[target], found.said),
             Sample(chosen.columns[target], chosen.said),
-            _parts_of(target, parts, names),
+            _parts_of(target, parts, prepared.names),
             units,
             judged.metrics,
             concepts,
         )
-        for target in part_of
+        for target in bench.part_of
     }
     aim: Target = "part" if "part" in targets else "object"
     predicted = targets[aim]["predicted"]
@@ -195,7 +158,7 @@ def localize_run(
         data_hash=judged.source.examples.fingerprint,
         split=judged.split,
         images=len(found.kept),
-        grid=list(grid),
+        grid=list(bench.grid),
         fit=card.fit,
         where=where,
         maps={
@@ -212,14 +175,18 @@ def localize_run(
             DARKNESS: "how dark a cell is, or how bright where that finds the part better in other images",
             COLOR: "how far a cell's colors are from those along the image's edge",
             PCA: "the first principal component of the encoder's tokens, without a concept head",
-            **({} if expected is None else {PRIOR: "where the method expects the part before it sees the image"}),
+            **({} if bench.prior is None else {PRIOR: "where the method expects the part before it sees the image"}),
             PERFECT: "the region itself, cell by cell",
         },
-        center_prior={"sigma": widths, "fitted_on": fitted_on if sigma is None else "given", "images": len(fit)},
+        center_prior={
+            "sigma": prepared.widths,
+            "fitted_on": prepared.fitted_on if sigma is None else "given",
+            "images": len(prepared.fit),
+        },
         iou_threshold_from=chosen_from,
         targets={str(target): numbers for target, numbers in targets.items()},
         concept_part={
-            name: names[part] if part >= 0 else None for name, part in zip(concepts.names, parts, strict=True)
+            name: prepared.names[part] if part >= 0 else None for name, part in zip(concepts.names, parts, strict=True)
         },
         verdict=verdicts[kinds[0]],
         map_verdicts=verdicts,

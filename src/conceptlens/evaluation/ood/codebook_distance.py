@@ -10,7 +10,7 @@ distribution.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,16 @@ class TrainingDistribution:
         parts = (self.centers, self.median, self.mean, self.whiten)
         centers, median, mean, whiten = (part.to(device) for part in parts)
         return TrainingDistribution(centers, self.codebook, median, mean, whiten, self.images)
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """To be read by `from_tensors`."""
+        numbers = {"codebook": torch.tensor(self.codebook), "images": torch.tensor(self.images)}
+        return numbers | {name: getattr(self, name).cpu() for name in ("centers", "median", "mean", "whiten")}
+
+    @classmethod
+    def from_tensors(cls, values: Mapping[str, Tensor]) -> "TrainingDistribution":
+        parts = [values[name] for name in ("median", "mean", "whiten")]
+        return cls(values["centers"], bool(values["codebook"]), *parts, images=int(values["images"]))
 
     def scores(self, patches: Tensor, nearest: Tensor | None = None) -> Tensor:
         """Scores (B, 3), larger is further out: patches (B, L, D), squared distances (B, L) if known."""

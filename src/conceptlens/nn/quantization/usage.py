@@ -5,6 +5,7 @@ patches to slots (Eq. 5 of the IVQ-CBM paper), whose rows sum to one over the sl
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -88,6 +89,17 @@ class AssignmentUse:
         self.patches += other.patches
         self._entropy = float(self._entropy) + float(other._entropy)
         self._mass = torch.as_tensor(self._mass).cpu() + torch.as_tensor(other._mass).cpu()
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """What was added up, to be read by `from_tensors`."""
+        parts = (torch.tensor(self.patches), torch.as_tensor(self._entropy), torch.as_tensor(self._mass))
+        return dict(zip(("patches", "entropy", "mass"), (part.cpu() for part in parts), strict=True))
+
+    @classmethod
+    def from_tensors(cls, values: Mapping[str, Tensor]) -> "AssignmentUse":
+        use = cls(len(values["mass"]))
+        use.patches, use._entropy, use._mass = int(values["patches"]), values["entropy"], values["mass"]
+        return use
 
     def summary(self, *, empty_below: float = 0.01) -> dict[str, Any]:
         """What the slots got.

@@ -3,15 +3,15 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core.engines.pieces import ALONE, Workers
 from conceptlens.core.errors import DamagedError, UserError, unknown_name
 from conceptlens.core.figures import png_bytes
 from conceptlens.core.files import write_bytes, write_text
@@ -21,13 +21,13 @@ from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.calibration.conformal import ALPHA
 from conceptlens.evaluation.codebook.codebook import audit_codebook
 from conceptlens.evaluation.codebook.document import Audit
-from conceptlens.evaluation.codebook.passes import Judgement, Pass, run_pass
+from conceptlens.evaluation.codebook.passes import Pass
 from conceptlens.evaluation.codebook.pictures import codes_figure, groups_figure, index_sheet, patch_sheet
-from conceptlens.evaluation.codebook.stream import TokenStream, open_stream
+from conceptlens.evaluation.codebook.stream import open_stream
 from conceptlens.evaluation.concepts.findings import concept_findings
 from conceptlens.evaluation.interventions.order import influence
 from conceptlens.evaluation.interventions.units import make_units
-from conceptlens.evaluation.ood.codebook_distance import RATE, OutOfDistribution, detect_ood, fit_distribution
+from conceptlens.evaluation.ood.codebook_distance import RATE
 from conceptlens.evaluation.subgroups.failures import measure_failures
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY
 from conceptlens.explanations.pictures.sheet import png
@@ -40,27 +40,15 @@ from conceptlens.runs.predictions import ARRAYS, StoredPredictions, save_predict
 from conceptlens.runs.predictions import FOLDER as PREDICTIONS
 from conceptlens.runs.readout import read_out
 from conceptlens.stats.folds import assign_folds
+from conceptlens.workflows.audit.looking import Sides, look_at_all
 from conceptlens.workflows.audit.measured import read_trust
 from conceptlens.workflows.audit.page import audit_page
 from conceptlens.workflows.audit.sentences import findings
 
 FOLDER = "audit"
-TRAINING = 256  # images that define what is in distribution
-MAPS = 9  # images with index maps
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 Split = Literal["test", "val"]
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """Predictions to judge and predictions to calibrate on, with their positions in the data."""
-
-    judged: StoredPredictions
-    rows: Indices
-    calibration: StoredPredictions
-    calibration_rows: Indices
-    note: str | None = None
 
 
 def audit_run(
@@ -71,6 +59,7 @@ def audit_run(
     alpha: float = ALPHA,
     false_alarm_rate: float = RATE,
     resamples: int = 1000,
+    workers: Workers = ALONE,
     note: Callable[[str], object] = lambda text: None,
 ) -> Audit:
     """Audit a finished run; nothing is written.
@@ -82,6 +71,7 @@ def audit_run(
         alpha: Share of images whose prediction set may miss the truth.
         false_alarm_rate: Share of in-distribution images that may be flagged as out of distribution.
         resamples: Of the intervals.
+        workers: Who looks at the images; the result is the same.
         note: Says something to the person who waits.
     """
     started = time.perf_counter()
@@ -96,7 +86,7 @@ def audit_run(
     with ExitStack() as stack:
         stream = open_stream(run, stack)
         sides = _sides(run, chosen, note)
-        found, ood = _look(stream, run, sides, chosen, false_alarm_rate, resamples, note)
+        found, ood = look_at_all(stream, run, sides, chosen, false_alarm_rate, resamples, workers, note)
     note("subgroups")
     metadata = {name: [words[row] for row in sides.rows] for name, words in run.source.examples.metadata.items()}
     failures = measure_failures(
@@ -170,39 +160,7 @@ def _why_none(run: OpenedRun) -> str:
     )
 
 
-def _look(
-    stream: TokenStream,
-    run: OpenedRun,
-    sides: _Sides,
-    split: str,
-    rate: float,
-    resamples: int,
-    note: Callable[[str], object],
-) -> tuple[Pass, OutOfDistribution]:
-    """The passes: some training images, the calibration images, the judged ones."""
-    codebook = getattr(stream.pipeline.regularizer, "codebook", None)
-    note("training images: what is in distribution")
-    rows = spread(run.splits["train"], TRAINING)
-    training = fit_distribution(
-        lambda: (tokens.patches for _, tokens in stream.tokens(rows)), codebook, len(run.concepts)
-    ).to(stream.device)
-    if split == "test":
-        note(f"{len(sides.calibration_rows)} validation images")
-        parts = [training.scores(tokens.patches).double().cpu() for _, tokens in stream.tokens(sides.calibration_rows)]
-        before: Floats = torch.cat(parts).numpy() if parts else np.zeros((0, 3))
-    indices = run.splits[split]
-    note(f"{len(indices)} {split} images")
-    judgement = Judgement(training, run.source, split, spread(indices, MAPS))
-    found = run_pass(stream, indices, codebook, judgement)
-    place = {int(index): row for row, index in enumerate(found.indices)}
-    scores = found.ood_scores[[place[int(index)] for index in sides.rows]]
-    if split == "val":
-        before = found.ood_scores[[place[int(index)] for index in sides.calibration_rows]]
-    ood = detect_ood(training, before, scores, sides.judged.ids, sides.judged.units, rate=rate, resamples=resamples)
-    return found, ood
-
-
-def _sides(run: OpenedRun, split: str, note: Callable[[str], object]) -> _Sides:
+def _sides(run: OpenedRun, split: str, note: Callable[[str], object]) -> Sides:
     """What is judged and what it is calibrated on. Without a test split, validation images are halved, patients "
     "kept together."""
     place = {name: index for index, name in enumerate(run.source.examples.ids)}
@@ -213,13 +171,13 @@ def _sides(run: OpenedRun, split: str, note: Callable[[str], object]) -> _Sides:
     validation = _stored(run, "val", note)
     if split == "test":
         test = _stored(run, "test", note)
-        return _Sides(test, rows(test), validation, rows(validation))
+        return Sides(test, rows(test), validation, rows(validation))
     half = assign_folds(validation.units, 2)
     parts = [_some(validation, np.flatnonzero(half == side)) for side in (0, 1)]
     halved = (
         "There is no test split: one half of the validation images is used for calibration, the other half is judged."
     )
-    return _Sides(parts[1], rows(parts[1]), parts[0], rows(parts[0]), halved)
+    return Sides(parts[1], rows(parts[1]), parts[0], rows(parts[0]), halved)
 
 
 def _some(stored: StoredPredictions, rows: Indices) -> StoredPredictions:
