@@ -30,7 +30,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def in_this_process(tasks: list[parts.Task], engine: parts.Engine, work: object) -> None:
+def in_this_process(tasks: list[parts.Task], engine: parts.Engine, note: object) -> None:
     assert engine.at_once == 2
     assert [task.run() for task in tasks] == [0] * len(tasks)
 
@@ -38,7 +38,7 @@ def in_this_process(tasks: list[parts.Task], engine: parts.Engine, work: object)
 @pytest.mark.parametrize("engine", ["", *(pytest.param(name, marks=pytest.mark.slow) for name in ("local", "slurm"))])
 def test_two_processes_equal_one(engine: Any, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not engine:
-        monkeypatch.setattr(parts, "_run", in_this_process)
+        monkeypatch.setattr(parts, "finish", in_this_process)
     if engine == "slurm":
         pytest.importorskip("submitit")
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
