@@ -34,6 +34,7 @@ from conceptlens.core.errors import UserError
 LAYOUTS: Any = import_module("tests.encoders.matrix.layouts").LAYOUTS
 steps: Any = import_module("tests.encoders.matrix.test_matrix").steps
 
+IMAGES = {False: 48, True: 24}  # drawn shapes a run trains, validates and tests on
 STEPS = ("tokens", "frozen", "last", "explain", "decompose", "pt2", "onnx")
 
 
@@ -77,7 +78,7 @@ def run_layout(name: str, args: argparse.Namespace, wanted: list[str]) -> None:
         else:
             keys = LAYOUTS[name](folder / "model")
         with drawn_quickly() if args.real else nullcontext():
-            todo = {"tokens": lambda: agreement(keys, original, device), **steps(keys, folder)}
+            todo = {"tokens": lambda: agreement(keys, original, device), **steps(keys, folder, IMAGES[args.real])}
             for step in wanted:
                 write_row(args, name, step, todo[step])
                 if step == "tokens":

@@ -3,9 +3,9 @@
 This module does not import torch until a function is called, so that the command line shows its help at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 from conceptlens.core.documents import TextResult
 from conceptlens.core.engines import EngineName
@@ -24,6 +24,15 @@ SEARCH = SearchSettings()
 MOST_CLASSES = 12  # that are drawn where none is named
 Studies = Union[str, Path, "Study", Sequence[Union[str, Path, "Study"]]]
 Variant = Literal["paper", "released", "released-mean", "logit"]
+
+
+Judged = Sequence[str] | Mapping[str, Callable[[Any], Any]]
+
+
+def _judges(judge: Judged) -> Judged:
+    if isinstance(judge, str):
+        return [judge]
+    return judge if isinstance(judge, Mapping) else list(judge)
 
 
 def _study(study: "str | Path | Study") -> "Study":
@@ -279,7 +288,7 @@ def edit(
     region: str,
     sample: int | None = None,
     method: Literal["tokens", "embeddings"] = "tokens",
-    judge: Sequence[str] = (),
+    judge: Judged = (),
     settings: SearchSettings = SEARCH,
     seed: int = 0,
     out: str | Path | None = None,
@@ -293,7 +302,7 @@ def edit(
         region: `center 4x4`, or rows and columns as `7:11,3:8`.
         sample: A sample of the study's test split instead of an image.
         method: Select tokens, or the baseline: change embeddings.
-        judge: A run folder whose model judges the result, or `timm/NAME`.
+        judge: A run folder whose model judges the result, or `timm/NAME`; in Python also functions of images, by name.
         settings: Settings of the search.
         seed: Random seed.
         out: Folder for the files; `codebook/` in the study by default.
@@ -311,7 +320,7 @@ def edit(
         sample=sample,
         method=method,
         settings=settings,
-        judges=list(judge),
+        judges=_judges(judge),
         seed=seed,
         out=out,
     )
@@ -328,7 +337,7 @@ def measure_bias(
     unbiased: "str | Path | VQModel | None" = None,
     permutations: int = 200,
     variant: Variant = "paper",
-    judge: Sequence[str] = (),
+    judge: Judged = (),
     samples_per_concept: int = 1000,
     seed: int = 0,
     out: str | Path | None = None,
@@ -346,7 +355,8 @@ def measure_bias(
         unbiased: A model without the bias, with the same codebook.
         permutations: Permutations of the attribute's values.
         variant: Token importance as in the paper, or as in the released code.
-        judge: A run folder whose model classifies the samples, or `timm/NAME`.
+        judge: A run folder whose model classifies the samples, or `timm/NAME`; in Python also functions of images,
+            by name.
         samples_per_concept: Training samples of each concept.
         seed: Random seed.
         out: Folder for the files of a single study.
@@ -372,7 +382,7 @@ def measure_bias(
         limit=samples_per_concept,
         permutations=permutations,
         variant=variant,
-        judges=list(judge),
+        judges=_judges(judge),
         seed=seed,
         out=[out] if out else None,
         note=note(quiet),
@@ -382,7 +392,7 @@ def measure_bias(
 def mask(
     study: "str | Path | Study",
     *,
-    judge: Sequence[str],
+    judge: Judged,
     counts: Sequence[int] = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50),
     tokens_per_image: int = 20,
     tokens_per_concept: int = 100,
@@ -398,7 +408,8 @@ def mask(
 
     Args:
         study: The folder that `codebook extract` made, or the study.
-        judge: A run folder whose model judges, or `timm/NAME`, with weights of a file as `timm/NAME=FILE`.
+        judge: A run folder whose model judges, or `timm/NAME`, with weights of a file as `timm/NAME=FILE`; in Python
+            also functions of images, by name.
         counts: Number of tokens that are hidden.
         tokens_per_image: n, the most important tokens of each image.
         tokens_per_concept: k, tokens of a concept's set.
@@ -417,7 +428,7 @@ def mask(
 
     return mask_result(
         _study(study),
-        list(judge),
+        _judges(judge),
         counts=counts,
         n=tokens_per_image,
         k=tokens_per_concept,
@@ -434,7 +445,7 @@ def mask(
 def pairs(
     study: "str | Path | Study",
     *,
-    judge: Sequence[str],
+    judge: Judged,
     pair: Sequence[str] = (),
     region: str = "center 4x4",
     n: int = 50,
@@ -446,7 +457,8 @@ def pairs(
 
     Args:
         study: The folder that `codebook extract` made, or the study.
-        judge: A run folder whose model judges, or `timm/NAME`, with weights of a file as `timm/NAME=FILE`.
+        judge: A run folder whose model judges, or `timm/NAME`, with weights of a file as `timm/NAME=FILE`; in Python
+            also functions of images, by name.
         pair: Two concepts, as `Basophil; Monocyte`; neighbors in the list of concepts by default.
         region: `center 4x4`, or rows and columns as `7:11,3:8`.
         n: Images of each concept.
@@ -466,7 +478,7 @@ def pairs(
             raise UserError(f"--pair {text!r}: expected two concepts, as 'Basophil; Monocyte'.")
         chosen.append((words[0], words[1]))
     return pairs_result(
-        _study(study), chosen, list(judge), region=region, images=n, settings=settings, seed=seed, out=out
+        _study(study), chosen, _judges(judge), region=region, images=n, settings=settings, seed=seed, out=out
     )
 
 

@@ -22,7 +22,7 @@ REFUSED: dict[tuple[str, str], str] = {}  # (layout, step) → words of the reas
 FEW: dict[str, Any] = {"n": 16, "k": 4, "examples": 1, "validate_on": 0, "graphs": [], "most_steps": 8, "crops": 2}
 
 
-def steps(encoder: dict[str, Any], folder: Path) -> dict[str, Any]:
+def steps(encoder: dict[str, Any], folder: Path, images: int = 48) -> dict[str, Any]:
     """Each step as a function; later ones use the run of the last block."""
 
     def run(name: str, **more: Any) -> Any:
@@ -30,7 +30,7 @@ def steps(encoder: dict[str, Any], folder: Path) -> dict[str, Any]:
             folder / name,
             encoder={**encoder, "store": "run", "text": "builtin/hashed-text", **more},
             method={"name": "evidence-cbm"},
-            data={"source": "shapes", "shapes": {"n": 48, "size": 32}},
+            data={"source": "shapes", "shapes": {"n": images, "size": 32}},
             training__epochs=1,
         )
         return cl.train(recipe, quiet=True)

@@ -45,7 +45,7 @@ def trajectory(members: Tensor, concept: Tensor, *, stops: int = 6) -> Trajector
     across = points[far] - cosines[far] * center
     across = across / across.norm().clamp_min(torch.finfo(torch.float64).tiny)
     places = torch.stack([cosines, points @ across], dim=1)
-    start = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    start = torch.tensor([1.0, 0.0], dtype=places.dtype, device=places.device)
     chosen: list[int] = []
     count = min(stops, len(members))
     for share in torch.linspace(0, 1, count, dtype=torch.float64)[: count - 1].tolist():
