@@ -18,14 +18,7 @@ from conceptlens.gig.validation.trajectory import trajectory
 from tests.far_device import far_device
 from tests.gig.test_run import FEW, OWN
 
-FILES = (
-    "graph.json",
-    "graph-image.json",
-    "graph-data.json",
-    "graph-noise.json",
-    "graph-attack.json",
-    "validation.json",
-)
+FILES = ("graph", "graph-image", "graph-data", "graph-noise", "graph-attack", "validation")
 
 
 def test_a_trajectory_stays_on_its_device() -> None:
