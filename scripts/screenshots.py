@@ -74,6 +74,9 @@ def of_model(run: str, beside: str, others: list[str], wrong: str, edit: str) ->
     yield Shot("trust-corrections", f"#/trust?run={run}&section=corrections", screens=1.3)
     yield Shot("trust-leakage", f"#/trust?run={run}&section=leakage", "dark", screens=1.3)
     yield Shot("trust-maps", f"#/trust?run={run}&section=maps", screens=1.3)
+    yield Shot("dataset", f"#/dataset?run={beside}&layout=map&color=right+or+wrong&image={wrong}", screens=1.4)
+    yield Shot("table", f"#/table?pick={','.join([run, *others])}&curve=val%2Fclass.accuracy", act=best)
+    yield Shot("jobs", f"#/jobs?command=trust&run={run}", "dark", act=options, screens=1.2)
     yield Shot("methods", "#/methods?method=cem")
     yield Shot("phone", f"#/what-if?{image}&edits={quote(edit)}", "dark", PHONE, screens=2)
 
@@ -128,6 +131,18 @@ def third_step(page: Any) -> None:
         page.locator(".tour button.main").click()
     page.wait_for_selector(".tour-target")
     page.wait_for_timeout(1500)
+
+
+def best(page: Any) -> None:
+    """The table, once it was asked whether one of the chosen runs is best."""
+    page.get_by_role("button", name="Is one of the chosen best?").click()
+    page.locator(".view-table [role=status]", has_text="permutation test").wait_for(timeout=120_000)
+
+
+def options(page: Any) -> None:
+    """The form of a command, with its options."""
+    page.get_by_text("Options of").click()
+    page.wait_for_selector(".job-options .job-option")
 
 
 def begin(page: Any) -> None:

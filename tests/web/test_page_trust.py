@@ -98,6 +98,22 @@ def test_every_section_opens_by_its_address(visit: Open, runs: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_image_that_is_named_is_a_link_to_it(visit: Open, runs: Path) -> None:
+    page = visit("#/trust?run=measured&section=uncertainty")
+    link = page.locator(".trust th a").first
+    name = link.inner_text()
+    assert name in {each["image"] for each in document(runs, "trust/failures.json")["ood"]["images"]}
+    link.click()
+    until(page, "() => location.hash.includes('image=test%2F') && !location.hash.includes('name=')")
+    page.wait_for_selector(".story .sentence")
+    row = int(page.evaluate("decodeURIComponent(location.hash).match(/image=test.(\\d+)/)[1]"))
+    shown = page.locator(f".thumb[data-image='test/{row}']")
+    assert shown.get_attribute("aria-label").startswith(f"Image {name}")
+    page.evaluate("location.hash = '#/image?run=measured&name=nobody.png'")
+    page.get_by_text("No image of test is named nobody.png").wait_for()
+
+
+@pytest.mark.slow
 def test_intervention_curves_have_their_ceiling(visit: Open, runs: Path) -> None:
     found = document(runs, "trust/interventions.json")
     page = visit("#/trust?run=measured&section=corrections")

@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 const root = new URL("../../../src/conceptlens/web/client/js/dataset/", import.meta.url);
 const { readTable, truthOf, guessOf, measure, measures } = await import(new URL("table.js", root));
-const { confusion, conceptCounts, mask, rowsOf } = await import(new URL("filter.js", root));
+const { confusedPairs, confusion, conceptCounts, mask, rowsOf } = await import(new URL("filter.js", root));
 const { gridPlaces, inside, nearest, scatter, zoomed } = await import(new URL("geometry.js", root));
 const { channels, colorsBy, packed, splat } = await import(new URL("splat.js", root));
 
@@ -77,6 +77,7 @@ test("filters add up", () => {
 test("images are counted by class, prediction and concept", () => {
   const all = new Uint8Array(3).fill(1);
   assert.deepEqual([...confusion(table, all)], [1, 0, 1, 0]);
+  assert.deepEqual(confusedPairs(table, all), [[1, 0, 1]]);
   assert.deepEqual([...conceptCounts(table, all)], [1, 2]);
 });
 

@@ -42,11 +42,12 @@ test("regions in the words of the command line", () => {
 });
 
 test("images of a shared file are filtered as the server does", () => {
-  const item = (/** @type {number} */ row, /** @type {string} */ truth) => ({ row, truth: [truth], predicted: ["a"] });
+  const item = (/** @type {number} */ row, /** @type {string} */ truth) => ({ row, id: `${row}.png`, truth: [truth], predicted: ["a"] });
   const whole = { items: [item(0, "a"), item(1, "b"), item(2, "b")], orders: { wrong: [2, 1] } };
   const ask = (/** @type {string} */ words) => listImages(whole, new URLSearchParams(words)).items.map(({ row }) => row);
   assert.deepEqual(ask(""), [0, 1, 2]);
   assert.deepEqual(ask("show=wrong"), [2, 1]);
   assert.deepEqual(ask("show=wrong&class=a"), []);
   assert.deepEqual(ask("size=1&page=2"), [2]);
+  assert.deepEqual(ask("name=1.png"), [1]);
 });

@@ -204,6 +204,9 @@ def test_images_are_listed_filtered_and_paged(client: Any, world: World) -> None
     assert [item["row"] for page in pages for item in page["items"]] == list(range(10))
     assert pages[0]["total"] == len(kept.ids)
     assert client.get(address, params={"class": "nobody"}).status_code == 400
+    (named,) = client.get(address, params={"name": kept.ids[3]}).json()["items"]
+    assert (named["row"], named["id"]) == (3, kept.ids[3])
+    assert client.get(address, params={"name": "nobody.png"}).json()["items"] == []
     train = client.get(address, params={"split": "train"}).json()
     assert (train["stored"], train["items"][0]["predicted"]) == (False, None)
     assert client.get(address, params={"split": "train", "show": "wrong"}).status_code == 409

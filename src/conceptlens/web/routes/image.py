@@ -50,12 +50,15 @@ def image_routes(state: ServerState) -> APIRouter:
         show: Show = "all",
         true: Annotated[str | None, Query(alias="class", max_length=500)] = None,
         predicted: Word = None,
+        name: Word = None,
         page: Annotated[int, Query(ge=0, le=10**6)] = 0,
         size: Annotated[int, Query(ge=1, le=200)] = 60,
     ) -> Response:
         def work() -> Images:
             loaded = state.loaded(run)
-            return list_images(loaded, split, show=show, true=true, predicted=predicted, page=page, size=size)
+            return list_images(
+                loaded, split, show=show, true=true, predicted=predicted, name=name, page=page, size=size
+            )
 
         return as_json(request, await queues.files.run(work))
 

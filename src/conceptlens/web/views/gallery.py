@@ -34,7 +34,15 @@ class Said:
 
 
 def list_images(
-    loaded: LoadedRun, split: Split, *, show: Show, true: str | None, predicted: str | None, page: int, size: int
+    loaded: LoadedRun,
+    split: Split,
+    *,
+    show: Show,
+    true: str | None,
+    predicted: str | None,
+    name: str | None = None,
+    page: int,
+    size: int,
 ) -> Images:
     """A page of the images of a split.
 
@@ -44,13 +52,14 @@ def list_images(
         show: All in order; right or wrong ones, surest first; or the least sure first.
         true: Only images of this class.
         predicted: Only images that are taken for this class.
+        name: Only the image of this name.
         page: Which page, from 0.
         size: Images on a page.
     """
     stored = _stored(loaded, split)
-    for name in (true, predicted):
-        if name is not None and name not in loaded.card.classes:
-            raise bad(str(unknown_name("class", name, loaded.card.classes)))
+    for word in (true, predicted):
+        if word is not None and word not in loaded.card.classes:
+            raise bad(str(unknown_name("class", word, loaded.card.classes)))
     if isinstance(stored, str) and (show != "all" or predicted):
         raise missing(f"{stored} So they cannot be chosen by their prediction.")
     if isinstance(stored, StoredPredictions):
@@ -70,7 +79,8 @@ def list_images(
     chosen = [
         row
         for row in rows.tolist()
-        if (true is None or true in (truth[row] or ()))
+        if (name is None or ids[row] == name)
+        and (true is None or true in (truth[row] or ()))
         and (predicted is None or (said is not None and predicted in said.predicted[row]))
     ]
     return Images(

@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import load
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.web.views.corrections import as_label
 from conceptlens.web.views.dataset.places import map_places, neighbors
 from conceptlens.web.views.dataset.suspects import disagreements, duplicates, suspects
 from conceptlens.web.views.dataset.table import ImageTable
@@ -106,6 +107,18 @@ def test_suspects_of_concepts_are_those_of_exclusive_groups() -> None:
     table = ImageTable(("x", "y", "z"), np.array([0, 0, 0]), labels, None, probs, None, {})
     (found,) = suspects(table, ["a"], concepts, 10)
     assert (found.row, found.of, found.label, found.instead) == (0, "shape", "square", "round")
+
+
+def test_suspects_of_independent_concepts_are_answered_by_yes_or_no() -> None:
+    concepts = ConceptSet.from_yaml(
+        "classes: [a]\ngroups:\n  seen: {kind: independent, prompt: '{value}', values: [eye, wing]}\n"
+    )
+    probs = np.array([[0.95, 0.5], [0.9, 0.5], [0.1, 0.5]])
+    labels = np.array([[0, -1], [1, -1], [0, -1]], np.int8)
+    table = ImageTable(("x", "y", "z"), np.array([0, 0, 0]), labels, None, probs, None, {})
+    (found,) = suspects(table, ["a"], concepts, 10)
+    assert (found.row, found.of, found.label, found.instead) == (0, "seen: eye", "no", "yes")
+    assert as_label(concepts, f"{found.of}={found.instead}") == ("seen: eye", "yes")
 
 
 def test_a_class_is_corrected_and_trained_on(own_world: World) -> None:

@@ -7,6 +7,7 @@ import { format } from "./address.js";
 import { announce } from "./announce.js";
 import { api } from "./api.js";
 import { h, put } from "./dom.js";
+import { known } from "./words.js";
 
 /** The folders of the tour, as `conceptlens demo` names them. @param {any[]} cards */
 export function demoRuns(cards) {
@@ -43,6 +44,21 @@ const stop = (item, prediction, edit, then) => ({
   truth: prediction.truth?.join(", ") ?? "cell without a label",
 });
 
+/** What the test of its maps found, in the words of the tour. @type {Record<string, string>} */
+const MAP_WORDS = {
+  finding: "It is gray because it was tested: a map that never sees the image finds the right place more often. Do not believe a map because it looks right.",
+  pass: "It was tested and finds the right place more often than a map that never sees the image. Even so it shows where the model looked, not what decides.",
+  unmeasured: "Nobody has tested it yet: conceptlens trust compares it with maps that never see the image. Until then, do not believe a map because it looks right.",
+};
+
+/** How often both are right, as their cards say it; nothing where one does not. @param {any[]} cards */
+export function accuracies(...cards) {
+  const shares = cards.map((card) => card.scores?.["class.accuracy"]);
+  if (!shares.every(known)) return "";
+  const [one, other] = shares.map((share) => Math.round(100 * share));
+  return `They are right for ${one === other ? `${one} cells in 100 each` : `${one} and ${other} cells in 100`}. `;
+}
+
 /** @param {{attends: any, sums: any}} runs @param {ReturnType<typeof stop>} found */
 export function steps({ attends, sums }, found) {
   const { image, edit, truth, said, then } = found;
@@ -51,7 +67,7 @@ export function steps({ attends, sums }, found) {
       to: format("runs", {}),
       at: ".run-cards",
       title: "Two models of the same cells",
-      text: "Both name the class of a blood cell through eleven questions that a person can check, such as the shape of the nucleus. Both are right for 98 cells in 100. The tour shows what that does not tell you.",
+      text: `Both name the class of a blood cell through eleven questions that a person can check, such as the shape of the nucleus. ${accuracies(attends, sums)}The tour shows what that does not tell you.`,
     },
     {
       to: format("image", { run: sums.key, show: "wrong", image }),
@@ -75,13 +91,13 @@ export function steps({ attends, sums }, found) {
       to: format("image", { run: attends.key, image }),
       at: ".map-panel",
       title: "The other model shows where it looked",
-      text: "Its map looks like a reason. It is gray because it was tested: a map that never sees the image finds the right place more often. Do not believe a map because it looks right.",
+      text: `Its map looks like a reason. ${MAP_WORDS[attends.verdicts?.maps ?? "unmeasured"]}`,
     },
     {
       to: format("trust", { run: attends.key }),
       at: ".trust > *",
       title: "Why it should not be trusted yet",
-      text: "Here is everything that was examined. Findings come first, then what passed, then what nobody could measure. Of patients nothing is known: the data names none. A high accuracy says nothing of all this.",
+      text: `${attends.trust === "unexamined" ? "Nothing of this model was examined yet; the command above the view does it." : "Here is everything that was examined. Findings come first, then what passed, then what nobody could measure."} Of patients nothing is known: the data names none. A high accuracy says nothing of all this.`,
     },
     {
       to: format("runs", {}),

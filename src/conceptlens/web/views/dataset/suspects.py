@@ -23,7 +23,7 @@ class Suspect:
     """A label that is likely wrong."""
 
     row: int
-    of: str  # "class", or a concept group
+    of: str  # "class", an exclusive concept group, or a concept of an independent one
     label: str
     instead: str
     score: float  # how much more probable the other label is; of duplicates their cosine
@@ -32,7 +32,7 @@ class Suspect:
 
 
 def suspects(table: ImageTable, classes: list[str], concepts: ConceptSet, most: int) -> list[Suspect]:
-    """The likeliest label errors of classes and of exclusive concept groups."""
+    """The likeliest label errors of classes and of concepts."""
     ranked: list[Suspect] = []
     single = table.labels.ndim == 1
     if table.probs is not None and single:
@@ -43,6 +43,12 @@ def suspects(table: ImageTable, classes: list[str], concepts: ConceptSet, most: 
                 part = table.concept_labels[:, group.concepts]
                 labels = np.where((part == 1).sum(1) == 1, part.argmax(1), -1)
                 ranked += disagreements(table.concept_probs[:, group.concepts], labels, group.name, list(group.values))
+            elif group.kind == "independent":
+                for place in range(group.concepts.start, group.concepts.stop):
+                    held = table.concept_probs[:, place]
+                    labels = table.concept_labels[:, place].astype(np.int64)
+                    name = concepts.names[place]
+                    ranked += disagreements(np.stack([1 - held, held], axis=1), labels, name, ["no", "yes"])
     if table.vectors is not None and single and len(table) <= COMPARED:
         ranked += duplicates(table.vectors, table.labels, classes)
     return sorted(ranked, key=lambda each: (-each.score, each.row, each.of))[:most]

@@ -7,7 +7,7 @@ import { measures } from "./table.js";
 /**
  * @param {import("./table.js").Table} table
  * @param {import("./settings.js").Settings} settings
- * @param {string[]} tags
+ * @param {() => string[]} tags as they are now
  * @param {(changes: Partial<import("./settings.js").Settings>) => void} onchange
  * @param {HTMLElement | null} split the choice of a split, where there are several
  */
@@ -56,7 +56,7 @@ export function controls(table, settings, tags, onchange, split) {
           : null,
         scored && table.concepts.length ? threshold() : null,
         Object.keys(table.columns).length ? subgroup() : null,
-        tags.length ? choice("Tag", any(tags), settings.tag, (tag) => set({ tag })) : null,
+        tags().length ? choice("Tag", any(tags()), settings.tag, (tag) => set({ tag })) : null,
         h("label", { class: "field" }, "Name", searchField("Filter by name", "part of a name", settings.words, (words) => set({ words }))),
       ),
     ); // prettier-ignore

@@ -81,6 +81,18 @@ export function confusion(table, fits) {
   return counts;
 }
 
+/** Pairs (true class, prediction, images) of what is confused, most often first. @param {Table} table @param {Uint8Array} fits @returns {Array<[number, number, number]>} */
+export function confusedPairs(table, fits) {
+  const size = table.classes.length;
+  /** @type {Array<[number, number, number]>} */
+  const pairs = [];
+  confusion(table, fits).forEach((number, at) => {
+    const [truth, guess] = [Math.floor(at / size), at % size];
+    if (number && truth !== guess) pairs.push([truth, guess, number]);
+  });
+  return pairs.sort((a, b) => b[2] - a[2]);
+}
+
 /** How many images the model gives each concept (probability 0.5 or more), (K,). @param {Table} table @param {Uint8Array} fits */
 export function conceptCounts(table, fits) {
   const [size, probs] = [table.concepts.length, table.arrays.concept_probs];

@@ -123,12 +123,18 @@ function correctionForm(run, table, row) {
   }
 
   const known = table.task === "multilabel" ? [] : [field("class", table.classes, truthOf(table, row), guessOf(table, row))];
-  const groups = table.groups.filter((group) => group.kind === "exclusive").map((group) => field(group.name, group.values, ...labelsOf(table, row, group))); // prettier-ignore
+  const groups = () => table.groups.map((group) => group.kind === "exclusive" ? field(group.name, group.values, ...labelsOf(table, row, group)) : group.values.map((_, place) => field(table.concepts[group.start + place], ["no", "yes"], ...labelOf(table, row, group.start + place)))); // prettier-ignore
+  const concepts = h("div", { class: "correct-fields" }, known);
+  let filled = false;
+  const fill = () => {
+    if (!filled) for (const each of groups().flat()) concepts.append(each); // hundreds of them, where concepts are independent
+    filled = true;
+  };
   return h(
     "details",
-    { class: "correct" },
+    { class: "correct", ontoggle: fill },
     h("summary", {}, "Correct its labels"),
-    h("div", { class: "correct-fields" }, known, groups),
+    concepts,
     h("div", { class: "row" }, name, button),
     told,
   );
@@ -141,6 +147,12 @@ function labelsOf(table, row, group) {
   const label = group.values.find((_, place) => labels[row * table.concepts.length + places[place]] === 1) ?? "";
   const probs = places.map((concept) => probability(table, row, concept));
   return [label, group.values[probs.indexOf(Math.max(...probs))]];
+}
+
+/** The label of one concept, and what the model says: yes or no. @param {import("./table.js").Table} table @param {number} row @param {number} concept @returns {[string, string]} */
+function labelOf(table, row, concept) {
+  const label = table.arrays.concept_labels[row * table.concepts.length + concept];
+  return [label < 0 ? "" : label ? "yes" : "no", probability(table, row, concept) >= 0.5 ? "yes" : "no"];
 }
 
 /** Save corrections of one image; returns what happened in words. @param {string} run @param {import("./table.js").Table} table @param {number} row @param {string} rater @param {string[]} edits */

@@ -2,7 +2,10 @@
 import { h, scrolling, tableHead } from "../dom.js";
 import { card } from "../parts/frame.js";
 import { count } from "../words.js";
-import { conceptCounts, confusion } from "./filter.js";
+import { conceptCounts, confusedPairs, confusion } from "./filter.js";
+
+const MOST = 40; // classes of a matrix that can be read
+const PAIRS = 30;
 
 /**
  * @param {import("./table.js").Table} table
@@ -13,7 +16,9 @@ export function overview(table, fits, onfilter) {
   return h(
     "div",
     { class: "dataset-overview" },
-    table.arrays.guess && table.arrays.label && table.classes.length <= 40 ? matrix(table, fits, onfilter) : null,
+    table.arrays.guess &&
+      table.arrays.label &&
+      (table.classes.length <= MOST ? matrix : pairs)(table, fits, onfilter),
     table.arrays.concept_probs ? bars(table, fits, onfilter) : null,
   );
 }
@@ -46,6 +51,19 @@ function matrix(table, fits, onfilter) {
     scrolling("Confusion matrix", {}, h("table", { class: "confusion" }, tableHead(["true class"], classes), h("tbody", {}, rows))),
   ); // prettier-ignore
 }
+
+/** The confusions of many classes: the pairs that are taken for one another most often. @param {import("./table.js").Table} table @param {Uint8Array} fits @param {(changes: Record<string, string>) => void} onfilter */
+function pairs(table, fits, onfilter) {
+  const { classes } = table;
+  const found = confusedPairs(table, fits).slice(0, PAIRS);
+  return card(
+    "Classes",
+    { note: "The classes that are confused most often. Click a number to see its images." },
+    found.length
+      ? scrolling("Confused classes", {}, h("table", { class: "confusion" }, tableHead(["true class", "predicted"], ["images"]), h("tbody", {}, found.map(([truth, guess, number]) => h("tr", {}, h("th", { scope: "row" }, classes[truth]), h("td", {}, classes[guess]), h("td", { class: "num other" }, h("button", { type: "button", class: "plain", "aria-label": `${classes[truth]} predicted as ${classes[guess]}: ${count(number)}`, onclick: () => onfilter({ truth: classes[truth], guess: classes[guess] }) }, count(number))))))))
+      : h("p", { class: "note" }, "No class is taken for another."),
+  );
+} // prettier-ignore
 
 /** @param {import("./table.js").Table} table @param {Uint8Array} fits @param {(changes: Record<string, string>) => void} onfilter */
 function bars(table, fits, onfilter) {

@@ -41,7 +41,7 @@ export function tagger(run, table, shown, onsaved) {
         group: tag.value.trim(),
       });
       onsaved(rowsByTag(table.ids, answer.images));
-      put(told, `${plural(rows.length, "image")} tagged. Open the view again to filter by it.`);
+      put(told, `${plural(rows.length, "image")} tagged: “Tag” above filters by it.`);
       announce("Tagged");
     } catch (error) {
       put(told, /** @type {Error} */ (error).message);

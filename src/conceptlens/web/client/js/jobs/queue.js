@@ -1,8 +1,10 @@
 /** The queue: each job with its state, how far it is, its log, and a button that ends it. */
+import { format } from "../address.js";
 import { h, put } from "../dom.js";
 import { command } from "../parts/frame.js";
 import { duration, moment } from "../words.js";
 import { get, post } from "../api.js";
+import { progressWords } from "./progress.js";
 
 /** @type {Record<string, [string, string]>} */
 const STATES = {
@@ -14,16 +16,15 @@ const STATES = {
   interrupted: ["interrupted: the machine or its process stopped", "bad"],
 };
 
-/** How far a job is, in words; empty where it says nothing. @param {any} job */
-export function progressWords({ state, done, total, seconds_left: left, said }) {
-  if (state !== "running") return "";
-  const step = total ? `${done} of ${total}` : "";
-  const time = left === null || left === undefined ? "" : `${duration(left)} left of this step`;
-  return [step, time, said].filter(Boolean).join(" · ");
+/** Where what a job makes is seen: the curves of a training that began, what was measured of a run; null if nowhere yet. @param {any} job @param {any[]} cards */
+export function placeOf({ command: name, run, state }, cards) {
+  if (name === "train") return run && !["queued", "cancelled"].includes(state) ? format("training", { run }) : null;
+  const card = cards.find((each) => each.folder === run);
+  return card ? format("trust", { run: card.key }) : null;
 }
 
-/** @param {(words: string) => void} onproblem */
-export function queue(onproblem) {
+/** @param {(words: string) => void} onproblem @param {any[]} cards of the served folders */
+export function queue(onproblem, cards) {
   const list = h("ol", { class: "jobs" });
   /** @type {Map<string, {node: any, draw: (job: any) => void}>} */
   const rows = new Map();
@@ -50,10 +51,11 @@ export function queue(onproblem) {
       latest = next;
       const [word, look] = STATES[next.state] ?? [next.state, ""];
       const open = next.state === "queued" || next.state === "running";
+      const place = placeOf(next, cards);
       const took = next.started && next.ended ? ` · ${duration((Date.parse(next.ended) - Date.parse(next.started)) / 1000)}` : "";
       put(
         head,
-        h("div", { class: "row" }, h("strong", {}, next.command), next.run ?? "", h("span", { class: `tag ${look}` }, word), h("span", { class: "note" }, `${next.device} · ${moment(next.created)}${took}`), open ? h("button", { type: "button", class: "quiet", onclick: () => end(next.id) }, "Cancel") : null),
+        h("div", { class: "row" }, h("strong", {}, next.command), place ? h("a", { href: place }, next.run) : (next.run ?? ""), h("span", { class: `tag ${look}` }, word), h("span", { class: "note" }, `${next.device} · ${moment(next.created)}${took}`), open ? h("button", { type: "button", class: "quiet", onclick: () => end(next.id) }, "Cancel") : null),
         next.state === "running" && next.total ? h("progress", { max: String(next.total), value: next.done, "aria-label": `Job ${next.id}` }) : null,
         h("p", { class: "note", role: "status" }, progressWords(next)),
         command(next.line),

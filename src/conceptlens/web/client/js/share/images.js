@@ -7,14 +7,15 @@
 export function listImages({ orders, ...whole }, words) {
   const show = words.get("show") ?? "all";
   const [page, size] = [Number(words.get("page") ?? 0), Number(words.get("size") ?? 60)];
-  /** @typedef {{row: number, truth: string[] | null, predicted: string[] | null}} Item */
+  /** @typedef {{row: number, id: string, truth: string[] | null, predicted: string[] | null}} Item */
   const items = /** @type {Item[]} */ (whole.items);
+  const name = words.get("name");
   const of = new Map(items.map((item) => [item.row, item]));
   const rows = /** @type {number[]} */ (orders[show] ?? []);
   const ranked = show === "all" ? items : rows.flatMap((row) => of.get(row) ?? []);
   const has = (/** @type {string[] | null} */ names, /** @type {string | null} */ wanted) => wanted === null || (names ?? []).includes(wanted);
   const chosen = ranked.filter(
-    (item) => has(item.truth, words.get("class")) && has(item.predicted, words.get("predicted")),
+    (item) => (name === null || item.id === name) && has(item.truth, words.get("class")) && has(item.predicted, words.get("predicted")),
   );
   return { ...whole, total: chosen.length, page, size, items: chosen.slice(page * size, (page + 1) * size) };
 }

@@ -6,6 +6,7 @@ import { heat, token } from "../colors.js";
 import { dataset } from "../dataset/api.js";
 import { imageCanvas } from "../dataset/canvas.js";
 import { controls } from "../dataset/controls.js";
+import { colorLegend } from "../dataset/legend.js";
 import { mask, rowsOf } from "../dataset/filter.js";
 import { gridPlaces, scatter } from "../dataset/geometry.js";
 import { imageLink, imageSheet, thumbnail } from "../dataset/image_sheet.js";
@@ -49,7 +50,7 @@ export async function datasetView(host, params, { card }) {
   const sprites = new Sprites(run, table, () => view.draw());
   const view = imageCanvas({ sprites, onpick: pick, onhover: hover, onlasso: choose });
   const splitChoice = splits.length > 1 ? choice("Split", splits, split, (to) => (location.hash = format("dataset", { run, split: to }))) : null;
-  const control = controls(table, settings, [...tags.keys()], change, splitChoice);
+  const control = controls(table, settings, () => [...tags.keys()], change, splitChoice);
 
   /** @param {Partial<import("../dataset/settings.js").Settings>} changes */
   function change(changes) {
@@ -71,6 +72,13 @@ export async function datasetView(host, params, { card }) {
     chosen = next;
     refresh(settings.layout === "grid");
     announce(next ? `${plural(next.length, "image")} chosen` : "All images");
+  }
+
+  /** @param {typeof tags} next */
+  function retag(next) {
+    tags = next;
+    control.draw();
+    refresh(false);
   }
 
   /** @param {boolean} moved */
@@ -131,7 +139,6 @@ export async function datasetView(host, params, { card }) {
   }
 
   function drawTools() {
-    const names = { class: table.classes, prediction: table.classes, "right or wrong": ["wrong", "right"], ...table.columns }[settings.color];
     put(line, `${plural(rows.length, "image")}${rows.length < table.size ? ` of ${plural(table.size, "image")}` : ""}${chosen ? ", chosen by hand" : ""}`);
     put(
       tools,
@@ -140,7 +147,7 @@ export async function datasetView(host, params, { card }) {
       h("button", { type: "button", class: "icon", "aria-label": "Zoom out", onclick: () => view.zoom(1 / 1.5) }, "−"),
       h("button", { type: "button", onclick: () => view.fit() }, "Show all"),
       chosen ? h("button", { type: "button", class: "chip", onclick: () => choose(null) }, `${plural(chosen.length, "image")} chosen ✕`) : null,
-      h("span", { class: "legend" }, (names ?? []).slice(0, 8).map((name, place) => h("span", {}, h("i", { class: "dot", style: { background: settings.color === "right or wrong" ? `var(--series-${1 - place})` : `var(--series-${place % 8})` } }), name))),
+      colorLegend(table, settings.color),
     );
   } // prettier-ignore
 
@@ -177,7 +184,7 @@ export async function datasetView(host, params, { card }) {
     h(
       "div",
       { class: "dataset" },
-      h("section", { class: "card", "aria-label": "Images" }, control, tools, h("div", { class: "dataset-stage" }, view.canvas, tip), line, tagger(run, table, () => rows, (next) => (tags = next)), list),
+      h("section", { class: "card", "aria-label": "Images" }, control, tools, h("div", { class: "dataset-stage" }, view.canvas, tip), line, tagger(run, table, () => rows, retag), list),
       h("div", { class: "stack" }, sheet, measures(table).length ? suspectList(run, table, pick, choose) : null),
     ),
     counts,

@@ -6,6 +6,7 @@ import { h, put } from "../dom.js";
 import { saveCanvas, saveJSON } from "../download.js";
 import { failure, loading, missing, viewHead } from "../parts/frame.js";
 import { gallery } from "../parts/gallery.js";
+import { placeOf } from "../parts/image_name.js";
 import { imageStory } from "../parts/image_story.js";
 import { ahead, opener, predictionOf } from "../parts/opener.js";
 import { shortcut } from "../shortcuts.js";
@@ -14,7 +15,9 @@ import { image as lastImage, keepImage, upload } from "../visit.js";
 /** @param {HTMLElement} host @param {Record<string, string>} params */
 export async function imageView(host, params, /** @type {{card: Answers.RunCard}} */ { card: runCard }) {
   const { run } = params;
-  const start = params.image ?? lastImage(run);
+  const named = params.name && !params.image ? placeOf(run, params.split ?? "test", params.name) : null;
+  named?.catch(() => {}); // told below
+  const start = named ? null : (params.image ?? lastImage(run));
   // Without the head, only the decompositions that came with the prediction are shown.
   const asking = api.head(run).catch(() => null);
   if (start) ahead(run, start, upload(run));
@@ -102,7 +105,7 @@ export async function imageView(host, params, /** @type {{card: Answers.RunCard}
       return;
     }
     keepImage(run, image);
-    note({ image });
+    note({ image, name: "" });
     whatIf.href = format("what-if", { run, image });
     try {
       const prediction = await predictionOf(run, image, upload(run));
@@ -130,7 +133,8 @@ export async function imageView(host, params, /** @type {{card: Answers.RunCard}
   const listed = strip.load();
   head = await asking;
   await Promise.all([listed, start ? show(start) : null]);
-  if (!start) await show(strip.first());
+  if (named) await named.then(show, (error) => put(story, failure(error)));
+  else if (!start) await show(strip.first());
   strip.mark(params.image ?? lastImage(run) ?? strip.first());
   strip.look();
   return {};

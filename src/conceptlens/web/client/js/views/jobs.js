@@ -14,7 +14,7 @@ export async function jobsView(host, params, { cards }) {
   const models = cards.filter((each) => each.kind === "bottleneck" && each.status !== "broken");
   const state = { command: told.forms.some((/** @type {any} */ form) => form.command === params.command) ? params.command : (told.forms[0]?.command ?? ""), run: models.some((each) => each.key === params.run) ? params.run : (models[0]?.key ?? ""), recipe: told.recipes[0] ?? "", device: told.devices[0] }; // prettier-ignore
   const [box, line, problem] = [h("div", {}), h("div", { role: "status" }), h("p", { class: "notice", role: "alert", hidden: true })];
-  const jobs = queue(complain);
+  const jobs = queue(complain, cards);
   /** @type {ReturnType<typeof fields>} */
   let shown = fields([], () => {});
   const name = h("input", { type: "text", id: "job-new-name", maxlength: 80, oninput: () => drawLine() });

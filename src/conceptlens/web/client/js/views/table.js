@@ -21,6 +21,7 @@ const TESTED = ["class.accuracy", "class.balanced_accuracy", "class.macro_auc", 
 export async function tableView(host, params, { cards }) {
   let rows = joined(cards, (await get("table")).rows);
   let mark = "";
+  let late = false; // what is shown is older than what is known
   const state = { words: params.find ?? "", sort: params.sort ?? "changed", way: /** @type {1 | -1} */ (params.way === "1" ? 1 : -1), group: params.group ?? "", columns: (params.columns ?? FIRST.join(",")).split(",").filter(Boolean), picked: (params.pick ?? "").split(",").filter(Boolean), curve: params.curve ?? "", smooth: Number(params.smooth ?? 0) || 0 }; // prettier-ignore
   const [place, line, verdict, problem] = [h("div", {}), h("p", { class: "note" }), h("p", { role: "status" }), h("p", { class: "notice", role: "alert", hidden: true })]; // prettier-ignore
   const drawn = curves(state, note);
@@ -86,6 +87,7 @@ export async function tableView(host, params, { cards }) {
   } // prettier-ignore
 
   function draw() {
+    late = false;
     const shown = sorted(filtered(rows, state.words), state.sort, state.way);
     line.textContent = shown.length < rows.length ? `${shown.length} of ${plural(rows.length, "run")}` : plural(rows.length, "run"); // prettier-ignore
     const wide = 7 + state.columns.length;
@@ -123,9 +125,14 @@ export async function tableView(host, params, { cards }) {
     problem.hidden = true;
     if (now === mark) return;
     [mark, rows] = [now, next];
-    if (!place.contains(document.activeElement)) draw(); // who is in the table is not thrown out of it
+    if (place.contains(document.activeElement)) late = true;
+    else draw(); // who is in the table is not thrown out of it
     showCurves();
   }
+  place.addEventListener("focusout", (/** @type {FocusEvent} */ event) => {
+    if (late && !place.contains(/** @type {any} */ (event.relatedTarget))) draw();
+  });
+
   // After an own change the table is drawn whoever is in it, and the keyboard stays where it was.
   const refresh = async () => {
     const label = document.activeElement?.getAttribute("aria-label");

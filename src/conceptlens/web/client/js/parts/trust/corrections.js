@@ -3,14 +3,15 @@ import { curves, span } from "../../charts/curves.js";
 import { rows } from "../../charts/rows.js";
 import { choice, h } from "../../dom.js";
 import { card } from "../frame.js";
+import { imageName } from "../image_name.js";
 import { count, known, percent, plural, short, signed } from "../../words.js";
 import { cell, facts, good, line, more, pointAxis, points, table, verdictLine } from "./words.js";
 import { ofInterventions } from "./verdicts.js";
 
 const SHOWN = 24; // single corrections in the figure
 
-/** @param {any} found @param {{state: Record<string, string>, set: (changes: object) => void}} view */
-export function corrections(found, { state, set }) {
+/** @param {any} found @param {{run: string, state: Record<string, string>, set: (changes: object) => void}} view */
+export function corrections(found, { run, state, set }) {
   const policies = found.curves.map((/** @type {any} */ each) => each.policy);
   const order = policies.includes(state.order) ? state.order : "";
   return [
@@ -38,7 +39,7 @@ export function corrections(found, { state, set }) {
           numbers(found),
         ]
       : null,
-    h("div", { class: "charts" }, alone(found), counterfactuals(found), flips(found), ask(found)),
+    h("div", { class: "charts" }, alone(found), counterfactuals(found), flips(found, run), ask(found, run)),
   ];
 }
 
@@ -220,8 +221,8 @@ function counterfactuals(found) {
   );
 }
 
-/** @param {any} found */
-function flips(found) {
+/** @param {any} found @param {string} run */
+function flips(found, run) {
   if (!found.flips) return null;
   const sizes = Object.entries(found.flips.sizes).map(([size, images]) => [Number(size), images]);
   const top = Math.max(1, ...sizes.map((each) => each[1]));
@@ -256,7 +257,7 @@ function flips(found) {
                 h(
                   "li",
                   {},
-                  h("code", {}, each.image),
+                  imageName(run, found.split, each.image),
                   each.edits
                     ? ` ${each.before} → ${each.after} with ${each.edits.map((/** @type {any} */ edit) => `${edit.group} = ${edit.answer}`).join(", ")}`
                     : ` stays ${each.before} whatever is changed`,
@@ -268,8 +269,8 @@ function flips(found) {
   );
 }
 
-/** @param {any} found */
-function ask(found) {
+/** @param {any} found @param {string} run */
+function ask(found, run) {
   const asked = found.ask.filter((/** @type {any} */ each) => each.ask.length);
   if (!asked.length) return null;
   return card(
@@ -282,7 +283,7 @@ function ask(found) {
         .slice(0, 8)
         .map((/** @type {any} */ each) =>
           line(
-            h("span", { class: "break" }, each.image),
+            imageName(run, found.split, each.image),
             h("td", {}, each.said),
             h("td", {}, each.ask[0].unit),
             h("td", { class: "num" }, short(each.ask[0].expected_gain)),

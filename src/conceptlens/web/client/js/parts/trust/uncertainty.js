@@ -3,6 +3,7 @@ import { curves } from "../../charts/curves.js";
 import { rows } from "../../charts/rows.js";
 import { choice, h } from "../../dom.js";
 import { card } from "../frame.js";
+import { imageName } from "../image_name.js";
 import { count, fixed, known, percent, short } from "../../words.js";
 import { cell, good, line, more, p, reading, table, verdictLine, verdictTag } from "./words.js";
 import { ofSets } from "./verdicts.js";
@@ -17,7 +18,7 @@ export function uncertainty(found, view) {
       sets(found),
       selective(found.selective),
       answers(found, view),
-      outOfDistribution(found.ood, found.split),
+      outOfDistribution(found.ood, found.split, view.run),
     ),
   ];
 }
@@ -134,8 +135,8 @@ function selective(found) {
   );
 }
 
-/** @param {any} found @param {string} split */
-function outOfDistribution(found, split) {
+/** @param {any} found @param {string} split @param {string} run */
+function outOfDistribution(found, split, run) {
   if (!found) return null;
   const tested = Object.values(found.bounds).some(known);
   return card(
@@ -160,7 +161,7 @@ function outOfDistribution(found, split) {
             .slice(0, 8)
             .map((/** @type {any} */ each) =>
               line(
-                h("span", { class: "break" }, each.image),
+                imageName(run, split, each.image),
                 h("td", {}, each.score),
                 h("td", { class: "num" }, p(each.p)),
               ),

@@ -1,0 +1,36 @@
+/** What colors of the canvas mean: a dot for each class or group, a scale for a measure. */
+import { heat } from "../colors.js";
+import { h } from "../dom.js";
+import { short } from "../words.js";
+import { measure } from "./table.js";
+
+const COLORS = 8;
+
+/** @param {import("./table.js").Table} table @param {string} color what images are colored by */
+export function colorLegend(table, color) {
+  /** @type {Record<string, string[]>} */
+  const groups = { class: table.classes, prediction: table.classes, "right or wrong": ["wrong", "right"], ...table.columns };
+  const names = groups[color];
+  if (!names) return scale(measure(table, color));
+  const shade = (/** @type {number} */ place) => `var(--series-${color === "right or wrong" ? 1 - place : place})`;
+  const more = names.length - COLORS;
+  return h(
+    "span",
+    { class: "legend" },
+    names.slice(0, COLORS).map((name, place) => h("span", {}, h("i", { class: "dot", style: { background: shade(place) } }), name)),
+    more > 0 ? h("span", {}, `and ${more} more; colors repeat`) : null,
+  ); // prettier-ignore
+}
+
+/** @param {Float32Array} values */
+function scale(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  if (low > high) return h("span", { class: "legend" }, "no image has a value");
+  const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map((at) => `rgb(${heat(at).join(" ")})`);
+  const ramp = h("i", { class: "ramp", style: { background: `linear-gradient(to right, ${stops.join(", ")})` } });
+  return h("span", { class: "legend" }, short(low), ramp, short(high));
+}

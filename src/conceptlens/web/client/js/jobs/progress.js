@@ -1,0 +1,10 @@
+/** How far a job is. Pure. */
+import { duration } from "../words.js";
+
+/** How far a job is, in words; empty where it says nothing. @param {any} job */
+export function progressWords({ state, done, total, seconds_left: left, said }) {
+  if (state !== "running") return "";
+  const step = total ? `${done} of ${total}` : "";
+  const time = left === null || left === undefined ? "" : `${duration(left)} left of this step`;
+  return [step, time, said].filter(Boolean).join(" · ");
+}
