@@ -7,6 +7,8 @@ thread), frame by frame. Writes JSON to stdout, or to the file that is named.
 
 import contextlib
 import json
+import os
+import platform
 import shutil
 import statistics
 import sys
@@ -22,13 +24,16 @@ from unittest.mock import patch
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-import conceptlens as cl
-from conceptlens.core.files import read_json, write_json
-from conceptlens.web.server.loaded import LoadedRun
-from conceptlens.web.views.dataset.sprites import SpriteSheets
-from conceptlens.web.views.dataset.table import ImageTable, table_of
-from tests.training.tiny import tiny
-from tests.web.browser import CHROMIUM, FLAGS, serve_inside
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import conceptlens as cl  # noqa: E402
+from conceptlens.core.files import read_json, write_json  # noqa: E402
+from conceptlens.web.server.loaded import LoadedRun  # noqa: E402
+from conceptlens.web.views.dataset.sprites import SpriteSheets  # noqa: E402
+from conceptlens.web.views.dataset.table import ImageTable, table_of  # noqa: E402
+from tests.training.tiny import tiny  # noqa: E402
+from tests.web.browser import CHROMIUM, FLAGS, serve_inside  # noqa: E402
 
 IMAGES = 50_000
 RUNS = 500
@@ -199,6 +204,16 @@ def measure_runs(browser: Browser, base: str) -> dict[str, Any]:
     }
 
 
+def machine(chromium: str) -> dict[str, Any]:
+    """What measured, and how busy it was: the load is the mean of the last minute, the bench's own work in it."""
+    return {
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+        "chromium": chromium,
+        "load_at_the_end": [round(value, 1) for value in os.getloadavg()],
+    }
+
+
 def main(out: str | None = None) -> None:
     root = Path(tempfile.mkdtemp())
     data = {"source": "shapes", "shapes": {"n": 5200, "size": 32}}
@@ -212,7 +227,7 @@ def main(out: str | None = None) -> None:
         print(json.dumps(result), flush=True)
         with serve_many(root / "images") as base:
             result["data_set"] = measure_images(browser, base)
-        result["chromium"] = browser.version
+        result["machine"] = machine(browser.version)
         browser.close()
     shutil.rmtree(root)
     text = json.dumps(result, indent=1)

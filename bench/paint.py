@@ -9,7 +9,6 @@ python bench/paint.py FOLDER... --warm 5 [--json FILE]
 """
 
 import argparse
-import platform
 import statistics
 import sys
 import tempfile
@@ -26,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from conceptlens.core.files import write_json  # noqa: E402
-from page_views import TRACED, main_thread_seconds  # noqa: E402
+from page_views import TRACED, machine, main_thread_seconds  # noqa: E402
 from tests.web.browser import CHROMIUM, FLAGS, serve  # noqa: E402
 from tests.web.comparisons import make_comparison  # noqa: E402
 from tests.web.decomposition import draw_graph, write_decomposition  # noqa: E402
@@ -223,8 +222,8 @@ def main() -> None:
     late = [name for name, seconds in slowest.items() if seconds > wanted]
     print(f"later than {wanted} s: {', '.join(late) or 'none'}")
     if args.json:
-        machine = {"system": platform.platform(), "chromium": version, "window": "1280x900"}
-        write_json(args.json, {"machine": machine, "wanted": WANTED, "views": found})
+        known = {**machine(version), "window": "1280x900"}
+        write_json(args.json, {"machine": known, "wanted": WANTED, "views": found})
 
 
 if __name__ == "__main__":

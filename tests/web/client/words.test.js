@@ -17,6 +17,9 @@ test("numbers", () => {
   assert.equal(signed(-0.004), "+0.00"); // what rounds to nothing takes nothing away
   assert.equal(signed(-1.5), "−1.50");
   assert.equal(short(1234.5), "1,235");
+  assert.equal(short(0.00053), "0.0005");
+  assert.equal(short(-0.00053), "−0.0005");
+  assert.equal(short(1e-12), "0.00");
   assert.equal(plural(1, "image"), "1 image");
   assert.equal(duration(5399), "90 min");
 });

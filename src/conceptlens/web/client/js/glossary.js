@@ -29,15 +29,21 @@ export function meaningOf(text, known = terms) {
   return entry ? `${entry.name}: ${entry.meaning}${entry.reference ? ` (${entry.reference})` : ""}` : null;
 }
 
-/** The words of a label without those of the controls in it. @param {any} node */
-const wordsOf = (node) =>
-  node.matches("label") ? [...node.childNodes].find((child) => child.nodeType === 3)?.data : node.textContent;
+/** What of a node bears its words: of a label not the control in it, which would be underlined as well. @param {any} node */
+function wordsOf(node) {
+  if (!node.matches("label")) return node;
+  const text = [...node.childNodes].find((child) => child.nodeType === 3);
+  if (text) text.replaceWith(h("span", { class: "words" }, text.data));
+  return node.querySelector(":scope > .words");
+}
 
 /** @param {HTMLElement} host */
 function mark(host) {
-  for (const node of /** @type {NodeListOf<HTMLElement>} */ (host.querySelectorAll(LABELS))) {
+  for (const label of host.querySelectorAll(LABELS)) {
+    const node = wordsOf(label);
+    if (!node) continue;
     if (node.title && !node.classList.contains("term")) continue; // a title of its own says more
-    const text = wordsOf(node)?.trim() ?? "";
+    const text = node.textContent.trim();
     const meaning = text.length <= LONGEST ? meaningOf(text) : null;
     if (meaning === (node.title || null)) continue;
     node.classList.toggle("term", meaning !== null);

@@ -13,14 +13,13 @@ export const signed = (value, digits = 2) =>
 /** @param {number | null | undefined} value */
 export const fixed = (value) => (known(value) ? three(value) : "–");
 /** @param {number | null | undefined} value */
-export const short = (value) =>
-  known(value)
-    ? Math.abs(value) >= 100
-      ? comma(Math.round(value))
-      : Math.abs(value) >= 10
-        ? value.toFixed(1)
-        : two(value)
-    : "–";
+export const short = (value) => {
+  if (!known(value)) return "–";
+  const size = Math.abs(value);
+  if (size >= 100) return comma(Math.round(value));
+  if (size >= 10) return value.toFixed(1);
+  return size >= 1e-6 && size < 0.005 ? value.toPrecision(1).replace("-", "−") : two(value); // small is not nothing
+};
 /** @param {number | null | undefined} value */
 export const count = (value) => (known(value) ? comma(value) : "–");
 /** @param {number} n @param {string} one */

@@ -50,7 +50,7 @@ export function imageCanvas({ sprites, onpick, onhover, onlasso }) {
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
     if (scene?.across) camera = { x: 0, y: 0, scale: width };
     else {
-      const scale = Math.min(width, height) - 30;
+      const scale = Math.min(width, height) - 60; // room for half a picture on every side
       camera = { x: 0.5 - width / 2 / scale, y: 0.5 - height / 2 / scale, scale };
     }
     draw();

@@ -17,8 +17,8 @@ const STATES = {
 };
 
 /** Where what a job makes is seen: the curves of a training that began, what was measured of a run; null if nowhere yet. @param {any} job @param {any[]} cards */
-export function placeOf({ command: name, run, state }, cards) {
-  if (name === "train") return run && !["queued", "cancelled"].includes(state) ? format("training", { run }) : null;
+export function placeOf({ command: name, run, started }, cards) {
+  if (name === "train") return run && started ? format("training", { run }) : null;
   const card = cards.find((each) => each.folder === run);
   return card ? format("trust", { run: card.key }) : null;
 }

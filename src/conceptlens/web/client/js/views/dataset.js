@@ -1,5 +1,5 @@
 /** All images of a split: as a grid or a map, colored, filtered, enclosed by a lasso; likely label errors. */
-import { format, note } from "../address.js";
+import { format, here, note } from "../address.js";
 import { announce } from "../announce.js";
 import { api } from "../api.js";
 import { heat, token } from "../colors.js";
@@ -161,7 +161,7 @@ export async function datasetView(host, params, { card }) {
     if (table.tokens) return;
     const offer = reading(run, table, async () => {
       table = readTable(await dataset.columns(run, split));
-      location.hash = format("dataset", { ...params, run, split, read: "1" });
+      location.hash = format("dataset", { ...here().params, run, split, read: "1" });
     });
     read.append(offer);
     stops.push(() => offer.stop());
