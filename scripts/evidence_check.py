@@ -20,18 +20,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "evidence"
-# The page script of a folder and its arguments; {here} is the copy, {empty} an empty folder in place of new runs.
-SCRIPTS = {
+# The page script of a folder and its arguments; {here} is the copy, {empty} an empty folder in place of new runs. Where
+# there is none, the rows of README.md's tables are pieces of `prose.py`.
+SCRIPTS: dict[str, tuple[str, ...]] = {
+    "blood-cells-tokens": (),
     "corrections": ("page.py",),
     "cortex": ("tables.py", "{empty}"),
+    "epochs-auto": (),
     "evidence-cbm": ("page.py",),
     "gig": ("gig_tables.py", "--rows", "{here}"),
     "ivq-ablations": ("pages.py",),
     "ivq-rank": ("collect.py",),
     "ivq-table1": ("table1.py", "--runs", "{empty}", "--keep"),
+    "leakage-test": (),
     "real-models": ("page.py",),
     "pf-cbm": ("tables.py", "--rows", "{here}/rows", "--out", "{here}"),
     "reliability": ("page.py",),
+    "study": (),
+    "text-control": (),
     "trust": ("make.py", "page"),
 }
 # scripts/tables.py fills them
@@ -43,7 +49,7 @@ GENERATED = re.compile(r"<!-- table [^>]*-->.*?<!-- end -->|```.*?```|`[^`]*`|\]
 
 
 def run(words: list[str]) -> subprocess.CompletedProcess[str]:
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(ROOT), str(ROOT / "src"), str(EVIDENCE), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, check=False)
 
@@ -54,6 +60,8 @@ def differences(name: str) -> list[str]:
         here, empty = Path(place) / "evidence" / name, Path(place) / "empty"
         shutil.copytree(EVIDENCE / name, here)
         empty.mkdir()
+        if not SCRIPTS[name]:
+            return prose(here)[0]
         script, *rest = SCRIPTS[name]
         done = run([str(here / script), *(word.format(here=here, empty=empty) for word in rest)])
         if done.returncode:
