@@ -1,11 +1,11 @@
 """Error against sparsity with intervals: three dictionaries, three seeds, images that no concept was learned from.
 
-    python evidence/gig/pack.py --out PACK --samples DIR --imagenette DIR --tiny DIR --numbers 1000 350 400 --val 1
+    python evidence/gig/pack.py --out PACK --samples DIR --imagenette DIR --tiny DIR --numbers 1000 150 100 --val 1
     python evidence/gig/sparsity.py --out OUT --work WORK --weights resnet50.safetensors --pack PACK
                                     [--sections samples errors curves] [--layers …] [--seeds 0 1 2]
     python evidence/gig/sparsity_tables.py --rows OUT
 
-samples    eight vectors of each of 1,500 photographs and layer, drawn by gradient × input, on disk
+samples    ten vectors of each of 1,000 photographs and layer, drawn by gradient × input, on disk
 errors     each dictionary with each seed: relative l2 of 250 held-out photographs (six vectors each) by concepts a
            vector, coded by the same lasso; clusters once with means of raw vectors and once of unit vectors
 curves     C-Insertion and C-Deletion of held-out photographs that the network gets right, at the paper's sparsity
@@ -45,7 +45,7 @@ PAPER_USED = {
 }  # fmt: skip
 TIMES = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 MAKERS = ("clusters", "clusters, unit means", "dictionary learning", "sparse autoencoder")
-JUDGED, EACH, PER_IMAGE, MOST_K, SIDE = 250, 6, 8, 2048, 224
+JUDGED, EACH, PER_IMAGE, MOST_K, SIDE = 250, 6, 10, 2048, 224
 POINTS, AT_ONCE = 11, 22
 Row = dict[str, Any]
 
