@@ -3,9 +3,9 @@
     python scripts/evidence_check.py [FOLDER …]
 
 Each folder of evidence is copied, its own page script runs in the copy, and pages and result files are compared. Where
-a folder has a `prose.py`, every piece of a sentence that it makes from the rows must stand on README.md. How many
-numbers of the page neither of them covers is told, and what has no script at all is listed: those numbers were typed,
-and only a reader can compare them.
+a folder has a `prose.py`, every piece of a sentence that it makes from the rows must stand on README.md; those of
+`evidence/findings.py` must stand in docs/findings.md. How many numbers of a page neither of them covers is told, and
+what has no script at all is listed: those numbers were typed, and only a reader can compare them.
 """
 
 import difflib
@@ -74,6 +74,15 @@ def differences(name: str) -> list[str]:
         return found + prose(here)[0]
 
 
+def findings() -> list[str]:
+    """Pieces with intervals that docs/findings.md lacks."""
+    done = run([str(EVIDENCE / "findings.py")])
+    if done.returncode:
+        return [f"findings.py failed: {done.stderr.strip().splitlines()[-1]}"]
+    text = " ".join((ROOT / "docs" / "findings.md").read_text("utf-8").split())
+    return [f"docs/findings.md should say: {piece}" for piece in json.loads(done.stdout) if piece not in text]
+
+
 def prose(here: Path) -> tuple[list[str], int]:
     """Pieces of sentences that README.md lacks, and how many of its numbers are in no generated table and no piece."""
     page = here / "README.md"
@@ -101,6 +110,9 @@ def main(chosen: list[str]) -> int:
         words = f"{name}: {'differs' if found else 'agrees'}; {typed} numbers of README.md are typed"
         print(words, *(f"  {line}" for line in found[:20]), sep="\n", flush=True)
     if not chosen:
+        found = findings()
+        failed |= bool(found)
+        print(f"docs/findings.md: {'differs' if found else 'agrees'}", *(f"  {line}" for line in found), sep="\n")
         done = run([str(ROOT / "scripts" / "tables.py"), "--check"])
         failed |= bool(done.returncode)
         print(f"{', '.join(BY_TABLES)} and README: {done.stdout.strip() or 'agree'}")

@@ -90,8 +90,8 @@ def table(runs: list[dict[str, Any]], data: str) -> str:
             cells.append(f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}")
         cells.append(" ".join(str(run["test"]["groups_at_chance"]) for run in mine))
         for kind in ("published", "effective"):
-            curve = np.mean([run["rank_by_epoch"][kind] for run in mine], 0)
-            cells.append(f"{curve[0]:.0f} → {curve[-1]:.0f}")
+            curves = np.array([run["rank_by_epoch"][kind] for run in mine])
+            cells.append(f"{curves[:, 0].mean():.0f} → {curves[:, -1].mean():.0f} ± {curves[:, -1].std(ddof=1):.1f}")
         lines.append([title, *cells])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
