@@ -136,10 +136,13 @@ MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
 
 def mutate_file(path: Path, draw: random.Random) -> str:
     """Damage a file in its place; returns in words what was done."""
-    if draw.random() < 0.05:
+    fate = draw.random()
+    if fate < 0.1:
         path.unlink()
-        path.mkdir()
-        return f"{path.name}: a folder in its place"
+        if fate < 0.05:
+            path.mkdir()
+            return f"{path.name}: a folder in its place"
+        return f"{path.name}: removed"
     data = path.read_bytes()
     mutation = draw.choice(MUTATIONS)
     changed = mutation(data, draw)

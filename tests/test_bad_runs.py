@@ -223,3 +223,15 @@ def test_a_snapshot_of_a_hub_is_links_to_what_lies_beside_it(own_run: Path, tmp_
     (snapshot / "concepts.yaml").rename(blobs / "1")
     (snapshot / "concepts.yaml").symlink_to("../../blobs/1")
     assert RunFolder.open(snapshot).info["status"] == "done"
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "splits.json", "predictions/val.safetensors"])
+def test_an_explanation_does_not_do_without_what_was_removed(
+    refuse: Refuse, own: OwnData, own_run: Path, tmp_path: Path, name: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(own_run, run)
+    (run / name).unlink()
+    assert "was written and is gone" in refuse("explain", run, own.image(0), "--out", tmp_path / "told")
+    (run / name).mkdir()
+    assert "was written and is gone" in refuse("explain", run, own.image(0), "--out", tmp_path / "told")

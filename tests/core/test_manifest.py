@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conceptlens.core import manifest
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import new_folder, read_json, read_yaml, write_bytes, write_json, write_text
 
 
@@ -130,3 +130,17 @@ def test_another_programs_manifest_is_no_manifest(tmp_path: Path) -> None:
     (tmp_path / manifest.NAME).write_text("{}")
     with pytest.raises(UserError, match="not a manifest"):
         manifest.check(tmp_path / "x")
+
+
+def test_what_was_written_and_is_gone_is_not_done_without(folder: Path) -> None:
+    file = folder / "card.json"
+    manifest.refuse_gone(file)
+    manifest.refuse_gone(folder / "never written")
+    file.unlink()
+    with pytest.raises(DamagedError, match="was written and is gone"):
+        manifest.refuse_gone(file)
+    file.mkdir()
+    with pytest.raises(DamagedError, match="rehash"):
+        manifest.refuse_gone(file)
+    manifest.rewrite(folder)  # the user's word
+    manifest.refuse_gone(file)

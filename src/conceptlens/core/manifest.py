@@ -105,6 +105,20 @@ def check(path: Path, *, always: bool = False) -> None:
     )
 
 
+def refuse_gone(path: Path) -> None:
+    """Refuse to do without a file that was written here: where it was never written, it may be missing.
+
+    Raises:
+        DamagedError: It was removed.
+    """
+    folder = _folder_of(path)
+    if folder is not None and not path.is_file() and _relative(path, folder) in _read(folder):
+        raise DamagedError(
+            f"{path}: this file was written and is gone. Copy the folder again; if you removed it, accept that: "
+            f"`conceptlens rehash {shlex.quote(str(folder))}`."
+        )
+
+
 def check_all(folder: Path) -> None:
     """Refuse a folder in which a file is not as it was written; all are hashed."""
     for name in changes(folder, always=True).changed:

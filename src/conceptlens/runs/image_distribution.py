@@ -107,6 +107,7 @@ class ImageDistribution:
     @classmethod
     def read(cls, run: Path, weights: str) -> "ImageDistribution | None":
         """What a run keeps; None where it keeps nothing, or that of other weights."""
+        manifest.refuse_gone(run / FILE)
         try:
             manifest.check(run / FILE)
             with safe_open(run / FILE, "np") as file:

@@ -17,7 +17,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.devices import best_device
 from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import read_json
-from conceptlens.core.manifest import has_manifest
+from conceptlens.core.manifest import has_manifest, refuse_gone
 from conceptlens.core.network import offline
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.sources.open import open_source
@@ -164,12 +164,14 @@ class OpenedRun:
     @cached_property
     def splits(self) -> Splits:
         where = self.path / "splits.json"
+        refuse_gone(where)
         return Splits.from_json(read_json(where), self.source.examples.ids, where=str(where))
 
     @property
     def reported_split(self) -> str:
         """The split that the run's numbers speak of: the test, or validation where no test image has a class."""
         where = self.path / "metrics.json"
+        refuse_gone(where)
         try:
             return "test" if read_json(where)["splits"].get("test", {}).get("class", {}).get("n") else "val"
         except (KeyError, TypeError, AttributeError):

@@ -89,7 +89,8 @@ def load_predictions(run: Path, split: str = "test") -> StoredPredictions:
         UserError: They are missing, damaged, or not what `save_predictions` wrote.
     """
     path = run / FOLDER / f"{split}.safetensors"
-    if not path.exists():
+    if not path.is_file():
+        manifest.refuse_gone(path)
         raise UserError(f"{path}: this run keeps no predictions of its {split} images. Train it again.")
     manifest.check(path)
     try:
