@@ -24,6 +24,7 @@ from conceptlens.cortex.extractors.training import measure
 from conceptlens.cortex.generators.open import open_model
 from conceptlens.cortex.generators.torch_file import read_torch_file
 from conceptlens.data.checks.findings import Problems
+from conceptlens.data.images.dicom import is_dicom, read_patient
 from conceptlens.data.labels.columns import read_columns
 from conceptlens.data.sources.shards import LARGEST_LABELS, Shards
 from conceptlens.explanations.caution import Caution
@@ -36,6 +37,7 @@ from conceptlens.runs.folder import RunFolder, is_only_begun
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.web.share.pictures import SIZES, address_of
 from conceptlens.workflows.compare.compare import FIRST
+from conceptlens.workflows.init.contents import look
 from conceptlens.workflows.label.log import RaterLog
 from conceptlens.workflows.prepare.tables import write
 from tests.web.conftest import client_of
@@ -63,6 +65,20 @@ def test_a_pipe_among_shards_is_refused_and_not_waited_for(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "b.tar")
     with pytest.raises(UserError, match="expected a file, found a pipe"):
         Shards(DataConfig(str(tmp_path / "*.tar")), None)
+
+
+@pytest.mark.parametrize("name", ["scan.dcm", "image.png", "table.xlsx", "table.csv", "masks.parquet"])
+def test_init_waits_for_no_pipe(tmp_path: Path, name: str) -> None:
+    """What is no file in a folder is no data; a pipe that is named itself is refused."""
+    (tmp_path / "whole.png").write_bytes(png())
+    os.mkfifo(tmp_path / name)
+    found = look(tmp_path)
+    assert (found.images, found.tables) == (("whole.png",), ())
+    assert read_patient(tmp_path / name) is None
+    with pytest.raises(UserError, match="found a pipe"):
+        look(tmp_path / name)
+    with pytest.raises(UserError, match="found a pipe"):
+        is_dicom(tmp_path / name)
 
 
 def test_nested_and_endless_labels_of_a_shard_are_refused(tmp_path: Path) -> None:

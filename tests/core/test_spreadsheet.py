@@ -15,9 +15,9 @@ from conceptlens.core.spreadsheet import csv_text, read_cell, safe_cell
         "+1-800",
         "-x",
         "@SUM(A1)",
-        "\t=1",
-        "\r=1",
-        "\n=1",
+        "\tx",
+        "\r1",
+        "\n1",
         "\x00",
         "'=1",
         "''=1",
@@ -29,6 +29,24 @@ from conceptlens.core.spreadsheet import csv_text, read_cell, safe_cell
 def test_a_formula_is_quoted_and_comes_back(word: str) -> None:
     assert safe_cell(word) == f"'{word}"
     assert read_cell(safe_cell(word)) == word
+
+
+@pytest.mark.parametrize(
+    ("word", "cell"),
+    [
+        ("a;=1+1", "a;'=1+1"),
+        ("a; @SUM(A1);-x", "a; '@SUM(A1);'-x"),
+        ("a\n=1", "a\n'=1"),
+        (";=1", ";'=1"),
+        ("\t=1", "'\t'=1"),
+        ("a;'=1", "a;''=1"),
+        ("0.5;-0.25", "0.5;-0.25"),
+        ("a;b=c", "a;b=c"),
+    ],
+)
+def test_where_semicolons_begin_cells_no_formula_begins(word: str, cell: str) -> None:
+    assert safe_cell(word) == cell
+    assert read_cell(cell) == word
 
 
 @pytest.mark.parametrize(

@@ -73,3 +73,19 @@ def test_a_damaged_history_line_is_named(tmp_path: Path) -> None:
     run.history.write_text('{"epoch": 0}\nnonsense\n{"epoch": 1}\n')
     with pytest.raises(UserError, match=r"history.jsonl: a line is no JSON"):
         run.read_history()
+
+
+def test_what_a_kill_left_half_written_is_removed_below_the_folder_too(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "run") as run:
+        begin(run, "one")
+        left = [run.path / name for name in (".recipe.yaml.1.tmp", "samples/.test.json.2.tmp", "model/.old.3.old/x")]
+        for path in left:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("half")
+        (tmp_path / "else").mkdir()
+        (tmp_path / "else" / ".mine.tmp").write_text("mine")
+        (run.path / "link").symlink_to(tmp_path / "else")
+        run.clean()
+        assert not any(path.exists() for path in left)
+        assert (run.path / "recipe.yaml").is_file()
+        assert (tmp_path / "else" / ".mine.tmp").is_file()

@@ -11,17 +11,21 @@ from collections.abc import Iterable, Sequence
 
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\x00-\x1f\x7f]")  # with apostrophes of its own, one more tells it apart
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# In countries with a decimal comma a spreadsheet splits lines at semicolons, whatever is quoted: a cell begins there.
+_INNER = re.compile(rf"([;\t\r\n] *)(?!{_NUMBER.pattern}(?:[;\t\r\n]|$))('*[=+\-@＝＋－＠])")
+_QUOTED_INNER = re.compile(r"([;\t\r\n] *)'('*[=+\-@＝＋－＠])")
 
 
 def safe_cell(value: object) -> str:
     """A cell as text."""
-    text = "" if value is None else str(value)
+    text = _INNER.sub(lambda found: f"{found[1]}'{found[found.re.groups]}", "" if value is None else str(value))
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def read_cell(text: str) -> str:
     """What `safe_cell` was given."""
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+    text = text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+    return _QUOTED_INNER.sub(r"\1\2", text)
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:

@@ -298,6 +298,7 @@ def _begin(out: str | Path, about: Mapping[str, Any], overwrite: bool) -> Iterat
             "to go on with it, choose another folder with --out, or replace it with --overwrite."
         )
     with run.lock():
+        run.clean()
         run.history.unlink(missing_ok=True)
         yield run
 

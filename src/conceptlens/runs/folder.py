@@ -190,8 +190,12 @@ class RunFolder:
             yield self
 
     def clean(self) -> None:
-        """Remove what a killed process left half-written."""
-        remove_leftovers(self.path)
+        """Remove what a killed process left half-written, here and in the folders of results."""
+        for folder in (
+            self.path,
+            *(entry for entry in self.path.iterdir() if entry.is_dir() and not entry.is_symlink()),
+        ):
+            remove_leftovers(folder)
 
 
 def _removal(entry: Path) -> int:

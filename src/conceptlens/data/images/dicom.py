@@ -17,6 +17,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import check_regular
 from conceptlens.data.images.window import Window, spread
 
 SUFFIXES = (".dcm", ".dicom")
@@ -29,6 +30,7 @@ def is_dicom(source: Path | bytes | BinaryIO) -> bool:
     if isinstance(source, bytes):
         return source[128:132] == b"DICM"
     if isinstance(source, Path):
+        check_regular(source)
         try:
             with source.open("rb") as file:
                 return file.read(132)[128:] == b"DICM"
@@ -180,6 +182,7 @@ def header_words(file: Path, names: Sequence[str]) -> dict[str, str]:
     try:
         import pydicom
 
+        check_regular(file)
         header = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=list(names))
     except Exception:
         return {}

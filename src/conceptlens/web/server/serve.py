@@ -26,6 +26,7 @@ from conceptlens.web.server.sessions import Sessions, revocation_file
 PORT = 8642
 READY = 2.0  # seconds that the address waits for the first model; one that takes longer is waited for by who asks
 TOKEN = "CONCEPTLENS_TOKEN"
+LONGEST_FILE = 10_000  # characters that are read where a token is said to be
 ARENAS = -8  # M_ARENA_MAX of glibc's malloc.h
 
 
@@ -58,7 +59,8 @@ def make_policy(options: Options, say: Callable[[str], object], bound: str | Non
     if options.token_file:
         path = Path(options.token_file)
         try:
-            given = path.read_text("utf-8")
+            with path.open(encoding="utf-8") as file:
+                given = file.read(LONGEST_FILE)  # it may be a pipe, as of a password manager
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"--token-file {path}: cannot be read ({error}).") from None
     if is_loopback(address):

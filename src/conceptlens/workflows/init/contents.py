@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import check_regular
 from conceptlens.data.checks import images
 from conceptlens.data.checks.masks import MaskFile, find_masks
 from conceptlens.data.checks.survey import survey_images
@@ -37,6 +38,7 @@ def look(path: Path) -> Contents:
     Raises:
         UserError: There is no such folder, or no image in it.
     """
+    check_regular(path)
     if not path.exists():
         raise UserError(f"{path}: no such folder. Name the folder that holds your images and tables.")
     root = path if path.is_dir() else path.parent
@@ -48,7 +50,8 @@ def look(path: Path) -> Contents:
             inner.clear()
             continue
         below = Path(folder).relative_to(root)
-        files += [(below / name).as_posix() for name in sorted(names) if not name.startswith((".", "~$"))]
+        shown = [name for name in sorted(names) if not name.startswith((".", "~$"))]
+        files += [(below / name).as_posix() for name in shown if Path(folder, name).is_file()]  # no pipe, no device
     pictures = [file for file in files if file.lower().endswith(SUFFIXES)]
     if not pictures:
         raise UserError(f"{root}: no images here; {', '.join(SUFFIXES)} are read.")
