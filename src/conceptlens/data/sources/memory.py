@@ -1,4 +1,4 @@
-"""Data that is in memory: arrays, PIL images, paths, a data frame or a torch `Dataset`, with labels and concepts.
+"""Data that is passed: arrays, PIL images, paths, a data frame, a `Dataset` or a stream, with labels and concepts.
 
 Labels go through the same reader as a table's columns, so words, blanks, splits and groups mean the same.
 """
@@ -21,6 +21,7 @@ from conceptlens.data.labels.columns import columns_of, text_of
 from conceptlens.data.labels.rename import rename_table
 from conceptlens.data.labels.rows import examples_of
 from conceptlens.data.labels.words import printable
+from conceptlens.data.sources.streamed import Streamed, StreamLabels, is_stream
 from conceptlens.recipes.schema import DataConfig
 
 MEMORY = "memory"  # `data.source` of a run whose data was in memory
@@ -139,6 +140,10 @@ def open_memory(
         if own is None:
             raise UserError("data: this source needs a concept set: pass `concepts` in the recipe.")
         return data, own
+    if is_stream(data):
+        labels = StreamLabels(data, config)
+        concepts = concepts or concept_set_of(labels.concepts(config))
+        return Streamed(labels, config, concepts, problems), concepts
     held = image_data(data, config)
     concepts = concepts or concept_set_of(held.concepts, held.labels)
     return MemorySource(held, config, concepts, problems), concepts
