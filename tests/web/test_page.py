@@ -101,7 +101,10 @@ def number(text: str) -> float:
 def test_labels_show_what_a_term_means(visit: Open) -> None:
     page = visit("#/concepts?run=first")
     page.wait_for_selector("dt.term:has-text('Slot')")
-    titles = {node.inner_text(): node.get_attribute("title") for node in page.locator("main .term").all()}
+    page.wait_for_load_state("networkidle")  # a view that is filled later is marked anew
+    titles = page.locator("main .term").evaluate_all(
+        "nodes => Object.fromEntries(nodes.map((node) => [node.innerText, node.title]))"
+    )
     assert titles["Slot"].startswith("slot: A vector")
     assert titles["Concepts"].endswith("(Kim et al., ICML 2018)")
     page.keyboard.press("?")

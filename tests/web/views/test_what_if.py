@@ -298,6 +298,10 @@ def test_many_raters_at_once_lose_nothing(own_world: World) -> None:
 def test_a_run_without_kept_predictions_says_so(own_world: World) -> None:
     shutil.rmtree(own_world.slots / "predictions")
     with client_of(own_world.root) as client:
+        error = client.get(f"{RUN}/images/test/0/prediction").json()["error"]
+        assert "was written and is gone" in error["message"]
+        assert "conceptlens rehash" in error["message"]
+        cl.rehash(own_world.slots)  # who removed them says so
         found = client.get(f"{RUN}/images/test/0/prediction").json()
         assert found["reference"]["what"] == "average image"
         error = client.post(f"{RUN}/intervene", json={"state": found["state"], "edits": []}).json()["error"]
