@@ -3,12 +3,12 @@
     python bench/gpu_scale.py [--encoder timm/vit_base_patch16_224] [--images 1536,8192] [--json FILE]
     python bench/gpu_scale.py --memory timm/vit_large_patch14_clip_224 [--json FILE]
 
-Shards hold JPEGs of 224 pixels; the encoder has random weights, as speed does not depend on them. `floor` is the
-encoder alone on pixels that are on the device, at the faster of two batch sizes; `encode` is what `conceptlens
-encode` does: read, decode, send, encode, store. Numbers of images are for fp32 and, on a GPU, for bf16. On a CPU the
-processor's time is compared, on a GPU the clock's. Decoding alone is measured too: by Pillow, by simplejpeg and by
-nvJPEG, where they are installed. `--memory` takes steps of a batch of 64 in bf16 with LoRA and with the last two
-blocks, each with and without checkpointing, and reports the peak.
+Shards hold JPEGs of 224 pixels; the encoder has random weights, as speed does not depend on them. `bare` is the
+encoder alone on pixels that are on the device, on a GPU at the faster of two batch sizes; `encode` is what `conceptlens
+encode` does: read, decode, send, encode, store. Numbers of images are for fp32 and bf16; with one number, for fp32
+alone. Seconds are the clock's and the processor's; the latter count on a CPU that others use too. Decoding alone is
+measured too: by Pillow, by simplejpeg and by nvJPEG, where they are installed. `--memory` takes steps of a batch of 64
+in bf16 with LoRA and with the last two blocks, each with and without checkpointing, and reports the peak.
 """
 
 import argparse
@@ -61,16 +61,15 @@ def write_shards(folder: Path, images: int) -> str:
     return f"{folder}/s-*.tar"
 
 
-def measured(work: Callable[[], object], device: torch.device) -> float:
-    """Seconds of the clock on a GPU, of the processor on a CPU."""
-    clock = time.perf_counter if device.type == "cuda" else time.process_time
+def measured(work: Callable[[], object], device: torch.device) -> tuple[float, float]:
+    """Seconds of the clock and of the processor."""
     if device.type == "cuda":
         torch.cuda.synchronize()
-    started = clock()
+    started = time.perf_counter(), time.process_time()
     work()
     if device.type == "cuda":
         torch.cuda.synchronize()
-    return clock() - started
+    return time.perf_counter() - started[0], time.process_time() - started[1]
 
 
 def decoding(source: DataSource, images: int, device: torch.device) -> list[dict[str, Any]]:
@@ -94,7 +93,9 @@ def decoding(source: DataSource, images: int, device: torch.device) -> list[dict
 
         files = [torch.from_numpy(np.frombuffer(draw(number), np.uint8).copy()) for number in range(64)]
         decode_jpeg(files, device="cuda")
-        seconds = min(measured(lambda: [decode_jpeg(files, device="cuda") for _ in range(8)], device) for _ in range(3))
+        seconds, _ = min(
+            measured(lambda: [decode_jpeg(files, device="cuda") for _ in range(8)], device) for _ in range(3)
+        )
         found = torch.stack(decode_jpeg(files, device="cuda")).cpu().short()
         ours = torch.from_numpy(np.stack([np.asarray(Image.open(io.BytesIO(bytes(file.numpy())))) for file in files]))
         difference = (found - ours.permute(0, 3, 1, 2).short()).abs()
@@ -111,28 +112,36 @@ def rates(
     """Images per second of the bare encoder by batch size, and of filling a store."""
     processes = Launched(precision)
     device, rows = processes.device, np.arange(count)
-    floors, whole = {}, []
+    floors: dict[int, list[tuple[float, float]]] = {}
+    whole: list[tuple[float, float]] = []
 
     def bare(pixels: Tensor, images: int = count) -> None:
         with torch.inference_mode(), processes.autocast():
             for start in range(0, images, len(pixels)):
                 encoder.before(encoder.normalize(pixels[: images - start]), 0)
 
-    for batch in (GPU_BATCH, 256) if device.type == "cuda" else (BATCH,):
-        pixels = reader.batch(rows[:batch]).to(device)
-        bare(pixels, 2 * batch)
-        floors[batch] = count / min(measured(partial(bare, pixels), device) for _ in range(rounds))
-    for number in range(rounds):
+    batches = [
+        reader.batch(rows[:batch]).to(device) for batch in ((GPU_BATCH, 256) if device.type == "cuda" else (BATCH,))
+    ]
+    for pixels in batches:
+        bare(pixels, 2 * len(pixels))
+    for number in range(rounds):  # in turn, so that both see the same machine
+        for pixels in batches:
+            floors.setdefault(len(pixels), []).append(measured(partial(bare, pixels), device))
         path = folder / f"tokens-{precision}-{number}"
         store = open_store(path, encoder, config, reader, precision=precision, rows=rows)
-        whole.append(count / measured(partial(fill, store, encoder, reader, processes, rows=rows), device))
+        whole.append(measured(partial(fill, store, encoder, reader, processes, rows=rows), device))
         shutil.rmtree(path)
+    clock, processor = (
+        min(one[k] for times in floors.values() for one in times) / min(one[k] for one in whole) for k in (0, 1)
+    )
     return {
         "precision": precision,
         "images": count,
-        "bare_images_per_second": floors,
-        "encode_images_per_second": whole,
-        "share": max(whole) / max(floors.values()),
+        "bare_seconds": floors,
+        "encode_seconds": whole,
+        "share": clock,
+        "processor_share": processor,
     }
 
 

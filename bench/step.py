@@ -22,6 +22,7 @@ from conceptlens.core.processes import Launched
 from conceptlens.methods.contract import ConceptOutput, Pipeline
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folder import RunFolder
+from conceptlens.training.batches.stored import stored_tokens
 from conceptlens.training.loop import TrainStage, stages_of
 from conceptlens.training.records.checkpoint import Position, StateFolder
 from conceptlens.training.records.history import History
@@ -84,23 +85,24 @@ def step_times(tree: dict[str, Any], steps: int, *, published: bool = False) -> 
         session = open_session(recipe, None, Launched(), watch)
         run = RunFolder(Path(recipe.out))
         run.path.mkdir()
-        sample = session.reader.batch(session.splits.train[:16])
         learning = {name for name, parameter in session.pipeline.named_parameters() if parameter.requires_grad}
         if published:
             published_tracking(session.pipeline)
-        stage = TrainStage(
-            session,
-            stages_of(session.recipe)[0],
-            learning,
-            Position(),
-            StateFolder(run.path),
-            History(run.history),
-            sample,
-        )
-        with contextlib.suppress(Enough):
-            while True:
-                stage.train_epoch()
-                stage.position.step = 0
+        with stored_tokens(session):
+            stage = TrainStage(
+                session,
+                stages_of(session.recipe)[0],
+                learning,
+                Position(),
+                StateFolder(run.path),
+                History(run.history),
+                session.inputs.batch(session.splits.train[:16]),
+            )
+            watch.times = [time.perf_counter()]
+            with contextlib.suppress(Enough):
+                while True:
+                    stage.train_epoch()
+                    stage.position.step = 0
         return (np.diff(watch.times)[3:] * 1000).tolist()
 
 

@@ -182,6 +182,7 @@ def builtin_encoder() -> str:
 
 
 STAGES = {
+    "index": "first start: every shard is read once",
     "open": "start: data are opened, with imports",
     "encode": "`encode`, tokens stored",
     "train": "`train`, one epoch from tokens, with tests",
@@ -208,6 +209,63 @@ def scale_growth() -> str:
         lines.append([name, *cells, " → ".join(f"{slope:,.1f}" for slope in slopes) + " µs", memory, files])
     head = ["stage", *(f"{images:,} images" for images in sizes), "a further image", "most memory", "most open files"]
     return table(head, lines)
+
+
+def scale_encode() -> str:
+    """Encoding from shards beside the bare encoder."""
+    found = read("scale/encode.json")["found"]
+    (row,) = found["rows"]
+    lines = []
+    for k, name in enumerate(("the clock", "the processor")):
+        bare = min(times[k] for rounds in row["bare_seconds"].values() for times in rounds)
+        whole = min(times[k] for times in row["encode_seconds"])
+        lines.append([name, f"{row['images'] / bare:,.1f}", f"{row['images'] / whole:,.1f}", f"{bare / whole:.1%}"])
+    return table(["by", "bare encoder, images/s", "`encode` from shards, images/s", "share"], lines)
+
+
+def scale_engines() -> str:
+    """Each engine with one and with two workers."""
+    rows = read("scale/engines.json")["rows"]
+    lines = []
+    for engine in dict.fromkeys(row["engine"] for row in rows):
+        one, two = sorted((row for row in rows if row["engine"] == engine), key=lambda row: row["workers"])
+        same = "yes" if one["same_bits"] and two["same_bits"] else "no"
+        times = f"{one['seconds'] / two['seconds']:.2f}"
+        lines.append([engine, f"{one['seconds']:.1f} s", f"{two['seconds']:.1f} s", times, same])
+    return table(["engine", "one worker", "two workers", "times as fast", "the same bits everywhere"], lines)
+
+
+def scale_faults() -> str:
+    """A worker that is killed."""
+    found = read("scale/faults.json")
+    lines = [
+        [
+            row["engine"],
+            f"{row['checkpoint_steps']} of {row['steps']}",
+            f"{row['lost_seconds']:.2f} s",
+            f"{row['next_checkpoint_steps']}, after {row['seconds_to_next_checkpoint']:.1f} s",
+            f"{row['done']} of {row['of']}",
+            "yes" if row["same_bits"] else "no",
+        ]
+        for row in found["rows"]
+    ]
+    head = ["engine", "last checkpoint, steps", "work since then, lost", "next checkpoint", "done", "the same bits"]
+    return table(head, lines)
+
+
+def scale_workers() -> str:
+    """Prediction by several processes, beside the cost model."""
+    lines = [
+        [
+            str(row["workers"]),
+            f"{row['seconds']:.1f} s",
+            f"{row['model_seconds']:.1f} s",
+            f"{100 * (row['seconds'] / row['model_seconds'] - 1):+.0f} %",
+            f"{row['images'] / row['seconds']:,.0f}",
+        ]
+        for row in read("scale/workers.json")["rows"]
+    ]
+    return table(["workers", "measured", "model", "difference", "images/s"], lines)
 
 
 def scale_decode() -> str:
@@ -270,6 +328,10 @@ def _hours(seconds: float) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "scale-growth": scale_growth,
+    "scale-encode": scale_encode,
+    "scale-engines": scale_engines,
+    "scale-faults": scale_faults,
+    "scale-workers": scale_workers,
     "scale-decode": scale_decode,
     "scale-model": scale_model,
     "ivq-defaults": ivq_defaults,
