@@ -20,6 +20,7 @@ exclude_patterns = ["_build", "examples"]
 html_theme = "furo"
 html_title = f"conceptlens {__version__}"
 html_static_path = ["_static"]
+templates_path = ["_templates"]  # the menu of versions, in the place that furo keeps for it
 html_css_files = ["site.css"]
 html_theme_options = {
     "source_repository": "https://github.com/conceptlens/conceptlens/",

@@ -14,6 +14,7 @@ from conceptlens.core.files import parse_yaml
 from conceptlens.core.registry import METHODS, REGULARIZERS
 from conceptlens.core.version import __version__
 from conceptlens.recipes.parse import load_recipe
+from scripts.publish_docs import publish
 from tests import ROOT
 
 CARDS = sorted((ROOT / "src/conceptlens/methods/cards").glob("*.md"))
@@ -86,3 +87,18 @@ def test_pictures_and_the_shared_demo_are_of_this_version() -> None:
     assert made["version"] == __version__
     tour = (ROOT / "docs" / "examples" / "demo-tour.html").read_text("utf-8")
     assert f'content="conceptlens {__version__}"' in tour
+
+
+def test_the_site_has_a_folder_for_each_version(tmp_path: Path) -> None:
+    built, site = tmp_path / "built", tmp_path / "site"
+    built.mkdir()
+    (built / "index.html").write_text("old")
+    for name in ("latest", "v0.9.0", "0.10.0"):
+        names = publish(built, site, name)
+    assert names == json.loads((site / "versions.json").read_text()) == ["0.10.0", "0.9.0", "latest"]
+    assert "0.10.0/index.html" in (site / "index.html").read_text()
+    (built / "index.html").write_text("new")
+    publish(built, site, "latest")
+    assert [(site / name / "index.html").read_text() for name in names] == ["old", "old", "new"]
+    with pytest.raises(SystemExit, match="expected latest"):
+        publish(built, site, "../elsewhere")
