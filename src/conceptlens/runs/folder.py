@@ -1,4 +1,4 @@
-"""The run folder: everything that one training made, as plain files (see docs/architecture.md for the list)."""
+"""The run folder: everything that one training made, as plain files (docs/files.md lists them)."""
 
 import contextlib
 import json
