@@ -27,7 +27,7 @@ from conceptlens.encoders.contract import Cut, Encoder, Tokens
 from conceptlens.encoders.store.reader import StoredReader
 from conceptlens.encoders.store.store import Key, TokenStore
 from conceptlens.evaluation.codebook.codebook import audit_codebook
-from conceptlens.evaluation.codebook.passes import Judgement, Pass, run_pass
+from conceptlens.evaluation.codebook.passes import Pass, Plan, join, look
 from conceptlens.evaluation.codebook.stream import TokenStream
 from conceptlens.evaluation.ood.codebook_distance import fit_distribution
 from conceptlens.evaluation.subgroups.failures import measure_failures
@@ -133,11 +133,13 @@ def main() -> None:
             pipeline.regularizer.prepare([Tokens(sample[None], (1, len(sample)))])
         codebook: Any = pipeline.regularizer.codebook
         usual = fit_distribution(lambda: (tokens.patches for _, tokens in stream.tokens(few)), codebook, len(concepts))
-        judgement = Judgement(usual, source, "test", few[:9])
 
         def timed(name: str, images: int) -> Pass:
             started = time.perf_counter()
-            found = run_pass(stream, np.arange(images), codebook, judgement)
+            order, none = np.arange(images), few[:0]
+            plan = Plan.of(order, usual, source, shown=few[:9], calibration=none, codebook=True)
+            pieces = (look(stream, plan, piece, codebook) for piece in range(plan.all_pieces))
+            found, _ = join(stream, plan, pieces, source)
             seconds[name] = time.perf_counter() - started
             memory.append(own_memory())
             return found

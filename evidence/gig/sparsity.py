@@ -123,7 +123,7 @@ class Lab:
 
     def samples(self) -> dict[str, Samples]:
         folder = self.given.work / "samples"
-        return collect(self.network, self.learn, folder, PER_IMAGE, rule="gradient x input", note=self.say)
+        return collect(self.network, self.learn, folder, PER_IMAGE, rule="gradient", note=self.say)
 
     def say(self, text: str) -> None:
         print(f"{time.perf_counter() - self.begin:6.0f} s  {text}", flush=True)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import read_json, write_bytes, write_json
+from conceptlens.core.progress import Note
 from conceptlens.cortex.bias.study import bias_result, draw
 from conceptlens.cortex.editing.settings import SearchSettings
 from conceptlens.cortex.extractors.training import ExtractorTraining
@@ -16,7 +17,7 @@ from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.cortex.generators.open import BUILTIN, open_model
 from conceptlens.cortex.pictures import sheet
 from conceptlens.cortex.results import edit_result, search_result, tokens_result
-from conceptlens.cortex.study import Note, new_study, open_study
+from conceptlens.cortex.study import new_study, open_study
 
 SMALL: Mapping[str, int | float | str] = {"filters": 64, "hidden": 256}
 SHOWN = 6  # samples in a row

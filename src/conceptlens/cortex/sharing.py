@@ -19,11 +19,12 @@ from torch import Tensor
 
 from conceptlens.core.devices import best_device
 from conceptlens.core.engines import Task, make_engine
-from conceptlens.core.engines.pieces import Note, Workers, exit_code, finish
+from conceptlens.core.engines.pieces import Workers, exit_code, finish
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import fingerprint, write_bytes
 from conceptlens.core.network import is_offline
 from conceptlens.core.plugins import is_code, parse_code
+from conceptlens.core.progress import Note
 from conceptlens.cortex.generators.condition import Condition, parse_condition
 from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.cortex.generators.open import open_model

@@ -15,11 +15,12 @@ from torch import Tensor
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.devices import best_device
 from conceptlens.core.documents import ResultMixin
-from conceptlens.core.engines.pieces import ALONE, Note, Workers
+from conceptlens.core.engines.pieces import ALONE, Workers
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_json
 from conceptlens.core.network import offline
 from conceptlens.core.plugins import check_code, is_code, parse_code
+from conceptlens.core.progress import Note
 from conceptlens.cortex.extractors.trained import InformationExtractor, codebook_hash
 from conceptlens.cortex.extractors.training import Epoch, ExtractorTraining, train_extractor
 from conceptlens.cortex.generators.condition import Condition, parse_condition

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.progress import Note
 from conceptlens.evaluation.interventions.blurred import measure_blurred
 from conceptlens.evaluation.interventions.counterfactual import THRESHOLD
 from conceptlens.evaluation.interventions.measure import Interventions, measure_interventions
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from conceptlens.runs.opened import OpenedRun
 
 FOLDER = "trust"
-Note = Callable[[str], object]
 Retrain = Callable[["OpenedRun", Note], AbstractContextManager["OpenedRun | None"]]
 
 

@@ -314,7 +314,7 @@ class Seen:
             "vectors": None if output.patches is None else image_vectors(output.patches),
         }
         self._numbers = {name: fetch(each) for name, each in numbers.items() if each is not None}
-        self._there = torch.cuda.Event() if output.logits.is_cuda else None
+        self._there = torch.cuda.Event() if output.logits.is_cuda else None  # type: ignore[no-untyped-call]
         if self._there:
             self._there.record()
 

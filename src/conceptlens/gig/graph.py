@@ -6,7 +6,7 @@ of a concept to one in the next row (Eq. 5). The part of a layer that no concept
 network says of the layer as it is, less what it says of its reconstruction.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -16,13 +16,12 @@ import torch
 from torch import Tensor
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.progress import Note
 from conceptlens.gig.attribution.integrated_gradients import MOST, TOLERANCE, Contributions, Path, Read, contributions
 from conceptlens.gig.attribution.targets import Onwards, TargetKind, between, to_classes, to_concepts
 from conceptlens.gig.dictionaries.coded import Coded
 from conceptlens.gig.document import About, Completeness, Edge, Graph, Node, Place, Row
 from conceptlens.gig.means import Mean, shared, top
-
-Note = Callable[[str], object]
 
 
 class Cut(Onwards, Protocol):

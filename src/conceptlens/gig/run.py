@@ -25,6 +25,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_checked, write_bytes, write_text
 from conceptlens.core.network import offline
 from conceptlens.core.plugins import check_code, code_records, is_code, trust
+from conceptlens.core.progress import Note
 from conceptlens.gig.cost import estimate
 from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
 from conceptlens.gig.document import About, Graph
@@ -43,7 +44,7 @@ from conceptlens.gig.settings import Settings
 from conceptlens.gig.validation.robustness import Kept, attack, kept_concepts, noisy
 from conceptlens.gig.validation.trajectory import trajectory
 from conceptlens.gig.validation.validation import Validation, validate
-from conceptlens.gig.work import Note, Work, check_predictions, find_concepts, layer_file, predictions
+from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions
 from conceptlens.pages.markup import Html
 from conceptlens.runs.annotations import read_annotations
 from conceptlens.runs.folder import RunFolder

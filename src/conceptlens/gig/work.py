@@ -1,6 +1,6 @@
 """What a decomposition works on, and the stages that several processes can share: outputs and concepts of layers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from conceptlens.core.devices import best_device
 from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.progress import Note
 from conceptlens.gig.dictionaries.clusters import nearest
 from conceptlens.gig.dictionaries.concept_vectors import concept_vectors
 from conceptlens.gig.dictionaries.large import MOST_NUMBERS, large_concepts
@@ -28,7 +29,6 @@ from conceptlens.gig.settings import Settings
 LAYERS = 4  # if none are named
 MOST_OUTPUTS = 2 * 10**8  # numbers of all images and outputs that are kept in single precision
 COPIES = 10  # of a layer's vectors: clusters, nearest samples and λ have at once in memory, with room to spare
-Note = Callable[[str], object]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from conceptlens.core.engines import EngineName, Task, make_engine
 from conceptlens.core.engines.contract import Engine
 from conceptlens.core.errors import UserError
 from conceptlens.core.network import offline
-
-Note = Callable[[str], object]
+from conceptlens.core.progress import Note
 
 
 @dataclass(frozen=True)

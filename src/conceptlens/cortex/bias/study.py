@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from conceptlens.core.errors import UserError, unknown_name
+from conceptlens.core.progress import Note
 from conceptlens.cortex.bias.bias import Bias, correct_together, measure_bias
 from conceptlens.cortex.drawn import Drawn
 from conceptlens.cortex.extractors.importance import VARIANTS
@@ -20,7 +21,7 @@ from conceptlens.cortex.masking import Judge
 from conceptlens.cortex.pictures import sheet
 from conceptlens.cortex.results import Result, first_of_each, score_samples, write_result
 from conceptlens.cortex.samples import Samples, draw_seed
-from conceptlens.cortex.study import MEMORY, Note, Study
+from conceptlens.cortex.study import MEMORY, Study
 from conceptlens.cortex.token_sets import WAYS, TokenSet, image_sets, rival_sets
 
 

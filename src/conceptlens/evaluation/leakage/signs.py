@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from conceptlens.core.progress import Note
 from conceptlens.evaluation.leakage import probe
 from conceptlens.evaluation.leakage.information import beyond_label
 from conceptlens.evaluation.leakage.permuted import (
@@ -37,7 +38,6 @@ from conceptlens.stats.block_permutation import BlockPermutation
 from conceptlens.stats.estimates import Bootstrap, Estimate
 
 DRAWS = 5
-Note = Callable[[str], object]
 
 
 @dataclass(frozen=True)

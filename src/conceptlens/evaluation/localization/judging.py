@@ -72,7 +72,8 @@ class Found:
 
     def to_bytes(self) -> bytes:
         """As an archive of arrays, to be read by `from_bytes`."""
-        buffer, arrays = io.BytesIO(), {"said": self.said, "kept": self.kept, "place": np.array(self.place)}
+        buffer = io.BytesIO()
+        arrays: dict[str, Any] = {"said": self.said, "kept": self.kept, "place": np.array(self.place)}
         for target, maps in self.columns.items():
             for name, measures in maps.items():
                 arrays |= {f"{target}/{name}/{key}": values for key, values in measures.items()}
@@ -81,7 +82,7 @@ class Found:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Found":
-        columns: dict[Any, dict[str, dict[str, Any]]] = {}
+        columns: dict[Any, Any] = {}
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             for entry in file.files:
                 target, slash, rest = entry.partition("/")

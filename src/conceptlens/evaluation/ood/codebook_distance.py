@@ -59,8 +59,8 @@ class TrainingDistribution:
 
     @classmethod
     def from_tensors(cls, values: Mapping[str, Tensor]) -> "TrainingDistribution":
-        parts = [values[name] for name in ("median", "mean", "whiten")]
-        return cls(values["centers"], bool(values["codebook"]), *parts, images=int(values["images"]))
+        median, mean, whiten = (values[name] for name in ("median", "mean", "whiten"))
+        return cls(values["centers"], bool(values["codebook"]), median, mean, whiten, int(values["images"]))
 
     def scores(self, patches: Tensor, nearest: Tensor | None = None) -> Tensor:
         """Scores (B, 3), larger is further out: patches (B, L, D), squared distances (B, L) if known."""

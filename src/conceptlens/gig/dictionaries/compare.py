@@ -5,13 +5,14 @@ whatever sparsity that has. Here each is also coded by the *same* lasso on vecto
 errors can be compared at equal sparsity. They are those of held-out features.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.core.progress import Note
 from conceptlens.gig.dictionaries.autoencoder import fit_autoencoder
 from conceptlens.gig.dictionaries.clusters import cluster
 from conceptlens.gig.dictionaries.dictionary_learning import fit_dictionary
@@ -21,7 +22,6 @@ from conceptlens.gig.validation.validation import Reconstruction, reconstruction
 Maker = Literal["clusters", "dictionary learning", "sparse autoencoder"]
 MAKERS: tuple[Maker, ...] = ("clusters", "dictionary learning", "sparse autoencoder")
 SHARES = (0.4, 0.2, 0.1, 0.05, 0.025)  # λ as shares of the λ at which a typical vector uses no concept
-Note = Callable[[str], object]
 
 
 def _lasso(centered: Tensor, vectors: Tensor, penalty: float) -> Tensor:

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from conceptlens.core.documents import Document, Part
 from conceptlens.core.errors import UserError, did_you_mean
+from conceptlens.core.progress import Note
 from conceptlens.gig.attribution.integrated_gradients import Read, contributions
 from conceptlens.gig.attribution.orders import ORDERS, Order
 from conceptlens.gig.attribution.targets import TargetKind, between, to_classes, to_concepts
 from conceptlens.gig.dictionaries.coded import Coded
-from conceptlens.gig.graph import Coder, Cut, Note, Seen
+from conceptlens.gig.graph import Coder, Cut, Seen
 from conceptlens.gig.means import top
 from conceptlens.gig.validation.curves import POINTS, Curves, concept_curves, projection_read
 
