@@ -1,8 +1,8 @@
 # The web page (`serve`) or another command, as a user without rights.
-#   CPU:  docker build -t conceptlens .
-#   CUDA: docker build -t conceptlens:cuda --build-arg TORCH_INDEX=ADDRESS   (PyTorch's install page has the addresses of its CPU and CUDA builds) .
-# torch brings CUDA's libraries in its own wheel: one base image serves both, and the host needs only NVIDIA's driver
-# and container toolkit (docker run --gpus all).
+#   docker build -t conceptlens .                                       torch as PyPI has it: on x86 with CUDA, which runs without a GPU, too
+#   docker build -t conceptlens --build-arg TORCH_INDEX=ADDRESS .       another build, as the CPU's, which is 4 GB smaller
+# PyTorch's install page has the addresses. torch brings CUDA's libraries in its own wheel: one base image serves all, and
+# a host with a GPU needs only NVIDIA's driver and container toolkit (docker run --gpus all).
 FROM python:3.12-slim AS build
 ARG TORCH_INDEX=
 WORKDIR /build
