@@ -125,6 +125,13 @@ def test_trackers_get_recipe_curves_and_result(trained: Any) -> None:
     assert names.count("log_metrics") == len(lines) + 1
 
 
+def test_names_that_mlflow_refuses_are_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = Tracker("mlflow")
+    monkeypatch.setitem(sys.modules, "mlflow", tracker)
+    cl.MLflow().on_train_end(Path("run"), {"test": {"recall": {"grade 2 (mild), left": 0.5}}})
+    assert tracker.calls[0][1] == ({"test.recall.grade 2 _mild__ left": 0.5},)
+
+
 def test_own_loss_measure_and_transform_are_used(trained: Any) -> None:
     model, _, _, seen = trained
     history = model.read_history()

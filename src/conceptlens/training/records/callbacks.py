@@ -3,6 +3,7 @@
 All numbers of a training go through its history; what is written there is told here, by the main process alone.
 """
 
+import re
 import time
 from collections.abc import Iterable, Mapping
 from importlib import import_module
@@ -187,12 +188,15 @@ class MLflow(Callback):
         self.mlflow.log_params({name: str(value)[:500] for name, value in _flat(recipe).items()})  # its limit
 
     def on_log(self, line: Line) -> None:
-        self.mlflow.log_metrics(numbers_of(line), step=line["step"])
+        self._log(numbers_of(line), step=line["step"])
 
     def on_train_end(self, run: Path, metrics: Mapping[str, Any]) -> None:
-        result = {name: value for name, value in _flat(metrics).items() if isinstance(value, float)}
-        self.mlflow.log_metrics(result)
+        self._log({name: value for name, value in _flat(metrics).items() if isinstance(value, float)})
         self.mlflow.end_run()
+
+    def _log(self, numbers: Mapping[str, float], **more: int) -> None:
+        """Numbers by names that it takes: a class or a concept may have other letters in its own."""
+        self.mlflow.log_metrics({re.sub(r"[^\w./ :-]", "_", name): value for name, value in numbers.items()}, **more)
 
     def on_failure(self, run: Path, error: BaseException) -> None:
         self.mlflow.end_run(status="FAILED")
