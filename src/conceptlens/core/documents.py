@@ -1,6 +1,8 @@
 """Results and their JSON files: shown in a notebook, as a table or a figure; written whole, checked when read back."""
 
 import json
+from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
@@ -52,9 +54,14 @@ class ResultMixin:
     def has_figure(self) -> bool:
         return type(self).plot is not ResultMixin.plot
 
+    def _pictures(self) -> Sequence[bytes]:
+        """What a notebook shows below the words, as PNG."""
+        return [png_bytes(self.plot())] if self.has_figure else []
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return f"<h4>{escape(type(self).__name__)}</h4><pre>{escape(self.text())}</pre>"
+        drawn = [f'<img src="data:image/png;base64,{b64encode(png).decode()}">' for png in self._pictures()]
+        return f"<h4>{escape(type(self).__name__)}</h4><pre>{escape(self.text())}</pre>{''.join(drawn)}"
 
 
 @dataclass(frozen=True)

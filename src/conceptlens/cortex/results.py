@@ -48,6 +48,9 @@ class Result(ResultMixin):
     def to_dict(self) -> dict[str, Any]:
         return self.data
 
+    def _pictures(self) -> Sequence[bytes]:
+        return [file.read_bytes() for file in self.files if file.suffix == ".png"]
+
 
 def write_result(folder: Path, name: str, words: str, data: dict[str, Any], pictures: Mapping[str, bytes]) -> Result:
     """NAME.json and pictures beside it."""

@@ -22,7 +22,7 @@ from conceptlens.core.devices import VARIABLE
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.engines import EngineName, make_engine
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_checked, write_bytes, write_text
+from conceptlens.core.files import read_checked, read_text, write_bytes, write_text
 from conceptlens.core.network import offline
 from conceptlens.core.plugins import check_code, code_records, is_code, trust
 from conceptlens.core.progress import Note
@@ -71,6 +71,9 @@ class Decomposed(ResultMixin):
 
     def to_dict(self) -> dict[str, Any]:
         return {"path": str(self.run.path), "page": str(self.page), "graph": self.graph.to_dict()}
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + read_text(self.run.path / "graph.svg")
 
 
 def decompose_run(
