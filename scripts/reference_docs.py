@@ -5,8 +5,11 @@ Run `python scripts/reference_docs.py` after a change. A test checks that the pa
 
 import inspect
 import re
+import sys
 import typing
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,25 @@ from conceptlens.core.registry import METHODS, REGULARIZERS
 from conceptlens.core.signatures import Docstring
 from conceptlens.recipes import schema
 
-FILE = Path(__file__).parent.parent / "docs" / "reference.md"
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts.files_docs import listing  # noqa: E402
+
+FILE = ROOT / "docs" / "reference.md"
 SECTIONS = {"data": schema.DataConfig, "encoder": schema.EncoderConfig, "training": schema.TrainingConfig}
 SECTIONS |= {"metrics": schema.MetricsConfig}
+CONTRACTS = {  # what plug-ins and tests of theirs are made of
+    "methods.contract": ("ConceptModel", "ConceptOutput"),
+    "nn.setup": ("Setup",),
+    "encoders.contract": ("Encoder", "Tokens", "TextEncoder"),
+    "encoders": ("make_encoder", "make_text_encoder"),
+    "nn.regularizers.regularizer": ("Regularizer", "Regularized"),
+    "data.dataset": ("DataSource", "Examples"),
+    "core.documents": ("Document", "Part"),
+    "runs.opened": ("OpenedRun",),
+    "testing": ("check_method", "check_vq_model"),
+}
 HEAD = """# Reference
 
 This page is written by `scripts/reference_docs.py` from signatures and docstrings. The commands have a page of their
@@ -71,15 +90,36 @@ def _python() -> list[str]:
     return lines
 
 
+def _contracts() -> list[str]:
+    """Classes that plug-ins derive from or are handed ([how](../CONTRIBUTING.md))."""
+    lines = [
+        "## For plug-ins",
+        "",
+        "What own methods, encoders, data and results are made of: [CONTRIBUTING](../CONTRIBUTING.md).",
+        "",
+    ]
+    for module, names in CONTRACTS.items():
+        for name in names:
+            lines += _entry(f"conceptlens.{module}.{name}", getattr(import_module(f"conceptlens.{module}"), name))
+    return lines
+
+
 def _entry(name: str, value: Any) -> list[str]:
     if inspect.isclass(value):
         lines = [f"### {name}", "", Docstring.of(value).about, ""]
+        if is_dataclass(value):
+            lines += ["```yaml", *listing(value, name=value.__name__), "```", ""]
         for method, function in vars(value).items():
-            public = inspect.isfunction(function) and not method.startswith("_")
-            if public or (isinstance(function, property | classmethod) and not method.startswith("_")):
-                inner: Any = function.fget if isinstance(function, property) else getattr(value, method)
-                call = "" if isinstance(function, property) else _signature(inner)
-                lines.append(f"- `{method}{call}`: {Docstring.of(inner).about}")
+            if method.startswith("_"):
+                continue
+            if isinstance(function, property | cached_property):
+                inner = function.fget if isinstance(function, property) else function.func
+                lines.append(f"- `{method}`: {Docstring.of(inner).about}")
+            elif isinstance(function, classmethod) or (
+                inspect.isfunction(function) and method == function.__name__  # no default of a field
+            ):
+                inner = getattr(value, method)
+                lines.append(f"- `{method}{_signature(inner)}`: {Docstring.of(inner).about}")
         return [*lines, ""]
     doc = Docstring.of(value)
     return [
@@ -140,7 +180,7 @@ def _recipes() -> list[str]:
 
 
 def page() -> str:
-    return "\n".join([HEAD, *_python(), *_recipes()]).rstrip() + "\n"
+    return "\n".join([HEAD, *_python(), *_contracts(), *_recipes()]).rstrip() + "\n"
 
 
 if __name__ == "__main__":

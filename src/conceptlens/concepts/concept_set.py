@@ -175,10 +175,12 @@ class ConceptSet:
 
     @property
     def texts(self) -> list[str]:
+        """What a text encoder reads of each concept."""
         return [concept.text for concept in self.concepts]
 
     @property
     def names(self) -> list[str]:
+        """Of each concept, as `group: value`."""
         return [concept.name for concept in self.concepts]
 
     @cached_property
@@ -201,9 +203,11 @@ class ConceptSet:
 
     @property
     def parts(self) -> list[str]:
+        """Of the object that concepts speak of, each once."""
         return list(dict.fromkeys(concept.part for concept in self.concepts if concept.part))
 
     def group(self, name: str) -> Group:
+        """The group of that name."""
         for group in self.groups:
             if group.name == name:
                 return group
@@ -339,6 +343,7 @@ class ConceptSet:
         return dump_yaml(dict(self.source))
 
     def to_yaml(self) -> str:
+        """The concept file."""
         return self._yaml
 
     @classmethod

@@ -39,7 +39,11 @@ def list_encoders(pattern: str = "*") -> list[str]:
 
 
 def make_encoder(config: EncoderConfig) -> "Encoder":
-    """The encoder a recipe asks for, with its starting weights; what of it learns is set by `set_trainable`."""
+    """The encoder a recipe asks for, with its starting weights; what of it learns is set by `set_trainable`.
+
+    Args:
+        config: A recipe's section `encoder`.
+    """
     for option in config.options:
         if option in SETTINGS:
             raise UserError(f"encoder.options.{option}: this is a key of `encoder` itself. Write `encoder.{option}`.")
@@ -111,7 +115,11 @@ def list_text_encoders() -> list[str]:
 
 
 def make_text_encoder(name: str) -> "TextEncoder":
-    """What reads the concepts' texts."""
+    """What reads the concepts' texts.
+
+    Args:
+        name: As a recipe's `encoder.text`.
+    """
     if name.startswith(OPEN_CLIP):
         from conceptlens.encoders.open_clip.text import OpenClipText
 

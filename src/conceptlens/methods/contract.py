@@ -106,7 +106,8 @@ class ConceptModel(nn.Module, ABC):
         raise UserError(f"{type(self).__name__} does not choose concepts: a bug in the method.")
 
     @abstractmethod
-    def forward(self, tokens: Tokens) -> ConceptOutput: ...
+    def forward(self, tokens: Tokens) -> ConceptOutput:
+        """What the model says of B images; `decide` makes the class logits from the bottleneck."""
 
     def decide(self, bottleneck: Tensor) -> Tensor:
         """Bottleneck (B, K) → class logits (B, C), by `head` unless a method differs: where interventions enter."""

@@ -74,6 +74,7 @@ class OpenedRun:
 
     @property
     def path(self) -> Path:
+        """The run folder."""
         return self.folder.path
 
     @property
@@ -87,6 +88,7 @@ class OpenedRun:
 
     @property
     def name(self) -> str:
+        """Of the folder."""
         return self.folder.path.name
 
     @cached_property
@@ -100,6 +102,7 @@ class OpenedRun:
 
     @cached_property
     def recipe(self) -> Recipe:
+        """Every setting that it was trained with."""
         return load_recipe(self.path / "recipe.yaml")
 
     @cached_property
@@ -163,6 +166,7 @@ class OpenedRun:
 
     @cached_property
     def splits(self) -> Splits:
+        """Which images are on which side."""
         where = self.path / "splits.json"
         refuse_gone(where)
         return Splits.from_json(read_json(where), self.source.examples.ids, where=str(where))

@@ -66,7 +66,8 @@ class Regularizer(nn.Module, ABC):
         """Look at tokens of some training images once, before training. Deterministic."""
 
     @abstractmethod
-    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized: ...
+    def forward(self, tokens: Tokens, context: Context = NOTHING) -> Regularized:
+        """The tokens that the model shall see, and the loss terms of each image."""
 
     def end_epoch(self, tokens: Tokens, total: Callable[[Tensor], Tensor]) -> dict[str, float]:
         """After each training epoch, with tokens of a fixed sample; `total` sums a tensor over all processes.
