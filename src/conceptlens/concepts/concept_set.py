@@ -348,6 +348,7 @@ class ConceptSet:
 
     @classmethod
     def from_yaml(cls, text: str, *, where: str = "concept file", name: str = "concepts") -> "ConceptSet":
+        """Read the text of a concept file."""
         return cls._build(parse_yaml(text, where=where), where=where, name=name)
 
     @classmethod
