@@ -68,6 +68,7 @@ def search(block: Block, given: argparse.Namespace) -> None:
     import torch
     from together import Trial, train_together
 
+    from conceptlens.core.allocation import kept_memory
     from conceptlens.core.devices import best_device
     from conceptlens.core.processes import Launched
     from conceptlens.data.loading.loader import PixelReader
@@ -101,18 +102,26 @@ def search(block: Block, given: argparse.Namespace) -> None:
 
     readers: dict[int, PixelReader] = {}
 
+    packed_of: dict[str, Any] = {}
+
     def encode(recipe: Any) -> tuple[Any, Any]:
-        """A fresh pipeline, cut, and what a store would keep of the images."""
+        """A fresh pipeline, cut, and what a store would keep of the images: with all layers first, then of the last."""
         torch.manual_seed(block[2])
         pipeline = build_pipeline(Blueprint(recipe, concepts, session.blueprint.classes))
         encoder = pipeline.encoder.to(device).eval()
         size = recipe.encoder.image_size or encoder.image_size
         reader = readers.setdefault(size, PixelReader(session.source, size, recipe.data.fit))  # keeps what it decoded
         with torch.inference_mode():
-            pixels = (reader.batch(used[start : start + 64]).to(device) for start in range(0, len(used), 64))
-            parts = [encoder.before(encoder.normalize(part), 0).half() for part in pixels]
+            known = packed_of.get(recipe.encoder.name)
+            some = used if known is None else used[:1]
+            pixels = (reader.batch(some[start : start + 64]).to(device) for start in range(0, len(some), 64))
+            packed = torch.cat([encoder.before(encoder.normalize(part), 0).half() for part in pixels])
+        if known is None:
+            packed_of[recipe.encoder.name] = packed
+        else:  # what leaves the last block comes first
+            packed = known[:, : packed.shape[1], : packed.shape[2]]
         encoder.cut = Cut(0, encoder.grid(size, size))
-        return pipeline, torch.cat(parts).clone()
+        return pipeline, packed.clone()
 
     def probe(pipeline: Any, packed: Any) -> float:
         """`encoder.name: auto`: how well a linear model of the vectors recognizes classes of validation images."""
@@ -157,7 +166,8 @@ def search(block: Block, given: argparse.Namespace) -> None:
                 chosen.append((trial("default", {}, name), {"encoder": name}))
             if chosen:
                 pipeline, packed = tokens.pop((name, layer), None) or encode(recipe_with(name, layer))
-                judge = train_together(session, pipeline, packed, rows.numpy(), [found for found, _ in chosen])
+                with kept_memory(device.type == "cpu"):
+                    judge = train_together(session, pipeline, packed, rows.numpy(), [found for found, _ in chosen])
                 judged += [(found, judge, setting) for found, setting in chosen]
     default = next(part for part in judged if part[0].name == "default")
     trials = [part for part in judged if part[0].name != "default"]

@@ -1,7 +1,7 @@
 """Many settings of one recipe trained side by side on tokens in memory, by the product's modules, losses and orders.
 
 Settings that read the same tokens share every batch: what is drawn, which patches are hidden and what layers are
-normalized is computed once, the rest by `torch.func.vmap`. The equations are those of `conceptlens.training`: AdamW by
+normalized is computed once, the rest by `torch.func.vmap`. A trial that is over leaves the others. The equations are those of `conceptlens.training`: AdamW by
 `build_optimizer`'s groups, `rate`, `Order`, RandInt's draws, temperatures fitted after each validation, the best
 epoch by balanced accuracy and then by concept AUC, patience. `run.py check` trains a default both ways.
 """
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from conceptlens.encoders.contract import Encoder
+from conceptlens.encoders.contract import Encoder, Tokens
 from conceptlens.evaluation.classification.balanced import balanced_accuracy
 from conceptlens.evaluation.concepts.concepts import concept_metrics
 from conceptlens.methods.contract import DRAWS, ConceptModel, Pipeline
@@ -129,12 +129,14 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     first = {name: torch.zeros_like(value) for name, value in parameters.items()}
     second = {name: torch.zeros_like(value) for name, value in parameters.items()}
     judge = Judge(session, encoder, packed, rows, whole, shared)
-    steps, seen = order.steps, 0
-    places = torch.from_numpy(rows).to(device)
+    learned = Decoded(encoder, packed[judge.places(splits.train)])
+    place_of = torch.full((len(rows),), -1, dtype=torch.int64)
+    place_of[torch.from_numpy(splits.train)] = torch.arange(len(splits.train))
+    steps, seen, running = order.steps, 0, list(trials)
     one, two = training.betas
     for epoch in range(max(trial.epochs for trial in trials)):
         whole.train()
-        factors = [[_factor(trial, epoch * steps + step, steps) for trial in trials] for step in range(steps)]
+        factors = [[_factor(trial, epoch * steps + step, steps) for trial in running] for step in range(steps)]
         factor = per_trial(factors)  # (steps, T), sent at once
         for step, batch in enumerate(order.epoch(epoch)):
             targets = Targets.of(examples, batch).to(device)
@@ -143,7 +145,7 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
                 key = (base.seed, epoch, step, RANDINT)
                 drawn = np.random.default_rng(key).random((len(batch), draws), dtype=np.float32)
                 targets = replace(targets, chance=torch.from_numpy(drawn).to(device))
-            tokens = encoder.from_stored(packed[places[torch.from_numpy(batch).to(device)]])
+            tokens = learned.of(place_of[torch.from_numpy(batch)].to(device))
             slope = slopes(parameters, sharpness, concept_weight, class_weight, tokens, targets, counts)
             seen += 1
             norm = torch.stack([value.flatten(1).square().sum(1) for value in slope.values()]).sum(0).sqrt()
@@ -158,11 +160,17 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
                     value.mul_(1 - lr * decay.view(wide))
                 size = (second[name] / (1 - two**seen)).sqrt_().add_(1e-8)
                 value.sub_(lr / (1 - one**seen) * first[name] / size)
-        due = [t for t in trials if not t.done and _is_due(t, epoch + 1)]
+        due = [place for place, trial in enumerate(running) if _is_due(trial, epoch + 1)]
         if due:
-            judge.validate(trials, due, epoch + 1, parameters, sharpness)
-        if all(trial.done for trial in trials):
+            judge.validate([running[place] for place in due], due, epoch + 1, parameters, sharpness)
+        left = [place for place, trial in enumerate(running) if not trial.done]
+        if not left:
             break
+        if len(left) < len(running):
+            running = [running[place] for place in left]
+            for stack in (parameters, sharpness, first, second):
+                stack.update({name: value[left] for name, value in stack.items()})
+            peak, decay, concept_weight, class_weight = (v[left] for v in (peak, decay, concept_weight, class_weight))
     return judge
 
 
@@ -175,25 +183,43 @@ def _is_due(trial: Trial, epoch: int) -> bool:
     return epoch == trial.epochs or epoch % (trial.recipe.training.validate_every or 1) == 0
 
 
+class Decoded:
+    """Tokens of some images as the model reads them: an encoder that stays as it is says them once."""
+
+    @torch.no_grad()
+    def __init__(self, encoder: Encoder, packed: Tensor) -> None:
+        pieces = [encoder.from_stored(piece) for piece in packed.split(64)]
+        self.like = pieces[0]
+        self.parts = [torch.cat(parts) for parts in zip(*(piece.parts() for piece in pieces), strict=True)]
+
+    def of(self, places: Tensor) -> Tokens:
+        return self.like.with_parts([part[places] for part in self.parts])
+
+
 class Judge:
     """Validation: what the trials say of it, their temperatures, and the best of each."""
 
     def __init__(
         self, session: Session, encoder: Encoder, packed: Tensor, rows: Indices, whole: Taught, shared: Tensors
     ) -> None:
-        self.encoder, self.packed, self.rows, self.whole, self.shared = encoder, packed, rows, whole, shared
+        self.encoder, self.packed, self.whole, self.shared = encoder, packed, whole, shared
+        self.rows = torch.from_numpy(rows)
         self.examples, self.concepts = session.source.examples, session.blueprint.concepts
         self.classes, self.val = len(session.blueprint.classes), session.splits.val
         self.truth = torch.from_numpy(self.examples.concepts[self.val].astype(np.int64)).to(packed.device)
+        self.decoded = Decoded(encoder, packed[self.places(self.val)])
+
+    def places(self, indices: Indices) -> Tensor:
+        """Where images lie in `packed`."""
+        return self.rows[torch.from_numpy(indices)].to(self.packed.device)
 
     @torch.no_grad()
-    def say(self, indices: Indices, parameters: Tensors, sharpness: Tensors, batch: int = 128) -> tuple[Tensor, Tensor]:
+    def say(self, decoded: Decoded, parameters: Tensors, sharpness: Tensors, batch: int = 128) -> tuple[Tensor, Tensor]:
         """Class logits (T, N, C) and calibrated concept logits (T, N, K)."""
         self.whole.eval()
-        places = torch.from_numpy(self.rows[indices]).to(self.packed.device)
         parts = []
-        for piece in places.split(batch):
-            tokens = self.encoder.from_stored(self.packed[piece])
+        for piece in torch.arange(len(decoded.parts[0]), device=self.packed.device).split(batch):
+            tokens = decoded.of(piece)
 
             def ask(learned: Tensors, sharp: Tensors, tokens: Any = tokens) -> tuple[Tensor, Tensor]:
                 found: tuple[Tensor, Tensor] = functional_call(
@@ -204,27 +230,25 @@ class Judge:
             parts.append(vmap(ask)(parameters, sharpness))
         return torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts], 1)
 
-    def validate(self, trials: list[Trial], due: list[Trial], epoch: int, parameters: Tensors, sharp: Tensors) -> None:
-        logits, scores = self.say(self.val, parameters, sharp)
+    def validate(self, trials: list[Trial], due: list[int], epoch: int, parameters: Tensors, sharp: Tensors) -> None:
+        """Judge the trials that stand at the places `due`, and fit their temperatures."""
+        theirs, sharper = ({name: v[due] for name, v in stack.items()} for stack in (parameters, sharp))
+        logits, scores = self.say(self.decoded, theirs, sharper)
         predicted, labels = logits.argmax(-1).cpu().numpy(), self.examples.labels[self.val]
         for place, trial in enumerate(trials):
-            if trial not in due:
-                continue
             value = float(balanced_accuracy(predicted[place], labels, self.classes) or 0.0)
             tie = self.auc(scores[place], self.val) if value >= trial.value else 0.0
             if (value, tie) > (trial.value, trial.tie):
                 trial.value, trial.tie, trial.epoch, trial.waited = value, tie, epoch, 0
-                trial.weights = {name: v[place].clone() for name, v in {**parameters, **sharp}.items()}
+                trial.weights = {name: v[place].clone() for name, v in {**theirs, **sharper}.items()}
             else:
                 trial.waited += 1
             patience = trial.recipe.training.patience or 0
             trial.done = epoch >= trial.epochs or 0 < patience <= trial.waited
-        chosen = torch.tensor([trial in due for trial in trials], device=scores.device)
         if sharp and self.whole.model.bottleneck.calibrate:
             name = next(iter(sharp))
             fitted = self.temperatures(scores.double())
-            fresh = (sharp[name] * fitted.to(sharp[name])).clamp(1 / SHARPEST, SHARPEST)
-            sharp[name] = torch.where(chosen[:, None], fresh, sharp[name])
+            sharp[name][due] = (sharper[name] * fitted.to(sharper[name])).clamp(1 / SHARPEST, SHARPEST)
 
     def auc(self, scores: Tensor, indices: Indices) -> float:
         if not scores.shape[1]:
@@ -262,7 +286,8 @@ class Judge:
         """The one look at the test images."""
         learned = {name: v[None] for name, v in trial.weights.items() if not name.endswith("sharpness")}
         sharp = {name: v[None] for name, v in trial.weights.items() if name.endswith("sharpness")}
-        logits, scores = self.say(indices, learned, sharp)
+        decoded = Decoded(self.encoder, self.packed[self.places(indices)])
+        logits, scores = self.say(decoded, learned, sharp)
         predicted, labels = logits[0].argmax(-1).cpu().numpy(), self.examples.labels[indices]
         value = float(balanced_accuracy(predicted, labels, self.classes) or 0.0)
         return {"test": value, "test_concept_auc": self.auc(scores[0], indices)}
