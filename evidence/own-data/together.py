@@ -1,9 +1,10 @@
 """Many settings of one recipe trained side by side on tokens in memory, by the product's modules, losses and orders.
 
 Settings that read the same tokens share every batch: what is drawn, which patches are hidden and what layers are
-normalized is computed once, the rest by `torch.func.vmap`. A trial that is over leaves the others. The equations are those of `conceptlens.training`: AdamW by
-`build_optimizer`'s groups, `rate`, `Order`, RandInt's draws, temperatures fitted after each validation, the best
-epoch by balanced accuracy and then by concept AUC, patience. `run.py check` trains a default both ways.
+normalized is computed once, the rest by `torch.func.vmap`. A trial that is over leaves the others. The equations are
+those of `conceptlens.training`: AdamW by `build_optimizer`'s groups, `rate`, `Order`, RandInt's draws, temperatures
+fitted after each validation, the best epoch by balanced accuracy and then by concept AUC, patience. `run.py check`
+trains a default both ways.
 """
 
 from collections.abc import Iterable, Sequence

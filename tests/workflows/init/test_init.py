@@ -11,7 +11,7 @@ from PIL import Image
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.recipes.parse import load_recipe
-from conceptlens.workflows.init.columns import column_roles
+from conceptlens.workflows.init.columns import column_roles, slips
 from conceptlens.workflows.init.init import default_answers, init_folder
 
 
@@ -260,7 +260,7 @@ def test_a_table_of_more_images_than_are_here(tmp_path: Path) -> None:
     images(tmp_path / "photos", 6)
     (tmp_path / "t.csv").write_text("image,class\n" + "".join(f"{n}.png,{'ab'[n % 2]}\n" for n in range(60)))
     setup = init_folder(tmp_path, out=tmp_path / "setup")
-    assert "54 rows of t.csv name no image here and are left out." in setup.assumed
+    assert "54 rows of t.csv without an image here, left out: 6.png, 7.png, 8.png …." in setup.assumed
 
 
 def test_rows_that_disagree_say_nothing(tmp_path: Path) -> None:
@@ -294,3 +294,64 @@ def test_many_columns_are_not_all_listed(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join([",".join(["image", *names]), *rows]) + "\n")
     with pytest.raises(UserError, match=r"c11 and 28 more\. Name it: --class-column"):
         init_folder(tmp_path, out=tmp_path / "setup")
+
+
+def test_a_sheet_of_patients_in_front_and_words_of_another_language(tmp_path: Path) -> None:
+    """Several sheets hold tables; the class is called Diagnose, answers are ja and nein."""
+    openpyxl = pytest.importorskip("openpyxl")
+    root = tmp_path / "Läsionen 2024"
+    images(root / "Fotos", 24)
+    book = openpyxl.Workbook()
+    for row in (["Patient", "Alter"], ["P1", 60], ["P2", 70]):
+        book.active.append(row)
+    sheet = book.create_sheet("Daten")
+    sheet.append(["Bild", "Diagnose", "Patient", "Geschlecht", "Haar"])
+    for n in range(24):
+        sheet.append(
+            [str(n), ("Nävus", "Melanom")[n % 2], f"P{n // 2 % 8}", "wm"[n % 3 % 2], ("ja", "nein")[n % 3 > 0]]
+        )
+    book.save(root / "Tabelle.xlsx")
+    setup = init_folder(root, out=tmp_path / "my setup")
+    text = setup.text()
+    assert "Tabelle.xlsx, sheet 'Daten': the column 'Bild' names the image." in text
+    assert "Tabelle.xlsx, sheet 'Sheet' names none of the images (columns 'Patient', 'Alter'); it is not used." in text
+    assert "The class is 'Diagnose', by its name: Nävus (12), Melanom (12)." in text
+    assert "What belongs together is 'Patient'" in text
+    assert "kept to compare subgroups: Geschlecht." in text
+    assert "Yes or no in each image: Haar." in text
+    assert f'conceptlens train "{tmp_path / "my setup" / "recipe.yaml"}"' in text
+
+
+def slipped(root: Path) -> Path:
+    """A rare value spelled almost like a usual one, one in capitals, a broken image, a row and an image too many."""
+    images(root, 26)
+    (root / "25.png").write_bytes(b"broken")
+    kinds = {2: "BENIGN ", 5: "malignat"}
+    rows = [{"image": str(n), "diagnosis": kinds.get(n, ("benign", "malignant")[n % 2])} for n in range(24)]
+    table(root / "sheet.csv", [*rows, {"image": "25", "diagnosis": "benign"}, {"image": "99", "diagnosis": "benign"}])
+    return root
+
+
+def test_slips_of_the_pen_are_asked_and_what_is_left_out_is_named(tmp_path: Path) -> None:
+    setup = init_folder(slipped(tmp_path / "photos"), out=tmp_path / "out")
+    assert setup.check.ok, setup.text()
+    text = " ".join(setup.assumed)
+    assert "In 'diagnosis' capitals and gaps do not matter: BENIGN as benign." in text
+    assert "'malignat' (1) is spelled almost like 'malignant' (11) and counts as another value." in text
+    assert "1 image that cannot be read, left out: 25.png." in text
+    assert "1 row of sheet.csv without an image here, left out: 99." in text
+    assert "1 image without a row in sheet.csv, left out: 24.png." in text
+    assert load_recipe(setup.recipe).data.folds == 5  # one odd row does not decide
+
+    def agree(question: str, default: str, others: Sequence[str]) -> str:
+        return "yes" if "the same as" in question else default
+
+    setup = init_folder(tmp_path / "photos", out=tmp_path / "out", overwrite=True, ask=agree)
+    assert setup.check.classes == {"benign": 12, "malignant": 12}
+
+
+def test_what_is_no_slip_of_the_pen() -> None:
+    assert slips(["grade 1"] * 20 + ["grade 2"]) == []
+    assert slips(["typical"] * 20 + ["atypical"]) == []
+    assert slips(["melanoma"] * 20 + ["melanom"] * 10) == []
+    assert slips(["melanoma"] * 20 + ["melanom"]) == [("melanom", "melanoma")]

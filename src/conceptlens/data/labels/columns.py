@@ -99,12 +99,20 @@ def read_columns(path: Path, problems: Problems, *, expect: str) -> Columns:
     if path.suffix.lower() == ".xls":
         raise UserError(f"{path}: the old format of Excel is not read. Save it as .xlsx or CSV UTF-8.")
     if path.suffix.lower() == ".xlsx":
-        return _read_excel(path)
+        return next(iter(_read_excel(path, only_first=True).values()))
     try:
         with path.open("rb") as file:
             return read_csv(file, str(path), problems, expect=expect)
     except UNREADABLE as error:
         raise unreadable(error, path, "a table") from None
+
+
+def read_sheets(path: Path) -> dict[str, Columns]:
+    """The tables of a file by their sheet's title: all of an Excel file, the one of another."""
+    if path.suffix.lower() == ".xlsx":
+        check_regular(path)
+        return _read_excel(path)
+    return {"": read_columns(path, Problems(strict=False), expect="image")}
 
 
 def read_csv(file: io.BufferedIOBase | io.RawIOBase, source: str, problems: Problems, *, expect: str) -> Columns:
@@ -209,8 +217,8 @@ def _encode(header: list[str], rows: Iterable[tuple[int, list[str]]], source: st
     return Columns(source, columns, np.array(numbers, dtype=np.int64))
 
 
-def _read_excel(path: Path) -> Columns:
-    """The first sheet that holds a table: values as they are shown, formulas by what Excel last computed."""
+def _read_excel(path: Path, *, only_first: bool = False) -> dict[str, Columns]:
+    """The sheets that hold a table: values as they are shown, formulas by what Excel last computed."""
     try:
         import openpyxl
     except ImportError:
@@ -225,9 +233,13 @@ def _read_excel(path: Path) -> Columns:
         if size > MOST_UNPACKED:
             raise UserError(f"{path}: would unpack to {size:,} bytes. Save it as CSV UTF-8.")
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        rows, header, first = _excel_table(book.worksheets)
-        _refuse_repeated(header, str(path))
-        return _encode(header, _excel_rows(rows, len(header), first, path), str(path))
+        found: dict[str, Columns] = {}
+        for sheet, rows, header, first in _excel_tables(book.worksheets):
+            _refuse_repeated(header, str(path))
+            found[sheet] = _encode(header, _excel_rows(rows, len(header), first, path), str(path))
+            if only_first:
+                break
+        return found
     except UserError:
         raise
     except UNREADABLE as error:
@@ -237,19 +249,24 @@ def _read_excel(path: Path) -> Columns:
         raise UserError(f"{path}: not an Excel file that can be read: {reason}. Save it as .xlsx or CSV.") from None
 
 
-def _excel_table(sheets: Sequence[Any]) -> tuple[Iterator[Any], list[str], int]:
-    """The rows of the first sheet with a table, its header, and the number of the row after it.
+def _excel_tables(sheets: Sequence[Any]) -> Iterator[tuple[str, Iterator[Any], list[str], int]]:
+    """Of each sheet with a table its title, its rows, the header, and the number of the row after it.
 
-    A row with one filled cell is a title, not a header: without another row there is no table.
+    A row with one filled cell is a title, not a header: without another row there is no table. Where no sheet has one,
+    the first stands for all.
     """
+    none = True
     for sheet in sheets:
         rows = sheet.iter_rows(values_only=True)
         for number, row in enumerate(islice(rows, TITLES), start=1):
             header = _filled(row)
             if sum(map(bool, header)) > 1:
-                return rows, header, number + 1
-    rows = sheets[0].iter_rows(values_only=True)
-    return rows, _filled(next(rows, ())), 2
+                none = False
+                yield sheet.title, rows, header, number + 1
+                break
+    if none:
+        rows = sheets[0].iter_rows(values_only=True)
+        yield sheets[0].title, rows, _filled(next(rows, ())), 2
 
 
 def _filled(row: Sequence[Any]) -> list[str]:

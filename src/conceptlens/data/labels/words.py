@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 _GAPS = re.compile(r"[\s_\-]+")
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "?", "unknown"})
-_YES = frozenset({"1", "1.0", "yes", "y", "true", "t"})
-_NO = frozenset({"0", "0.0", "no", "n", "false", "f"})
+_MISSING = frozenset({"", "na", "n/a", "n.a.", "nan", "null", "?", "unknown", "unbekannt", "k.a.", "inconnu"})
+_YES = frozenset({"1", "1.0", "yes", "y", "true", "t", "ja", "oui", "si", "sí", "sì"})
+_NO = frozenset({"0", "0.0", "no", "n", "false", "f", "nein", "non"})
 LIST_SEPARATOR = ";"
 NONE_OF_THEM = "none"  # in a list: it is known that nothing holds, which a blank does not say
 

@@ -1,9 +1,11 @@
 """What a column of a table is: the class, the patient, a concept, a note about the image."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 from conceptlens.data.labels.words import fold, is_missing, yes_no
@@ -15,11 +17,13 @@ Cells = Sequence[str]
 CLASS_WORDS = (
     *("class", "classes", "label", "labels", "diagnosis", "dx", "target", "category", "y"),
     *("grade", "pathology", "histology", "disease", "outcome", "species"),
+    *("diagnose", "diagnostic", "diagnostico", "diagnosi", "klasse", "classe", "clase", "befund"),
 )
 # From the coarsest: a patient rather than a lesion.
 GROUP_WORDS = (
     *("patient", "subject", "participant", "person", "mrn", "animal", "case", "series"),
-    *("lesion", "eye", "specimen", "slide"),
+    *("patientin", "patienten", "paciente", "paziente", "proband"),
+    *("lesion", "lasion", "eye", "auge", "specimen", "slide"),
 )
 SPLIT_WORDS = ("split", "set", "subset", "partition", "fold")
 # What is known of an image without looking at it.
@@ -30,10 +34,14 @@ METADATA_WORDS = {
     *("comment", "comments", "note", "notes", "remark", "remarks", "quality", "id", "index"),
     *("path", "file", "filename", "url", "width", "height", "rows", "columns"),
     *("top", "bottom", "left", "right", "x", "y", "w", "h"),
+    *("alter", "geschlecht", "datum", "bemerkung", "bemerkungen", "kommentar", "klinik", "zentrum", "gerat", "seite"),
+    *("sexe", "sexo", "sesso", "edad", "eta", "fecha", "commentaire", "comentario"),
 }
 MARKS = frozenset({"x", "xx", "✓", "✔", "✗", "+", "*", "1", "yes", "y", "true", "present", "ja", "si", "oui"})
 MOST_CLASSES = 50
 MOST_VALUES = 12  # of a concept
+RARE = 5  # times as many images of a usual value as of one that may be its misspelling
+ALMOST = 0.88  # share of letters that two spellings have in common
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,9 @@ class ColumnRole:
 
 
 def name_words(name: str) -> list[str]:
-    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    """The words of a column's name, without accents."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain).lower())
 
 
 def column_roles(columns: Mapping[str, Cells], folders: Cells | None = None) -> list[ColumnRole]:
@@ -131,16 +141,40 @@ def _class_column(columns: Mapping[str, Cells], folders: Cells | None) -> str | 
 
 
 def _group_column(columns: Mapping[str, Cells]) -> str | None:
-    """A patient rather than a lesion; values must repeat, or nothing is to be kept together."""
+    """A patient rather than a lesion; values must repeat, or nothing is to be kept together. Two sides are no group."""
     for word in GROUP_WORDS:
         for name, cells in columns.items():
             known = [cell for cell in cells if not is_missing(cell)]
             words = name_words(name)
             if word in words and METADATA_WORDS.isdisjoint(set(words) - {"id", "index"}):
                 distinct = len(set(known))
-                if max(2, len(known) // 50) <= distinct < len(known):
+                if max(3, len(known) // 50) <= distinct < len(known):
                     return name
     return None
+
+
+def one_spelling(cells: Cells) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Cells whose values that differ in capitals and gaps only are spelled as most of them; and what was replaced."""
+    counts = Counter(cell for cell in cells if not is_missing(cell))
+    usual: dict[str, str] = {}
+    for value, _ in counts.most_common():
+        usual.setdefault(fold(value), value)
+    changed = {value: usual[fold(value)] for value in counts if value != usual[fold(value)]}
+    return tuple(changed.get(cell, cell) for cell in cells), changed
+
+
+def slips(cells: Cells) -> list[tuple[str, str]]:
+    """Rare values that may be slips of the pen: each with the usual value that is spelled almost like it.
+
+    Numbers are none (grade 1 is not grade 2), nor is what begins otherwise (typical is not atypical).
+    """
+    counts = Counter(cell for cell in cells if not is_missing(cell) and not any(c.isdigit() for c in cell))
+    found = []
+    for value, count in counts.items():
+        usual = [v for v, n in counts.items() if n >= RARE * count and fold(v)[:1] == fold(value)[:1]]
+        if close := get_close_matches(value, usual, 1, ALMOST):
+            found.append((value, close[0]))
+    return found
 
 
 def _same_division(one: Cells, other: Cells) -> bool:

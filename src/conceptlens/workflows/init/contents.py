@@ -92,6 +92,7 @@ class Copies:
 
     equal: tuple[tuple[str, ...], ...]
     alike: tuple[tuple[str, ...], ...]
+    unreadable: tuple[str, ...] = ()  # files that are no images, whatever their names say
 
 
 def find_copies(contents: Contents, *, quiet: bool) -> Copies:
@@ -102,4 +103,5 @@ def find_copies(contents: Contents, *, quiet: bool) -> Copies:
     return Copies(
         tuple(tuple(files[index] for index in same.tolist()) for same in found.equal),
         tuple(tuple(files[index] for index in members) for members in found.sets(len(files))),
+        tuple(files[index] for index in sorted(survey.unreadable)),
     )

@@ -41,12 +41,17 @@ class Setup(ResultMixin):
         lines = ["What was assumed:", *(f"  - {line}" for line in self.assumed), "", self.check.text(), ""]
         lines.append(f"written to {self.recipe.parent}: {', '.join(files)}. The recipe repeats what was assumed.")
         if self.check.ok:
-            lines += ["", f"Next: conceptlens train {self.recipe}"]
+            lines += ["", f"Next: conceptlens train {_typed(self.recipe)}"]
         else:
-            lines += ["", f"Next: mend what is listed under Errors, then conceptlens data check {self.recipe}"]
+            lines += ["", f"Next: mend what is listed under Errors, then conceptlens data check {_typed(self.recipe)}"]
         if not self.concepts:
             lines.append("There are no concepts yet; docs/own-data.md leads from here to a model with concepts.")
         return "\n".join(lines)
+
+
+def _typed(path: Path) -> str:
+    """A path as it is typed on a command line of any system."""
+    return f'"{path}"' if " " in str(path) else str(path)
 
 
 def default_answers(given: dict[str, str]) -> Ask:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from conceptlens.core.errors import UserError, did_you_mean
@@ -12,13 +12,14 @@ from conceptlens.data.images.dicom import SUFFIXES as DICOM
 from conceptlens.data.images.dicom import header_words
 from conceptlens.data.labels.words import fold, is_missing, yes_no
 from conceptlens.data.splits.names import split_of
-from conceptlens.workflows.init.columns import ColumnRole, column_roles
+from conceptlens.workflows.init.columns import ColumnRole, column_roles, one_spelling, slips
 from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_copies, patients
 from conceptlens.workflows.init.tables import SERIES, ImageTable, read_tables, some
 
 CLASS, SPLIT, COPIES = "class", "split", "same picture"
 SMALL = 2000  # images up to which one split is too small to be believed, and folds are cheap
-FOLDS = 5
+FOLDS, FEWEST_FOLDS = 5, 3
+YOU_SAID = "as you said"
 LEAST = 50  # images from which a model can be trained and judged
 FRAMES = 8  # of a file with several that are used
 IMBALANCE = 3  # times as many images of the largest class as of the smallest
@@ -60,8 +61,10 @@ def propose(contents: Contents, ask: Ask, *, quiet: bool = True) -> Proposal:
     proposal = _start(contents, table, said)
     proposal.assumed += said
     _ask_class(proposal, ask)
+    _ask_slips(proposal, ask)
     _splits_by_folder(proposal)
     found = find_copies(contents, quiet=quiet)
+    _leave_out_unreadable(proposal, found)
     _attach_masks(proposal, found.alike, ask)
     _leave_out_copies(proposal, found)
     _choose_group(proposal, found.alike, ask)
@@ -88,25 +91,39 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
     spoken = " and ".join(table.sources)
     proposal.assumed.append(f"{spoken}: the column {table.image_column!r} names the image.")
     if table.unmatched:
-        proposal.assumed.append(f"{counted(table.unmatched, 'row')} of {spoken} name no image here and are left out.")
+        shown = _shown(table.absent, table.unmatched)
+        proposal.assumed.append(
+            f"{counted(table.unmatched, 'row')} of {spoken} without an image here, left out: {shown}."
+        )
     if table.torn:
-        shown = ", ".join(PurePosixPath(image).name for image in table.torn[:3]) + " …" * (len(table.torn) > 3)
+        shown = _shown([PurePosixPath(image).name for image in table.torn])
         proposal.assumed.append(
             f"Several rows disagree about {counted(len(table.torn), 'image')} ({shown}): "
             f"there nothing is taken from {', '.join(map(repr, table.disputed))}."
         )
-    lone = len(contents.images) - len(table.images)
-    if lone:
-        proposal.assumed.append(f"{counted(lone, 'image')} have no row in {spoken} and are left out.")
+    if lone := sorted(set(contents.images) - set(table.images)):
+        shown = _shown([PurePosixPath(image).name for image in lone])
+        proposal.assumed.append(f"{counted(len(lone), 'image')} without a row in {spoken}, left out: {shown}.")
     folders = _class_folders(table.images)
-    for found in column_roles(table.columns, folders):
-        proposal.add(found.name, table.columns[found.name], found)
+    columns = dict(table.columns)
+    for name in columns:
+        columns[name], changed = one_spelling(columns[name])
+        if changed:
+            shown = _shown([f"{value} as {usual}" for value, usual in changed.items()])
+            proposal.assumed.append(f"In {name!r} capitals and gaps do not matter: {shown}.")
+    for found in column_roles(columns, folders):
+        proposal.add(found.name, columns[found.name], found)
     if proposal.column("class") is None and folders is not None:
         proposal.add(CLASS, folders, ColumnRole(CLASS, "class", tuple(sorted(set(folders))), reason="the folders"))
     if table.split is not None and proposal.column("split") is None:
         proposal.add(SPLIT, table.split, ColumnRole(SPLIT, "split", reason="the names of the tables"))
         proposal.assumed.append("The tables' names say which images are for training and which test.")
     return proposal
+
+
+def _shown(names: Sequence[str], count: int = 0) -> str:
+    """Some names, and a sign that there are more."""
+    return ", ".join(names[:3]) + " …" * (max(count, len(names)) > 3)
 
 
 def _class_folders(images: Sequence[str]) -> tuple[str, ...] | None:
@@ -130,15 +147,47 @@ def _ask_class(proposal: Proposal, ask: Ask) -> None:
         if found:
             proposal.roles[found] = ColumnRole(found, "metadata")
         values = tuple(sorted({cell for cell in proposal.columns[name] if not is_missing(cell)}))
-        proposal.roles[name] = ColumnRole(name, "class", values, reason="you said so")
+        proposal.roles[name] = ColumnRole(name, "class", values, reason=YOU_SAID)
     role = proposal.roles[name]
     counts = Counter(cell for cell in proposal.columns[name] if not is_missing(cell))
     shown = ", ".join(f"{value} ({count:,})" for value, count in counts.most_common(8))
-    proposal.assumed.append(f"The class is {name!r}, by {role.reason}: {shown}{' …' * (len(counts) > 8)}.")
+    why = role.reason if role.reason == YOU_SAID else f"by {role.reason}"
+    proposal.assumed.append(f"The class is {name!r}, {why}: {shown}{' …' * (len(counts) > 8)}.")
+
+
+def _ask_slips(proposal: Proposal, ask: Ask) -> None:
+    """A rare value that is spelled almost like a usual one: a person may know that they are the same."""
+    for name in [*proposal.named("class"), *proposal.named("concept")]:
+        counts = Counter(proposal.columns[name])
+        for rare, usual in slips(proposal.columns[name]):
+            both = f"{rare!r} ({counts[rare]:,})", f"{usual!r} ({counts[usual]:,})"
+            if yes_no(ask(f"In {name!r}, is {both[0]} the same as {both[1]}", "no", ("yes", "no"))):
+                proposal.columns[name] = tuple(usual if cell == rare else cell for cell in proposal.columns[name])
+                role = proposal.roles[name]
+                proposal.roles[name] = replace(role, values=tuple(value for value in role.values if value != rare))
+                proposal.assumed.append(f"In {name!r} {both[0]} is the same as {both[1]}, {YOU_SAID}.")
+            else:
+                proposal.assumed.append(
+                    f"In {name!r} {both[0]} is spelled almost like {both[1]} and counts as another value. If it is the "
+                    "same, correct the table and run this again with --overwrite."
+                )
 
 
 def _listed(names: Collection[str]) -> str:
     return f"Columns: {', '.join(list(names)[:12])}{f' and {len(names) - 12} more' * (len(names) > 12)}."
+
+
+def _leave_out_unreadable(proposal: Proposal, copies: Copies) -> None:
+    broken = [image for image in proposal.images if image in set(copies.unreadable)]
+    if broken:
+        shown = _shown([PurePosixPath(image).name for image in broken])
+        proposal.assumed.append(f"{counted(len(broken), 'image')} that cannot be read, left out: {shown}.")
+        _keep(proposal, [row for row, image in enumerate(proposal.images) if image not in set(broken)])
+
+
+def _keep(proposal: Proposal, rows: Sequence[int]) -> None:
+    proposal.images = tuple(proposal.images[row] for row in rows)
+    proposal.columns = {name: tuple(cells[row] for row in rows) for name, cells in proposal.columns.items()}
 
 
 def _splits_by_folder(proposal: Proposal) -> None:
@@ -171,7 +220,7 @@ def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
         return
     proposal.assumed.append(
         f"{counted(len(masks) - lost, 'file')} are masks ({', '.join(sorted(cells))}), not images: they are regions, "
-        "by which maps are judged." + f" {lost:,} more belong to no image that has a class." * bool(lost)
+        "by which maps are judged." + f" Of no image that has a class: {lost:,} more." * bool(lost)
     )
     if moved:
         proposal.assumed.append(f"{moved:,} of these masks belong to a nearly equal copy of their image.")
@@ -218,9 +267,7 @@ def _leave_out_copies(proposal: Proposal, copies: Copies) -> None:
             torn.update(row for row in known if split_of(proposal.columns[side or ""][row]) != "test")
     if torn:
         proposal.assumed.append(f"{counted(len(torn), 'training image')} are left out: the test has the same picture.")
-    kept = [row for row in range(len(proposal.images)) if row not in quarrel | torn]
-    proposal.images = tuple(proposal.images[row] for row in kept)
-    proposal.columns = {name: tuple(cells[row] for row in kept) for name, cells in proposal.columns.items()}
+    _keep(proposal, [row for row in range(len(proposal.images)) if row not in quarrel | torn])
 
 
 def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask) -> None:
@@ -249,7 +296,8 @@ def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
             "add a column and set data.group_column, or the test is too easy."
         )
         return
-    role = proposal.roles[name] = ColumnRole(name, "group", reason=proposal.roles[name].reason or "you said so")
+    reason = proposal.roles[name].reason if name == found else YOU_SAID
+    role = proposal.roles[name] = ColumnRole(name, "group", reason=reason)
     if name == COPIES:
         proposal.assumed.append(
             f"{counted(sum(map(len, together)), 'image')} are nearly equal to another one and stay on one side of "
@@ -257,8 +305,9 @@ def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
         )
     else:
         count = len({cell for cell in proposal.columns[name] if not is_missing(cell)})
+        why = role.reason if role.reason == YOU_SAID else f"by {role.reason}"
         proposal.assumed.append(
-            f"What belongs together is {name!r} ({count:,} of them), by {role.reason}: never on two sides of a split."
+            f"What belongs together is {name!r} ({count:,} of them), {why}: never on two sides of a split."
         )
 
 
@@ -277,8 +326,8 @@ def _spread_frames(proposal: Proposal) -> None:
     if not spread:
         return
     whole = proposal.images
+    _keep(proposal, rows)
     proposal.images = tuple(names)
-    proposal.columns = {name: tuple(cells[row] for row in rows) for name, cells in proposal.columns.items()}
     if proposal.column("group") is None:
         proposal.add(SERIES, [whole[row] for row in rows], ColumnRole(SERIES, "group", reason="the frames of a file"))
     proposal.assumed.append(
@@ -308,7 +357,7 @@ def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
     for name in (part.strip() for part in dropped.split(",")):
         match = next((concept for concept in concepts if fold(concept) == fold(name)), None)
         if match:
-            proposal.roles[match] = ColumnRole(match, "metadata", reason="you said so")
+            proposal.roles[match] = ColumnRole(match, "metadata", reason=YOU_SAID)
     for name in proposal.named("concept"):
         values = proposal.roles[name].values
         proposal.assumed.append(f"{name!r} is a concept with one of {len(values)} values: {', '.join(values)}.")
@@ -317,13 +366,17 @@ def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
 
 
 def _smallest_class_units(proposal: Proposal, class_column: str) -> int:
-    """Of how many groups, or images that stand alone, the smallest class is: no more folds can each have it."""
+    """Of how many groups, or images that stand alone, the smallest class is: no more folds can each have it.
+
+    A class that is too small for the fewest folds does not count: fewer would not help it and harm the others.
+    """
     group = proposal.columns.get(proposal.column("group") or "", ("",) * len(proposal.images))
     units: dict[str, set[str]] = {}
     for image, unit, name in zip(proposal.images, group, proposal.columns[class_column], strict=True):
         if not is_missing(name):
             units.setdefault(name, set()).add(unit or image)
-    return min(map(len, units.values()))
+    sizes = [len(its) for its in units.values()]
+    return min((size for size in sizes if size >= FEWEST_FOLDS), default=2)
 
 
 def _balance_and_folds(proposal: Proposal) -> None:
@@ -337,7 +390,7 @@ def _balance_and_folds(proposal: Proposal) -> None:
     if n < LEAST:
         proposal.assumed.append(f"{counted(n, 'image')} are few: from about {LEAST} on a result means something.")
     if n <= SMALL and proposal.column("split") is None:
-        proposal.folds = max(2, min(FOLDS, _smallest_class_units(proposal, name)))
+        proposal.folds = min(FOLDS, _smallest_class_units(proposal, name))
         proposal.assumed.append(
             f"{counted(n, 'image')} are few for one test set: {proposal.folds} folds test each image once."
         )

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from conceptlens.core.errors import UserError
-from conceptlens.data.checks.findings import Problems
 from conceptlens.data.images.dicom import SUFFIXES as DICOM
 from conceptlens.data.images.dicom import header_words
 from conceptlens.data.images.names import FileNames, words_of
-from conceptlens.data.labels.columns import Column, Columns, read_columns
+from conceptlens.data.labels.columns import Column, Columns, read_sheets
 from conceptlens.data.labels.words import fold
 from conceptlens.data.splits.names import split_of
 from conceptlens.workflows.init.contents import Contents
@@ -31,6 +30,7 @@ class ImageTable:
     columns: Mapping[str, tuple[str, ...]]  # without the image column
     split: tuple[str, ...] | None = None  # by the tables' names, as `train.csv` and `test.csv`
     unmatched: int = 0  # rows whose image is not there
+    absent: tuple[str, ...] = ()  # what some of them name
     torn: tuple[str, ...] = ()  # images with several rows that disagree: there the cells are empty
     disputed: tuple[str, ...] = ()  # the columns in which they do
 
@@ -40,16 +40,19 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
     files = FileNames(contents.images)
     matched: list[ImageTable] = []
     said: list[str] = []
-    for name in contents.tables:
+    for file in contents.tables:
         try:
-            table = _match(contents, name, files)
+            sheets = read_sheets(contents.root / file)
         except UserError as error:
-            said.append(f"{name} cannot be read: {error}")
+            said.append(f"{file} cannot be read: {error}")
             continue
-        if table is None:
-            said.append(_why_not(contents, name, files))
-        else:
-            matched.append(table)
+        for sheet, columns in sheets.items():
+            name = f"{file}, sheet {sheet!r}" if len(sheets) > 1 else file
+            table = _match(contents, name, columns, files)
+            if table is None:
+                said.append(_why_not(columns, name, files))
+            else:
+                matched.append(table)
     if not matched:
         return None, said
     families: list[list[ImageTable]] = []
@@ -85,9 +88,8 @@ def _image_column(table: Columns, name: str, files: FileNames) -> tuple[int, str
     return best
 
 
-def _why_not(contents: Contents, name: str, files: FileNames) -> str:
+def _why_not(table: Columns, name: str, files: FileNames) -> str:
     """What a table that is not used lacks."""
-    table = read_columns(contents.root / name, Problems(strict=False), expect="image")
     count, column, cells = _image_column(table, name, files)
     if not count:
         shown = ", ".join(repr(column.name) for column in table.columns[:SHOWN])
@@ -102,8 +104,7 @@ def _why_not(contents: Contents, name: str, files: FileNames) -> str:
     )
 
 
-def _match(contents: Contents, name: str, files: FileNames) -> ImageTable | None:
-    table = read_columns(contents.root / name, Problems(strict=False), expect="image")
+def _match(contents: Contents, name: str, table: Columns, files: FileNames) -> ImageTable | None:
     count, image_column, cells = _image_column(table, name, files)
     if not count or count < LEAST * min(len(table), len(contents.images)):
         return _match_series(contents, name, table)
@@ -123,8 +124,12 @@ def _match(contents: Contents, name: str, files: FileNames) -> ImageTable | None
         columns[column.name] = tuple("" if len(values) > 1 else next(iter(values)) for values in said.values())
         torn |= dict.fromkeys(differ)
         disputed += [column.name] * bool(differ)
-    unmatched = sum(cell is None for cell in cells)
-    return ImageTable((name,), image_column, tuple(rows), columns, None, unmatched, tuple(torn), tuple(disputed))
+    texts = next(column for column in table.columns if column.name == image_column).texts()
+    absent = [text for text, cell in zip(texts, cells, strict=True) if cell is None]
+    some = tuple(filter(None, absent))[:SHOWN]
+    return ImageTable(
+        (name,), image_column, tuple(rows), columns, None, len(absent), some, tuple(torn), tuple(disputed)
+    )
 
 
 def _match_series(contents: Contents, name: str, table: Columns) -> ImageTable | None:
@@ -149,8 +154,10 @@ def _match_series(contents: Contents, name: str, table: Columns) -> ImageTable |
         if column is not best:
             texts = column.texts()
             columns[column.name] = tuple(texts[row] for row, _ in pairs)
-    unmatched = len(table) - len({row for row, _ in pairs})
-    return ImageTable((name,), best.name, tuple(image for _, image in pairs), columns, unmatched=unmatched)
+    named = {row for row, _ in pairs}
+    absent = [text for row, text in enumerate(best.texts()) if row not in named]
+    images = tuple(image for _, image in pairs)
+    return ImageTable((name,), best.name, images, columns, unmatched=len(absent), absent=tuple(absent[:SHOWN]))
 
 
 def image_sets(contents: Contents) -> dict[str, tuple[str, ...]]:
@@ -189,6 +196,7 @@ def _joined(family: Sequence[ImageTable]) -> ImageTable:
         columns,
         split,
         sum(table.unmatched for table in family),
+        tuple(text for table in family for text in table.absent),
         tuple(image for table in family for image in table.torn),
         tuple(dict.fromkeys(name for table in family for name in table.disputed)),
     )
@@ -196,5 +204,5 @@ def _joined(family: Sequence[ImageTable]) -> ImageTable:
 
 def _split_word(name: str) -> str | None:
     """The split that a table's name speaks of."""
-    sides = {split_of(word) for word in words_of(PurePosixPath(name).stem)} - {None}
+    sides = {split_of(word) for word in words_of(PurePosixPath(name).name)} - {None}
     return sides.pop() if len(sides) == 1 else None
