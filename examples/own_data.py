@@ -109,6 +109,7 @@ def folder_alone(out: Path, small: bool = False) -> cl.TrainedModel:
         "utf-8",
     )
     sheet = out / "to-label.csv"
+    sheet.unlink(missing_ok=True)
     print(cl.api.label(recipe, table=sheet, n=20).text())
     print(f"{sheet}: fill it in, then `conceptlens label {recipe} --read {sheet}`")
     return model

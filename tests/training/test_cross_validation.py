@@ -11,6 +11,7 @@ import conceptlens as cl
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.evaluation.examination import _over_folds
+from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
 from conceptlens.evaluation.verdict import Verdict
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe
@@ -50,6 +51,11 @@ def test_folds_and_a_final_model(tmp_path: Path) -> None:
     assert "cross-validated images" in (run.path / "report.html").read_text()
     trust = model.trust(resamples=20, n=4)
     assert trust.split == "folds"
+    assert "on 6 images" in trust.verdicts["faithfulness"].reason  # two of each fold
+    folds = [OpenedRun.open(folder) for folder in folders]
+    alone, both = (faithfulness_run(run, n=2 * len(some), steps=2, folds=some) for some in (folds[:1], folds[:2]))
+    assert alone.curves == faithfulness_run(folds[0], n=2, steps=2).curves
+    assert both.images == 4
 
 
 @pytest.mark.slow

@@ -137,7 +137,8 @@ def label(
         say(f"{read_sheet(labeling, Path(read))} images read from {read}")
     if table is not None:
         count = write_sheet(labeling, Path(table), n)
-        say(f"{table}: {count} images to fill in; read it back with --read {table}")
+        more = f"{table}: {count} images to fill in; read it back with --read {table}"
+        say(more if count else "every image has its labels: there is nothing to fill in")
     if read is not None or table is not None or status:
         return labeling.finish()
     from conceptlens.web.label.server import serve_labeling

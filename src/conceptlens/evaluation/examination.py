@@ -78,7 +78,7 @@ class Trust(Document):
         counts = {outcome: sum(each.outcome == outcome for each in self.verdicts.values()) for outcome in HEADINGS}
         found = f"{counts['finding']} finding{'' if counts['finding'] == 1 else 's'}"
         head = f"{found}, {counts['pass']} passed, {counts['unmeasured']} not measured"
-        lines = [f"{self.run}, {self.split} images: {head}"]
+        lines = [f"{self.run}, {'cross-validated' if self.split == FOLDS else self.split} images: {head}"]
         last: Outcome | None = None
         for side, verdict in self.ordered():
             if verdict.outcome != last:
@@ -177,18 +177,29 @@ def _trust_folds(
     retrain: Retrain | None,
     note: Callable[[str], object],
 ) -> Trust:
-    """Corrections, leakage and maps by the model of each fold; calibration and subgroups over all of their images."""
+    """Corrections, leakage and maps by the model of each fold; calibration and subgroups over all of their images.
+
+    Whether maps are faithful is slow to measure: the folds share the images, each judged by the model that never saw
+    it.
+    """
     from conceptlens.runs.opened import OpenedRun
 
     found: list[Trust] = []
-    for folder in folders:
-        note(f"fold {folder.name} of {len(folders)}")
-        fold = OpenedRun.open(folder, device=run.device, data=run.memory)
-        found.append(trust_run(fold, n=n, resamples=resamples, without=without, retrain=retrain, note=note))
+    folds = [OpenedRun.open(folder, device=run.device, data=run.memory) for folder in folders]
+    together = len({tuple(fold.concepts.names) for fold in folds}) == 1  # a method may choose others in each fold
+    alone: list[Side] = [*without, "calibration", "subgroups"]
+    alone += ["faithfulness"] * together
+    for number, fold in enumerate(folds, start=1):
+        note(f"fold {number} of {len(folds)}")
+        found.append(trust_run(fold, n=n, resamples=resamples, without=alone, retrain=retrain, note=note))
     verdicts: dict[Side, Verdict] = {}
     numbers: dict[Side, Numbers] = {}
     for side in get_args(Side):
-        if side in ("calibration", "subgroups") and side not in without:
+        if side == "faithfulness" and together and side not in without:
+            note(side)
+            verdicts[side], numbers[side] = _faithfulness(run, folds, min(n, FAITHFUL_IMAGES))
+            numbers[side] = {key: numbers[side].get(key) for key in NUMBERS[side]}
+        elif side in ("calibration", "subgroups") and side not in without:
             measure = _calibration if side == "calibration" else _subgroups
             verdicts[side], numbers[side] = measure(run, FOLDS, resamples)
             numbers[side] = {key: numbers[side].get(key) for key in NUMBERS[side]}
@@ -196,6 +207,14 @@ def _trust_folds(
             verdicts[side] = _over_folds([each.verdicts[side] for each in found])
             numbers[side] = {key: _mean([each.numbers[side][key] for each in found]) for key in NUMBERS[side]}
     return Trust(run=run.name, split=FOLDS, verdicts=verdicts, numbers=numbers)
+
+
+def _faithfulness(run: "OpenedRun", folds: Sequence["OpenedRun"], n: int) -> tuple[Verdict, Numbers]:
+    try:
+        found = faithfulness_run(run, n=n, folds=folds)
+    except (UserError, OSError) as error:
+        return Verdict(outcome="unmeasured", reason=_why(error, run)), {}
+    return found.verdict, found.numbers
 
 
 def _over_folds(verdicts: Sequence[Verdict]) -> Verdict:

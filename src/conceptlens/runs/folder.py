@@ -111,10 +111,10 @@ class RunFolder:
                     "choose another folder with --out."
                 )
             status = self.info["status"]
-            go_on = "" if status == "done" else f"Go on with {self.how_to_go_on}, or: "
+            go_on = "Choose" if status == "done" else f"Go on with {self.how_to_go_on}, or choose"
             raise UserError(
-                f"{self.path}: a run is here already ({status}). {go_on}choose another folder with --out, or replace "
-                "it with --overwrite."
+                f"{self.path}: a run is here already ({status}). {go_on} another folder with --out, or replace it with "
+                "--overwrite."
             )
 
     @property

@@ -119,6 +119,8 @@ def test_answers_of_raters_together() -> None:
 def test_a_sheet_to_fill_in(recipe: Path, tmp_path: Path) -> None:
     labeling, sheet = Labeling(recipe, "ann"), tmp_path / "sheet.csv"
     assert write_sheet(labeling, sheet, 3) == 3
+    with pytest.raises(UserError, match="perhaps with answers"):
+        write_sheet(labeling, sheet, 3)
     head, first, *rest = sheet.read_text().splitlines()
     assert head == "image,border,signs: hair"
     sheet.write_text("\n".join([head, first.replace(",,", ",Sharp,1"), *rest]))

@@ -134,6 +134,7 @@ def faithfulness_run(
     steps: int = 8,
     noise: float = 0.02,
     seed: int = 0,
+    folds: Sequence["OpenedRun"] = (),
 ) -> Faithfulness:
     """Measure how faithful the maps of a finished run are; nothing is written.
 
@@ -146,6 +147,7 @@ def faithfulness_run(
         steps: In which cells are taken away and put back.
         noise: Deviation of the noise of the stability check, in parts of the full range.
         seed: Of noise, random orders and shuffled weights.
+        folds: Of a cross-validated run: each judges its share of the n images by its own model.
     """
     if fill not in FILLS:
         raise unknown_name("fill", fill, FILLS)
@@ -153,41 +155,13 @@ def faithfulness_run(
         raise UserError(
             f"Faithfulness needs at least one image and one step, and noise above 0; found {n}, {steps}, {noise}."
         )
-    run.need_concepts("it has no maps of them")
-    pipeline, card, concepts, device = run.pipeline, run.card, run.concepts, run.device
-    judged = judged_images(run, data, split)
-    indices = spread(judged.indices, n)
-    part_of = None
-    if judged.source.region_names:
-        parts = concept_parts(concepts, region_names(judged.source), judged.config.regions.concepts)
-        part_of = torch.from_numpy(parts).to(device)
-    plan = Plan(
-        pipeline,
-        {
-            "randomized": shuffled(pipeline, seed).eval(),
-            "random_encoder": shuffled(pipeline, seed, "encoder").eval(),
-            "random_head": shuffled(pipeline, seed, "model").eval(),
-        },
-        concepts,
-        pipeline.encoder.grid(card.image_size, card.image_size),
-        part_of,
-        fill,
-        _usual_color(judged, indices, card).to(device),
-        steps,
-        noise,
-        seed,
-    )
-    columns = Columns()
-    side = (card.image_size, card.image_size)
-    with PixelReader(judged.source, card.image_size, card.fit, cache_mb=0) as reader:
-        for start in range(0, len(indices), BATCH):
-            batch = indices[start : start + BATCH]
-            images = reader.batch(batch).to(device).float() / 255
-            followed = judge_maps(plan, columns, images, start)
-            if part_of is not None:
-                whole = read_regions(judged.source, batch, size=card.image_size, fit=card.fit, grid=side)
-                judge_regions(plan, columns, images, followed, whole)
-    units = units_of(judged.source, indices)
+    columns, units = Columns(), list[str]()
+    models = folds or [run]
+    for model in models:
+        judged = judged_images(model, data, split)
+        indices = spread(judged.indices, -(-n // len(models)))
+        _judge(model, judged, indices, columns, len(units), fill, steps, noise, seed)
+        units += units_of(judged.source, indices)
 
     def means(found: Mapping[str, Floats]) -> dict[str, Any]:
         return summarize(found, range(next(iter(found.values())).shape[1]), units, judged.metrics)
@@ -208,7 +182,7 @@ def faithfulness_run(
         method=run.info["method"],
         data=judged.source.name,
         split=judged.split,
-        images=len(indices),
+        images=len(units),
         fill=fill,
         steps=steps,
         noise=noise,
@@ -237,6 +211,51 @@ def faithfulness_run(
     faithfulness.numbers = faithfulness_numbers(faithfulness.to_dict())
     faithfulness._file = judged.file("faithfulness")
     return faithfulness
+
+
+def _judge(
+    run: "OpenedRun",
+    judged: Judged,
+    indices: npt.NDArray[np.int64],
+    columns: Columns,
+    first: int,
+    fill: str,
+    steps: int,
+    noise: float,
+    seed: int,
+) -> None:
+    """Numbers of images into the columns; `first` is the number of the first."""
+    run.need_concepts("it has no maps of them")
+    pipeline, card, concepts, device = run.pipeline, run.card, run.concepts, run.device
+    part_of = None
+    if judged.source.region_names:
+        parts = concept_parts(concepts, region_names(judged.source), judged.config.regions.concepts)
+        part_of = torch.from_numpy(parts).to(device)
+    plan = Plan(
+        pipeline,
+        {
+            "randomized": shuffled(pipeline, seed).eval(),
+            "random_encoder": shuffled(pipeline, seed, "encoder").eval(),
+            "random_head": shuffled(pipeline, seed, "model").eval(),
+        },
+        concepts,
+        pipeline.encoder.grid(card.image_size, card.image_size),
+        part_of,
+        fill,
+        _usual_color(judged, indices, card).to(device),
+        steps,
+        noise,
+        seed,
+    )
+    side = (card.image_size, card.image_size)
+    with PixelReader(judged.source, card.image_size, card.fit, cache_mb=0) as reader:
+        for start in range(0, len(indices), BATCH):
+            batch = indices[start : start + BATCH]
+            images = reader.batch(batch).to(device).float() / 255
+            followed = judge_maps(plan, columns, images, first + start)
+            if part_of is not None:
+                whole = read_regions(judged.source, batch, size=card.image_size, fit=card.fit, grid=side)
+                judge_regions(plan, columns, images, followed, whole)
 
 
 def _usual_color(judged: Judged, indices: npt.NDArray[np.int64], card: Card) -> Tensor:

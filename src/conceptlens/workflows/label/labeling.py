@@ -227,8 +227,15 @@ def _set(row: npt.NDArray[np.int8], concepts: ConceptSet, question: str, answer:
 
 
 def write_sheet(labeling: Labeling, path: Path, n: int) -> int:
-    """A table of the next n images with a blank column for each question, to be filled in a spreadsheet."""
+    """A table of the next n images with a blank column for each question, to be filled in a spreadsheet.
+
+    A file that is there may hold answers that nobody has read yet: it stays. Without images left none is written.
+    """
+    if path.exists():
+        raise UserError(f"{path}: is already there, perhaps with answers. Read it with --read, or name another file.")
     images = labeling.queue(n)
+    if not images:
+        return 0
     header = ["image", *(question.name for question in labeling.questions)]
     write_text(path, csv_text([header, *([image, *([""] * len(labeling.questions))] for image in images)]))
     return len(images)
