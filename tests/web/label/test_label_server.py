@@ -81,10 +81,16 @@ def test_strangers_and_nonsense_are_refused(server: LabelServer) -> None:
 
 def test_by_keyboard_in_a_browser(server: LabelServer, chromium: Any) -> None:
     page = chromium.new_page()
+    page.route("**/next", lambda route: None)  # the images are still being looked at
+    page.goto(server.address)
+    assert not page.is_visible("#image")
+    assert "Looking at the images" in page.inner_text("#state")
+    page.unroute("**/next")
     page.goto(server.address)
     page.wait_for_function("document.getElementById('image').naturalWidth === 8")
     assert page.inner_text("#head") == "3 images to go"
     assert page.inner_text("#rater") == "as ann"
+    assert page.inner_text("#state") == ""
     first = page.inner_text("#name")
     page.keyboard.press("2")
     page.keyboard.press("Enter")
