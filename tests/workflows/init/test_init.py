@@ -12,7 +12,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.workflows.init.columns import column_roles, slips
-from conceptlens.workflows.init.init import default_answers, init_folder
+from conceptlens.workflows.init.init import ask_person, default_answers, init_folder
 
 
 def photo(path: Path, number: int) -> None:
@@ -355,3 +355,27 @@ def test_what_is_no_slip_of_the_pen() -> None:
     assert slips(["typical"] * 20 + ["atypical"]) == []
     assert slips(["melanoma"] * 20 + ["melanom"] * 10) == []
     assert slips(["melanoma"] * 20 + ["melanom"]) == [("melanom", "melanoma")]
+
+
+def test_an_answer_that_fits_nothing_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slip in the patients' column, taken for `none`, would put a patient on both sides of a split."""
+    given = {
+        "the class": ["diagnossis", ""],
+        "together": ["patient", "Patient-ID"],
+        "visible": ["ulcer, hair", "ulcer"],
+    }
+    monkeypatch.setattr(
+        "builtins.input", lambda asked: next((said.pop(0) for key, said in given.items() if key in asked and said), "")
+    )
+    setup = init_folder(clinic(tmp_path / "clinic"), out=tmp_path / "out", ask=ask_person({}))
+    said = capsys.readouterr().out
+    assert "'diagnossis': Did you mean 'diagnosis'?" in said
+    assert "'patient': Did you mean 'patient_id'?" in said
+    assert "'hair': " in said
+    recipe = load_recipe(setup.recipe)
+    assert recipe.data.group_column == "patient_id"
+    assert ConceptSet.load(str(recipe.concepts)).group("findings").values == ("vessel",)
+    with pytest.raises(UserError, match=r"what belongs together.*patient_id"):
+        init_folder(tmp_path / "clinic", out=tmp_path / "out", group_column="patiend_id", overwrite=True)

@@ -8,8 +8,9 @@ from typing import Any
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import ResultMixin
-from conceptlens.core.errors import UserError
+from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.data.checks.check import DataReport, check_data
+from conceptlens.data.labels.words import fold, yes_no
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.workflows.init.contents import look
 from conceptlens.workflows.init.proposal import Ask, propose
@@ -64,15 +65,28 @@ def default_answers(given: dict[str, str]) -> Ask:
 
 
 def ask_person(given: dict[str, str]) -> Ask:
-    """Questions on the terminal; an empty answer takes what is proposed."""
+    """Questions on the terminal; an empty answer takes what is proposed, and one that fits nothing is asked again."""
 
     def ask(question: str, default: str, others: Sequence[str]) -> str:
         if answer := next((answer for key, answer in given.items() if key in question and answer), ""):
             return answer
         options = f" ({', '.join(others)})" if 0 < len(others) <= 12 else ""
-        return input(f"{question}?{options} [{default}] ").strip() or default
+        while True:
+            answer = input(f"{question}?{options} [{default}] ").strip() or default
+            if wrong := _unfit(answer, [*others, default]):
+                print(f"{wrong!r}: {did_you_mean(wrong, others)}")
+            else:
+                return answer
 
     return ask
+
+
+def _unfit(answer: str, options: Sequence[str]) -> str:
+    """What of an answer is none of the options; commas may separate several."""
+    known = {fold(option) for option in options}
+    if fold(answer) in known or (known == {"yes", "no"} and yes_no(answer) is not None):
+        return ""
+    return next((part.strip() for part in answer.split(",") if fold(part) not in known), "")
 
 
 def init_folder(

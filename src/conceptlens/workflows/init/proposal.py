@@ -286,8 +286,15 @@ def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
                 cells[row] = f"picture {number}"
         proposal.add(COPIES, cells, ColumnRole(COPIES, "group", reason="nearly equal images"))
     found = proposal.column("group")
-    wanted = ask("Which column says what belongs together (patient, lesion, eye)", found or "none", ("none",))
+    wanted = ask(
+        "Which column says what belongs together (patient, lesion, eye)", found or "none", [*proposal.columns, "none"]
+    )
     name = next((name for name in proposal.columns if fold(name) == fold(wanted)), None)
+    if name is None and fold(wanted) != "none":  # `none` by a slip would put a patient on both sides of a split
+        raise UserError(
+            f"{proposal.contents.root}: what belongs together? {did_you_mean(wanted, [*proposal.columns, 'none'])} "
+            "Name it: --group-column COLUMN."
+        )
     if name != found and found:
         proposal.roles[found] = ColumnRole(found, "metadata")
     if name is None:
@@ -353,7 +360,7 @@ def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
     if not concepts:
         proposal.assumed.append("No column describes what can be seen: there are no concept labels yet.")
         return
-    dropped = ask(f"Concepts are {', '.join(concepts)}. Which are not visible in the images", "none", concepts)
+    dropped = ask("Which concepts are not visible in the images", "none", concepts)
     for name in (part.strip() for part in dropped.split(",")):
         match = next((concept for concept in concepts if fold(concept) == fold(name)), None)
         if match:
