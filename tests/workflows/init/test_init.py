@@ -241,7 +241,7 @@ def test_frames_of_dicom_files_and_patients_in_headers(tmp_path: Path) -> None:
 def test_a_table_that_is_not_used_says_why(tmp_path: Path) -> None:
     images(tmp_path / "photos", 6)
     (tmp_path / "a.xls").write_bytes(b"\xd0\xcf\x11\xe0")
-    (tmp_path / "b.csv").write_bytes("Bild;Größe\n0.png;groß\n".encode("latin-1"))
+    (tmp_path / "b.csv").write_bytes(b"Bild;Gr\x81\xf6e\n0.png;x\n")  # neither UTF-8 nor what Windows writes
     (tmp_path / "c.csv").write_text("id,class\n" + "".join(f"case {n},x\n" for n in range(6)))
     (tmp_path / "d.csv").write_text("image,class\n0.png,x\n" + "".join(f"gone{n}.png,y\n" for n in range(9)))
     with pytest.raises(UserError) as refused:
@@ -379,3 +379,17 @@ def test_an_answer_that_fits_nothing_is_asked_again(
     assert ConceptSet.load(str(recipe.concepts)).group("findings").values == ("vessel",)
     with pytest.raises(UserError, match=r"what belongs together.*patient_id"):
         init_folder(tmp_path / "clinic", out=tmp_path / "out", group_column="patiend_id", overwrite=True)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_a_table_as_excel_writes_it_on_windows(tmp_path: Path, encoding: str) -> None:
+    images(tmp_path / "fotos", 12)
+    lines = [
+        "Bild;Diagnose;Rötung",
+        *(f"{n}.png;{('Nävus', 'Ödem')[n % 2]};{('ja', 'nein')[n // 2 % 2]}" for n in range(12)),
+    ]
+    (tmp_path / "tabelle.csv").write_text("\n".join(lines), encoding=encoding)
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert setup.check.classes == {"Nävus": 6, "Ödem": 6}
+    assert any(f"it was read as {encoding}" in line for line in setup.assumed)
+    assert "Yes or no in each image: Rötung." in setup.assumed

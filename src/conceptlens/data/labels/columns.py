@@ -1,5 +1,6 @@
 """A table in memory, one column at a time: each distinct cell is kept once, so a long table stays small."""
 
+import codecs
 import csv
 import io
 import math
@@ -21,6 +22,7 @@ from conceptlens.core.spreadsheet import read_cell
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.words import LIST_SEPARATOR, fold
 
+UTF_8 = "utf-8-sig"
 _DELIMITERS = (",", ";", "\t")
 _CHUNK = 8192  # rows turned into codes at a time
 EXCEL_ROWS = 1_048_576  # of a sheet; a damaged one may announce any number
@@ -84,7 +86,7 @@ class Columns:
         return Columns(self.source, columns, self.rows[rows])
 
 
-def read_columns(path: Path, problems: Problems, *, expect: str) -> Columns:
+def read_columns(path: Path, problems: Problems, *, expect: str, encoding: str = UTF_8) -> Columns:
     """A CSV, Excel or Parquet file.
 
     Args:
@@ -92,6 +94,7 @@ def read_columns(path: Path, problems: Problems, *, expect: str) -> Columns:
             else text separated by comma, semicolon or tab.
         problems: Receives what is wrong with single rows.
         expect: A column that must be there; it tells the separators apart.
+        encoding: Of text.
     """
     if path.suffix.lower() in {".parquet", ".pq"}:
         return _read_parquet(path)
@@ -102,22 +105,37 @@ def read_columns(path: Path, problems: Problems, *, expect: str) -> Columns:
         return next(iter(_read_excel(path, only_first=True).values()))
     try:
         with path.open("rb") as file:
-            return read_csv(file, str(path), problems, expect=expect)
+            return read_csv(file, str(path), problems, expect=expect, encoding=encoding)
     except UNREADABLE as error:
         raise unreadable(error, path, "a table") from None
 
 
-def read_sheets(path: Path) -> dict[str, Columns]:
+def read_sheets(path: Path, encoding: str = UTF_8) -> dict[str, Columns]:
     """The tables of a file by their sheet's title: all of an Excel file, the one of another."""
     if path.suffix.lower() == ".xlsx":
         check_regular(path)
         return _read_excel(path)
-    return {"": read_columns(path, Problems(strict=False), expect="image")}
+    return {"": read_columns(path, Problems(strict=False), expect="image", encoding=encoding)}
 
 
-def read_csv(file: io.BufferedIOBase | io.RawIOBase, source: str, problems: Problems, *, expect: str) -> Columns:
-    """A table from an open binary file of UTF-8 text, with or without a byte order mark."""
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")  # type: ignore[type-var]
+def guess_encoding(path: Path) -> str:
+    """Of a CSV file: UTF-8 where it is that, else what Excel writes on Windows."""
+    check_regular(path)
+    content = path.read_bytes()
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return UTF_8
+
+
+def read_csv(
+    file: io.BufferedIOBase | io.RawIOBase, source: str, problems: Problems, *, expect: str, encoding: str = UTF_8
+) -> Columns:
+    """A table from an open binary file of text; UTF-8 with or without a byte order mark if nothing else is said."""
+    text = io.TextIOWrapper(file, encoding=encoding, newline="")  # type: ignore[type-var]
     try:
         sample = text.read(65536)
         text.seek(0)

@@ -8,7 +8,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.data.images.dicom import SUFFIXES as DICOM
 from conceptlens.data.images.dicom import header_words
 from conceptlens.data.images.names import FileNames, words_of
-from conceptlens.data.labels.columns import Column, Columns, read_sheets
+from conceptlens.data.labels.columns import UTF_8, Column, Columns, guess_encoding, read_sheets
 from conceptlens.data.labels.words import fold
 from conceptlens.data.splits.names import split_of
 from conceptlens.workflows.init.contents import Contents
@@ -41,8 +41,11 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
     matched: list[ImageTable] = []
     said: list[str] = []
     for file in contents.tables:
+        path, encoding = contents.root / file, UTF_8
         try:
-            sheets = read_sheets(contents.root / file)
+            if path.suffix.lower() in (".csv", ".tsv"):
+                encoding = guess_encoding(path)
+            sheets = read_sheets(path, encoding)
         except UserError as error:
             said.append(f"{file} cannot be read: {error}")
             continue
@@ -51,8 +54,10 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
             table = _match(contents, name, columns, files)
             if table is None:
                 said.append(_why_not(columns, name, files))
-            else:
-                matched.append(table)
+                continue
+            matched.append(table)
+            if encoding != UTF_8:
+                said.append(f"{name} is not UTF-8: it was read as {encoding}, as Excel writes it. Look at its umlauts.")
     if not matched:
         return None, said
     families: list[list[ImageTable]] = []
