@@ -60,7 +60,9 @@ def test_findings_come_next(concepts: ConceptSet) -> None:
     verdicts["leakage"] = Verdict(outcome="finding", reason="It leaks.")
     numbers = {side: dict.fromkeys(keys) for side, keys in NUMBERS.items()}
     trust = Trust(run="r", split="test", verdicts=verdicts, numbers=numbers)
-    steps = list(next_steps(material(concepts, trust=trust)))
+    made = material(concepts, trust=trust)
+    page, steps = str(questions(made)), list(next_steps(made))
+    assert page.count("Yes. Fine.") == 1  # it can be corrected; whom it fails is no yes or no
     assert "Look into leakage: It leaks." in steps
     assert not any("trust RUN" in step for step in steps)
 

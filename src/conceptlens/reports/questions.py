@@ -15,6 +15,7 @@ TOLD = {
     "text": "Concepts are texts; no image was labeled with them, so a text encoder decides what they mean.",
 }
 EXAMINE = "Not examined yet: run `conceptlens trust RUN`."
+LOOKS: tuple[Side, ...] = ("maps", "faithfulness")
 WEAK_CLASS = 0.5  # recall below which a class is named as a weakness
 
 
@@ -24,7 +25,7 @@ def questions(material: Material) -> Html:
         ("How good is it?", how_good(material)),
         ("Can I correct it?", [_verdict(material, "corrections")]),
         ("Which patients or images does it fail?", [*_weak_classes(material), _verdict(material, "subgroups")]),
-        ("What does it look at?", [_verdict(material, "maps")]),
+        ("What does it look at?", list(dict.fromkeys(_verdict(material, side) for side in LOOKS))),
         ("What was it told?", what_it_was_told(material)),
         ("What should I do next?", next_steps(material)),
     )
@@ -76,12 +77,13 @@ def _weak_classes(material: Material) -> list[str]:
 
 
 def _verdict(material: Material, side: Side) -> str:
-    if "concept" not in material.metrics and side in ("corrections", "maps"):
+    if "concept" not in material.metrics and side in ("corrections", "maps", "faithfulness"):
         return "It has no concepts: there is nothing to correct, and no concept's map to look at."
     if material.trust is None:
         return EXAMINE
     verdict: Verdict = material.trust.verdicts[side]
-    return {"pass": "Yes. ", "finding": "Careful. ", "unmeasured": "Not measured. "}[verdict.outcome] + verdict.reason
+    heads = {"pass": "Yes. " * (side == "corrections"), "finding": "Careful. ", "unmeasured": "Not measured. "}
+    return heads[verdict.outcome] + verdict.reason
 
 
 def what_it_was_told(material: Material) -> list[str]:
