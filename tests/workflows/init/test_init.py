@@ -393,3 +393,14 @@ def test_a_table_as_excel_writes_it_on_windows(tmp_path: Path, encoding: str) ->
     assert setup.check.classes == {"Nävus": 6, "Ödem": 6}
     assert any(f"it was read as {encoding}" in line for line in setup.assumed)
     assert "Yes or no in each image: Rötung." in setup.assumed
+
+
+def test_numbers_that_lost_their_zeros_in_a_spreadsheet(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    for number in range(12):
+        photo(tmp_path / "photos" / f"{number:03d}.png", number)
+    book = openpyxl.Workbook()
+    for row in (["image", "class"], *([n, "ab"[n % 2]] for n in range(12))):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    assert init_folder(tmp_path, out=tmp_path / "setup").check.classes == {"a": 6, "b": 6}

@@ -13,8 +13,13 @@ def words_of(path: str) -> list[str]:
     return _WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", path).lower())
 
 
+def _number(stem: str) -> str:
+    """A key that no path has: a spreadsheet takes the zeros from `007`."""
+    return f"/{int(stem)}"
+
+
 class FileNames:
-    """Files that can be found by path, by name, or by name without suffix.
+    """Files that can be found by path, by name, or by name without suffix; numbers also without their leading zeros.
 
     Of several files with the same name, the one is meant whose folders share most words with the place that names it:
     `Training Labels.csv` speaks of `Training Set/001.jpg`, not of `Testing Set/001.jpg`.
@@ -27,6 +32,8 @@ class FileNames:
             path = PurePosixPath(file)
             for word in {file, str(path.with_suffix("")), path.name, path.stem}:
                 self._known[word.casefold()].append(file)
+            if path.stem.isdecimal():
+                self._known[_number(path.stem)].append(file)
 
     def find(self, word: str, near: str = "") -> str | None:
         """The file, None if there is none or if two fit equally well.
@@ -43,6 +50,8 @@ class FileNames:
             for name in (str(shorter), str(shorter.with_suffix(""))):
                 if found := self._known.get(name.casefold()):
                     return found[0] if len(found) == 1 else self._nearest(found, f"{near}/{path.parent}")
+        if path.stem.isdecimal() and (found := self._known.get(_number(path.stem))):
+            return found[0] if len(found) == 1 else self._nearest(found, f"{near}/{path.parent}")
         return None
 
     def _nearest(self, files: list[str], near: str) -> str | None:
