@@ -25,7 +25,10 @@ def small(code: str) -> str:
     """The same with one epoch, and few and small images."""
     code = re.sub(r"data__limit=\d+", "data__limit=48, encoder__image_size=64", code)
     code = re.sub(r"\b(epochs|bootstrap)(=|: )\d+", r"\g<1>\g<2>1", code)
-    return re.sub(r"\bn: 400", "n: 96", re.sub(r"(samples_per_concept)=\d+", r"\1=8", code))
+    code = re.sub(
+        r"\blimit: \d+", "limit: 48", code.replace("name: builtin/vit,", "name: builtin/vit, image_size: 64,")
+    )
+    return re.sub(r"(samples_per_concept)=\d+", r"\1=8", code)
 
 
 def execute(code: str, names: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from conceptlens.core.files import read_json
 from conceptlens.methods.ivq_cbm import IVQCBM
 from conceptlens.workflows.compare.compare import Compared, compare, plan
 from conceptlens.workflows.compare.figures import Band, Point, curves, plane
-from conceptlens.workflows.compare.table import latex, markdown
+from conceptlens.workflows.compare.table import html, latex, markdown
 from tests.workflows.compare.fakes import comparison_file, finish, jobs_of
 
 THREE = {
@@ -172,6 +172,10 @@ def test_tables_survive_any_name() -> None:
     assert "1 jobs failed: j" in table
     assert "a|b\\_c\\%" in tex
     assert "T \\& U" in tex
+    shown = html(found)
+    assert "<td>a|b_c%" in shown
+    assert "T &amp; U" in shown
+    assert "Unfinished: 1 of 2" in shown
 
 
 def test_figures_by_hand() -> None:

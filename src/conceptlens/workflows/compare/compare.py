@@ -24,7 +24,7 @@ from conceptlens.workflows.compare.results import results
 from conceptlens.workflows.compare.shard import Shard, parse_shard
 from conceptlens.workflows.compare.significance import MEASURES
 from conceptlens.workflows.compare.state import JOBS, Places, Waiting, all_jobs, find_job
-from conceptlens.workflows.compare.table import latex, markdown
+from conceptlens.workflows.compare.table import html, latex, markdown
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,9 @@ class Compared(ResultMixin):
             parts.append(f"{self.waiting} trainings wait for trials of other machines. Call again when they are done.")
         parts.append(f"written to {self.out}: table.md, table.tex, results.json and figures")
         return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        return html(self.results)
 
 
 FIRST = ("environment.json", "compare.yaml", JOBS)  # before run.json says what the folder is

@@ -1,11 +1,11 @@
-"""The tables of a comparison, for people: Markdown and LaTeX from the same cells."""
+"""The tables of a comparison, for people: Markdown, LaTeX and HTML from the same cells."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conceptlens.pages.markup import MISSING
+from conceptlens.pages.markup import MISSING, Html, h, table
 
 COLUMNS = {
     "class.accuracy": "Accuracy",
@@ -131,6 +131,21 @@ def markdown(found: Mapping[str, Any]) -> str:
         parts.append("\n".join(rows))
     parts.append(" ".join(_below(found)))
     return "\n\n".join(parts) + "\n"
+
+
+def html(found: Mapping[str, Any]) -> Html:
+    """The same in a notebook."""
+    parts = [h("h4", found["name"]), *(h("p", told) for told in _unfinished(found))]
+    for data in found["data"]:
+        measures, numbers = columns(data)
+        head, rows = _head(measures, numbers, found["statistics"]["primary"]), []
+        for block in data["blocks"]:
+            rows.append(h("tr", h("th", block["title"], colspan=len(head))))
+            for line in lines(block, measures, numbers):
+                cells = (h("b", cell) if place in line.best else cell for place, cell in enumerate(line.cells))
+                rows.append(h("tr", [h("td", cell) for cell in cells]))
+        parts.append(table(" ".join([f"{data['name']}.", *_about(found, data)]), head, rows))
+    return h("div", parts, h("p", " ".join(_below(found))))
 
 
 def _md(text: str) -> str:
