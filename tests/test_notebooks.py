@@ -25,9 +25,7 @@ def small(code: str) -> str:
     """The same with one epoch, and few and small images."""
     code = re.sub(r"data__limit=\d+", "data__limit=48, encoder__image_size=64", code)
     code = re.sub(r"\b(epochs|bootstrap)(=|: )\d+", r"\g<1>\g<2>1", code)
-    code = re.sub(
-        r"\blimit: \d+", "limit: 48", code.replace("name: builtin/vit,", "name: builtin/vit, image_size: 64,")
-    )
+    code = code.replace("name: builtin/vit,", "name: builtin/vit, image_size: 64,").replace("limit: 400", "limit: 48")
     return re.sub(r"(samples_per_concept)=\d+", r"\1=8", code)
 
 
