@@ -10,6 +10,7 @@ from PIL import Image
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.workflows.init.columns import column_roles, slips
 from conceptlens.workflows.init.init import ask_person, default_answers, init_folder
@@ -66,7 +67,8 @@ def clinic(root: Path, n: int = 40) -> Path:
 
 
 def test_a_sheet_with_patients_marks_and_masks(tmp_path: Path) -> None:
-    setup = init_folder(clinic(tmp_path / "clinic"), out=tmp_path / "out")
+    out = tmp_path / "clinic-setup"
+    setup = init_folder(clinic(tmp_path / "clinic"), out=out)
     assert setup.check.ok, setup.text()
     assert setup.check.images == 40
     recipe = load_recipe(setup.recipe)
@@ -75,12 +77,13 @@ def test_a_sheet_with_patients_marks_and_masks(tmp_path: Path) -> None:
     assert recipe.method["name"] == "evidence-cbm"
     assert recipe.data.regions.mask_columns == {"lesion": "mask: lesion", "vessel": "mask: vessel"}
     concepts = ConceptSet.load(str(recipe.concepts))
+    assert open_source(recipe.data, concepts)[0].name == "clinic"
     assert concepts.classes == ("benign", "malignant")
     assert concepts.group("lesion colour").values == ("black", "brown", "red")
     # Marks are answers, and so is a part that some of the annotated images lack.
     assert concepts.group("findings").values == ("ulcer", "vessel")
     assert recipe.data.regions.concepts == {"findings: vessel": "vessel"}
-    with (tmp_path / "out" / "images.csv").open(encoding="utf-8") as file:
+    with (out / "images.csv").open(encoding="utf-8") as file:
         first, second = list(csv.DictReader(file))[:2]
     assert first["image"] == "photos/IMG_000.png"
     assert (first["ulcer"], second["ulcer"], first["vessel"], second["vessel"]) == ("yes", "no", "yes", "no")

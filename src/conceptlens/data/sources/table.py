@@ -38,7 +38,9 @@ class Table(EncodedSource):
 
     def __init__(self, path: Path, config: DataConfig, concepts: ConceptSet, problems: Problems | None = None) -> None:
         problems = problems or Problems()
-        self.name = path.stem
+        # `images.csv`, as `init` calls it, says less than its folder.
+        own = path.resolve().parent.name.removesuffix("-setup") if path.stem == "images" else ""
+        self.name = own or path.stem
         self.task = config.task
         self.window = config.window
         self._base = Path(config.images).expanduser() if config.images else path.parent
