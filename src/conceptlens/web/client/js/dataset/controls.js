@@ -17,6 +17,7 @@ export function controls(table, settings, tags, onchange, split) {
   const set = (changes) => {
     onchange(changes);
     if ("layout" in changes) put(how, places[settings.layout]()); // the rest stays, and with it the focus
+    least.hidden = !settings.concept;
   };
   /** @param {string[]} names @returns {Array<[string, string]>} */
   const any = (names) => [["", "any"], ...names.map((name) => /** @type {[string, string]} */ ([name, name]))];
@@ -32,8 +33,11 @@ export function controls(table, settings, tags, onchange, split) {
   }; // prettier-ignore
   const how = h("span", { class: "row" });
 
+  const least = threshold();
+
   function draw() {
     put(how, places[settings.layout]());
+    least.hidden = !settings.concept;
     const layouts = [["grid", "Grid"], ["map", "Map"], ["axes", "Two measures"]]; // prettier-ignore
     put(
       node,
@@ -43,6 +47,7 @@ export function controls(table, settings, tags, onchange, split) {
         segment("How images lie", scored ? layouts : layouts.slice(0, 1), settings.layout, (layout) => set({ layout })),
         how,
         choice("Color by", colorings(table), settings.color, (color) => set({ color })),
+        h("label", { class: "field" }, "Name", searchField("Filter by name", "part of a name", settings.words, (words) => set({ words }))),
       ),
       h(
         "div",
@@ -52,12 +57,10 @@ export function controls(table, settings, tags, onchange, split) {
         scored ? choice("Predicted", any(table.classes), settings.guess, (guess) => set({ guess })) : null,
         choice("Show", [["", "all"], ...errors()], settings.error, (error) => set({ error })),
         scored && table.concepts.length
-          ? choice("Concept", any(table.concepts), settings.concept, (concept) => set({ concept }))
+          ? [choice("Concept", any(table.concepts), settings.concept, (concept) => set({ concept })), least]
           : null,
-        scored && table.concepts.length ? threshold() : null,
         Object.keys(table.columns).length ? subgroup() : null,
         tags().length ? choice("Tag", any(tags()), settings.tag, (tag) => set({ tag })) : null,
-        h("label", { class: "field" }, "Name", searchField("Filter by name", "part of a name", settings.words, (words) => set({ words }))),
       ),
     ); // prettier-ignore
   }

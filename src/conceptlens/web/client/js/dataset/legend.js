@@ -22,13 +22,25 @@ export function colorLegend(table, color) {
   ); // prettier-ignore
 }
 
-/** @param {Float32Array} values */
-function scale(values) {
+/** What the two directions of the canvas mean, in words. @param {import("./table.js").Table} table @param {string} x @param {string} y */
+export function axesLine(table, x, y) {
+  const said = [x, y].map((name) => `${name} (${rangeOf(measure(table, name)).map(short).join(" to ")})`);
+  return `Across: ${said[0]}. Up: ${said[1]}.`;
+}
+
+/** @param {Float32Array} values @returns {[number, number]} the first above the second where there is no number */
+function rangeOf(values) {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {
     if (value < low) low = value;
     if (value > high) high = value;
   }
+  return [low, high];
+}
+
+/** @param {Float32Array} values */
+function scale(values) {
+  const [low, high] = rangeOf(values);
   if (low > high) return h("span", { class: "legend" }, "no image has a value");
   const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map((at) => `rgb(${heat(at).join(" ")})`);
   const ramp = h("i", { class: "ramp", style: { background: `linear-gradient(to right, ${stops.join(", ")})` } });

@@ -43,7 +43,7 @@ export function suspectList(run, table, onpick, onrows) {
     const reason =
       why === "duplicate"
         ? ["its near-duplicate ", imageLink(run, table, other), ` is ${instead} (similarity ${score.toFixed(2)})`]
-        : `the model says ${instead}, ${Math.round(100 * score)} points more probable`;
+        : `the model says ${instead}, ${Math.round(100 * score)} percentage points more probable`;
     return h(
       "li",
       {},

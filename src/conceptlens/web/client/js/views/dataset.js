@@ -6,7 +6,7 @@ import { heat, token } from "../colors.js";
 import { dataset } from "../dataset/api.js";
 import { imageCanvas } from "../dataset/canvas.js";
 import { controls } from "../dataset/controls.js";
-import { colorLegend } from "../dataset/legend.js";
+import { axesLine, colorLegend } from "../dataset/legend.js";
 import { mask, rowsOf } from "../dataset/filter.js";
 import { gridPlaces, scatter } from "../dataset/geometry.js";
 import { imageLink, imageSheet, thumbnail } from "../dataset/image_sheet.js";
@@ -139,7 +139,7 @@ export async function datasetView(host, params, { card }) {
   }
 
   function drawTools() {
-    put(line, `${plural(rows.length, "image")}${rows.length < table.size ? ` of ${plural(table.size, "image")}` : ""}${chosen ? ", chosen by hand" : ""}`);
+    put(line, `${plural(rows.length, "image")}${rows.length < table.size ? ` of ${plural(table.size, "image")}` : ""}${chosen ? ", chosen by hand" : ""}`, settings.layout === "axes" ? `. ${axesLine(table, settings.x, settings.y)}` : "");
     put(
       tools,
       segment("Drag to", [["move", "Move"], ["lasso", "Lasso"]], view.canvas.classList.contains("lasso") ? "lasso" : "move", (mode) => view.lasso(mode === "lasso")),

@@ -75,7 +75,7 @@ export async function jobsView(host, params, { cards }) {
         training() && !state.run ? choice("Ready recipe", told.recipes, state.recipe, (recipe) => { state.recipe = recipe; drawLine(); }) : null,
         choice("Device", told.devices, state.device, (device) => { state.device = device; drawLine(); }),
       ),
-      training() ? [h("div", { class: "job-option" }, h("label", { for: "job-new-name" }, "name of the new run"), name), h("div", { class: "job-option" }, h("label", { for: "job-settings" }, "settings, one a line"), settings)] : null,
+      training() ? [h("div", { class: "job-option" }, h("label", { for: "job-new-name" }, "Name of the new run"), name), h("div", { class: "job-option" }, h("label", { for: "job-settings" }, "Settings, one a line"), settings)] : null,
       h("details", { open: false }, h("summary", {}, `Options of ${state.command}`), h("div", { class: "job-options" }, shown.rows)),
       line,
       told.allowed
