@@ -199,6 +199,14 @@ def test_roles_of_columns() -> None:
         "size_mm": "metadata",
         "set": "split",
     }
+    halves = [("left", "right")[i // 2 % 2] for i in range(n)]
+    for name, role in (
+        ("Patient", "group"),
+        ("eye", "metadata"),
+        ("病变", "concept"),
+    ):  # two sides keep nothing together, two patients do
+        found = column_roles({"dx": cells["dx"], name: halves})
+        assert found[1].role == role
 
 
 def test_default_answers() -> None:

@@ -25,6 +25,7 @@ GROUP_WORDS = (
     *("patientin", "patienten", "paciente", "paziente", "proband"),
     *("lesion", "lasion", "eye", "auge", "specimen", "slide"),
 )
+EYES = frozenset({"eye", "auge"})
 SPLIT_WORDS = ("split", "set", "subset", "partition", "fold")
 # What is known of an image without looking at it.
 METADATA_WORDS = {
@@ -91,7 +92,7 @@ def _role(name: str, cells: Cells, classes: Cells | None) -> ColumnRole:
         return ColumnRole(name, "split")
     if words and words[-1] == "certainty":
         return ColumnRole(name, "certainty")
-    if not METADATA_WORDS.isdisjoint(words):
+    if not METADATA_WORDS.isdisjoint(words) or (words and EYES.issuperset(words)):
         return ColumnRole(name, "metadata", reason="its name says something that is known without looking")
     if _class_score(name):
         return ColumnRole(name, "metadata", reason="its name speaks of the class")
@@ -141,14 +142,15 @@ def _class_column(columns: Mapping[str, Cells], folders: Cells | None) -> str | 
 
 
 def _group_column(columns: Mapping[str, Cells]) -> str | None:
-    """A patient rather than a lesion; values must repeat, or nothing is to be kept together. Two sides are no group."""
+    """A patient rather than a lesion; values must repeat, or nothing is to be kept together."""
     for word in GROUP_WORDS:
         for name, cells in columns.items():
             known = [cell for cell in cells if not is_missing(cell)]
             words = name_words(name)
             if word in words and METADATA_WORDS.isdisjoint(set(words) - {"id", "index"}):
                 distinct = len(set(known))
-                if max(3, len(known) // 50) <= distinct < len(known):
+                least = 3 if word in EYES else 2  # left and right are none
+                if max(least, len(known) // 50) <= distinct < len(known):
                     return name
     return None
 
