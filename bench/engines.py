@@ -14,7 +14,7 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
-from conceptlens.core.files import dump_yaml, write_json, write_text
+from conceptlens.core.files import dump_yaml, read_json, write_json, write_text
 from conceptlens.workflows.compare.compare import compare
 
 
@@ -41,6 +41,12 @@ def weights(out: Path) -> dict[str, Any]:
     return {file.parts[-3]: {name: value.tobytes() for name, value in load_file(file).items()} for file in files}
 
 
+def trainings(out: Path) -> list[float]:
+    """Seconds of each training, as they ended."""
+    files = sorted(out.glob("jobs/*.json"), key=lambda file: file.stat().st_mtime)
+    return [read_json(file)["seconds"] for file in files]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=8)
@@ -48,6 +54,7 @@ def main() -> None:
     parser.add_argument("--engines", default="local,ray")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    os.environ.setdefault("RAY_worker_niceness", "0")  # as local processes
     rows, first = [], None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -64,7 +71,7 @@ def main() -> None:
                 load = os.getloadavg()[0]
                 rows.append(
                     {"engine": engine, "workers": workers, "seconds": seconds, "done": done, "load": load}
-                    | {"same_bits": own == first}
+                    | {"same_bits": own == first, "trainings": trainings(out)}
                 )
                 print(rows[-1], flush=True)
     if args.json:

@@ -76,6 +76,7 @@ def main() -> None:
     parser.add_argument("--engines", default="local,ray,slurm")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    os.environ.setdefault("RAY_worker_niceness", "0")  # as local processes
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -224,15 +224,25 @@ def scale_encode() -> str:
 
 
 def scale_engines() -> str:
-    """Each engine with one and with two workers."""
-    rows = read("scale/engines.json")["rows"]
+    """Each engine with one and with two workers; what a further training takes, once each worker has had its first."""
+    found = read("scale/engines.json")
     lines = []
-    for engine in dict.fromkeys(row["engine"] for row in rows):
-        one, two = sorted((row for row in rows if row["engine"] == engine), key=lambda row: row["workers"])
-        same = "yes" if one["same_bits"] and two["same_bits"] else "no"
-        times = f"{one['seconds'] / two['seconds']:.2f}"
-        lines.append([engine, f"{one['seconds']:.1f} s", f"{two['seconds']:.1f} s", times, same])
-    return table(["engine", "one worker", "two workers", "times as fast", "the same bits everywhere"], lines)
+    for engine in dict.fromkeys(row["engine"] for row in found["rows"]):
+        rows = [row for row in found["rows"] if row["engine"] == engine]
+        further = [statistics.mean(row["trainings"][row["workers"] :]) / row["workers"] for row in rows]
+        whole = [row["seconds"] for row in rows]
+        lines.append(
+            [
+                engine,
+                *(f"{seconds:.1f} s" for seconds in whole),
+                f"{whole[0] / whole[1]:.2f}",
+                *(f"{seconds:.2f} s" for seconds in further),
+                f"{further[0] / further[1]:.2f}",
+                "yes" if all(row["same_bits"] for row in rows) else "no",
+            ]
+        )
+    head = ["engine", "one worker", "two", "times as fast", "a further training, one worker", "two", "times as fast"]
+    return table([*head, "the same bits"], lines)
 
 
 def scale_faults() -> str:
@@ -266,6 +276,13 @@ def scale_workers() -> str:
         for row in read("scale/workers.json")["rows"]
     ]
     return table(["workers", "measured", "model", "difference", "images/s"], lines)
+
+
+def reader_steps() -> str:
+    """A training step on stored tokens, by method."""
+    found = {name: min(times) for name, times in read("speed/reader.json")["milliseconds"].items()}
+    rows = [[name, f"{best:.1f} ms", f"{best / found['explicd']:.2f}"] for name, best in found.items()]
+    return table(["method", "a step", "× explicd"], rows)
 
 
 def scale_decode() -> str:
@@ -338,6 +355,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "foundation": foundation,
     "builtin-encoder": builtin_encoder,
     "store": store,
+    "reader": reader_steps,
     "explain": explain,
     "gpu": gpu,
     "gpu-goals": gpu_goals,
