@@ -1,8 +1,8 @@
 """`make assault`: a seeded sample of everything; `--full` for all of it.
 
-    python -m assault [--seed 0] [--full] [--share 0.1] [--only folders,kills] [--out result.json]
+    python -m assault [--seed 0] [--full] [--share 0.1] [--only folders,kills,"kills train"] [--out result.json]
 
-Exit code 1 if anything was found.
+`--append rows.jsonl` adds a line for each part as soon as it has ended. Exit code 1 if anything was found.
 """
 
 import argparse
@@ -13,11 +13,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from assault.disks import assault_full_disk, assault_full_results, assault_real_disk
 from assault.inputs import assault_images, assault_recipes, assault_tables, assault_weights
-from assault.kills import assault_kills, assault_serve
+from assault.kills import VICTIMS, assault_kills, assault_serve
+from assault.kinds import assault_kinds
 from assault.readers import assault_readers
 from assault.run_folders import assault_commands, assault_page
 from assault.watch import Part, timed
@@ -29,6 +31,7 @@ Assault = Callable[[Part, World, int, int], None]
 PARTS: dict[str, tuple[Assault, int, int]] = {
     "folders": (assault_commands, 120, 400),
     "page": (assault_page, 40, 150),
+    "kinds": (assault_kinds, 40, 150),
     "images": (assault_images, 120, 250),
     "tables": (assault_tables, 80, 150),
     "recipes": (assault_recipes, 120, 250),
@@ -37,23 +40,29 @@ PARTS: dict[str, tuple[Assault, int, int]] = {
     "full-disk": (assault_full_disk, 8, 40),
     "full-results": (assault_full_results, 20, 60),
     "real-disk": (assault_real_disk, 4, 20),
-    "kills": (assault_kills, 3, 17),
+    **{f"kills {name}": (partial(assault_kills, name), 3, 17) for name in VICTIMS},
     "serve": (assault_serve, 3, 20),
 }
 
 
-def assault(seed: int, *, full: bool = False, share: float = 1.0, only: list[str] | None = None) -> dict[str, object]:
-    """Everything, or some parts; `share` of the attempts."""
+def assault(
+    seed: int, *, full: bool = False, share: float = 1.0, only: list[str] | None = None, append: Path | None = None
+) -> dict[str, object]:
+    """Everything, or some parts; `share` of the attempts. Each part is a line of `append`."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="assault-") as root:
         world = World.make(Path(root))
         parts = []
         for name, (run, sample, whole) in PARTS.items():
-            if only and name not in only:
+            if only and not {name, name.split()[0]} & {*only}:
                 continue
             number = max(1, round((whole if full else sample) * share))
             parts.append(timed(lambda part, run=run, number=number: run(part, world, seed, number), name))  # type: ignore[misc]
             print(line_of(parts[-1]), flush=True)
+            if append:
+                row = {"version": __version__, "seed": seed, **parts[-1].to_dict()}
+                with append.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return {
         "version": __version__,
         "python": platform.python_version(),
@@ -79,9 +88,10 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--only", type=lambda words: words.split(","), help=", ".join(PARTS))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--append", type=Path)
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    result = assault(args.seed, full=args.full, share=args.share, only=args.only)
+    result = assault(args.seed, full=args.full, share=args.share, only=args.only, append=args.append)
     if args.out:
         args.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
     for part in result["parts"]:  # type: ignore[attr-defined]

@@ -27,6 +27,9 @@ LIMIT = 900  # seconds of one command
 PORT = 8765
 
 
+VICTIMS = ("train", "encode", "compare", "decompose", "codebook", "study")
+
+
 @dataclass(frozen=True)
 class Victim:
     """A command that is killed: what starts it, what goes on with it, and what must be the same in the end."""
@@ -57,7 +60,7 @@ def victims(world: World) -> list[Victim]:
         return ["decompose", f"{network}:build", data.images, *some, "--validate-on", "0", "--out", out, "--quiet"]
 
     def extract(out: Path) -> list[object]:
-        few = ["--samples-per-concept", "40", "--epochs", "4", "--batch-size", "8", "--filters", "8", "--hidden", "16"]
+        few = ["--samples-per-concept", "96", "--epochs", "12", "--batch-size", "8", "--filters", "8", "--hidden", "16"]
         return ["codebook", "extract", generator, *few, "--out", out, "--quiet"]
 
     def extract_again(out: Path) -> list[object]:
@@ -181,10 +184,10 @@ def import_all(words: list[object]) -> None:
                 importlib.import_module(name)
 
 
-def assault_kills(part: Part, world: World, seed: int, number: int, only: tuple[str, ...] = ()) -> None:
-    """Each command to its end once, then killed at random moments of that time until so many kills came in time."""
+def assault_kills(name: str, part: Part, world: World, seed: int, number: int) -> None:
+    """A command to its end once, then killed at random moments of that time until so many kills came in time."""
     for victim in victims(world):
-        if only and victim.name not in only:
+        if victim.name != name:
             continue
         whole = world.root / "whole"
         shutil.rmtree(whole, ignore_errors=True)

@@ -114,3 +114,19 @@ def test_missing_source_and_missing_file(tmp_path: Path) -> None:
     (tmp_path / "list.yaml").write_text("- a")
     with pytest.raises(UserError, match="expected a mapping"):
         load_recipe(tmp_path / "list.yaml")
+
+
+def test_dotted_keys_are_sections_at_any_depth() -> None:
+    """Names written so were overlooked, and a number written so stayed in the recipes that came later."""
+    before = load_recipe({"data": "shapes"})
+    dotted = {"data": "shapes", "method.name": "cbm", "training": {"loss.concept_weight": 3.5}, "encoder.name": "a.b:C"}
+    with pytest.raises(UserError, match=r"wants to run code .*a\.b:C"):
+        load_recipe(dotted)
+    del dotted["encoder.name"]
+    plain = {"data": "shapes", "method": "cbm", "training": {"loss": {"concept_weight": 3.5}}}
+    assert load_recipe(dotted) == load_recipe(plain)
+    assert load_recipe({"data.source": "shapes"}) == before
+    with pytest.raises(UserError, match="epochs is given twice"):
+        load_recipe({"data": "shapes", "training": {"epochs": 1}, "training.epochs": 2})
+    with pytest.raises(UserError, match="'seed' is given a value, and keys of a section"):
+        load_recipe({"data": "shapes", "seed": 1, "seed.x": 2})

@@ -74,7 +74,7 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
     folder may not name code that the user has not allowed.
     """
     if isinstance(recipe, Mapping):
-        return dict(recipe), "recipe"
+        return _nested(recipe, "recipe"), "recipe"
     if str(recipe) in recipe_names():
         file = resources.files("conceptlens.recipes").joinpath("ready", *f"{recipe}.yaml".split("/"))
         raw, where = parse_yaml(file.read_text("utf-8"), where=f"recipe {recipe}"), f"recipe {recipe}"
@@ -88,13 +88,39 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
         )
     # What version 0.1 kept in a run folder says nothing of its schema; what a person writes is of today's.
     unmarked = 1 if (Path(str(recipe)).parent / "run.json").exists() else SCHEMA
-    raw = upgrade(raw, where=where, schema=raw.get("schema", unmarked))
+    raw = _nested(upgrade(raw, where=where, schema=raw.get("schema", unmarked)), where)
     if not where.startswith("recipe "):
         folder = Path(recipe).parent
         raw = beside_recipe(with_code_paths(raw, folder), folder)
         if (folder / "run.json").exists():
             check_code(recipe_code(raw), folder)
     return raw, where
+
+
+def _nested(raw: Mapping[str, Any], where: str) -> Tree:
+    """`method.name: cbm` as `method: {name: cbm}`, at any depth: no name is overlooked, and none is given twice."""
+    tree: Tree = {}
+    for path, value in _paths(_expand(raw)):
+        *sections, last = path
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+            if not isinstance(node, dict):
+                raise UserError(f"{where}: {section!r} is given a value, and keys of a section.")
+        if last in node:
+            raise UserError(f"{where}: {'.'.join(map(str, path))} is given twice.")
+        node[last] = dict(value) if isinstance(value, Mapping) else value
+    return tree
+
+
+def _paths(tree: Mapping[str, Any], path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value with the keys that lead to it."""
+    for key, value in tree.items():
+        here = (*path, *(key.split(".") if isinstance(key, str) else (key,)))
+        if isinstance(value, Mapping) and value and ".".join(map(str, here)) not in _FREE:
+            yield from _paths(value, here)
+        else:
+            yield here, value
 
 
 _CODE_KEYS = {"method": "name", "regularizer": "name", "encoder": "name", "data": "source"}
@@ -408,7 +434,7 @@ def load_recipe(
     """
     raw, where = read_recipe(recipe) if recipe is not None else ({}, "recipe")
     given = parse_overrides(overrides) if not isinstance(overrides, Mapping) else overrides
-    tree = with_code_paths(merge(_expand(raw), _expand(given)))
+    tree = with_code_paths(merge(raw, _nested(given, where)))
     tree = deepcopy(tree)  # jsonargparse writes into what it parses
     for word in recipe_code(tree):
         if trusted:
