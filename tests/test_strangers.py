@@ -1,5 +1,6 @@
 """What a stranger's data may hold: names that would be keys of a recipe, tables without an end, paths that lead out."""
 
+import gzip
 import json
 import os
 import zipfile
@@ -11,14 +12,17 @@ import pytest
 from PIL import Image
 
 from conceptlens.concepts import ConceptSet
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json, read_yaml
+from conceptlens.core.files import read_json, read_yaml, write_json
+from conceptlens.core.plugins import check_code
 from conceptlens.core.spreadsheet import read_cell, safe_cell
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.columns import read_columns
 from conceptlens.data.sources import shard_files
 from conceptlens.data.sources.hf import HuggingFace
 from conceptlens.data.sources.npy import NpyPair
+from conceptlens.encoders.weights_file import read_weights
 from conceptlens.recipes.schema import DataConfig
 from conceptlens.workflows.init.init import init_folder
 from conceptlens.workflows.label.log import RaterLog, all_raters
@@ -214,3 +218,38 @@ def test_wide_signs_begin_formulas_as_well(sign: str) -> None:
     word = f"{sign}1+1"
     assert safe_cell(word) == f"'{word}"
     assert read_cell(safe_cell(word)) == word
+
+
+@pytest.mark.parametrize("address", ["reference://a.tar::{}", "simplecache::Reference://a.tar::{}", "dask://a.tar"])
+def test_addresses_whose_files_are_programs_are_refused(tmp_path: Path, address: str) -> None:
+    """Templates of a reference file ran as code in fsspec before it bounded them."""
+    trap = "{{ cycler.__init__.__globals__.os.system('true') }}"
+    gen = [{"key": trap, "url": "a", "dimensions": {"i": [0]}}]
+    (tmp_path / "refs.json").write_text(json.dumps({"version": 1, "refs": {"a.tar": "abc"}, "gen": gen}))
+    with pytest.raises(UserError, match="can run code"):
+        shard_files.stamp(address.format(tmp_path / "refs.json"))
+
+
+def test_packed_weights_that_unpack_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conceptlens.core.files.LARGEST", 1000)
+    file = tmp_path / "weights.safetensors.gz"
+    file.write_bytes(gzip.compress(bytes(10_000)))
+    with pytest.raises(UserError, match="more than 1,000 bytes are too many"):
+        read_weights(file)
+    file.write_bytes(gzip.compress(bytes(10_000))[:12] + b"x" * 40)
+    with pytest.raises(UserError, match="safetensors format"):
+        read_weights(file)
+
+
+def test_a_giant_in_the_place_of_a_manifest_or_of_code_is_not_read(tmp_path: Path) -> None:
+    """A sparse file of a terabyte costs whoever sends it nothing."""
+    for name in (manifest.NAME, "code.py"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(2**40)
+    with pytest.raises(UserError, match="too many for a manifest"):
+        manifest.check(tmp_path / "run.json")
+    (tmp_path / manifest.NAME).unlink()
+    code = [{"name": "a.b:C", "path": str(tmp_path / "code.py"), "sha256": "0"}]
+    write_json(tmp_path / "run.json", {"code": code})
+    with pytest.raises(UserError, match="HAS CHANGED"):
+        check_code(["a.b:C"], tmp_path)

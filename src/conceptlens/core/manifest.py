@@ -21,6 +21,7 @@ NAME = "manifest.jsonl"
 HEADER = {"manifest": "conceptlens", "version": 1}
 ABOVE = 4  # folders above a file in which its manifest is looked for
 SEPARATE = ("state", "tokens")  # folders that come and go, with manifests of their own
+LARGEST = 2**27  # bytes of a manifest
 _settings = {"always": False}
 
 
@@ -230,6 +231,8 @@ def _read(folder: Path) -> dict[str, tuple[Entry, ...]]:
 @lru_cache(maxsize=512)
 def _parse(folder: Path, size: int, mtime: int) -> dict[str, tuple[Entry, ...]]:
     """The last two lines of each file; what a killed process or a full disk cut off is left out."""
+    if size > LARGEST:
+        raise UserError(f"{folder / NAME}: more than {LARGEST:,} bytes are too many for a manifest.")
     lines = (folder / NAME).read_bytes().splitlines()
     if not lines or _object(lines[0]).get("manifest") != HEADER["manifest"]:
         raise UserError(f"{folder / NAME}: not a manifest. `conceptlens rehash {shlex.quote(str(folder))}` makes one.")

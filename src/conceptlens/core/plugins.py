@@ -20,6 +20,7 @@ from conceptlens.core.errors import UserError, did_you_mean
 
 _CODE = re.compile(r"(?P<place>.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
 NO_CODE = "CONCEPTLENS_NO_CODE"
+LARGEST = 2**24  # bytes of a file with code
 _allowed: set[str] = set()  # absolute paths of files, and names of modules
 
 
@@ -147,7 +148,8 @@ def code_records(words: Iterable[str]) -> list[dict[str, str]]:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:  # a run may name any file of this machine, of any size
+        return hashlib.sha256(file.read(LARGEST)).hexdigest()
 
 
 def _load_module(name: str) -> ModuleType:

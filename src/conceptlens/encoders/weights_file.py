@@ -1,7 +1,7 @@
 """Weights from a .safetensors file, loaded whole or refused. A pickle can run code when it is opened: none ever is."""
 
-import gzip
 import hashlib
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -40,8 +40,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise UserError(f"{path}: expected a .safetensors file with weights, found {found}. Check encoder.weights.")
     manifest.check(path)
     try:
-        return load(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else load_file(path)
-    except (SafetensorError, OSError, EOFError) as error:
+        return load(read_bytes(path)) if path.suffix == ".gz" else load_file(path)
+    except (SafetensorError, OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: expected weights in the safetensors format, but {error}.") from None
 
 

@@ -15,6 +15,8 @@ from conceptlens.core.network import is_offline
 
 _RANGE = re.compile(r"\{(\d{1,12})\.\.(\d{1,12})\}|\{([^{}]*,[^{}]*)\}")
 MOST = 1_000_000  # files of one pattern
+# File systems of fsspec whose files are programs: templates, which earlier versions ran without bounds, and tasks.
+REFUSED = {"reference", "dask"}
 LARGEST = 2**30  # bytes of an image; of the images in a row group of Parquet, unpacked
 
 
@@ -87,6 +89,8 @@ def _file_system(name: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise UserError(f"{name}: addresses need fsspec. Install it: pip install 'conceptlens[fsspec]'") from None
+    if found := REFUSED & {part.partition("://")[0].lower() for part in name.split("::")}:
+        raise UserError(f"{name}: addresses of the kind {found.pop()!r} are not read: such files can run code.")
     try:
         files, path = url_to_fs(name)
     except (ImportError, ValueError) as error:
