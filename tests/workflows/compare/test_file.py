@@ -113,3 +113,19 @@ def test_the_documented_example_is_valid(tmp_path: Path) -> None:
     write_text(tmp_path / "c.yaml", example.replace("number: 4", "number: 1"))
     names = [entry.name for entry in Comparison(tmp_path / "c.yaml").entries]
     assert names[:3] == ["ivq-cbm", "ivq-cbm (random text)", "plain L2"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"base": {"method": "trap.py:Trap"}},
+        {"recipes": {"a": {"set": {"encoder.name": "trap.py:Trap"}}}},
+        {"data": {"own": "trap.py:Trap"}},
+    ],
+)
+def test_the_file_that_a_comparisons_folder_keeps_names_no_code(tmp_path: Path, changes: dict[str, Any]) -> None:
+    (tmp_path / "trap.py").write_text("open(__file__ + '.ran', 'w').close()")
+    write_text(tmp_path / "run.json", '{"kind": "comparison"}')
+    with pytest.raises(UserError, match="A run folder may not have code run by itself"):
+        Comparison(comparison_file(tmp_path, **changes))
+    assert not (tmp_path / "trap.py.ran").exists()

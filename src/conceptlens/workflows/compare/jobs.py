@@ -8,10 +8,11 @@ from typing import Any
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import dump_yaml, fingerprint
+from conceptlens.core.plugins import check_code
 from conceptlens.core.registry import METHODS
 from conceptlens.encoders import MINI
 from conceptlens.recipes import Recipe
-from conceptlens.recipes.parse import load_recipe, read_recipe, recipe_tree, with_code_paths
+from conceptlens.recipes.parse import load_recipe, read_recipe, recipe_code, recipe_tree, with_code_paths
 from conceptlens.training.paths import with_absolute_paths
 from conceptlens.workflows.compare.file import ComparisonFile, EntryFile, read_comparison, slug
 from conceptlens.workflows.compare.layers import Tree, lay, nested
@@ -135,7 +136,7 @@ class Comparison:
         base = self._tree(self.file.base)
         entries: list[Entry] = []
         for name, given in self.file.recipes.items():
-            tree = lay(lay(base, self._tree(given.recipe or {})), nested(given.changes))
+            tree = self._known(lay(lay(base, self._tree(given.recipe or {})), nested(given.changes)))
             for key in ("data", "concepts"):
                 tree.pop(key, None)  # the comparison's own data are used
             if "concepts" in base:  # for data that name none themselves
@@ -158,6 +159,13 @@ class Comparison:
             tree.pop(key, None)
         return tree
 
+    def _known(self, tree: Tree) -> Tree:
+        """Settings with the paths of own code; the file that a comparison's folder keeps may name none by itself."""
+        full = with_code_paths(tree, self.path.parent)
+        if (self.path.parent / "run.json").exists():
+            check_code(recipe_code(full), self.path.parent)
+        return full
+
     def _wants_control(self, entry: Entry, given: EntryFile) -> bool:
         if given.random_text is not None:
             return given.random_text
@@ -175,7 +183,7 @@ class Comparison:
             tree = lay(entry.tree, nested(changes))
             tree = lay({**tree, "data": section, "concepts": concepts or tree.get("concepts")}, nested(settings))
             try:
-                self._resolved[key] = load_recipe(with_code_paths(tree, self.path.parent), trusted=True)
+                self._resolved[key] = load_recipe(self._known(tree), trusted=True)
             except UserError as error:
                 raise UserError(f"{self.path}: {entry.name!r} on {data!r}: {error}") from None
         return self._resolved[key]
