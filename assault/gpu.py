@@ -1,4 +1,4 @@
-"""Kills of trainings on a GPU: `python -m assault.gpu OUT.jsonl [--attempts 12] [--seconds 50] [--device cuda]`.
+"""Kills of trainings on a GPU: `python -m assault.gpu OUT.jsonl [--attempts 12] [--seconds 400] [--device cuda]`.
 
 Small trainings on the built-in cells run beside each other. Some are never stopped, the others are killed once or twice
 behind a drawn epoch and gone on with. Each is compared with the first: equal bits are not wanted on a GPU, only that
@@ -136,7 +136,7 @@ def main() -> int:
     parser.add_argument("--attempts", type=int, default=12)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--limit", type=int, default=96)
-    parser.add_argument("--seconds", type=float, default=50.0)
+    parser.add_argument("--seconds", type=float, default=400.0)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
     ends = time.monotonic() + args.seconds
