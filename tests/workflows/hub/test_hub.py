@@ -135,6 +135,8 @@ def test_nothing_private_is_published(model: cl.TrainedModel, tmp_path: Path) ->
     ("path", "name"),
     [
         ("/home/me/cells.csv", "cells.csv"),
+        ("file:///home/me/cells-{0..9}.tar", "cells-{0..9}.tar"),
+        ("filecache::file:///home/me/cells.tar", "cells.tar"),
         (r"C:\Users\me\cells", "cells"),
         ("~/cells", "cells"),
         ("cells", "cells"),

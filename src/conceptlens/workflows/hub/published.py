@@ -72,7 +72,7 @@ def without_paths(tree: Any) -> Any:
         return {key: without_paths(value) for key, value in tree.items()}
     if isinstance(tree, list):
         return [without_paths(value) for value in tree]
-    if isinstance(tree, str) and (tree.startswith(("/", "~")) or re.match(r"[A-Za-z]:[\\/]|\\\\", tree)):
-        kind = PurePosixPath if tree.startswith(("/", "~")) else PureWindowsPath
+    if isinstance(tree, str) and re.match(r"/|~|[A-Za-z]:[\\/]|\\\\|(\w+::)*(file|local)://", tree):
+        kind = PureWindowsPath if re.match(r"[A-Za-z]:[\\/]|\\\\", tree) else PurePosixPath
         return kind(tree).name or "data"
     return tree
