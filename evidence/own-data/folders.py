@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SETS = ("blood-cells", "idrid", "skin", "birds")
+SIZES, SEEDS = (100, 300), (0, 1, 2, 3, 4)
 TEST, SPECIES = 500, 20
 PRESENT = 50  # percent of the raters who saw an attribute in images of a species
 Row = dict[str, str]

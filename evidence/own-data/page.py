@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import SEEDS, SETS, SIZES
+from folders import SEEDS, SETS, SIZES
 
 from evidence.raw_rows import fill, keep, read, table
 

@@ -21,9 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from folders import SETS, make_folder
+from folders import SEEDS, SETS, SIZES, make_folder
 
-SIZES, SEEDS, TRIALS = (100, 300), (0, 1, 2, 3, 4), 20
+TRIALS = 20
 ENCODERS = ("builtin/vit", "builtin/efficientnet-lite0")
 # What a person who tunes would try. `layers` and the weight of the concepts say nothing to a black box.
 SPACE: dict[str, list[Any]] = {
