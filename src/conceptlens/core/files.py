@@ -134,7 +134,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     try:
         value = json.loads(read_text(path))
-        return upgrade(value, where=str(path), writer=lambda: _writer(path))
+        return upgrade(value, where=str(path), writer=lambda: writer_of(path))
     except UNREADABLE as error:
         raise unreadable(error, path, "a JSON file") from None
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:  # text or numbers that are none
@@ -143,7 +143,7 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: expected JSON, but it is nested too deep; nothing here needs that.") from None
 
 
-def _writer(path: Path) -> str | None:
+def writer_of(path: Path) -> str | None:
     """The version of conceptlens that made the run in which a file lies; None if the run does not say."""
     for folder in path.parents[:2]:
         with contextlib.suppress(UserError, OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -15,7 +15,7 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from conceptlens.core.errors import UserError, did_you_mean, suggestions, unknown_name
-from conceptlens.core.files import dump_yaml, parse_yaml, read_yaml
+from conceptlens.core.files import dump_yaml, parse_yaml, read_yaml, writer_of
 from conceptlens.core.plugins import check_code, is_code, parse_code, trust
 from conceptlens.core.registry import METHOD_PRESETS, METHODS, PRESETS, REGULARIZERS, RETIRED
 from conceptlens.core.upgrades import RENAMED_KEYS, RENAMED_VALUES, SCHEMA, upgrade
@@ -88,7 +88,8 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
         )
     # What version 0.1 kept in a run folder says nothing of its schema; what a person writes is of today's.
     unmarked = 1 if (Path(str(recipe)).parent / "run.json").exists() else SCHEMA
-    raw = _nested(upgrade(raw, where=where, schema=raw.get("schema", unmarked)), where)
+    raw = upgrade(raw, where=where, schema=raw.get("schema", unmarked), writer=lambda: writer_of(Path(recipe)))
+    raw = _nested(raw, where)
     if not where.startswith("recipe "):
         folder = Path(recipe).parent
         raw = beside_recipe(with_code_paths(raw, folder), folder)

@@ -15,7 +15,7 @@ from typing import get_args
 from pydantic import ValidationError
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_checked, read_json
+from conceptlens.core.files import read_checked, read_json, writer_of
 from conceptlens.core.upgrades import upgrade
 from conceptlens.gig.document import Graph
 from conceptlens.gig.names import with_names
@@ -208,7 +208,7 @@ def _short(value: float) -> float:
 def _read(path: Path, shown: str) -> Graph:
     """A graph whose nodes and edges fit together."""
     try:
-        tree = upgrade(json.loads(read_checked(path, BYTES)), where=shown)
+        tree = upgrade(json.loads(read_checked(path, BYTES)), where=shown, writer=lambda: writer_of(path))
         if isinstance(tree, dict):
             tree.pop("schema", None)
         graph = Graph.model_validate(tree)
