@@ -46,19 +46,21 @@ ADDRESSES = {
 
 def assault_kinds(part: Part, world: World, seed: int, number: int) -> None:
     """Commands and the page on a folder of each kind of which one file is damaged."""
-    with contextlib.chdir(world.root):
+    place = world.root / "kinds"
+    place.mkdir()
+    with contextlib.chdir(place):
         _make()
         Path("names.txt").write_text("one/0,first\n", "utf-8")
         for each in range(number):
             draw = random.Random(f"kind {seed} {each}")
             kind = draw.choice((*WORDS,))
-            place = Path("damaged")
-            shutil.rmtree(place, ignore_errors=True)
-            shutil.copytree(kind, place)
-            if draw.random() < 0.3 and (place / manifest.NAME).exists():
-                (place / manifest.NAME).unlink()
-            what = f"{kind}: {mutate_file(draw.choice(files_of(place)), draw)}"
-            words = [word.format(place) for word in draw.choice(WORDS[kind])]
+            damaged = Path("damaged")
+            shutil.rmtree(damaged, ignore_errors=True)
+            shutil.copytree(kind, damaged)
+            if draw.random() < 0.3 and (damaged / manifest.NAME).exists():
+                (damaged / manifest.NAME).unlink()
+            what = f"{kind}: {mutate_file(draw.choice(files_of(damaged)), draw)}"
+            words = [word.format(damaged) for word in draw.choice(WORDS[kind])]
             judge(part, each, f"{' '.join(words[:2])}: {what}", command(*words, "--json"))
             _ask(part, each, what, ADDRESSES[kind])
 

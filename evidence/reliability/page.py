@@ -1,12 +1,13 @@
-"""Fill the tables of README.md from the raw rows beside it: `python page.py`.
+"""Fill the tables of README.md and server.md from the raw rows beside them: `python page.py`.
 
-`kills.jsonl`, `serve.jsonl`: a line for each batch of `assault/kills.py`; `parts.jsonl`: a line for each part of
-`python -m assault`; `files.json`: those of an earlier version; `gpu.jsonl`: a line for each test or attempt on a
-GPU.
+`kills.jsonl`, `parts.jsonl`: a line for each part of `python -m assault --append`; `server.json`: what
+`assault/server.py --full` wrote; `gpu.jsonl`: a line for each test or attempt on a GPU. `earlier/` holds those of
+earlier versions.
 """
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ HERE = Path(__file__).resolve().parent
 NAMES = {
     "folders": "run folders, by six commands",
     "page": "the page over a damaged folder and a whole one (requests)",
+    "kinds": "studies, decompositions and comparisons, by commands and the page",
     "readers": "shards, detections, annotations, graphs, checkpoints of generators",
     "recipes": "recipes and concept files",
     "weights": "weights of an encoder",
@@ -21,7 +23,7 @@ NAMES = {
     "full-results": "measures with such a limit",
     "real-disk": "training on a file system that is full, then larger",
 }
-MUTATED = ("folders", "images", "tables", "recipes", "weights", "readers")
+MUTATED = ("folders", "kinds", "images", "tables", "recipes", "weights", "readers")
 Rows = list[dict[str, Any]]
 
 
@@ -38,7 +40,7 @@ def table(header: list[str], rows: list[list[object]]) -> str:
 def kills() -> str:
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for batch in rows_of("kills.jsonl"):
-        for name, about in batch["more"].items():
+        for name, about in batch["more"].items() if batch["name"] != "serve" else ():
             attempts = [row for row in about["rows"] if row["kills"]]
             equal = [row for row in attempts if row["code"] == 0 and not row["differ"]]
             new = (len(attempts), about["kills"], len(equal), sum(len(row["kills"]) for row in equal))
@@ -50,7 +52,9 @@ def kills() -> str:
 
 def serve() -> str:
     rows: list[list[object]] = []
-    for batch in rows_of("serve.jsonl"):
+    for batch in rows_of("kills.jsonl"):
+        if batch["name"] != "serve":
+            continue
         last = batch["more"]["rows"][-1]
         done = last["states of jobs"].count("done")
         lost = sum(found["kind"] == "lost" for found in batch["findings"])
@@ -59,14 +63,12 @@ def serve() -> str:
 
 
 def parts() -> str:
-    earlier = [part for run in json.loads((HERE / "files.json").read_text("utf-8")) for part in run["parts"]]
     counts: dict[str, list[int]] = defaultdict(lambda: [0] * 6)
-    for part in [*earlier, *rows_of("parts.jsonl")]:
-        if not part["name"].startswith(("kills", "serve")):
-            kinds = [found["kind"] for found in part["findings"]]
-            new = [part["attempts"], part["accepted"], part["refused"], *map(kinds.count, ("traceback", "hang"))]
-            new.append(sum(kind in ("changed", "lost", "server error") for kind in kinds))
-            counts[part["name"]] = [a + b for a, b in zip(counts[part["name"]], new, strict=True)]
+    for part in rows_of("parts.jsonl"):
+        kinds = [found["kind"] for found in part["findings"]]
+        new = [part["attempts"], part["accepted"], part["refused"], *map(kinds.count, ("traceback", "hang"))]
+        new.append(sum(kind in ("changed", "lost", "server error") for kind in kinds))
+        counts[part["name"]] = [a + b for a, b in zip(counts[part["name"]], new, strict=True)]
     rows: list[list[object]] = [[NAMES.get(name, name), *numbers] for name, numbers in counts.items()]
     mutated = [sum(numbers) for numbers in zip(*(counts[name] for name in MUTATED if name in counts), strict=True)]
     rows.append(["**mutated inputs, all**", *mutated])
@@ -120,10 +122,48 @@ def gpu() -> str:
     return "\n\n".join(lines)
 
 
+def requests() -> str:
+    found = json.loads((HERE / "server.json").read_text("utf-8"))
+    rows: list[list[object]] = []
+    for name, what in (("requests", "the page"), ("service", "`serve-model`")):
+        if part := found.get(name):
+            size = f"{part['megabytes'][1]:,.0f} → {part['megabytes'][-1]:,.0f}"
+            grown = f"{part['growth']:+.1%}"
+            rows.append([what, f"{part['requests']:,}", part["operations"], part["server_errors"], size, grown])
+    header = ["server", "drawn requests", "operations", "server errors", "MB after a fifth → at the end", "growth"]
+    return table(header, rows)
+
+
+def slow() -> str:
+    found = json.loads((HERE / "server.json").read_text("utf-8"))
+    rows: list[list[object]] = []
+    for name, what in (("slow", "the page"), ("service slow", "`serve-model`")):
+        if part := found.get(name):
+            waits = (part[key] for key in ("longest_before_s", "others_median_s", "others_longest_s"))
+            rows.append([what, f"{part['connections']:,}", f"{part['others']:,}", *(f"{wait:.2f} s" for wait in waits)])
+    header = ["server", "slow connections", "requests of others meanwhile", "longest before", "median", "longest"]
+    return table(header, rows)
+
+
+def others() -> str:
+    found = json.loads((HERE / "server.json").read_text("utf-8"))
+    schema, views = found["schema"], found["views"]
+    counted = "; ".join(line.strip() for line in schema["summary"] if "generated" in line)
+    return (
+        f"schemathesis: {counted}; {len(schema['faults'])} faults. Chromium: {views['pages']} pages, hostile names on "
+        f"{len(views['with_hostile_names'])} kinds of them; {len(views['faults'])} faults."
+    )
+
+
 def main() -> None:
-    page = HERE / "README.md"
+    fill("README.md", kills, serve, parts, gpu)
+    fill("server.md", requests, slow, others)
+
+
+def fill(page_name: str, *makers: Callable[[], str]) -> None:
+    page = HERE / page_name
     text = page.read_text("utf-8")
-    for name, make in (("kills", kills), ("serve", serve), ("parts", parts), ("gpu", gpu)):
+    for name, make in ((make.__name__, make) for make in makers):
         begin, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
         before, _, rest = text.partition(begin)
         _, marked, after = rest.partition(end)
