@@ -146,12 +146,9 @@ def measure_warm(browser: Any, folders: list[Path], names: list[str], times: int
 
 
 def fullest(known: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of each kind a folder; a model that all was measured of shows most."""
-    keys: dict[str, dict[str, Any]] = {}
-    for card in known:
-        if card["kind"] not in keys or len(card["has"]) > len(keys[card["kind"]]["has"]):
-            keys[card["kind"]] = card
-    return keys
+    """Of each kind a folder: a model with a codebook, which has a view of its own, and that most was measured of."""
+    order = sorted(known, key=lambda card: (card.get("regularizer") in (None, "none"), -len(card["has"])))
+    return {card["kind"]: card for card in reversed(order)}
 
 
 def measure(browser: Any, folders: list[Path], names: list[str], rounds: int) -> dict[str, Any]:

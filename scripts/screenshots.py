@@ -75,7 +75,7 @@ def of_model(run: str, beside: str, others: list[str], wrong: str, edit: str) ->
     yield Shot("trust-leakage", f"#/trust?run={run}&section=leakage", "dark", screens=1.3)
     yield Shot("trust-maps", f"#/trust?run={run}&section=maps", screens=1.3)
     yield Shot("dataset", f"#/dataset?run={beside}&layout=map&color=right+or+wrong&image={wrong}", screens=1.4)
-    yield Shot("table", f"#/table?pick={','.join([run, *others])}&curve=val%2Fclass.accuracy", act=best)
+    yield Shot("table", f"#/table?find=seed%3D0&pick={','.join([run, *others])}&curve=val%2Fclass.accuracy", act=best)
     yield Shot("jobs", f"#/jobs?command=trust&run={run}", "dark", act=options, screens=1.2)
     yield Shot("methods", "#/methods?method=cem")
     yield Shot("phone", f"#/what-if?{image}&edits={quote(edit)}", "dark", PHONE, screens=2)

@@ -201,6 +201,12 @@ def test_what_is_missing_is_named_with_its_command(visit: Open, base: str) -> No
     assert "masks, boxes or points" not in shows  # what maps show is measured without them
 
 
+@pytest.mark.slow
+def test_patches_that_a_map_chose_say_how_far_it_can_be_believed(visit: Open) -> None:
+    for run, words in (("measured", "did not pass their test"), ("bare", "were not tested")):
+        visit(f"#/concepts?run={run}").get_by_text(f"The maps of this model {words}").wait_for()
+
+
 def test_a_registered_result_is_shown_as_a_table(visit: Open, runs: Path) -> None:
     register_result("sparsity", "sparsity.json", "How many concepts decide.")
     numbers = {"schema": 1, "by_class": {"<b>cat</b>": 3.14159, "dog": None}}

@@ -213,7 +213,10 @@ def test_no_code_runs_in_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         load_recipe(tmp_path / "recipe.yaml", trusted=True)
 
 
-def test_without_the_flag_nothing_starts_and_the_command_is_shown(client: Any, world: World) -> None:
+def test_without_the_flag_nothing_starts_and_the_command_is_shown(
+    client: Any, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(world.root.parent)
     with client_of(world.root, jobs=JOBS) as closed:
         told = closed.get("/api/v1/jobs").json()
         assert not told["allowed"]
@@ -222,7 +225,7 @@ def test_without_the_flag_nothing_starts_and_the_command_is_shown(client: Any, w
         refused = closed.post("/api/v1/jobs", json=body)
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
         line = closed.post("/api/v1/jobs/line", json=body).json()["line"]
-        assert line.endswith("slots --resamples=20 --order=chance")
+        assert line == f"conceptlens interventions {world.root.name}/slots --resamples=20 --order=chance"
         assert closed.post("/api/v1/jobs/line", json={**body, "values": {"out": "x"}}).status_code == 400
         assert not (world.root / ".jobs").exists()
 

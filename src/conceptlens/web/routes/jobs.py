@@ -1,5 +1,6 @@
 """Addresses about jobs: forms, the queue, logs. Jobs are started only by `serve --allow-jobs`."""
 
+import os
 import shlex
 from typing import Annotated
 
@@ -24,7 +25,7 @@ def job_routes(state: ServerState, desk: JobDesk) -> APIRouter:
     """The addresses, bound to a server."""
     router = APIRouter(responses=ERRORS)
     files = state.queues.files
-    how = HOW.format(shlex.quote(str(desk.root)))
+    how = HOW.format(shlex.quote(_near(str(desk.root))))
 
     def filled(body: JobRequest) -> Filled:
         entry = state.index.folders.get(body.run) if body.run else None
@@ -100,7 +101,12 @@ def job_routes(state: ServerState, desk: JobDesk) -> APIRouter:
 
 
 def _line(words: list[str] | tuple[str, ...]) -> str:
-    return shlex.join(["conceptlens", *words])
+    return shlex.join(["conceptlens", *map(_near, words)])
+
+
+def _near(word: str) -> str:
+    """A path below the folder that the server was started in, as one would type it there."""
+    return word.removeprefix(os.getcwd() + os.sep)
 
 
 def _form(form: Form) -> FormPart:

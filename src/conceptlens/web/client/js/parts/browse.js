@@ -40,8 +40,8 @@ const things = (what, answer) =>
         detail: `code ${each.code}${known(each.use) ? ` · ${percent(each.use)}` : ""}`,
       }));
 
-/** @returns what the view keeps of it: the answer, the map, `update` when more is known, `stop` */
-export function browse(/** @type {{body: any, run: string, what: any, answer: any, state: any}} */ { body, run, what, answer, state }) {
+/** `maps`: what the test of the maps found. @returns what the view keeps of it: the answer, the map, `update` when more is known, `stop` */
+export function browse(/** @type {{body: any, run: string, what: any, answer: any, state: any, maps?: string}} */ { body, run, what, answer, state, maps }) {
   let all = things(what, answer);
   const key = what === "concepts" ? "concept" : "code";
   let words = state.find ?? "";
@@ -152,7 +152,7 @@ export function browse(/** @type {{body: any, run: string, what: any, answer: an
     put(
       facts,
       what === "concepts"
-        ? conceptFacts({ run, each, classes, grid })
+        ? conceptFacts({ run, each, classes, grid, maps })
         : codeFacts({ run, each, classes, grid, codes: all, onpick: pick }),
     );
   }

@@ -45,11 +45,12 @@ function byClass(title, classes, values, read) {
   );
 }
 
-/** @param {string} run @param {any} grid @param {any[]} list @param {string} title */
-function patches(run, grid, list, title) {
+/** @param {string} run @param {any} grid @param {any[]} list @param {string} title @param {string | null} [doubt] */
+function patches(run, grid, list, title, doubt = null) {
   if (!list?.length || !grid) return null;
   return [
     h("h3", {}, title),
+    doubt && h("p", { class: "note" }, doubt),
     h(
       "ul",
       { class: "crops" },
@@ -86,7 +87,15 @@ const flags = (list) =>
       )
     : null;
 
-export function conceptFacts(/** @type {{run: string, each: any, classes: string[], grid: any}} */ { run, each, classes, grid }) {
+/** What is to be thought of patches that a map chose. @param {string | undefined} maps */
+function doubtOf(maps) {
+  if (maps === "pass") return null;
+  return maps === "finding"
+    ? "The maps of this model did not pass their test: these patches need not show what the name means."
+    : "The maps of this model were not tested: these patches need not show what the name means.";
+}
+
+export function conceptFacts(/** @type {{run: string, each: any, classes: string[], grid: any, maps?: string}} */ { run, each, classes, grid, maps }) {
   const quality = each.group_quality ?? {};
   return card(
     each.name,
@@ -129,7 +138,7 @@ export function conceptFacts(/** @type {{run: string, each: any, classes: string
       byClass("How often in each class", classes, each.by_class, (value) => percent(value, 0)),
       byClass("Weight for each class", classes, each.weights, signed),
     ),
-    patches(run, grid, each.patches, "Patches where its map is largest"),
+    patches(run, grid, each.patches, "Patches where its map is largest", doubtOf(maps)),
     each.images?.length
       ? [
           h("h3", {}, "Images with the highest probability"),

@@ -111,22 +111,16 @@ function table(cards, measures) {
           cards.map((run) => h("td", { class: "num" }, /** @type {any} */ (run)[key] ?? "–")),
         ),
       ),
-      measures.map((measure) => {
-        const values = cards.map((run) => run.scores?.[measure.key]);
-        const best = measure.better ? Math.max(...values.filter(known).map((value) => measure.better * value)) : null;
-        return row(
+      // none is called best: that takes a test, which the table of runs makes
+      measures.map((measure) =>
+        row(
           measure.name,
-          values.map((value) => {
-            const wins = best !== null && known(value) && measure.better * value === best;
-            return h(
-              "td",
-              { class: `num ${wins ? "best" : ""}` },
-              known(value) ? measure.read(value) : "–",
-              wins ? h("span", { class: "hidden" }, " (best)") : null,
-            );
+          cards.map((run) => {
+            const value = run.scores?.[measure.key];
+            return h("td", { class: "num" }, known(value) ? measure.read(value) : "–");
           }),
-        );
-      }),
+        ),
+      ),
     ),
   );
 }

@@ -14,8 +14,8 @@ const ABOUT = {
   codebook:
     "Codes are vectors that training placed among the patches: where their patches occur, how often, and the concept that each is named after.",
 };
-/** @param {HTMLElement} host @param {Record<string, string>} params */
-export async function conceptsView(host, params) {
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {any} app */
+export async function conceptsView(host, params, { card }) {
   const { run } = params;
   let what = params.what === "codebook" ? "codebook" : "concepts";
   let stop = () => {};
@@ -66,7 +66,7 @@ export async function conceptsView(host, params) {
         put(body, missing("No concepts", answer.why ?? "This run has no concepts."));
         return;
       }
-      current = browse({ body, run, what, answer, state });
+      current = browse({ body, run, what, answer, state, maps: card?.verdicts?.maps });
       stop = current.stop;
       if (answer.complete) return;
       const later = await all(run);
