@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 NAMES = {
     "folders": "run folders, by six commands",
     "page": "the page over a damaged folder and a whole one (requests)",
-    "kinds": "studies, decompositions and comparisons, by commands and the page",
+    "kinds": "studies, decompositions, comparisons: a command and requests to the page each",
     "readers": "shards, detections, annotations, graphs, checkpoints of generators",
     "recipes": "recipes and concept files",
     "weights": "weights of an encoder",
@@ -23,7 +23,7 @@ NAMES = {
     "full-results": "measures with such a limit",
     "real-disk": "training on a file system that is full, then larger",
 }
-MUTATED = ("folders", "kinds", "images", "tables", "recipes", "weights", "readers")
+MUTATED = ("folders", "images", "tables", "recipes", "weights", "readers")
 Rows = list[dict[str, Any]]
 
 
