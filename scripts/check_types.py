@@ -46,7 +46,9 @@ def script_sources() -> list[BuildSource]:
         shared = {name for file in folder.rglob("*.py") for name in imported(file)}
         for file in files:
             place = file.relative_to(ROOT)
-            name = file.stem if file.stem in shared else re.sub(r"\W", "_", str(place.with_suffix("")))
+            dotted = ".".join(place.with_suffix("").parts)
+            by_import = [name for name in (file.stem, dotted) if name in shared]
+            name = by_import[0] if by_import else re.sub(r"\W", "_", dotted)
             if name in owners:
                 sys.exit(f"{owners[name]} and {place} are both imported as {name!r}: rename one of them.")
             owners[name] = place

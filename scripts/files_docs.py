@@ -313,7 +313,7 @@ def nested(kind: type) -> list[type]:
     return found
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     if issubclass(kind, BaseModel):
         return {name: field.annotation for name, field in kind.model_fields.items()}
     return {field.name: typing.get_type_hints(kind)[field.name] for field in dataclasses.fields(kind)}

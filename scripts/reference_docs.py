@@ -113,7 +113,7 @@ def _entry(name: str, value: Any) -> list[str]:
             if method.startswith("_"):
                 continue
             if isinstance(function, property | cached_property):
-                inner = function.fget if isinstance(function, property) else function.func
+                inner: Any = function.fget if isinstance(function, property) else function.func
                 lines.append(f"- `{method}`: {Docstring.of(inner).about}")
             elif isinstance(function, classmethod) or (
                 inspect.isfunction(function) and method == function.__name__  # no default of a field
