@@ -59,7 +59,7 @@ def kill_one(out: Path, notes: dict[str, Any]) -> None:
     (lock,) = out.glob(f"**/{run}.lock")
     newest = max((out / "runs" / run / "state").glob("[0-9]*"), key=lambda path: path.stat().st_mtime)
     lost = time.time() - newest.stat().st_mtime
-    os.kill(int(json.loads(lock.read_text())["pid"]), signal.SIGKILL)
+    os.kill(int(json.loads(lock.read_text("utf-8"))["pid"]), signal.SIGKILL)
     killed = time.time()
     notes |= {"killed": run, "checkpoint_steps": steps[-1], "lost_seconds": lost}
     while (after := states(out).get(run, [0])[-1]) <= steps[-1]:
