@@ -29,8 +29,8 @@ def sleep(seconds: float) -> int:
     return 0
 
 
-def piece(bad: int, piece: int, file: str) -> int:
-    if piece == bad:
+def write_chunk(bad: int, chunk: int, file: str) -> int:
+    if chunk == bad:
         return 1
-    Path(file).write_text(str(piece))
+    Path(file).write_text(str(chunk))
     return 0
