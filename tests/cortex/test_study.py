@@ -68,6 +68,27 @@ def test_samples_of_other_processes_are_the_same(
         assert (tmp_path / "shared" / file).read_bytes() == (study / file).read_bytes()
 
 
+def test_samples_of_a_relative_model_are_drawn_once(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chunks' folder was named after the model's path as each process wrote it: all was drawn again."""
+    (tmp_path / "code.py").write_text(
+        "from conceptlens.cortex.generators.open import open_model\n"
+        "class Mine:\n"
+        "    def __init__(self):\n"
+        f"        self.inner = open_model({str(model)!r})\n"
+        "        self.codebook, self.image_size, self.grid = self.inner.codebook, 16, self.inner.grid\n"
+        "        self.classes, self.attributes = self.inner.classes, self.inner.attributes\n"
+        "        self.encode, self.generate = self.inner.encode, self.inner.generate\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    ran = use_this_process(monkeypatch)
+    words = "--samples-per-concept 20 --epochs 1 --batch-size 8 --jobs 2 --quiet --out shared"
+    assert main(["codebook", "extract", "code.py:Mine", *words.split()]) == 0
+    assert len(ran) == 1
+    assert not list((tmp_path / "shared").glob(".drawn-*"))
+
+
 def test_images_encoded_by_other_processes_give_the_same_samples(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

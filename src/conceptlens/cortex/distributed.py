@@ -24,8 +24,8 @@ from conceptlens.core.engines.workers import Workers, exit_code
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import fingerprint, write_bytes
 from conceptlens.core.network import is_offline
-from conceptlens.core.plugins import is_code, parse_code
 from conceptlens.core.progress import Note
+from conceptlens.cortex.drawn import absolute_name
 from conceptlens.cortex.generators.condition import Condition, parse_condition
 from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.cortex.generators.open import open_model
@@ -43,24 +43,16 @@ DRAW, ENCODE = f"{__name__}:draw_chunk", f"{__name__}:encode_chunk"
 def model_arguments(
     name: str | Path | VQModel, image_size: int | None, checkpoint: CheckpointOptions, sampling: Sampling
 ) -> dict[str, Any]:
-    """What another process needs to open the same model."""
+    """What another process, which may run in another folder, needs to open the same model."""
     if not isinstance(name, str | Path):
         raise UserError("jobs: a model in memory is known to this process alone. Name a file or a folder, or use one.")
     return {
-        "name": _absolute(str(name)),
+        "name": absolute_name(str(name)),
         "image_size": image_size,
-        "checkpoint": {key: _absolute(v) if isinstance(v, str) else v for key, v in asdict(checkpoint).items()},
+        "checkpoint": {key: absolute_name(v) if isinstance(v, str) else v for key, v in asdict(checkpoint).items()},
         "sampling": asdict(sampling),
         "local": is_offline(),
     }
-
-
-def _absolute(word: str) -> str:
-    """A file or folder by its absolute path: other processes may start in another folder."""
-    if is_code(word):
-        return str(parse_code(word))
-    path = Path(word).expanduser()
-    return str(path.resolve()) if path.exists() else word
 
 
 def draw_chunks(stream: Generated, model: Mapping[str, Any], place: Path, workers: Workers, note: Note) -> None:
@@ -144,7 +136,7 @@ def encode_in_chunks(
     write_bytes(folder / "rows.safetensors", save({"rows": torch.from_numpy(chosen)}))
     arguments = {
         "model": dict(model),
-        "data": [word and _absolute(word) for word in data],
+        "data": [word and absolute_name(word) for word in data],
         "folder": str(folder.absolute()),
     }
     files = workers.compute(-(-len(chosen) // CHUNK), ENCODE, arguments, folder, note)
