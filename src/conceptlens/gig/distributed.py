@@ -21,7 +21,6 @@ from conceptlens.core.engines import Engine, Task
 from conceptlens.core.engines.workers import exit_code, run_tasks
 from conceptlens.core.files import write_bytes
 from conceptlens.core.network import is_offline
-from conceptlens.core.plugins import is_code, trust
 from conceptlens.gig.held_out import held_out_file, read_held_out
 from conceptlens.gig.samples import Samples, collect
 from conceptlens.gig.settings import Settings
@@ -93,8 +92,6 @@ def _share_file(run: Path, k: int, parts: int) -> Path:
 
 @lru_cache(maxsize=1)
 def _open(run: str, batch_size: int, workers: int) -> Work:
-    """The model and the images; code that settings name was allowed in the process that began this one."""
+    """The model and the images; what code may run came with the task."""
     settings = Settings.read(Path(run) / "settings.json")
-    if is_code(settings.model):
-        trust(settings.model)
     return Work.open(settings, lambda text: None, True, None, None, batch_size, workers)

@@ -4,6 +4,9 @@ import os
 import time
 from pathlib import Path
 
+from conceptlens.core.engines.workers import exit_code
+from conceptlens.core.plugins import load_object
+
 
 def note(file: str, word: str) -> int:
     """Write a line, for the caller to count."""
@@ -34,3 +37,7 @@ def write_chunk(bad: int, chunk: int, file: str) -> int:
         return 1
     Path(file).write_text(str(chunk))
     return 0
+
+
+def load_code(code: str, chunk: int, file: str) -> int:
+    return exit_code(lambda: load_object(code), local=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from conceptlens.core import plugins
 from conceptlens.core.engines.workers import IN_PROCESS, Workers, exit_code
 from conceptlens.core.errors import UserError
 
@@ -23,6 +24,18 @@ def test_chunks_are_files_and_are_not_computed_twice(tmp_path: Path, monkeypatch
     files = two.compute(3, f"{HERE}:write_chunk", {"bad": -1}, tmp_path, notes.append)
     assert notes[3:] == ["chunk 2 of 3: done"]
     assert [file.read_text() for file in files] == ["0", "1", "2"]
+
+
+def test_code_that_the_user_allowed_may_run_in_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`audit RUN --allow-code own.py --jobs 2` was refused by its own processes."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "src")]))
+    monkeypatch.setattr(plugins, "_allowed", set())
+    code = tmp_path / "own.py"
+    code.write_text("def build(): ...\n")
+    with pytest.raises(UserError, match="chunk 1 of 1"):
+        Workers(2).compute(1, f"{HERE}:load_code", {"code": f"{code}:build"}, tmp_path / "chunks", print)
+    plugins.allow_code(code)
+    Workers(2).compute(1, f"{HERE}:load_code", {"code": f"{code}:build"}, tmp_path / "chunks", print)
 
 
 def test_an_error_is_printed_and_becomes_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
