@@ -27,7 +27,7 @@ from conceptlens.encoders.contract import Cut, Encoder, Tokens
 from conceptlens.encoders.store.reader import StoredReader
 from conceptlens.encoders.store.store import Key, TokenStore
 from conceptlens.evaluation.codebook.codebook import audit_codebook
-from conceptlens.evaluation.codebook.passes import Pass, Plan, join, look
+from conceptlens.evaluation.codebook.collect import Collected, Plan, collect_chunk, merge
 from conceptlens.evaluation.codebook.stream import TokenStream
 from conceptlens.evaluation.ood.codebook_distance import fit_distribution
 from conceptlens.evaluation.subgroups.failures import measure_failures
@@ -134,12 +134,12 @@ def main() -> None:
         codebook: Any = pipeline.regularizer.codebook
         usual = fit_distribution(lambda: (tokens.patches for _, tokens in stream.tokens(few)), codebook, len(concepts))
 
-        def timed(name: str, images: int) -> Pass:
+        def timed(name: str, images: int) -> Collected:
             started = time.perf_counter()
             order, none = np.arange(images), few[:0]
             plan = Plan.of(order, usual, source, shown=few[:9], calibration=none, codebook=True)
-            pieces = (look(stream, plan, piece, codebook) for piece in range(plan.all_pieces))
-            found, _ = join(stream, plan, pieces, source)
+            chunks = (collect_chunk(stream, plan, chunk, codebook) for chunk in range(plan.all_chunks))
+            found, _ = merge(stream, plan, chunks, source)
             seconds[name] = time.perf_counter() - started
             memory.append(own_memory())
             return found

@@ -1,11 +1,11 @@
 """An engine for tests: tasks go through their words as with any other, but run in this process."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
-from conceptlens.core.engines import pieces
+from conceptlens.core.engines import workers
 from conceptlens.core.engines.contract import Engine, OnEnd, Task
 
 
@@ -18,9 +18,8 @@ class HereEngine(Engine):
             on_end(task, Task.from_line(task.to_line()).run(), "")
 
 
-def use_this_process(patch: pytest.MonkeyPatch, *modules: Any) -> list[Task]:
-    """Let pieces be made here; returns the list in which tasks are noted."""
+def use_this_process(patch: pytest.MonkeyPatch) -> list[Task]:
+    """Let tasks run in this process; returns the list in which they are noted."""
     HereEngine.ran = []
-    for module in (pieces, *modules):
-        patch.setattr(module, "make_engine", lambda name, at_once, folder, words=(): HereEngine(at_once, folder))
+    patch.setattr(workers, "make_engine", lambda name, at_once, folder, words=(): HereEngine(at_once, folder))
     return HereEngine.ran

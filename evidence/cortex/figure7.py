@@ -19,9 +19,9 @@ import torch
 from PIL import Image
 
 from conceptlens.core.files import read_json, write_bytes, write_json
+from conceptlens.cortex.distributed import read_square
 from conceptlens.cortex.generators.open import BUILTIN, open_model
 from conceptlens.cortex.pictures import boxed, sheet
-from conceptlens.cortex.sharing import read_square
 from conceptlens.cortex.study import encoded_samples
 from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.schema import DataConfig

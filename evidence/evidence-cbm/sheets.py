@@ -29,7 +29,7 @@ from conceptlens.data.regions.regions import Regions, read_regions  # noqa: E402
 from conceptlens.data.splits.spread import spread  # noqa: E402
 from conceptlens.evaluation.images import judged_images  # noqa: E402
 from conceptlens.evaluation.localization.concept_parts import concept_parts  # noqa: E402
-from conceptlens.evaluation.localization.judging import read_as  # noqa: E402
+from conceptlens.evaluation.localization.map_measures import read_as  # noqa: E402
 from conceptlens.evaluation.localization.precision import average_precision  # noqa: E402
 from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps  # noqa: E402
 from conceptlens.runs.opened import OpenedRun  # noqa: E402

@@ -16,7 +16,7 @@ from conceptlens.cortex.generators.open import open_model
 from conceptlens.cortex.generators.settings import CheckpointOptions
 from tests.cortex.generators import test_llamagen, test_var, test_vqgan
 from tests.cortex.tiny import TinyVQ, save_small_generator
-from tests.far_device import far_device
+from tests.second_device import second_device
 
 FEW: dict[str, Any] = {"samples_per_concept": 10, "epochs": 1, "batch_size": 8, "filters": 4, "hidden": 8}
 
@@ -46,7 +46,7 @@ def everything(model: VQModel, out: Path) -> dict[str, Any]:
 @pytest.mark.slow
 def test_a_study_is_the_same_on_another_device(tmp_path: Path) -> None:
     near = everything(TinyVQ(), tmp_path / "near")
-    with far_device() as device, mock.patch("conceptlens.cortex.study.best_device", return_value=device):
+    with second_device() as device, mock.patch("conceptlens.cortex.study.best_device", return_value=device):
         assert everything(TinyVQ(), tmp_path / "far") == near
     assert len(near) >= 6
 
@@ -62,7 +62,7 @@ def test_other_extractors_are_the_same_on_another_device(network: str, tmp_path:
         return cortex.tokens(study, tokens_per_image=3, tokens_per_concept=3, noise_samples=2).data
 
     near = sets(tmp_path / "near")
-    with far_device() as device, mock.patch("conceptlens.cortex.study.best_device", return_value=device):
+    with second_device() as device, mock.patch("conceptlens.cortex.study.best_device", return_value=device):
         assert sets(tmp_path / "far") == near
 
 
@@ -100,7 +100,7 @@ def test_generators_are_the_same_on_another_device(name: str, tmp_path: Path) ->
         return [tokens.cpu(), at.decode(tokens).cpu(), drawn.cpu(), at.decode(drawn.to(place)).cpu()]
 
     near = said(torch.device("cpu"))
-    with far_device() as device:
+    with second_device() as device:
         far = said(device)
     for one, other in zip(near, far, strict=True):
         assert torch.equal(one, other)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from conceptlens.cli import main
 from conceptlens.core.files import write_text
-from conceptlens.cortex import sharing
+from conceptlens.cortex import distributed
 from conceptlens.cortex.bias import study as bias_study
 from conceptlens.cortex.bias.study import draw, judged_shares, value_images, value_sets
 from conceptlens.cortex.editing.settings import SearchSettings
@@ -60,7 +60,7 @@ def test_extract_writes_a_run(study: Path) -> None:
 def test_samples_of_other_processes_are_the_same(
     model: Path, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = use_this_process(monkeypatch, sharing)
+    ran = use_this_process(monkeypatch)
     words = "--samples-per-concept 20 --epochs 2 --batch-size 8 --jobs 2 --quiet --out"
     assert main(["codebook", "extract", str(model), *words.split(), str(tmp_path / "shared")]) == 0
     assert len(ran) == 1
@@ -68,13 +68,34 @@ def test_samples_of_other_processes_are_the_same(
         assert (tmp_path / "shared" / file).read_bytes() == (study / file).read_bytes()
 
 
+def test_samples_of_a_relative_model_are_drawn_once(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chunks' folder was named after the model's path as each process wrote it: all was drawn again."""
+    (tmp_path / "code.py").write_text(
+        "from conceptlens.cortex.generators.open import open_model\n"
+        "class Mine:\n"
+        "    def __init__(self):\n"
+        f"        self.inner = open_model({str(model)!r})\n"
+        "        self.codebook, self.image_size, self.grid = self.inner.codebook, 16, self.inner.grid\n"
+        "        self.classes, self.attributes = self.inner.classes, self.inner.attributes\n"
+        "        self.encode, self.generate = self.inner.encode, self.inner.generate\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    ran = use_this_process(monkeypatch)
+    words = "--samples-per-concept 20 --epochs 1 --batch-size 8 --jobs 2 --quiet --out shared"
+    assert main(["codebook", "extract", "code.py:Mine", *words.split()]) == 0
+    assert len(ran) == 1
+    assert not list((tmp_path / "shared").glob(".drawn-*"))
+
+
 def test_images_encoded_by_other_processes_give_the_same_samples(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "PIECE", 64)
+    monkeypatch.setattr(distributed, "CHUNK", 64)
     words = ["--data", "blood-cells", "--samples-per-concept", "30", "--epochs", "1", "--quiet", "--out"]
     assert main(["codebook", "extract", str(model), *words, str(tmp_path / "alone")]) == 0
-    ran = use_this_process(monkeypatch, sharing)
+    ran = use_this_process(monkeypatch)
     assert main(["codebook", "extract", str(model), *words, str(tmp_path / "shared"), "--jobs", "2"]) == 0
     assert len(ran) == 3
     one, two = (tmp_path / name / "samples" / "train.safetensors" for name in ("alone", "shared"))

@@ -15,8 +15,8 @@ from conceptlens.gig.dictionaries.clusters import nearest
 from conceptlens.gig.dictionaries.concept_vectors import concept_vectors
 from conceptlens.gig.dictionaries.lasso import decompose as code
 from conceptlens.gig.validation.trajectory import trajectory
-from tests.far_device import far_device
 from tests.gig.test_run import FEW, OWN
+from tests.second_device import second_device
 
 FILES = ("graph", "graph-image", "graph-data", "graph-noise", "graph-attack", "validation")
 
@@ -24,7 +24,7 @@ FILES = ("graph", "graph-image", "graph-data", "graph-noise", "graph-attack", "v
 def test_a_trajectory_stays_on_its_device() -> None:
     members, concept = torch.randn(9, 4), torch.randn(4)
     near = trajectory(members, concept)
-    with far_device() as device:
+    with second_device() as device:
         far = trajectory(members.to(device), concept.to(device))
         assert far.stops == near.stops
         assert torch.equal(far.places.cpu(), near.places)
@@ -43,7 +43,7 @@ def test_dictionaries_are_the_same_on_another_device(kind: Any) -> None:
         return [part.cpu() for part in (concepts, labels, rows, cosines, code(there, concepts, 0.3).dense())]
 
     near = found(torch.device("cpu"))
-    with far_device() as device:
+    with second_device() as device:
         far = found(device)
     for one, other in zip(near, far, strict=True):
         torch.testing.assert_close(one, other)
@@ -58,7 +58,7 @@ def test_a_decomposition_is_the_same_on_another_device(rule: Any, tmp_path: Path
         Image.fromarray(draw.integers(0, 250, (24, 24, 3), dtype=np.uint8)).save(images / f"{number:02d}.png")
     wanted: Any = {"layers": ["one", "two"], "noise": 70, "attack": "green", "rule": rule, **FEW}
     decompose(f"{OWN}:build", images, out=tmp_path / "near", **wanted)
-    with far_device() as device, mock.patch("conceptlens.gig.work.best_device", return_value=device):
+    with second_device() as device, mock.patch("conceptlens.gig.work.best_device", return_value=device):
         decompose(f"{OWN}:build", images, out=tmp_path / "far", **wanted)
     for file in FILES:
         near, far = (read_json(tmp_path / place / f"{file}.json") for place in ("near", "far"))

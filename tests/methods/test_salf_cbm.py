@@ -137,3 +137,9 @@ def test_what_is_refused(setup: Setup) -> None:
     ):
         with pytest.raises(UserError, match=message):
             SALFCBM(setup, **options)
+
+
+def test_a_crop_keeps_one_pixel_at_least() -> None:
+    images = torch.rand(2, 3, 8, 8)
+    for side, radius in ((3, 1e-3), (100, 1e-3)):
+        assert RegionPrompts("crop", side, radius)(images).shape == (2, side**2, 3, 8, 8)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError
 from conceptlens.stats import rank
-from conceptlens.stats.rank import DEFINITIONS, patch_ranks, rank_summary
+from conceptlens.stats.rank import DEFINITIONS, patch_ranks, rank_columns, rank_means
 
 COUNTS = ("published", "energy", "numerical")
 
@@ -178,15 +178,19 @@ def test_no_gradient_and_no_change_of_the_patches() -> None:
     assert torch.equal(patches.detach(), before)
 
 
+def mean_ranks(patches: Tensor) -> dict[str, float | None]:
+    return rank_means({name: column.numpy() for name, column in rank_columns(patches).items()})
+
+
 def test_summary_means_and_nothing_to_measure() -> None:
     patches = torch.stack([torch.eye(6), 2 * torch.eye(6), torch.full((6, 6), torch.nan)])
-    summary = rank_summary(patches)
+    summary = mean_ranks(patches)
     assert summary["effective"] == pytest.approx(6)
     assert summary["effective_centered"] == pytest.approx(5)  # the centered identity has five equal σ
     assert summary["published"] == 5
     assert set(summary) == {*DEFINITIONS, "published_centered", "effective_centered"}
-    assert all(value is None for value in rank_summary(torch.zeros(0, 6, 6)).values())
-    assert all(value is None for value in rank_summary(torch.full((1, 6, 6), torch.nan)).values())
+    assert all(value is None for value in mean_ranks(torch.zeros(0, 6, 6)).values())
+    assert all(value is None for value in mean_ranks(torch.full((1, 6, 6), torch.nan)).values())
 
 
 def test_wrong_questions_are_answered_with_words() -> None:

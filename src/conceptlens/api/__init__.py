@@ -13,7 +13,7 @@ from conceptlens.api.data import (
 )
 from conceptlens.api.folders import migrate, rehash
 from conceptlens.api.hub import pull, push
-from conceptlens.api.looking import explain, predict, what_if
+from conceptlens.api.inference import explain, predict, what_if
 from conceptlens.api.measuring import audit, evaluate, faithfulness, interventions, leakage, localize, refine, trust
 from conceptlens.api.sharing import export, make_report, serve, serve_model, share
 from conceptlens.api.training import demo, encode, estimate, list_everything, load, resume, show_recipe, train

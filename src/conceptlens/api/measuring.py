@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from conceptlens.core.engines import EngineName
-from conceptlens.core.engines.pieces import Workers
+from conceptlens.core.engines.workers import Workers
 from conceptlens.core.errors import UserError
 from conceptlens.core.progress import note
 

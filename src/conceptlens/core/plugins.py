@@ -86,6 +86,16 @@ def allow_code(path_or_module: str | Path) -> None:
     _allowed.add(place)
 
 
+def allowed_code() -> list[str]:
+    """Files and modules that may run, to be handed to another process."""
+    return sorted(_allowed)
+
+
+def add_allowed_code(places: Iterable[str]) -> None:
+    """Take over what `allowed_code` returned in the process that started this one."""
+    _allowed.update(places)
+
+
 def trust(word: str) -> None:
     """The user named this code: it may run; unless nobody names any, as in jobs that a page started."""
     if not os.environ.get(NO_CODE):

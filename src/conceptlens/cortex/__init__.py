@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from conceptlens.core.documents import TextResult
 from conceptlens.core.engines import EngineName
-from conceptlens.core.engines.pieces import Workers
+from conceptlens.core.engines.workers import Workers
 from conceptlens.core.errors import UserError
 from conceptlens.core.progress import note
 from conceptlens.cortex.editing.settings import SearchSettings

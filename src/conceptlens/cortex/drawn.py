@@ -15,6 +15,7 @@ from safetensors.torch import save as serialize
 from torch import Tensor
 
 from conceptlens.core.files import fingerprint, write_bytes
+from conceptlens.core.plugins import is_code, parse_code
 from conceptlens.cortex.generators.contract import VQModel, check_tokens
 from conceptlens.encoders.freezing import weights_hash
 from conceptlens.encoders.weights_file import read_weights
@@ -34,7 +35,11 @@ class Drawn:
     def __init__(self, place: Path | None, model: VQModel, **settings: Any) -> None:
         self.folder, self.codes = None, len(model.codebook)
         if place is not None:
-            about = {"model": model.name, "weights": weights_hash(model), "sampling": asdict(model.sampling)}
+            about = {
+                "model": absolute_name(model.name),
+                "weights": weights_hash(model),
+                "sampling": asdict(model.sampling),
+            }
             key = fingerprint(json.dumps({**about, **settings}, sort_keys=True))
             self.folder = place / f"{PREFIX}{key}"
 
@@ -63,3 +68,11 @@ class Drawn:
         """Remove what was kept: it is in another file by now."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def absolute_name(name: str) -> str:
+    """A model's name with the absolute path of its file, folder or code, if it names one: the same in every process."""
+    if is_code(name):
+        return str(parse_code(name))
+    path = Path(name).expanduser()
+    return str(path.resolve()) if path.exists() else name

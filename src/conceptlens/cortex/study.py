@@ -15,12 +15,13 @@ from torch import Tensor
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.devices import best_device
 from conceptlens.core.documents import ResultMixin
-from conceptlens.core.engines.pieces import ALONE, Workers
+from conceptlens.core.engines.workers import IN_PROCESS, Workers
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import write_json
 from conceptlens.core.network import offline
 from conceptlens.core.plugins import check_code, is_code, parse_code
 from conceptlens.core.progress import Note
+from conceptlens.cortex.distributed import draw_chunks, encode_in_chunks, encode_rows, model_arguments, read_square
 from conceptlens.cortex.extractors.trained import InformationExtractor, codebook_hash
 from conceptlens.cortex.extractors.training import Epoch, ExtractorTraining, train_extractor
 from conceptlens.cortex.generators.condition import Condition, parse_condition
@@ -28,7 +29,6 @@ from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.cortex.generators.open import BUILTIN, open_model
 from conceptlens.cortex.generators.settings import AS_USUAL, NOTHING_TOLD, CheckpointOptions, Sampling
 from conceptlens.cortex.samples import SPLITS, Generated, Samples, split_samples
-from conceptlens.cortex.sharing import describe, draw_chunks, encode_rows, encode_shared, read_square
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.sources.open import open_source
 from conceptlens.encoders.freezing import weights_hash
@@ -128,7 +128,7 @@ def new_study(
     options: Mapping[str, int | float | str] | None = None,
     chunk: int = 32,
     device: torch.device | None = None,
-    workers: Workers = ALONE,
+    workers: Workers = IN_PROCESS,
     note: Note = lambda text: None,
 ) -> Study:
     """Sample a model's tokens, train an extractor on them, and write both as a run.
@@ -154,10 +154,10 @@ def new_study(
         options: Of the network, such as `filters`.
         chunk: Samples of a concept made at once; others for another number, as likely.
         device: Where the work is done; a GPU where there is one, if not named.
-        workers: Who draws or encodes the samples; they are the same.
+        workers: Which processes draw or encode the samples; the samples are the same.
         note: Called with progress messages.
     """
-    shared = None if workers.alone else describe(model_name, image_size, checkpoint, sampling)
+    shared = None if workers.in_process else model_arguments(model_name, image_size, checkpoint, sampling)
     device = device or best_device()
     model = open_model(model_name, image_size=image_size, checkpoint=checkpoint, sampling=sampling).to(device)
     conditions: dict[str, Condition] = {}
@@ -208,7 +208,7 @@ def new_study(
                 encode = None
                 if shared:
                     words = f"{weights_hash(model)} {source.examples.fingerprint}"
-                    encode = partial(encode_shared, shared, (data, data_concepts), run.path, words, workers, note)
+                    encode = partial(encode_in_chunks, shared, (data, data_concepts), run.path, words, workers, note)
                 samples = encoded_samples(model, source, vocabulary, by, named, per_concept, seed, encode)
             parts = split_samples(samples, seed=seed)
             for name, part in parts.items():

@@ -28,6 +28,8 @@ from conceptlens.core.plugins import check_code, code_records, is_code, trust
 from conceptlens.core.progress import Note
 from conceptlens.gig.cost import estimate
 from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
+from conceptlens.gig.distributed import FOLDER as JOBS
+from conceptlens.gig.distributed import decompose_in_processes
 from conceptlens.gig.document import About, Graph
 from conceptlens.gig.graph import Seen, build_graph
 from conceptlens.gig.held_out import HeldOut, a_share, held_out_file, main_outputs, most_held_out, surest
@@ -36,8 +38,6 @@ from conceptlens.gig.pages.drawing import strongest_path, svg
 from conceptlens.gig.pages.page import page
 from conceptlens.gig.pages.pictures import keep_pictures
 from conceptlens.gig.pages.sections import kept_section, trajectory_section, validation_section
-from conceptlens.gig.parts import FOLDER as PARTS
-from conceptlens.gig.parts import share_out
 from conceptlens.gig.picture_cache import PictureCache, Sampled
 from conceptlens.gig.samples import Samples, collect
 from conceptlens.gig.settings import Settings
@@ -167,8 +167,8 @@ def decompose_run(
         run.update(status="running")
         try:
             if shared:
-                runner = make_engine(engine, processes, run.path / PARTS, engine_option)
-                share_out(run.path, work, processes, workers, runner)
+                runner = make_engine(engine, processes, run.path / JOBS, engine_option)
+                decompose_in_processes(run.path, work, processes, workers, runner)
             result = _stages(work, run)
         except RuntimeError as error:
             if settings.rule != "srd" or "does not require grad" not in str(error):

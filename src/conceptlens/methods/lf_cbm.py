@@ -11,21 +11,20 @@ import torch
 from torch import Tensor
 
 from conceptlens.core.errors import UserError
-from conceptlens.methods.contract import OWN, Supervision
+from conceptlens.methods.contract import OWN
 from conceptlens.methods.fitted import concept_filters as filters
 from conceptlens.methods.fitted.data import FitData, FitImages
-from conceptlens.methods.fitted.linear_bottleneck import CHUNK, FittedModel, Lam
+from conceptlens.methods.fitted.linear_bottleneck import CHUNK, Lam
+from conceptlens.methods.fitted.projected import ProjectedModel
 from conceptlens.nn.attention.global_token import Pool
-from conceptlens.nn.losses.cubed_cosine import Rows, fit_projection
+from conceptlens.nn.losses.cubed_cosine import Rows
 from conceptlens.nn.setup import Setup
 
 STRONGEST = 5  # activations whose mean says whether a concept is seen at all
 
 
-class LFCBM(FittedModel):
+class LFCBM(ProjectedModel):
     """Label-free: targets come from image-text similarities."""
-
-    supervision: Supervision = "text"
 
     def __init__(
         self,
@@ -71,9 +70,7 @@ class LFCBM(FittedModel):
             alpha: Share of the L1 norm in its penalty.
         """
         super().__init__(setup, width=setup.width, pool=pool, nec=nec, lam=lam, alpha=alpha)
-        for option, value in (("rate", rate), ("steps", steps), ("check_every", check_every), ("batch", batch)):
-            if not value > 0:
-                raise UserError(f"method.{option}: expected a number above 0, found {value}.")
+        self.set_learning(rate=rate, steps=steps, check_every=check_every, batch=batch)
         if activation_by == "quantile" and not 0 <= activation < 1:
             raise UserError(
                 f"method.activation: as a quantile it is a share of the concepts, 0 to below 1, found {activation}."
@@ -82,32 +79,19 @@ class LFCBM(FittedModel):
         self.longest, self.class_similarity, self.concept_similarity = longest, class_similarity, concept_similarity
         self.activation, self.interpretability = activation, interpretability
         self.activation_by: filters.By = activation_by
-        self.learning = {"rate": rate, "steps": steps, "check_every": check_every, "batch": batch}
 
     def fit(self, data: FitData) -> dict[str, float]:
         for concept, reason in self.unwanted(data).items():
             data.drop(concept, reason)
         kept = data.kept()
-        text = data.text[kept].to(data.device)
-        found = fit_projection(
-            (_rows(data.train, text), len(data.train)),
-            (_rows(data.val, text), len(data.val)),
-            seed=data.seed,
-            **self.learning,  # type: ignore[arg-type]
-        )
-        for concept, reason in filters.not_learned(found.similarity, self.interpretability, kept).items():
+        projection = self.learn(data, _rows, kept)
+        for concept, reason in filters.not_learned(projection.similarity, self.interpretability, kept).items():
             data.drop(concept, reason)
         self.vectors.zero_()
         self.offsets.zero_()
-        self.vectors[kept] = found.weight.to(self.vectors)
+        self.vectors[kept] = projection.weight.to(self.vectors)
         self.keep(data.kept())
-        self.standardize(data.train)
-        return {
-            "concepts": float(len(self.vectors)),
-            "projection_steps": float(found.steps),
-            "projection_similarity": float(found.similarity.mean()),
-            **self.fit_head(data),
-        }
+        return self.finish(data, projection)
 
     def unwanted(self, data: FitData) -> filters.Reasons:
         """Concepts that go before anything is learned, and why."""

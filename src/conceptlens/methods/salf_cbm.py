@@ -20,18 +20,18 @@ from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import OWN, ConceptOutput, Supervision
+from conceptlens.methods.contract import OWN, ConceptOutput
 from conceptlens.methods.fitted.data import FitData, FitImages
-from conceptlens.methods.fitted.linear_bottleneck import FittedModel, Lam
+from conceptlens.methods.fitted.linear_bottleneck import Lam
+from conceptlens.methods.fitted.projected import ProjectedModel
 from conceptlens.methods.fitted.region_prompts import Prompt, RegionPrompts
-from conceptlens.nn.losses.cubed_cosine import Rows, fit_projection
+from conceptlens.nn.losses.cubed_cosine import Rows
 from conceptlens.nn.setup import Setup
 
 
-class SALFCBM(FittedModel):
+class SALFCBM(ProjectedModel):
     """Spatially aware and label-free: targets come from similarities of regions and texts."""
 
-    supervision: Supervision = "text"
     has_evidence = True
 
     def __init__(
@@ -68,9 +68,7 @@ class SALFCBM(FittedModel):
             alpha: Share of the L1 norm in its penalty.
         """
         super().__init__(setup, width=setup.width, pool="mean", nec=nec, lam=lam, alpha=alpha)
-        for option, value in (("rate", rate), ("steps", steps), ("check_every", check_every), ("batch", batch)):
-            if not value > 0:
-                raise UserError(f"method.{option}: expected a number above 0, found {value}.")
+        self.set_learning(rate=rate, steps=steps, check_every=check_every, batch=batch)
         if grid < 1:
             raise UserError(f"method.grid: expected at least one region along each side, found {grid}.")
         if not 0 < radius <= 1:
@@ -80,7 +78,6 @@ class SALFCBM(FittedModel):
         self.fit_targets = targets
         self.side = grid
         self.fit_regions = RegionPrompts(prompt, grid, radius)
-        self.learning = {"rate": rate, "steps": steps, "check_every": check_every, "batch": batch}
 
     def summarize(self, tokens: Tokens) -> Tensor:
         """The features of each region, and then their mean over all patches, (B, (G + 1) · D).
@@ -112,22 +109,10 @@ class SALFCBM(FittedModel):
         )
 
     def fit(self, data: FitData) -> dict[str, float]:
-        text = data.text.to(data.device)
-        found = fit_projection(
-            (_regions(data.train, text), len(data.train)),
-            (_regions(data.val, text), len(data.val)),
-            seed=data.seed,
-            **self.learning,  # type: ignore[arg-type]
-        )
-        self.vectors.copy_(found.weight.to(self.vectors))
+        projection = self.learn(data, _regions, range(len(data.text)))
+        self.vectors.copy_(projection.weight.to(self.vectors))
         self.offsets.zero_()
-        self.standardize(data.train)
-        return {
-            "concepts": float(len(self.vectors)),
-            "projection_steps": float(found.steps),
-            "projection_similarity": float(found.similarity.mean()),
-            **self.fit_head(data),
-        }
+        return self.finish(data, projection)
 
 
 def _regions(images: FitImages, text: Tensor) -> Rows:

@@ -157,11 +157,6 @@ def rank_means(columns: Mapping[str, npt.ArrayLike]) -> dict[str, float | None]:
     return {name: float(np.nanmean(value)) if np.isfinite(value).any() else None for name, value in values.items()}
 
 
-def rank_summary(patches: Tensor) -> dict[str, float | None]:
-    """Mean ranks over images (B, L, D)."""
-    return rank_means({name: column.cpu().numpy() for name, column in rank_columns(patches).items()})
-
-
 def _from_gram(eigenvalues: Floats, patches: Tensor) -> _Spectra:
     squared = np.maximum(eigenvalues, 0.0)
     # Dot products of m terms and the reduction to tridiagonal form err by up to about m · ε · trace, usually far less.

@@ -4,6 +4,9 @@ import os
 import time
 from pathlib import Path
 
+from conceptlens.core.engines.workers import exit_code
+from conceptlens.core.plugins import load_object
+
 
 def note(file: str, word: str) -> int:
     """Write a line, for the caller to count."""
@@ -29,8 +32,12 @@ def sleep(seconds: float) -> int:
     return 0
 
 
-def piece(bad: int, piece: int, file: str) -> int:
-    if piece == bad:
+def write_chunk(bad: int, chunk: int, file: str) -> int:
+    if chunk == bad:
         return 1
-    Path(file).write_text(str(piece))
+    Path(file).write_text(str(chunk))
     return 0
+
+
+def load_code(code: str, chunk: int, file: str) -> int:
+    return exit_code(lambda: load_object(code), local=True)

@@ -202,7 +202,7 @@ def test_the_sample_of_patches_is_even_and_bounded() -> None:
     assert abs((rows[:, 0] < 100).mean() - 0.5) < 0.1
 
 
-def test_surveys_of_pieces_add_up() -> None:
+def test_surveys_of_chunks_add_up() -> None:
     codes, patches = torch.randn(5, 3), torch.randn(40, 6, 3)
     assignment = torch.rand(40, 6, 4).softmax(-1)
     whole = surveyed(codes, patches, assignment, batch=10)

@@ -14,7 +14,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.evaluation.class_table import NOT_MEASURED
 from conceptlens.evaluation.interventions.blurred import blur
 from conceptlens.evaluation.interventions.controls import Written, judge
-from conceptlens.evaluation.interventions.curve import Curve, follow_policy, summarize
+from conceptlens.evaluation.interventions.curve import follow_policy, summarize
 from conceptlens.evaluation.interventions.edits import wrong_labels
 from conceptlens.evaluation.interventions.measure import Interventions, measure_interventions
 from conceptlens.evaluation.interventions.units import make_units
@@ -166,15 +166,6 @@ def test_labels_that_follow_from_the_class_are_not_measured() -> None:
     unlabeled = measured(replace(made, truth=np.full_like(made.truth, UNKNOWN)))
     assert unlabeled.verdict.outcome == "unmeasured"
     assert unlabeled.numbers == dict.fromkeys(NAMES)
-
-
-def test_the_mean_at_some_counts() -> None:
-    points = [Estimate(value=value) for value in (0.1, 0.2, 0.4, 0.6)]
-    nothing = Estimate(value=None)
-    curve = Curve(policy="chance", points=points, area=nothing, gain=nothing, wrong=[], wrong_area=nothing)
-    assert curve.area_at((1, 3)) == pytest.approx(0.4)
-    assert curve.area_at((1, 3, 6)) == pytest.approx(0.4)  # the curve ends before 6
-    assert curve.area_at((9,)) is None
 
 
 def test_an_image_made_small_is_blurred() -> None:

@@ -9,14 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.errors import UserError
-from conceptlens.evaluation.interventions.edits import (
-    class_mean,
-    set_probability,
-    set_value,
-    to_class_mean,
-    to_truth,
-    wrong_labels,
-)
+from conceptlens.evaluation.interventions.edits import class_mean, set_probability, set_value, to_truth, wrong_labels
 from conceptlens.evaluation.interventions.value_map import RIDGE, cross_map, fit_map, platt
 from conceptlens.stats.folds import assign_folds, sides
 from tests.evaluation.trust.world import CONCEPTS, clean, in_probabilities
@@ -97,8 +90,7 @@ def test_setting_concepts() -> None:
     np.testing.assert_allclose(shares[:, 1] / shares[:, 2], made.bottleneck[:, 1] / made.bottleneck[:, 2], rtol=1e-3)
     with pytest.raises(UserError, match="between 0 and 1"):
         set_probability(made, maps, made.bottleneck, 0, 1.4)
-    mean = to_class_mean(made, made.bottleneck, [5], [1, 2])
-    assert mean[0, 5] == pytest.approx(made.bottleneck[made.labels != 0, 5].mean())
+    assert class_mean(made, [1, 2])[5] == pytest.approx(made.bottleneck[made.labels != 0, 5].mean())
     with pytest.raises(UserError, match="has no mean scores"):
         class_mean(replace(made, labels=np.zeros(len(made), np.int64)), [2])
 

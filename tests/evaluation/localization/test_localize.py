@@ -22,7 +22,7 @@ from conceptlens.data.images.read import resize_square
 from conceptlens.data.regions.regions import read_regions
 from conceptlens.data.sources.shapes import Shapes
 from conceptlens.data.splits.splits import Splits
-from conceptlens.evaluation.localization import MEASURES, pieces
+from conceptlens.evaluation.localization import MEASURES, chunks
 from conceptlens.evaluation.localization.concept_parts import concept_parts
 from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.explanations.maps.concept_maps import BatchMaps, concept_maps
@@ -122,7 +122,7 @@ def test_a_map_that_points_at_its_part_is_found_to(run: Path, tmp_path: Path, mo
         cells = torch.from_numpy(np.stack(heads)).float().view(-1, 4, 8, 4, 8).mean((2, 4)).flatten(1)
         return replace(real, maps={**real.maps, "own": cells[:, None].expand(-1, len(concepts), -1)})
 
-    monkeypatch.setattr("conceptlens.evaluation.localization.judging.concept_maps", planted)
+    monkeypatch.setattr("conceptlens.evaluation.localization.map_measures.concept_maps", planted)
     result = api.localize(run, out=tmp_path / "planted.json").to_dict()
     parts = result["targets"]["part"]["parts"]
     head, tail = parts["head"]["maps"], parts["tail"]["maps"]
@@ -297,7 +297,7 @@ def test_a_perfect_map_has_skill_one_and_the_best_blind_one_none(
         real = concept_maps(pipeline, images)
         return replace(real, maps={"own": perfect, "gradcam": middle.expand(len(images), -1, -1)})
 
-    monkeypatch.setattr("conceptlens.evaluation.localization.judging.concept_maps", planted)
+    monkeypatch.setattr("conceptlens.evaluation.localization.map_measures.concept_maps", planted)
     monkeypatch.setattr("conceptlens.evaluation.localization.comparing.IMAGE_FREE", ("uniform", "central_cell"))
     monkeypatch.setattr("conceptlens.evaluation.localization.comparing.MODEL_FREE", ())
     result = localize_run(opened)
@@ -354,13 +354,13 @@ def test_absence_is_not_judged(evidence_run: Path) -> None:
     assert found["body pattern: striped"]["own"]["energy"] is not None
 
 
-def test_pieces_of_other_processes_give_the_same_numbers(
+def test_chunks_of_other_processes_give_the_same_numbers(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = set(run.iterdir())
-    monkeypatch.setattr("conceptlens.evaluation.localization.judging.BATCH", 8)
+    monkeypatch.setattr("conceptlens.evaluation.localization.map_measures.BATCH", 8)
     whole = api.localize(run, out=tmp_path / "whole.json").to_dict()
-    monkeypatch.setattr(pieces, "PIECE", 8)
+    monkeypatch.setattr(chunks, "CHUNK", 8)
     assert api.localize(run, out=tmp_path / "alone.json").to_dict() == whole
     ran = use_this_process(monkeypatch)
     assert api.localize(run, out=tmp_path / "shared.json", jobs=2).to_dict() == whole

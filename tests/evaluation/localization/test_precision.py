@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.evaluation.localization import central_cell_map
-from conceptlens.evaluation.localization.judging import read_as
+from conceptlens.evaluation.localization.map_measures import read_as
 from conceptlens.evaluation.localization.precision import average_precision
 from conceptlens.evaluation.localization.verdict import judge_map, map_numbers
 

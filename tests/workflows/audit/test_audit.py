@@ -12,7 +12,7 @@ from conceptlens import api
 from conceptlens.cli import main
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.files import write_text
-from conceptlens.evaluation.codebook import passes
+from conceptlens.evaluation.codebook import collect as chunked
 from conceptlens.evaluation.codebook.document import Audit
 from conceptlens.evaluation.codebook.projection import principal
 from conceptlens.evaluation.concepts.findings import concept_findings
@@ -109,10 +109,10 @@ def test_other_measurements_are_pulled_in(audited: Audit, tmp_path: Path) -> Non
     assert read_trust(tmp_path) == []
 
 
-def test_pieces_of_other_processes_give_the_same_audit(
+def test_chunks_of_other_processes_give_the_same_audit(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes, "PIECE", 10)
+    monkeypatch.setattr(chunked, "CHUNK", 10)
     alone = api.audit(finished, out=tmp_path / "alone", resamples=20).to_dict()
     ran = use_this_process(monkeypatch)
     shared = api.audit(finished, out=tmp_path / "shared", resamples=20, jobs=2).to_dict()

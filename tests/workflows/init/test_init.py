@@ -12,7 +12,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.parse import load_recipe
-from conceptlens.workflows.init.columns import column_roles, slips
+from conceptlens.workflows.init.columns import column_roles, one_spelling, slips
 from conceptlens.workflows.init.init import ask_person, default_answers, init_folder
 
 
@@ -415,3 +415,43 @@ def test_numbers_that_lost_their_zeros_in_a_spreadsheet(tmp_path: Path) -> None:
         book.active.append(row)
     book.save(tmp_path / "t.xlsx")
     assert init_folder(tmp_path, out=tmp_path / "setup").check.classes == {"a": 6, "b": 6}
+
+
+def test_a_sign_is_no_trifle() -> None:
+    """Classes -1 and 1 were one class: a hyphen was taken for a gap."""
+    for cells in (("-1", "1", "1"), ("A-", "A", "A"), ("-", "a b", "c")):
+        assert one_spelling(cells) == (cells, {})
+    assert one_spelling(("PT-12", "pt 12", "PT-12")) == (("PT-12", "PT-12", "PT-12"), {"pt 12": "PT-12"})
+
+
+def test_classes_minus_one_and_one(tmp_path: Path) -> None:
+    images(tmp_path, 20)
+    table(tmp_path / "labels.csv", [{"image": f"{n}.png", "class": ("-1", "1")[n % 2]} for n in range(20)])
+    assert init_folder(tmp_path, out=tmp_path / "setup").check.classes == {"-1": 10, "1": 10}
+
+
+def test_a_column_of_measurements_does_not_name_images(tmp_path: Path) -> None:
+    """7.5 was taken for 007.png, and so each image got the labels of another one."""
+    for number in range(10):
+        photo(tmp_path / f"{number:03d}.png", number)
+    rows = [{"thickness": f"{9 - n}.5", "file": f"{n:03d}.png", "class": ("mole", "nevus")[n // 5]} for n in range(10)]
+    table(tmp_path / "labels.csv", rows)
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert "labels.csv: the column 'file' names the image." in setup.text()
+
+
+def test_a_sheet_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
+    from openpyxl import Workbook
+
+    images(tmp_path, 10)
+    book = Workbook()
+    book.active.append(["image", "class"])
+    for number in range(10):
+        book.active.append([f"{number}.png", ("mole", "nevus")[number % 2]])
+    pivot = book.create_sheet("Pivot")
+    pivot.append(["count", "count"])
+    pivot.append([1, 2])
+    book.save(tmp_path / "labels.xlsx")
+    text = init_folder(tmp_path, out=tmp_path / "setup").text()
+    assert "labels.xlsx, sheet 'Sheet': the column 'image' names the image." in text
+    assert "labels.xlsx, sheet 'Pivot' cannot be read: " in text

@@ -8,18 +8,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from conceptlens.core.plugins import add_allowed_code, allowed_code
+
 BUSY = 75  # exit code of a task that another process has (EX_TEMPFAIL)
 RETRIES = 2  # of a task whose process was lost; a training resumes from its last checkpoint
 
 
 @dataclass(frozen=True)
 class Task:
-    """A piece of work, all that another process must know to do it.
+    """A unit of work: all that another process must know to do it.
 
     Args:
         id: Its name in messages.
         function: `module:name` of a function of the package that takes `arguments` and returns an exit code.
-        arguments: Values that JSON can say.
+        arguments: Values that JSON can hold.
     """
 
     id: str
@@ -27,12 +29,14 @@ class Task:
     arguments: dict[str, Any]
 
     def to_line(self) -> str:
-        """As JSON in one line."""
-        return json.dumps(asdict(self))
+        """As JSON in one line, with the code that the user has allowed: it may run in the other process, too."""
+        return json.dumps({**asdict(self), "allowed": allowed_code()})
 
     @classmethod
     def from_line(cls, line: str) -> "Task":
-        return cls(**json.loads(line))
+        values = json.loads(line)
+        add_allowed_code(values.pop("allowed"))
+        return cls(**values)
 
     def run(self) -> int:
         """Do it in this process: 0 done, 1 failed, 75 running elsewhere."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 _WORD = re.compile(r"[a-z]+|\d+")
+_FRACTION = re.compile(r"\d+\.\d*[1-9]\d*")
 
 
 def words_of(path: str) -> list[str]:
@@ -45,13 +46,16 @@ class FileNames:
         path = PurePosixPath(word.strip().replace("\\", "/"))
         if not path.name:
             return None
+        measured = _FRACTION.fullmatch(path.name) is not None  # 7.5 is a number, not the file 7 with a suffix
+        names: list[str] = []
         for tail in (path.parts[start:] for start in range(len(path.parts))):
             shorter = PurePosixPath(*tail)
-            for name in (str(shorter), str(shorter.with_suffix(""))):
-                if found := self._known.get(name.casefold()):
-                    return found[0] if len(found) == 1 else self._nearest(found, f"{near}/{path.parent}")
-        if path.stem.isdecimal() and (found := self._known.get(_number(path.stem))):
-            return found[0] if len(found) == 1 else self._nearest(found, f"{near}/{path.parent}")
+            names += [str(shorter)] if measured else [str(shorter), str(shorter.with_suffix(""))]
+        if path.stem.isdecimal() and not measured:
+            names.append(_number(path.stem))
+        for name in names:
+            if files := self._known.get(name.casefold()):
+                return files[0] if len(files) == 1 else self._nearest(files, f"{near}/{path.parent}")
         return None
 
     def _nearest(self, files: list[str], near: str) -> str | None:

@@ -102,7 +102,7 @@ def read_columns(path: Path, problems: Problems, *, expect: str, encoding: str =
     if path.suffix.lower() == ".xls":
         raise UserError(f"{path}: the old format of Excel is not read. Save it as .xlsx or CSV UTF-8.")
     if path.suffix.lower() == ".xlsx":
-        return next(iter(_read_excel(path, only_first=True).values()))
+        return next(iter(_read_excel(path, only_first=True)[0].values()))
     try:
         with path.open("rb") as file:
             return read_csv(file, str(path), problems, expect=expect, encoding=encoding)
@@ -110,12 +110,12 @@ def read_columns(path: Path, problems: Problems, *, expect: str, encoding: str =
         raise unreadable(error, path, "a table") from None
 
 
-def read_sheets(path: Path, encoding: str = UTF_8) -> dict[str, Columns]:
-    """The tables of a file by their sheet's title: all of an Excel file, the one of another."""
+def read_sheets(path: Path, encoding: str = UTF_8) -> tuple[dict[str, Columns], dict[str, str]]:
+    """The tables of a file by sheet, and why the other sheets cannot be read. Text and Parquet are one sheet, `""`."""
     if path.suffix.lower() == ".xlsx":
         check_regular(path)
         return _read_excel(path)
-    return {"": read_columns(path, Problems(strict=False), expect="image", encoding=encoding)}
+    return {"": read_columns(path, Problems(strict=False), expect="image", encoding=encoding)}, {}
 
 
 def guess_encoding(path: Path) -> str:
@@ -235,8 +235,11 @@ def _encode(header: list[str], rows: Iterable[tuple[int, list[str]]], source: st
     return Columns(source, columns, np.array(numbers, dtype=np.int64))
 
 
-def _read_excel(path: Path, *, only_first: bool = False) -> dict[str, Columns]:
-    """The sheets that hold a table: values as they are shown, formulas by what Excel last computed."""
+def _read_excel(path: Path, *, only_first: bool = False) -> tuple[dict[str, Columns], dict[str, str]]:
+    """The sheets that hold a table: values as they are shown, formulas by what Excel last computed.
+
+    Of several sheets, those that cannot be read are left out, with the reasons in the second mapping.
+    """
     try:
         import openpyxl
     except ImportError:
@@ -251,13 +254,19 @@ def _read_excel(path: Path, *, only_first: bool = False) -> dict[str, Columns]:
         if size > MOST_UNPACKED:
             raise UserError(f"{path}: would unpack to {size:,} bytes. Save it as CSV UTF-8.")
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        found: dict[str, Columns] = {}
+        tables: dict[str, Columns] = {}
+        left_out: dict[str, str] = {}
         for sheet, rows, header, first in _excel_tables(book.worksheets):
-            _refuse_repeated(header, str(path))
-            found[sheet] = _encode(header, _excel_rows(rows, len(header), first, path), str(path))
+            try:
+                _refuse_repeated(header, str(path))
+                tables[sheet] = _encode(header, _excel_rows(rows, len(header), first, path), str(path))
+            except UserError as error:
+                if only_first:
+                    raise
+                left_out[sheet] = str(error)
             if only_first:
                 break
-        return found
+        return tables, left_out
     except UserError:
         raise
     except UNREADABLE as error:

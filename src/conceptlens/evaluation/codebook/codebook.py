@@ -8,9 +8,9 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.data.dataset import DataSource
 from conceptlens.encoders.contract import Tokens
 from conceptlens.evaluation.codebook.codes import Profile, profile
+from conceptlens.evaluation.codebook.collect import Collected
 from conceptlens.evaluation.codebook.document import Code, Codebook, ConceptFinding, Matching, NearPatch
 from conceptlens.evaluation.codebook.matching import by_co_assignment, by_labels, by_text, slot_columns
-from conceptlens.evaluation.codebook.passes import Pass
 from conceptlens.evaluation.codebook.projection import principal, umap, umap_is_there
 from conceptlens.evaluation.codebook.readings import read_patches
 from conceptlens.evaluation.codebook.survey import Survey
@@ -23,7 +23,7 @@ LEAST = 5  # pairs from which on a correlation is spoken of
 
 
 def audit_codebook(
-    found: Pass,
+    found: Collected,
     pipeline: Pipeline,
     concepts: ConceptSet,
     source: DataSource,
@@ -74,7 +74,7 @@ def _explicit(pipeline: Pipeline) -> bool:
 
 
 def match_all(
-    survey: Survey, pipeline: Pipeline, concepts: ConceptSet, source: DataSource, found: Pass, units: list[str]
+    survey: Survey, pipeline: Pipeline, concepts: ConceptSet, source: DataSource, found: Collected, units: list[str]
 ) -> tuple[list[Matching], dict[str, str]]:
     """Codes and concepts by co-assignment, labels and text, as far as the method and the data allow."""
     matchings: list[Matching] = []
@@ -107,7 +107,7 @@ def _code(
     survey: Survey,
     made: Profile,
     source: DataSource,
-    found: Pass,
+    found: Collected,
     names: dict[str, dict[int, str]],
     patches: int,
 ) -> Code:

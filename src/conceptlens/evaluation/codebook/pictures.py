@@ -15,7 +15,7 @@ from conceptlens.evaluation.codebook.document import Code, Codebook, Projection
 from conceptlens.explanations.codes import UNNAMED
 from conceptlens.explanations.document import CodeName, Reference
 from conceptlens.explanations.maps.patch_maps import index_map
-from conceptlens.explanations.pictures.colors import code_color, rgb
+from conceptlens.explanations.pictures.colors import rgb
 from conceptlens.explanations.pictures.overlay import index_overlay
 from conceptlens.explanations.pictures.sheet import Key, Tile, sheet
 from conceptlens.explanations.reference import Background
@@ -121,10 +121,6 @@ def index_sheet(
     )
     note = f"Quantization is {kind}. Gray codes have no sure match with a concept."
     return sheet("Index maps", [], tiles, [note], columns=6, keys=keys)
-
-
-def color_of(code: int, named: bool) -> str:
-    return code_color(code, named)
 
 
 def codes_figure(codebook: Codebook) -> "Figure":

@@ -1,7 +1,7 @@
 """One pass over an image set's tokens: everything the audit of a codebook needs, in memory that does not grow with it.
 
 Sums are of all images. A row of counts (patches of every code) is kept of the first hundred thousand only; as images
-pass in a random order, these are a sample of them all. Surveys of pieces of the images are added up in their order.
+pass in a random order, these are a sample of them all. Surveys of chunks of the images are added up in their order.
 """
 
 from collections.abc import Mapping

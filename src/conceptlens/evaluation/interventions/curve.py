@@ -6,7 +6,7 @@ controls go the same way: the model's own answers confirmed (sham), wrong answer
 told the same wrong answers. The label → class ceiling is what that head makes of the true concepts.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -40,12 +40,6 @@ class Curve(Part):
     note: str | None = None
     sham: list[Estimate] = Field(default_factory=list)  # accuracy with 0, 1, … of the model's own answers confirmed
     wrong_labels: list[Estimate] = Field(default_factory=list)  # of a head that reads labels alone, told the same
-
-    def area_at(self, counts: Sequence[int]) -> float | None:
-        """The mean accuracy with so many units corrected, of those counts that the curve reaches; None if none."""
-        found = [self.points[count].value for count in counts if count < len(self.points)]
-        known = [value for value in found if value is not None]
-        return sum(known) / len(known) if known else None
 
 
 class Alone(Part):

@@ -62,11 +62,6 @@ def class_mean(readout: Readout, classes: Sequence[int]) -> Floats:
     return mean
 
 
-def to_class_mean(readout: Readout, bottleneck: Floats, columns: Columns, classes: Sequence[int]) -> Floats:
-    """These concepts at the mean scores of some classes."""
-    return set_value(bottleneck, columns, class_mean(readout, classes)[list(columns)])
-
-
 def to_truth(readout: Readout, maps: ValueMap) -> Floats:
     """Every concept as a person labeled it; one that nobody labeled stays."""
     return maps.write(readout, readout.truth)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.evaluation.localization.image_maps import MODEL_FREE
-from conceptlens.evaluation.localization.judging import IMAGE_FREE, OTHER_IMAGE, PERFECT, PRIOR
+from conceptlens.evaluation.localization.map_measures import IMAGE_FREE, OTHER_IMAGE, PERFECT, PRIOR
 from conceptlens.evaluation.localization.overlap import FIXED, THRESHOLDS
 from conceptlens.evaluation.localization.skill import skill
 from conceptlens.evaluation.localization.summary import Columns, differences, estimates, mean_of, summarize
@@ -35,7 +35,7 @@ class Sample:
     """Measures of the maps of N images against one target, and what the model reads in them, (N, K)."""
 
     maps: Mapping[str, Columns]
-    said: Flags
+    predicted: Flags
 
 
 def summary(
@@ -72,7 +72,9 @@ def summary(
         "against": {
             f"{name} - {other}": differences(short[name], short[other], every, units, config) for name, other in pairs
         },
-        "predicted": _of_what_is_said(Sample(short, found.said), chosen, parts, kinds, blind, units, config, concepts),
+        "predicted": _over_predicted(
+            Sample(short, found.predicted), chosen, parts, kinds, blind, units, config, concepts
+        ),
         "iou_threshold": thresholds,
         "parts": {
             part: {
@@ -98,7 +100,7 @@ def unmoving(by_concept: Mapping[str, Any], kind: str) -> list[str]:
     return [name for name, value in alike.items() if value is not None and value >= STILL]
 
 
-def _of_what_is_said(
+def _over_predicted(
     found: Sample,
     chosen: Sample,
     parts: Mapping[str, list[int]],
@@ -110,7 +112,7 @@ def _of_what_is_said(
 ) -> dict[str, Any]:
     """The maps of what the model says, beside the best blind map by each measure: what the verdict rests on."""
     every = [position for members in parts.values() for position in members]
-    ours, theirs = _said(found, [*kinds, *blind, PERFECT]), _said(chosen, blind)
+    ours, theirs = _only_predicted(found, [*kinds, *blind, PERFECT]), _only_predicted(chosen, blind)
     best = _best(theirs, every, blind)
     of_part = {part: _best(theirs, members, blind) for part, members in parts.items()}
     compared = [(kind, name) for kind in kinds for name in dict.fromkeys(best[measure] for measure in (AP, POINTING))]
@@ -134,7 +136,7 @@ def _of_what_is_said(
                     wanted[name, kind, f"{measure} - best_blind"] = mean_of(mine - other, [position])
                 wanted[name, kind, "skill"] = skill_of(kind, of_part[part][ENERGY], [position])
     wanted |= {("", kind, "skill"): skill_of(kind, best[ENERGY], every) for kind in kinds}
-    numbers = estimates(wanted, len(found.said), units, config)
+    numbers = estimates(wanted, len(found.predicted), units, config)
     for (name, kind, key), estimate in numbers.items():
         if name:
             told[name].setdefault(kind, {})[key] = estimate
@@ -150,11 +152,11 @@ def _of_what_is_said(
     }
 
 
-def _said(sample: Sample, names: Sequence[str]) -> dict[str, Columns]:
+def _only_predicted(sample: Sample, names: Sequence[str]) -> dict[str, Columns]:
     """The measures of the maps of what is read."""
     return {
         name: {
-            measure: np.where(sample.said, sample.maps[name][measure], np.nan)
+            measure: np.where(sample.predicted, sample.maps[name][measure], np.nan)
             for measure in SAID
             if measure in sample.maps[name]
         }

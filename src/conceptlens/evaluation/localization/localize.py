@@ -12,14 +12,14 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from conceptlens.core.documents import Document, TableRow
-from conceptlens.core.engines.pieces import ALONE, Workers
+from conceptlens.core.engines.workers import IN_PROCESS, Workers
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.data.regions.tables import OBJECT
 from conceptlens.data.splits.spread import spread
+from conceptlens.evaluation.localization.chunks import MapSettings, measure_all, prepare
 from conceptlens.evaluation.localization.comparing import Sample, summary, unmoving
 from conceptlens.evaluation.localization.image_maps import COLOR, DARKNESS, PCA
-from conceptlens.evaluation.localization.judging import PERFECT, PRIOR, Indices, Target, Where, judge
-from conceptlens.evaluation.localization.pieces import Question, judge_all, prepare
+from conceptlens.evaluation.localization.map_measures import PERFECT, PRIOR, Indices, Target, Where, measure_maps
 from conceptlens.evaluation.localization.summary import estimate_cells
 from conceptlens.evaluation.localization.text import localization_text
 from conceptlens.evaluation.localization.verdict import NOTHING, judge_map, map_numbers
@@ -86,7 +86,7 @@ def localize_run(
     n: int | None = None,
     sigma: float | None = None,
     maps: Sequence[Kind] = USUAL,
-    workers: Workers = ALONE,
+    workers: Workers = IN_PROCESS,
     note: Callable[[str], object] = lambda text: None,
 ) -> Localization:
     """Judge the maps of a finished run by known regions; nothing is written.
@@ -100,8 +100,8 @@ def localize_run(
         sigma: Width of the center prior in sides of the image, instead of that of the regions of other images.
         maps: Kinds of maps: the method's `own`, `gradcam`, `occlusion`. The verdict is on the first of these that the
             method has.
-        workers: Who judges the images; the result is the same.
-        note: Says something to the person who waits.
+        workers: Which processes measure the maps; the result is the same.
+        note: Called with progress messages.
     """
     for kind in maps:
         if kind not in KINDS:
@@ -117,12 +117,12 @@ def localize_run(
     if sigma is not None and not 0 < sigma < 10:
         raise UserError(f"--sigma: expected a width above 0 in sides of the image, found {sigma}.")
     run.need_concepts("it has no maps of them")
-    question = Question(split, dict(data or {}), where, n, sigma, tuple(maps))
-    prepared = prepare(run, question)
+    settings = MapSettings(split, dict(data or {}), where, n, sigma, tuple(maps))
+    prepared = prepare(run, settings)
     bench = prepared.bench
     judged, card, concepts, parts = bench.judged, bench.card, bench.concepts, prepared.parts
-    found = judge_all(prepared, run, question, workers, note)
-    if not len(found.kept):
+    measured = measure_all(prepared, run, settings, workers, note)
+    if not len(measured.images):
         raise UserError(
             f"{judged.source.name}: no image of {judged.split!r} has a known region. Choose another --split."
         )
@@ -130,15 +130,15 @@ def localize_run(
     cheap = tuple(
         kind for kind in maps if kind != OCCLUSION
     )  # only its threshold of IoU would be chosen: it stays fixed
-    chosen = found if judged.same else judge(replace(bench, kinds=cheap), chosen_on)
-    chosen_from = f"{len(chosen.kept)} images of {judged.choose_name}"
-    if judged.same or not len(chosen.kept):
-        chosen, chosen_from = found, "the judged images"
-    units = units_of(judged.source, found.kept)
+    chosen = measured if judged.same else measure_maps(replace(bench, kinds=cheap), chosen_on)
+    chosen_from = f"{len(chosen.images)} images of {judged.choose_name}"
+    if judged.same or not len(chosen.images):
+        chosen, chosen_from = measured, "the judged images"
+    units = units_of(judged.source, measured.images)
     targets = {
         target: summary(
-            Sample(found.columns[target], found.said),
-            Sample(chosen.columns[target], chosen.said),
+            Sample(measured.columns[target], measured.predicted),
+            Sample(chosen.columns[target], chosen.predicted),
             _parts_of(target, parts, prepared.names),
             units,
             judged.metrics,
@@ -157,15 +157,15 @@ def localize_run(
         data=judged.source.name,
         data_hash=judged.source.examples.fingerprint,
         split=judged.split,
-        images=len(found.kept),
+        images=len(measured.images),
         grid=list(bench.grid),
         fit=card.fit,
         where=where,
         maps={
             OWN: "evidence of each patch, or attention of the concept's slot"
-            if OWN in found.columns["object"]
+            if OWN in measured.columns["object"]
             else None,
-            **({GRADCAM: f"Grad-CAM on tokens, {found.place}"} if GRADCAM in kinds else {}),
+            **({GRADCAM: f"Grad-CAM on tokens, {measured.place}"} if GRADCAM in kinds else {}),
             **({OCCLUSION: "the fall of a concept's score where a region is covered"} if OCCLUSION in kinds else {}),
             "uniform": "the same everywhere",
             "center_prior": "a Gaussian in the middle of the image",

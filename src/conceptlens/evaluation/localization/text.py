@@ -34,10 +34,10 @@ def localization_text(result: Mapping[str, Any]) -> str:
 
 def _predicted(found: Mapping[str, Any]) -> list[str]:
     """What the maps of the predicted values are worth beside the best blind map; nothing in files of before."""
-    said = found.get("predicted") or {}
+    predicted = found.get("predicted") or {}
     lines = []
-    for kind, skill in said.get("skill", {}).items():
-        ours, all_of_it = said["maps"][kind], found["maps"][kind]
+    for kind, skill in predicted.get("skill", {}).items():
+        ours, all_of_it = predicted["maps"][kind], found["maps"][kind]
         words = [
             f"{key.replace('_', ' ')} {_number(estimate)}"
             for key, estimate in (

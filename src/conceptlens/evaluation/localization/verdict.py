@@ -17,24 +17,24 @@ WORDS = {"own": "The method's own map", "gradcam": "Grad-CAM", "occlusion": "Occ
 NOTHING: Numbers = {"ap": None, "best_blind_ap": None, "pointing": None, "best_blind_pointing": None}
 
 
-def map_numbers(said: Mapping[str, Any], kind: str) -> Numbers:
-    """Of one kind of map beside the best blind ones; `said` is the part `predicted` of a target."""
-    ours, blind = said["maps"][kind], said["best_blind"]
+def map_numbers(predicted: Mapping[str, Any], kind: str) -> Numbers:
+    """Of one kind of map beside the best blind ones; `predicted` is the part `predicted` of a target."""
+    ours, blind = predicted["maps"][kind], predicted["best_blind"]
     return {
         "ap": ours[AP]["value"],
-        "best_blind_ap": said["maps"][blind[AP]][AP]["value"],
+        "best_blind_ap": predicted["maps"][blind[AP]][AP]["value"],
         "pointing": ours[POINTING]["value"],
-        "best_blind_pointing": said["maps"][blind[POINTING]][POINTING]["value"],
+        "best_blind_pointing": predicted["maps"][blind[POINTING]][POINTING]["value"],
     }
 
 
-def judge_map(said: Mapping[str, Any], kind: str, target: str, *, unmoving: int = 0) -> Verdict:
+def judge_map(predicted: Mapping[str, Any], kind: str, target: str, *, unmoving: int = 0) -> Verdict:
     """The verdict on one kind of map; `unmoving` concepts have maps that hardly move from image to image."""
     words, lacking = [], []
     for measure, spoken in ((AP, "average precision"), (POINTING, "pointing")):
-        blind = said["best_blind"][measure]
-        ours, theirs = (said["maps"][name][measure]["value"] for name in (kind, blind))
-        interval = said["against"][f"{kind} - {blind}"][measure]["interval"]
+        blind = predicted["best_blind"][measure]
+        ours, theirs = (predicted["maps"][name][measure]["value"] for name in (kind, blind))
+        interval = predicted["against"][f"{kind} - {blind}"][measure]["interval"]
         if ours is None or theirs is None or interval is None:
             return Verdict(outcome="unmeasured", reason=f"Too few images have a known {target} to compare maps on.")
         words.append(f"{spoken} {ours:.3f}, of the best blind map {theirs:.3f} ({blind.replace('_', ' ')})")

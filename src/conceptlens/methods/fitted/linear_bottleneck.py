@@ -76,13 +76,6 @@ class FittedModel(ConceptModel):
         ]
         return np.asarray(torch.cat(pieces).cpu().numpy(), dtype=np.float32)
 
-    def standardize(self, images: FitImages) -> None:
-        """Scores of zero mean and unit variance over the training images."""
-        scores = torch.from_numpy(self.score_all(images)).double()
-        mean, deviation = scores.mean(0), scores.std(0, correction=0).clamp_min(1e-12)
-        self.vectors /= deviation.unsqueeze(1).to(self.vectors)
-        self.offsets.copy_(((self.offsets.cpu().double() - mean) / deviation).to(self.offsets))
-
     def fit_head(self, data: FitData, *, standardize: bool = False) -> dict[str, float]:
         """The sparse class head on the concept scores, which stand by now.
 

@@ -51,8 +51,10 @@ class RegionPrompts:
     def _crop(self, images: Tensor, y: float, x: float) -> Tensor:
         """The square of the circle's diameter, cut where it leaves the image, at the image's size."""
         size = images.shape[-2:]
-        edges = [
-            slice(max(round((center - self.radius) * length), 0), max(round((center + self.radius) * length), 1))
-            for center, length in zip((y, x), size, strict=True)
-        ]
-        return F.interpolate(images[..., edges[0], edges[1]], size, mode="bilinear", align_corners=False)
+        rows, columns = (self._around(center, length) for center, length in zip((y, x), size, strict=True))
+        return F.interpolate(images[..., rows, columns], size, mode="bilinear", align_corners=False)
+
+    def _around(self, center: float, length: int) -> slice:
+        """The pixels within the radius along one side, one at least."""
+        start = min(max(round((center - self.radius) * length), 0), length - 1)
+        return slice(start, max(round((center + self.radius) * length), start + 1))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.core.engines.pieces import ALONE, Workers
+from conceptlens.core.engines.workers import IN_PROCESS, Workers
 from conceptlens.core.errors import DamagedError, UserError, unknown_name
 from conceptlens.core.figures import png_bytes
 from conceptlens.core.files import write_bytes, write_text
@@ -20,8 +20,8 @@ from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.calibration.conformal import ALPHA
 from conceptlens.evaluation.codebook.codebook import audit_codebook
+from conceptlens.evaluation.codebook.collect import Collected
 from conceptlens.evaluation.codebook.document import Audit
-from conceptlens.evaluation.codebook.passes import Pass
 from conceptlens.evaluation.codebook.pictures import codes_figure, groups_figure, index_sheet, patch_sheet
 from conceptlens.evaluation.codebook.stream import open_stream
 from conceptlens.evaluation.concepts.findings import concept_findings
@@ -40,7 +40,7 @@ from conceptlens.runs.predictions import ARRAYS, StoredPredictions, save_predict
 from conceptlens.runs.predictions import FOLDER as PREDICTIONS
 from conceptlens.runs.readout import read_out
 from conceptlens.stats.folds import assign_folds
-from conceptlens.workflows.audit.looking import Sides, look_at_all
+from conceptlens.workflows.audit.collect import Sides, collect
 from conceptlens.workflows.audit.measured import read_trust
 from conceptlens.workflows.audit.page import audit_page
 from conceptlens.workflows.audit.sentences import findings
@@ -59,7 +59,7 @@ def audit_run(
     alpha: float = ALPHA,
     false_alarm_rate: float = RATE,
     resamples: int = 1000,
-    workers: Workers = ALONE,
+    workers: Workers = IN_PROCESS,
     note: Callable[[str], object] = lambda text: None,
 ) -> Audit:
     """Audit a finished run; nothing is written.
@@ -71,8 +71,8 @@ def audit_run(
         alpha: Share of images whose prediction set may miss the truth.
         false_alarm_rate: Share of in-distribution images that may be flagged as out of distribution.
         resamples: Of the intervals.
-        workers: Who looks at the images; the result is the same.
-        note: Says something to the person who waits.
+        workers: Which processes read the images; the result is the same.
+        note: Called with progress messages.
     """
     started = time.perf_counter()
     if not 0 < false_alarm_rate < 1:
@@ -86,7 +86,7 @@ def audit_run(
     with ExitStack() as stack:
         stream = open_stream(run, stack)
         sides = _sides(run, chosen, note)
-        found, ood = look_at_all(stream, run, sides, chosen, false_alarm_rate, resamples, workers, note)
+        found, ood = collect(stream, run, sides, chosen, false_alarm_rate, resamples, workers, note)
     note("subgroups")
     metadata = {name: [words[row] for row in sides.rows] for name, words in run.source.examples.metadata.items()}
     failures = measure_failures(
@@ -240,7 +240,7 @@ def _influence(pipeline: Pipeline, stored: StoredPredictions, concepts: ConceptS
     return np.asarray(influence(readout, make_units(concepts, "concepts"), readout.bottleneck).mean(0))
 
 
-def _pictures(audit: Audit, found: Pass, run: OpenedRun) -> dict[str, bytes]:
+def _pictures(audit: Audit, found: Collected, run: OpenedRun) -> dict[str, bytes]:
     drawn: dict[str, bytes] = {}
     codebook, fit = audit.codebook, run.card.fit
     if codebook is not None:

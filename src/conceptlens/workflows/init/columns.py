@@ -156,12 +156,20 @@ def _group_column(columns: Mapping[str, Cells]) -> str | None:
 
 
 def one_spelling(cells: Cells) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Cells whose values that differ in capitals and gaps only are spelled as most of them; and what was replaced."""
+    """The cells, where values that differ only in capitals and gaps get their most frequent spelling; and what changed.
+
+    A hyphen at either end is a sign, no gap: -1 is not 1, and A- is not A.
+    """
+
+    def key(value: str) -> str:
+        plain = value.strip().casefold()
+        return plain if plain.startswith("-") or plain.endswith("-") else fold(value)
+
     counts = Counter(cell for cell in cells if not is_missing(cell))
     usual: dict[str, str] = {}
     for value, _ in counts.most_common():
-        usual.setdefault(fold(value), value)
-    changed = {value: usual[fold(value)] for value in counts if value != usual[fold(value)]}
+        usual.setdefault(key(value), value)
+    changed = {value: usual[key(value)] for value in counts if value != usual[key(value)]}
     return tuple(changed.get(cell, cell) for cell in cells), changed
 
 

@@ -45,12 +45,14 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
         try:
             if path.suffix.lower() in (".csv", ".tsv"):
                 encoding = guess_encoding(path)
-            sheets = read_sheets(path, encoding)
+            sheets, left_out = read_sheets(path, encoding)
         except UserError as error:
             said.append(f"{file} cannot be read: {error}")
             continue
+        several = len(sheets) + len(left_out) > 1
+        said += [f"{_sheet_name(file, sheet, several)} cannot be read: {reason}" for sheet, reason in left_out.items()]
         for sheet, columns in sheets.items():
-            name = f"{file}, sheet {sheet!r}" if len(sheets) > 1 else file
+            name = _sheet_name(file, sheet, several)
             table = _match(contents, name, columns, files)
             if table is None:
                 said.append(_why_not(columns, name, files))
@@ -79,6 +81,10 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
         if family is not best
     ]
     return _joined(best), said
+
+
+def _sheet_name(file: str, sheet: str, several: bool) -> str:
+    return f"{file}, sheet {sheet!r}" if several else file
 
 
 def _image_column(table: Columns, name: str, files: FileNames) -> tuple[int, str, list[str | None]]:

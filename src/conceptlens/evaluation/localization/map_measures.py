@@ -1,4 +1,4 @@
-"""Every map of every image, measured: the method's own, Grad-CAM, and the maps that know nothing of its concepts."""
+"""Measures of every map of every image: the method's own, Grad-CAM, and maps that know nothing of its concepts."""
 
 import io
 from collections.abc import Callable, Iterable, Mapping
@@ -62,18 +62,18 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was measured of N images."""
+class MapMeasures:
+    """Measures of N images."""
 
     columns: dict[Target, dict[str, Columns]]  # by target and map: a measure's (N, K)
-    said: Flags  # (N, K): what the model reads
-    kept: Indices  # (N,): the images that have regions
+    predicted: Flags  # (N, K): which concepts the model says are there
+    images: Indices  # (N,): those that have regions
     place: str  # where Grad-CAM looked
 
     def to_bytes(self) -> bytes:
-        """As an archive of arrays, to be read by `from_bytes`."""
+        """As an archive of arrays that `from_bytes` reads."""
         buffer = io.BytesIO()
-        arrays: dict[str, Any] = {"said": self.said, "kept": self.kept, "place": np.array(self.place)}
+        arrays: dict[str, Any] = {"predicted": self.predicted, "images": self.images, "place": np.array(self.place)}
         for target, maps in self.columns.items():
             for name, measures in maps.items():
                 arrays |= {f"{target}/{name}/{key}": values for key, values in measures.items()}
@@ -81,7 +81,7 @@ class Found:
         return buffer.getvalue()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Found":
+    def from_bytes(cls, data: bytes) -> "MapMeasures":
         columns: dict[Any, Any] = {}
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             for entry in file.files:
@@ -89,7 +89,7 @@ class Found:
                 if slash:
                     name, _, key = rest.partition("/")
                     columns.setdefault(target, {}).setdefault(name, {})[key] = file[entry]
-            return cls(columns, file["said"], file["kept"], str(file["place"]))
+            return cls(columns, file["predicted"], file["images"], str(file["place"]))
 
 
 def other_regions(judged: Judged, regions_of: Callable[[Indices], Regions]) -> tuple[str, Indices, Regions]:
@@ -133,11 +133,11 @@ def image_maps_of(
     return fit_image_maps(images, patches, cover, seen, regions.grid)
 
 
-def judge(bench: Bench, indices: Indices) -> Found:
+def measure_maps(bench: Bench, indices: Indices) -> MapMeasures:
     """Measures of every map of the images that have regions."""
     columns: dict[Target, dict[str, dict[str, list[npt.NDArray[Any]]]]] = {target: {} for target in bench.part_of}
     kept: list[Indices] = []
-    said: list[Flags] = []
+    predicted: list[Flags] = []
     place = ""
     card, device = bench.card, next(bench.pipeline.parameters()).device
     with PixelReader(bench.judged.source, card.image_size, card.fit, cache_mb=0) as reader:
@@ -154,7 +154,7 @@ def judge(bench: Bench, indices: Indices) -> Found:
                     f"{bench.pipeline.encoder.name}: its tokens form a grid {made.grid}, not {bench.grid} as it says."
                 )
             kept.append(batch[some])
-            said.append(read_as(made.concept_logits.double().cpu().numpy()[some], bench.concepts))
+            predicted.append(read_as(made.concept_logits.double().cpu().numpy()[some], bench.concepts))
             place = made.place
             # Maps that know no concepts are the same for all that speak of a part: they are measured once a part.
             every = truth_of(regions, torch.arange(len(regions.parts), device=device))
@@ -180,7 +180,7 @@ def judge(bench: Bench, indices: Indices) -> Found:
                     for key, values in numbers.items():
                         into.setdefault(key, []).append(values.cpu().numpy()[some])
     if not kept:
-        return Found({}, np.zeros((0, len(bench.concepts)), dtype=bool), indices[:0], "")
+        return MapMeasures({}, np.zeros((0, len(bench.concepts)), dtype=bool), indices[:0], "")
     rows = np.concatenate(kept)
     joined = {target: {name: _joined(found) for name, found in maps.items()} for target, maps in columns.items()}
     labels = bench.judged.source.examples.concepts[rows]
@@ -190,13 +190,13 @@ def judge(bench: Bench, indices: Indices) -> Found:
             if name in KINDS:
                 precision = maps[name]["average_precision"]
                 maps[name]["value_specificity"] = value_specificity(precision, labels, parts, bench.concepts)
-    return Found(joined, np.concatenate(said), rows, place)  # type: ignore[arg-type]  # a dict's values are invariant
+    return MapMeasures(joined, np.concatenate(predicted), rows, place)  # type: ignore[arg-type]  # a dict's values are invariant
 
 
-def join(parts: Iterable[Found]) -> Found:
-    """What was measured of all images, in the order of the parts; of none, if none has regions."""
+def merge(parts: Iterable[MapMeasures]) -> MapMeasures:
+    """The measures of all images, in the order of the parts; empty if no image has regions."""
     every = list(parts)
-    some = [part for part in every if len(part.kept)]
+    some = [part for part in every if len(part.images)]
     if not some:
         return every[0]
     first = some[0].columns
@@ -207,8 +207,10 @@ def join(parts: Iterable[Found]) -> Found:
         }
         for target, maps in first.items()
     }
-    said, kept = (np.concatenate(parts) for parts in ([part.said for part in some], [part.kept for part in some]))
-    return Found(columns, said, kept, some[0].place)  # type: ignore[arg-type]  # as above
+    predicted, kept = (
+        np.concatenate(parts) for parts in ([part.predicted for part in some], [part.images for part in some])
+    )
+    return MapMeasures(columns, predicted, kept, some[0].place)  # type: ignore[arg-type]  # as above
 
 
 def _joined(found: Mapping[str, list[npt.NDArray[Any]]]) -> dict[str, npt.NDArray[np.float64]]:
@@ -218,12 +220,12 @@ def _joined(found: Mapping[str, list[npt.NDArray[Any]]]) -> dict[str, npt.NDArra
 def read_as(concept_logits: npt.NDArray[np.float64], concepts: ConceptSet) -> Flags:
     """What is read of images, (N, K): the likeliest value of an exclusive group, every other concept that is likely."""
     shares = concept_probabilities_of(concept_logits, concepts)
-    said = shares >= 0.5
+    predicted = shares >= 0.5
     for group in concepts.groups:
         if group.kind == "exclusive":
             own = shares[:, group.concepts]
-            said[:, group.concepts] = np.arange(own.shape[1]) == own.argmax(1)[:, None]
-    return said
+            predicted[:, group.concepts] = np.arange(own.shape[1]) == own.argmax(1)[:, None]
+    return predicted
 
 
 def _asked(bench: Bench, batch: Indices, device: torch.device) -> Tensor:

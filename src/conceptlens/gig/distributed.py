@@ -1,9 +1,11 @@
-"""A decomposition shared by the processes of an engine: here, each on a GPU of its own where there are several, or on
-other machines with the same file system.
+"""A decomposition by several processes of an engine, on this machine or on others with the same file system.
 
-Each makes the model's outputs and the samples of its part of the images; then layers are clustered side by side. What
-is drawn depends on seed, image and layer alone, so that the samples are those of one process. A file is written whole
-or not at all, and what is there is not made again: a run that was stopped may go on with more processes, or fewer.
+On this machine each process has a GPU of its own, where there are several.
+
+Each process computes the model's outputs and the samples for its share of the images. Then the layers are clustered in
+parallel. Random draws depend on seed, image and layer alone, so the samples are the same as with one process. A file is
+written whole or not at all, and one that exists is not computed again: a run that was stopped can go on with more or
+fewer processes.
 """
 
 import os
@@ -16,10 +18,9 @@ import torch
 from safetensors.torch import load, save, save_file
 
 from conceptlens.core.engines import Engine, Task
-from conceptlens.core.engines.pieces import exit_code, finish
+from conceptlens.core.engines.workers import exit_code, run_tasks
 from conceptlens.core.files import write_bytes
 from conceptlens.core.network import is_offline
-from conceptlens.core.plugins import is_code, trust
 from conceptlens.gig.held_out import held_out_file, read_held_out
 from conceptlens.gig.samples import Samples, collect
 from conceptlens.gig.settings import Settings
@@ -28,8 +29,8 @@ from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_f
 FOLDER = "jobs"
 
 
-def share_out(run: Path, work: Work, processes: int, workers: int, engine: Engine) -> None:
-    """Outputs, samples and concepts of a run whose folder and settings are there."""
+def decompose_in_processes(run: Path, work: Work, processes: int, workers: int, engine: Engine) -> None:
+    """Compute outputs, samples and concepts of a run whose folder and settings exist."""
     outputs = run / "outputs.safetensors"
     common = {"run": str(run.absolute()), "batch_size": work.batch_size, "workers": workers, "local": is_offline()}
     missing = [layer for layer in work.network.layers if not layer_file(run, layer).exists()]
@@ -37,30 +38,30 @@ def share_out(run: Path, work: Work, processes: int, workers: int, engine: Engin
         return
     parts = [(k, processes) for k in range(processes)]
     images = [Task(f"images {k + 1} of {n}", _IMAGES, {**common, "part": [k, n]}) for k, n in parts]
-    finish(images, engine, work.note)
+    run_tasks(images, engine, work.note)
     if not outputs.exists():
-        pieces = [load(_piece(run, k, processes).read_bytes())["outputs"] for k in range(processes)]
-        write_bytes(outputs, save({"outputs": check_predictions(work, torch.cat(pieces))}))
+        shares = [load(_share_file(run, k, processes).read_bytes())["outputs"] for k in range(processes)]
+        write_bytes(outputs, save({"outputs": check_predictions(work, torch.cat(shares))}))
     held_out_file(work, run, load(outputs.read_bytes())["outputs"])
-    finish([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], engine, work.note)
+    run_tasks([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], engine, work.note)
     shutil.rmtree(run / FOLDER, ignore_errors=True)
 
 
 def do_images(run: str, part: Sequence[int], batch_size: int, workers: int, local: bool) -> int:
-    """Outputs and samples of a part of the images; 0, or 1 where something is wrong."""
+    """Outputs and samples of a share of the images; 0, or 1 where something is wrong."""
     return exit_code(lambda: _do_images(Path(run), part[0], part[1], batch_size, workers), local=local)
 
 
 def _do_images(run: Path, k: int, parts: int, batch_size: int, workers: int) -> None:
-    work, piece = _open(str(run), batch_size, workers), _piece(run, k, parts)
-    if not (run / "outputs.safetensors").exists() and not piece.exists():
+    work, file = _open(str(run), batch_size, workers), _share_file(run, k, parts)
+    if not (run / "outputs.safetensors").exists() and not file.exists():
         count = len(work.gallery)
         mine = range(k * count // parts, (k + 1) * count // parts)
         rows = predictions(work, mine) if mine else torch.empty(0, len(work.model.outputs))
-        piece.parent.mkdir(exist_ok=True)
-        half = piece.with_suffix(".half")
+        file.parent.mkdir(exist_ok=True)
+        half = file.with_suffix(".half")  # not by `write_bytes`: the manifest would list a file that is removed later
         save_file({"outputs": rows}, half)
-        os.replace(half, piece)
+        os.replace(half, file)
     _samples(work, run, (k, parts))
 
 
@@ -85,14 +86,12 @@ def _samples(work: Work, run: Path, share: tuple[int, int]) -> dict[str, Samples
     )
 
 
-def _piece(run: Path, k: int, parts: int) -> Path:
+def _share_file(run: Path, k: int, parts: int) -> Path:
     return run / FOLDER / f"outputs-{k}-of-{parts}.safetensors"
 
 
 @lru_cache(maxsize=1)
 def _open(run: str, batch_size: int, workers: int) -> Work:
-    """The model and the images; code that settings name was allowed in the process that began this one."""
+    """The model and the images; what code may run came with the task."""
     settings = Settings.read(Path(run) / "settings.json")
-    if is_code(settings.model):
-        trust(settings.model)
     return Work.open(settings, lambda text: None, True, None, None, batch_size, workers)

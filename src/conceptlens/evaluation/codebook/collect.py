@@ -1,6 +1,6 @@
-"""The pass over the audited images: codes, slots, scores of out-of-distribution detection, and maps of a few images.
+"""One pass over the audited images: codes, slots, scores of out-of-distribution detection, and maps of a few images.
 
-It is made in pieces of some thousand images, which are added up in their order; other processes may make them.
+The pass goes in chunks of some thousand images. Several processes may compute them; they are added up in their order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,12 +23,12 @@ from conceptlens.nn.quantization.usage import AssignmentUse
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 REGIONS = 300  # images whose regions are looked at
-PIECE = 64 * BATCH  # images that are added up together
+CHUNK = 64 * BATCH  # images that are added up together
 
 
 @dataclass
-class Pass:
-    """What one pass found."""
+class Collected:
+    """What the whole pass collected."""
 
     indices: Indices
     ood_scores: Floats  # (N, 3)
@@ -51,12 +51,12 @@ class Pass:
 
 @dataclass(frozen=True)
 class Plan:
-    """Who is looked at, in which order, and held against what: all that every process must know."""
+    """Which images are read, in which order, and what they are compared with: all that every process must know."""
 
-    order: Indices  # random: neighbors in a list are often alike, and must not meet
+    order: Indices  # random: neighbors in a list are often alike, and must not be permuted with each other
     training: TrainingDistribution
     shown: Indices  # images whose index maps are kept
-    known: Indices  # images of which it is known where things are
+    known: Indices  # images whose regions are known
     calibration: Indices  # images of which only the scores are wanted
 
     @classmethod
@@ -74,7 +74,7 @@ class Plan:
         return cls(np.random.default_rng(0).permutation(indices), training, shown, known, calibration)
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """To be read by `from_tensors`."""
+        """As tensors that `from_tensors` reads."""
         rows = {name: torch.from_numpy(getattr(self, name).copy()) for name in _ROWS}
         return rows | {f"training {name}": value for name, value in self.training.to_tensors().items()}
 
@@ -88,21 +88,21 @@ class Plan:
         return replace(self, training=self.training.to(device))
 
     @property
-    def pieces(self) -> int:
-        """Of those that are judged; those of calibration follow."""
-        return -(-len(self.order) // PIECE)
+    def chunks(self) -> int:
+        """Of the audited images; the chunks of the calibration images follow."""
+        return -(-len(self.order) // CHUNK)
 
     @property
-    def all_pieces(self) -> int:
-        return self.pieces - (-len(self.calibration) // PIECE)
+    def all_chunks(self) -> int:
+        return self.chunks - (-len(self.calibration) // CHUNK)
 
 
 _ROWS = ("order", "shown", "known", "calibration")
 
 
 @dataclass
-class Found:
-    """What was found of some images; what is found of the next ones can be added."""
+class Partial:
+    """What was collected from some images; that of the next images can be added."""
 
     scores: list[Tensor] = field(default_factory=list)  # (n, 3) each
     grid: tuple[int, int] = (1, 1)
@@ -110,7 +110,7 @@ class Found:
     slots: AssignmentUse | None = None
     kept: dict[int, Indices] = field(default_factory=dict)
 
-    def add(self, other: "Found") -> None:
+    def add(self, other: "Partial") -> None:
         self.scores += other.scores
         self.grid = other.grid if other.scores else self.grid
         self.kept |= other.kept
@@ -124,7 +124,7 @@ class Found:
             self.slots.add(other.slots)
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """To be read by `from_tensors`."""
+        """As tensors that `from_tensors` reads."""
         values = {"scores": torch.cat(self.scores), "grid": torch.tensor(self.grid)}
         values |= {f"codes of {image}": torch.from_numpy(codes) for image, codes in self.kept.items()}
         for part, found in (("survey", self.survey), ("slots", self.slots)):
@@ -133,7 +133,7 @@ class Found:
         return values
 
     @classmethod
-    def from_tensors(cls, values: Mapping[str, Tensor], codebook: Tensor | None) -> "Found":
+    def from_tensors(cls, values: Mapping[str, Tensor], codebook: Tensor | None) -> "Partial":
         height, width = values["grid"].tolist()
         survey, slots = _below(values, "survey "), _below(values, "slots ")
         return cls(
@@ -145,15 +145,15 @@ class Found:
         )
 
 
-def look(stream: TokenStream, plan: Plan, piece: int, codebook: Tensor | None) -> Found:
-    """Look at every image of a piece once."""
-    if piece >= plan.pieces:
-        start = (piece - plan.pieces) * PIECE
-        tokens = stream.tokens(plan.calibration[start : start + PIECE])
-        return Found([plan.training.scores(each.patches).double().cpu() for _, each in tokens])
-    found = Found(survey=None if codebook is None else Survey(codebook, seed=piece))
+def collect_chunk(stream: TokenStream, plan: Plan, chunk: int, codebook: Tensor | None) -> Partial:
+    """Read every image of a chunk once."""
+    if chunk >= plan.chunks:
+        start = (chunk - plan.chunks) * CHUNK
+        tokens = stream.tokens(plan.calibration[start : start + CHUNK])
+        return Partial([plan.training.scores(each.patches).double().cpu() for _, each in tokens])
+    found = Partial(survey=None if codebook is None else Survey(codebook, seed=chunk))
     wanted = {int(index) for index in (*plan.shown, *plan.known)}
-    for batch, patches, layout, output in stream.outputs(plan.order[piece * PIECE : (piece + 1) * PIECE]):
+    for batch, patches, layout, output in stream.outputs(plan.order[chunk * CHUNK : (chunk + 1) * CHUNK]):
         found.grid = layout
         nearest = None
         if found.survey is not None:
@@ -167,19 +167,19 @@ def look(stream: TokenStream, plan: Plan, piece: int, codebook: Tensor | None) -
     return found
 
 
-def join(stream: TokenStream, plan: Plan, pieces: Iterable[Found], source: DataSource) -> tuple[Pass, Floats]:
-    """One pass of all pieces, in their order; and the scores (n, 3) of the images of calibration."""
-    whole, calibration = Found(), Found()
-    for piece, found in enumerate(pieces):
-        (whole if piece < plan.pieces else calibration).add(found)
-    made = Pass(plan.order, _scores(whole), whole.grid, whole.survey, whole.slots)
-    made.maps = {int(index): whole.kept[int(index)] for index in plan.shown if int(index) in whole.kept}
+def merge(stream: TokenStream, plan: Plan, chunks: Iterable[Partial], source: DataSource) -> tuple[Collected, Floats]:
+    """The pass of all chunks, in their order; and the scores (n, 3) of the calibration images."""
+    whole, calibration = Partial(), Partial()
+    for number, chunk in enumerate(chunks):
+        (whole if number < plan.chunks else calibration).add(chunk)
+    collected = Collected(plan.order, _scores(whole), whole.grid, whole.survey, whole.slots)
+    collected.maps = {int(index): whole.kept[int(index)] for index in plan.shown if int(index) in whole.kept}
     if len(plan.known):
-        made.on_object = _cover(stream, source, plan.known, whole.kept, whole.grid)
-    return made, _scores(calibration)
+        collected.on_object = _cover(stream, source, plan.known, whole.kept, whole.grid)
+    return collected, _scores(calibration)
 
 
-def _scores(found: Found) -> Floats:
+def _scores(found: Partial) -> Floats:
     return torch.cat(found.scores).numpy() if found.scores else np.zeros((0, 3))
 
 
@@ -188,7 +188,7 @@ def _below(values: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
 
 
 def _annotated(source: DataSource, indices: Indices) -> Indices:
-    """Some images of which it is known where things are."""
+    """Some images whose regions are known."""
     if not source.region_names:
         return indices[:0]
     return np.array([index for index in spread(indices, REGIONS) if source.annotation(int(index))], dtype=np.int64)

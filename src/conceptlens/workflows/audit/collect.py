@@ -1,7 +1,7 @@
-"""The audit's passes over a run's images: by this process, or in pieces by the processes of an engine."""
+"""The audit's passes over a run's images: by this process, or in chunks by several processes of an engine."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,12 +12,12 @@ import numpy.typing as npt
 from safetensors.torch import save
 from torch import Tensor
 
-from conceptlens.core.engines.pieces import Workers, exit_code
+from conceptlens.core.engines.workers import Workers, exit_code
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import fingerprint, write_bytes
 from conceptlens.data.splits.spread import spread
 from conceptlens.encoders.weights_file import read_weights
-from conceptlens.evaluation.codebook.passes import Found, Pass, Plan, join, look
+from conceptlens.evaluation.codebook.collect import Collected, Partial, Plan, collect_chunk, merge
 from conceptlens.evaluation.codebook.stream import TokenStream, open_stream
 from conceptlens.evaluation.ood.codebook_distance import OutOfDistribution, detect_ood, fit_distribution
 from conceptlens.runs.opened import OpenedRun
@@ -28,7 +28,7 @@ Indices = npt.NDArray[np.int64]
 TRAINING = 256  # images that define what is in distribution
 MAPS = 9  # images with index maps
 PLAN = "plan.safetensors"
-TASK = f"{__name__}:do_piece"
+TASK = f"{__name__}:audit_chunk"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Sides:
     note: str | None = None
 
 
-def look_at_all(
+def collect(
     stream: TokenStream,
     run: OpenedRun,
     sides: Sides,
@@ -51,8 +51,8 @@ def look_at_all(
     resamples: int,
     workers: Workers,
     note: Callable[[str], object],
-) -> tuple[Pass, OutOfDistribution]:
-    """Some training images, the calibration images, the judged ones."""
+) -> tuple[Collected, OutOfDistribution]:
+    """Pass over some training images, the calibration images and the judged images."""
     codebook = _codebook(run)
     note("training images: what is in distribution")
     rows = spread(run.splits["train"], TRAINING)
@@ -65,11 +65,11 @@ def look_at_all(
     plan = Plan.of(
         indices, training, run.source, shown=spread(indices, MAPS), calibration=others, codebook=codebook is not None
     )
-    if workers.alone:
-        pieces = (look(stream, plan, piece, codebook) for piece in range(plan.all_pieces))
-        found, before = join(stream, plan, pieces, run.source)
+    if workers.in_process:
+        chunks = (collect_chunk(stream, plan, chunk, codebook) for chunk in range(plan.all_chunks))
+        found, before = merge(stream, plan, chunks, run.source)
     else:
-        found, before = _shared(stream, run, plan, codebook, workers, note)
+        found, before = _in_processes(stream, run, plan, codebook, workers, note)
     place = np.empty(len(run.source), np.int64)
     place[found.indices] = np.arange(len(found.indices))
     scores = found.ood_scores[place[sides.rows]]
@@ -84,50 +84,43 @@ def _codebook(run: OpenedRun) -> Tensor | None:
     return codebook
 
 
-def _shared(
+def _in_processes(
     stream: TokenStream,
     run: OpenedRun,
     plan: Plan,
     codebook: Tensor | None,
     workers: Workers,
     note: Callable[[str], object],
-) -> tuple[Pass, Floats]:
+) -> tuple[Collected, Floats]:
     if run.memory is not None:
         raise UserError("audit: the data of this run is in memory, which other processes do not see. Use one job.")
     written = save({name: value.contiguous() for name, value in plan.to_tensors().items()})
-    # Hidden, as it is gone in the end; its name says what it is of, so that an audit that was stopped goes on.
+    # Hidden, as it is removed at the end. Its name is a hash of all that decides the numbers: the same call can go on.
     folder = run.path / f".audit-{fingerprint(run.card.weights_hash, written)}"
     write_bytes(folder / PLAN, written)
     place = {"run": str(run.path.absolute()), "folder": str(folder.absolute())}
-    files = workers.make(plan.all_pieces, TASK, place, folder, note)
+    files = workers.compute(plan.all_chunks, TASK, place, folder, note)
 
-    def pieces() -> Iterator[Found]:
-        for file in files:
-            yield Found.from_tensors(_read(file), codebook)
-
-    found = join(stream, plan, pieces(), run.source)
+    chunks = (Partial.from_tensors(read_weights(file), codebook) for file in files)
+    collected = merge(stream, plan, chunks, run.source)
     shutil.rmtree(folder)
-    return found
-
-
-def _read(file: Path) -> dict[str, Tensor]:
-    return read_weights(file)
+    return collected
 
 
 @lru_cache(maxsize=1)
 def _opened(run: str, folder: str) -> tuple[TokenStream, Plan, Tensor | None]:
     opened = OpenedRun.open(run)
-    plan = Plan.from_tensors(_read(Path(folder) / PLAN))
+    plan = Plan.from_tensors(read_weights(Path(folder) / PLAN))
     stream = open_stream(opened, ExitStack())  # until this process ends
     return stream, plan.to(stream.device), _codebook(opened)
 
 
-def do_piece(run: str, folder: str, piece: int, file: str) -> int:
-    """Look at the images of one piece; 0, or 1 where something is wrong."""
+def audit_chunk(run: str, folder: str, chunk: int, file: str) -> int:
+    """Read the images of one chunk; 0, or 1 where something is wrong."""
 
     def work() -> None:
         stream, plan, codebook = _opened(run, folder)
-        found = look(stream, plan, piece, codebook)
-        write_bytes(Path(file), save({name: value.contiguous() for name, value in found.to_tensors().items()}))
+        partial = collect_chunk(stream, plan, chunk, codebook)
+        write_bytes(Path(file), save({name: value.contiguous() for name, value in partial.to_tensors().items()}))
 
     return exit_code(work, local=True)

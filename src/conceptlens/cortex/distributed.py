@@ -1,7 +1,8 @@
-"""Sampling and encoding for a codebook study, shared by the processes of an engine.
+"""Sampling and encoding for a codebook study by several processes of an engine.
 
-What a chunk of samples is depends on seed and number alone, and each is a file as soon as it is drawn; encoded images
-are cut into pieces. So the samples are those of one process, and what was stopped goes on with any number of them.
+A chunk of samples depends on the seed and the chunk's number alone, and becomes a file as soon as it is drawn. Images
+are encoded in chunks, too. So the samples are the same as with one process, and a study that was stopped can go on with
+any number of processes.
 """
 
 import shutil
@@ -18,13 +19,13 @@ from safetensors.torch import save
 from torch import Tensor
 
 from conceptlens.core.devices import best_device
-from conceptlens.core.engines import Task, make_engine
-from conceptlens.core.engines.pieces import Workers, exit_code, finish
+from conceptlens.core.engines import Task
+from conceptlens.core.engines.workers import Workers, exit_code
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import fingerprint, write_bytes
 from conceptlens.core.network import is_offline
-from conceptlens.core.plugins import is_code, parse_code
 from conceptlens.core.progress import Note
+from conceptlens.cortex.drawn import absolute_name
 from conceptlens.cortex.generators.condition import Condition, parse_condition
 from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.cortex.generators.open import open_model
@@ -35,35 +36,27 @@ from conceptlens.data.images.read import resize_square
 from conceptlens.encoders.weights_file import read_weights
 
 BATCH = 64
-PIECE = 16 * BATCH  # images
-CHUNK, IMAGES = f"{__name__}:do_chunk", f"{__name__}:do_images"
+CHUNK = 16 * BATCH  # images
+DRAW, ENCODE = f"{__name__}:draw_chunk", f"{__name__}:encode_chunk"
 
 
-def describe(
+def model_arguments(
     name: str | Path | VQModel, image_size: int | None, checkpoint: CheckpointOptions, sampling: Sampling
 ) -> dict[str, Any]:
-    """What opens the same model in another process."""
+    """What another process, which may run in another folder, needs to open the same model."""
     if not isinstance(name, str | Path):
         raise UserError("jobs: a model in memory is known to this process alone. Name a file or a folder, or use one.")
     return {
-        "name": _whole(str(name)),
+        "name": absolute_name(str(name)),
         "image_size": image_size,
-        "checkpoint": asdict(checkpoint),
+        "checkpoint": {key: absolute_name(v) if isinstance(v, str) else v for key, v in asdict(checkpoint).items()},
         "sampling": asdict(sampling),
         "local": is_offline(),
     }
 
 
-def _whole(word: str) -> str:
-    """A file or folder by its whole path: other processes may start elsewhere."""
-    if is_code(word):
-        return str(parse_code(word))
-    path = Path(word).expanduser()
-    return str(path.resolve()) if path.exists() else word
-
-
 def draw_chunks(stream: Generated, model: Mapping[str, Any], place: Path, workers: Workers, note: Note) -> None:
-    """Draw every chunk that is not there yet."""
+    """Draw every chunk that has no file yet."""
     about = {
         "model": dict(model),
         "concepts": {name: condition.text() for name, condition in _named(stream).items()},
@@ -73,22 +66,22 @@ def draw_chunks(stream: Generated, model: Mapping[str, Any], place: Path, worker
         "place": str(place.absolute()),
     }
     missing = [index for index in range(stream.chunks) if not stream.kept.has(index)]
-    tasks = [Task(f"samples {index + 1} of {stream.chunks}", CHUNK, {**about, "index": index}) for index in missing]
+    tasks = [Task(f"samples {index + 1} of {stream.chunks}", DRAW, {**about, "index": index}) for index in missing]
     logs = stream.kept.folder / "logs" if stream.kept.folder else place
-    finish(tasks, make_engine(workers.engine, workers.jobs, logs, workers.options), note)
+    workers.run(tasks, logs, note)
 
 
 def _named(stream: Generated) -> dict[str, Condition]:
     return dict(zip(stream.concepts, stream.conditions, strict=True))
 
 
-def do_chunk(
+def draw_chunk(
     model: dict[str, Any], concepts: dict[str, str], samples: int, seed: int, chunk: int, place: str, index: int
 ) -> int:
     """Draw one chunk; 0, or 1 where something is wrong."""
 
     def work() -> None:
-        opened = _model(_frozen(model))
+        opened = _model(_key(model))
         conditions = {
             name: parse_condition(words, opened.classes, opened.attributes) for name, words in concepts.items()
         }
@@ -118,7 +111,7 @@ def encode_rows(model: VQModel, source: DataSource, rows: Sequence[int]) -> Tens
     return torch.cat(parts)
 
 
-def encode_shared(
+def encode_in_chunks(
     model: Mapping[str, Any],
     data: tuple[str, str | None],
     place: Path,
@@ -127,15 +120,15 @@ def encode_shared(
     note: Note,
     rows: Sequence[int],
 ) -> Tensor:
-    """Ids (N, h, w) of images of a data set, a piece at a time.
+    """Ids (N, h, w) of images of a data set, a chunk at a time.
 
     Args:
-        model: What `describe` gave.
+        model: What `model_arguments` returned.
         data: The source and its concept file.
         place: A folder that all processes see.
         about: What else the ids depend on: the weights and the data.
-        workers: Who encodes.
-        note: Told of each piece.
+        workers: Which processes encode.
+        note: Called with a message after each chunk.
         rows: The images.
     """
     chosen = np.asarray(rows, np.int64)
@@ -143,36 +136,36 @@ def encode_shared(
     write_bytes(folder / "rows.safetensors", save({"rows": torch.from_numpy(chosen)}))
     arguments = {
         "model": dict(model),
-        "data": [word and _whole(word) for word in data],
+        "data": [word and absolute_name(word) for word in data],
         "folder": str(folder.absolute()),
     }
-    files = workers.make(-(-len(chosen) // PIECE), IMAGES, arguments, folder, note)
+    files = workers.compute(-(-len(chosen) // CHUNK), ENCODE, arguments, folder, note)
     tokens = torch.cat([read_weights(file)["tokens"] for file in files])
     shutil.rmtree(folder)
     return tokens
 
 
-def do_images(model: dict[str, Any], data: list[str | None], folder: str, piece: int, file: str) -> int:
-    """Encode one piece of the images; 0, or 1 where something is wrong."""
+def encode_chunk(model: dict[str, Any], data: list[str | None], folder: str, chunk: int, file: str) -> int:
+    """Encode one chunk of the images; 0, or 1 where something is wrong."""
 
     def work() -> None:
-        rows = read_weights(Path(folder) / "rows.safetensors")["rows"][piece * PIECE : (piece + 1) * PIECE]
-        tokens = encode_rows(_model(_frozen(model)), _data(str(data[0]), data[1]), rows.tolist())
+        rows = read_weights(Path(folder) / "rows.safetensors")["rows"][chunk * CHUNK : (chunk + 1) * CHUNK]
+        tokens = encode_rows(_model(_key(model)), _data(str(data[0]), data[1]), rows.tolist())
         write_bytes(Path(file), save({"tokens": tokens.contiguous()}))
 
     return exit_code(work, local=model["local"])
 
 
-_Frozen = tuple[str, int | None, CheckpointOptions, Sampling]
+ModelKey = tuple[str, int | None, CheckpointOptions, Sampling]
 
 
-def _frozen(model: dict[str, Any]) -> _Frozen:
+def _key(model: dict[str, Any]) -> ModelKey:
     return model["name"], model["image_size"], CheckpointOptions(**model["checkpoint"]), Sampling(**model["sampling"])
 
 
 @lru_cache(maxsize=1)
-def _model(about: _Frozen) -> VQModel:
-    name, image_size, checkpoint, sampling = about  # code was allowed in the process that began this one
+def _model(key: ModelKey) -> VQModel:
+    name, image_size, checkpoint, sampling = key  # code was allowed in the process that began this one
     return open_model(name, image_size=image_size, checkpoint=checkpoint, sampling=sampling).to(best_device())
 
 

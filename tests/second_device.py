@@ -134,7 +134,7 @@ def _made_near(make: Any) -> Any:
 
 
 @contextmanager
-def far_device() -> Iterator[torch.device]:
+def second_device() -> Iterator[torch.device]:
     """While it lasts, the best device is one that is not the host's."""
     kinds = {"Generator": FarGenerator, "autocast": FarAutocast}
     made = {name: _made_near(getattr(torch, name)) for name in ("tensor", "as_tensor")}

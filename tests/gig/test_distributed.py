@@ -12,7 +12,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from conceptlens.core.errors import UserError
-from conceptlens.gig import decompose, parts
+from conceptlens.gig import decompose, distributed
 from conceptlens.gig.document import Graph
 from tests.gig.own_model import build
 from tests.gig.test_run import FEW, OWN
@@ -30,7 +30,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def in_this_process(tasks: list[parts.Task], engine: parts.Engine, note: object) -> None:
+def in_this_process(tasks: list[distributed.Task], engine: distributed.Engine, note: object) -> None:
     assert engine.at_once == 2
     assert [task.run() for task in tasks] == [0] * len(tasks)
 
@@ -38,7 +38,7 @@ def in_this_process(tasks: list[parts.Task], engine: parts.Engine, note: object)
 @pytest.mark.parametrize("engine", ["", *(pytest.param(name, marks=pytest.mark.slow) for name in ("local", "slurm"))])
 def test_two_processes_equal_one(engine: Any, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not engine:
-        monkeypatch.setattr(parts, "finish", in_this_process)
+        monkeypatch.setattr(distributed, "run_tasks", in_this_process)
     if engine == "slurm":
         pytest.importorskip("submitit")
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
@@ -51,7 +51,7 @@ def test_two_processes_equal_one(engine: Any, photos: Path, tmp_path: Path, monk
         found = decompose(f"{OWN}:build", photos, layers=["one", "two"], out=out, **words, **few)
         assert found.page.is_file()
         made.append(out)
-        parts._open.cache_clear()
+        distributed._open.cache_clear()
     one, two = made
     for file in ("outputs.safetensors", *(f"samples/{start:08d}.safetensors" for start in (0, 64))):
         before, after = load_file(one / file), load_file(two / file)
@@ -71,5 +71,5 @@ def test_what_fails_in_a_process_is_said(photos: Path, tmp_path: Path, monkeypat
         decompose(f"{OWN}:build", photos, out=tmp_path / "a", **{**words, "processes": 0})
     assert not (tmp_path / "a").exists()
     run = tmp_path / "gone"
-    assert parts.do_layer(str(run), "one", 8, 0, True) == 1
-    assert parts.do_images(str(run), [0, 2], 8, 0, True) == 1
+    assert distributed.do_layer(str(run), "one", 8, 0, True) == 1
+    assert distributed.do_images(str(run), [0, 2], 8, 0, True) == 1

@@ -1,4 +1,4 @@
-"""The images whose maps are judged, in pieces: by this process, or by the processes of an engine."""
+"""Measures of the maps of many images, a chunk at a time: by this process, or by several processes of an engine."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from conceptlens.core.engines.pieces import Workers, exit_code
+from conceptlens.core.engines.workers import Workers, exit_code
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import fingerprint, write_bytes
 from conceptlens.core.network import is_offline
@@ -20,15 +20,15 @@ from conceptlens.data.splits.spread import spread
 from conceptlens.evaluation.images import judged_images
 from conceptlens.evaluation.localization import fit_center_prior
 from conceptlens.evaluation.localization.concept_parts import concept_parts
-from conceptlens.evaluation.localization.judging import (
+from conceptlens.evaluation.localization.map_measures import (
     BATCH,
     Bench,
-    Found,
     Indices,
+    MapMeasures,
     image_free_maps,
     image_maps_of,
-    join,
-    judge,
+    measure_maps,
+    merge,
     other_regions,
 )
 from conceptlens.explanations.maps.concept_maps import USUAL, Kind
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from conceptlens.runs.opened import OpenedRun
 
 MOST = 20_000  # images, where nobody says how many: every measure of every map is in memory
-PIECE = 16 * BATCH
-TASK = f"{__name__}:do_piece"
+CHUNK = 16 * BATCH
+TASK = f"{__name__}:measure_chunk"
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is judged; every process can make the same bench of it."""
+class MapSettings:
+    """Which maps of which images are measured, and how: from this, every process makes the same bench."""
 
     split: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
@@ -65,11 +65,11 @@ class Prepared:
     widths: dict[str, float]  # of center priors
 
 
-def prepare(run: "OpenedRun", question: Question) -> Prepared:
-    """Open the images, and fit the maps that know nothing of them."""
+def prepare(run: "OpenedRun", settings: MapSettings) -> Prepared:
+    """Open the images, and fit the image-free maps on other images."""
     pipeline, card, concepts, device = run.pipeline, run.card, run.concepts, run.device
-    judged = judged_images(run, question.data or None, question.split)
-    judged = replace(judged, indices=spread(judged.indices, question.n or MOST))
+    judged = judged_images(run, settings.data or None, settings.split)
+    judged = replace(judged, indices=spread(judged.indices, settings.n or MOST))
     names = region_names(judged.source)
     parts = concept_parts(concepts, names, judged.config.regions.concepts)
     grid = pipeline.encoder.grid(card.image_size, card.image_size)
@@ -82,7 +82,7 @@ def prepare(run: "OpenedRun", question: Question) -> Prepared:
     if (parts > 0).any():  # position 0 is the object
         part_of["part"] = torch.from_numpy(parts).to(device)
     expected = pipeline.model.expected_maps(grid)
-    widths = fit_center_prior(fit) if question.sigma is None else dict.fromkeys(fit.parts, question.sigma)
+    widths = fit_center_prior(fit) if settings.sigma is None else dict.fromkeys(fit.parts, settings.sigma)
     bench = Bench(
         pipeline,
         card,
@@ -93,47 +93,47 @@ def prepare(run: "OpenedRun", question: Question) -> Prepared:
         fixed=image_free_maps(fit, widths, device),
         of_image=image_maps_of(pipeline, card, judged, fit_images, fit, device),
         prior=None if expected is None else expected.float().to(device),
-        where=question.where,  # type: ignore[arg-type]  # checked by who asks
-        kinds=question.maps,
+        where=settings.where,  # type: ignore[arg-type]  # checked by `localize_run`
+        kinds=settings.maps,
     )
     return Prepared(bench, tuple(names), parts, fit, fitted_on, widths)
 
 
-def judge_all(
-    prepared: Prepared, run: "OpenedRun", question: Question, workers: Workers, note: Callable[[str], object]
-) -> Found:
-    """Measures of every map of the judged images that have regions; who works on them makes no difference."""
+def measure_all(
+    prepared: Prepared, run: "OpenedRun", settings: MapSettings, workers: Workers, note: Callable[[str], object]
+) -> MapMeasures:
+    """Measures of every map of the judged images that have regions; the same for any number of processes."""
     indices = prepared.bench.judged.indices
-    pieces = -(-len(indices) // PIECE)
-    if workers.alone:
-        return join(_judge(prepared, piece) for piece in range(pieces))
+    chunks = -(-len(indices) // CHUNK)
+    if workers.in_process:
+        return merge(_measure(prepared, chunk) for chunk in range(chunks))
     if run.memory is not None:
         raise UserError("localize: the data of this run is in memory, which other processes do not see. Use one job.")
-    words = json.dumps(asdict(question), sort_keys=True)
+    values = json.dumps(asdict(settings), sort_keys=True)
     examples = prepared.bench.judged.source.examples
-    about = (run.card.weights_hash, words, examples.fingerprint, prepared.fit.cover.tobytes())
-    # Hidden, as it is gone in the end; its name says what it is of, so that what was stopped goes on.
+    about = (run.card.weights_hash, values, examples.fingerprint, prepared.fit.cover.tobytes())
+    # Hidden, as it is removed at the end. Its name is a hash of all that decides the numbers: the same call can go on.
     folder = run.path / f".localize-{fingerprint(*about)}"
     folder.mkdir(exist_ok=True)
-    arguments = {"run": str(run.path.absolute()), "question": words, "local": is_offline()}
-    files = workers.make(pieces, TASK, arguments, folder, note)
-    found = join(Found.from_bytes(file.read_bytes()) for file in files)
+    arguments = {"run": str(run.path.absolute()), "settings": values, "local": is_offline()}
+    files = workers.compute(chunks, TASK, arguments, folder, note)
+    measures = merge(MapMeasures.from_bytes(file.read_bytes()) for file in files)
     shutil.rmtree(folder)
-    return found
+    return measures
 
 
-def _judge(prepared: Prepared, piece: int) -> Found:
-    return judge(prepared.bench, np.asarray(prepared.bench.judged.indices[piece * PIECE : (piece + 1) * PIECE]))
+def _measure(prepared: Prepared, chunk: int) -> MapMeasures:
+    return measure_maps(prepared.bench, np.asarray(prepared.bench.judged.indices[chunk * CHUNK : (chunk + 1) * CHUNK]))
 
 
 @lru_cache(maxsize=1)
-def _prepared(run: str, question: str) -> Prepared:
+def _prepared(run: str, settings: str) -> Prepared:
     from conceptlens.runs.opened import OpenedRun
 
-    values = json.loads(question)
-    return prepare(OpenedRun.open(run), Question(**{**values, "maps": tuple(values["maps"])}))
+    values = json.loads(settings)
+    return prepare(OpenedRun.open(run), MapSettings(**{**values, "maps": tuple(values["maps"])}))
 
 
-def do_piece(run: str, question: str, local: bool, piece: int, file: str) -> int:
-    """Judge one piece of the images; 0, or 1 where something is wrong."""
-    return exit_code(lambda: write_bytes(Path(file), _judge(_prepared(run, question), piece).to_bytes()), local=local)
+def measure_chunk(run: str, settings: str, local: bool, chunk: int, file: str) -> int:
+    """Measure the maps of one chunk of the images; 0, or 1 where something is wrong."""
+    return exit_code(lambda: write_bytes(Path(file), _measure(_prepared(run, settings), chunk).to_bytes()), local=local)
