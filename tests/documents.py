@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import conceptlens as cl
@@ -17,11 +18,13 @@ from conceptlens.cli.arguments import SETTINGS, make_parser
 from conceptlens.cli.commands import COMMANDS, load_function
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import parse_yaml
-from conceptlens.core.registry import METHODS, REGULARIZERS
+from conceptlens.core.registry import DATA_SOURCES, ENCODERS, METHODS, REGULARIZERS
 from conceptlens.core.upgrades import RENAMED_KEYS
 from conceptlens.recipes import parse
 from conceptlens.recipes.settings import settings_tree
+from tests import ROOT
 
+GROUPS = {registry.group for registry in (METHODS, REGULARIZERS, ENCODERS, DATA_SOURCES)}
 KEY = re.compile(r"(data|encoder|training|metrics|method|regularizer)(\.[a-z_]+)+")
 SECTIONS = {"data", "concepts", "encoder", "method", "regularizer", "training", "metrics", "seed", "out"}
 COMMAND = re.compile(r"(?:.*(?:&& |docker run .* |accelerate launch (?:--\S+ \S+ )*-m ))?conceptlens ([a-z].*)")
@@ -105,6 +108,38 @@ def wrong_keys(page: str) -> set[str]:
         if not is_key(match[1]):
             found.add(match[1])
     return found
+
+
+@cache
+def options() -> frozenset[str]:
+    """Every option of every command, and those of the scripts that documents name."""
+    found = set()
+    for name in COMMANDS:
+        found |= {word for action in make_parser(name, load_function(name))._actions for word in action.option_strings}
+    for folder in ("assault", "bench"):
+        for script in (ROOT / folder).glob("*.py"):
+            found |= set(re.findall(r'add_argument\("(--[\w-]+)"', script.read_text("utf-8")))
+    return frozenset(found)
+
+
+def wrong_options(page: str) -> set[str]:
+    """Options that stand alone between backticks and that nothing takes."""
+    alone = re.findall(r"`(--[^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+    words = {word.partition("=")[0].rstrip(".,;:") for span in alone for word in span.split() if word.startswith("--")}
+    return {word for word in words if word not in options() and not is_key(word[2:])}
+
+
+def wrong_names(page: str) -> set[str]:
+    """Dotted names of the package between backticks that cannot be imported; groups of entry points are none."""
+    return {name for name in re.findall(r"`(conceptlens(?:\.\w+)+)", page) if name not in GROUPS and not exists(name)}
+
+
+def exists(name: str) -> bool:
+    try:
+        resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def wrong_in_recipes(page: str) -> set[str]:

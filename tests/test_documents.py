@@ -14,6 +14,8 @@ from tests.documents import (
     wrong_in_python,
     wrong_in_recipes,
     wrong_keys,
+    wrong_names,
+    wrong_options,
 )
 
 GENERATED = {"command-line.md", "files.md", "reference.md"}  # they are compared with what writes them
@@ -28,6 +30,7 @@ def test_what_a_document_names_exists(page: Path) -> None:
     text, code = texts(page)
     wrong = [f"conceptlens {line}: {why}" for line in command_lines(text) if (why := wrong_in_command(line))]
     wrong += [f"no key {key}" for key in sorted(wrong_keys(text) | wrong_in_recipes(text))]
+    wrong += [f"no option or name {word}" for word in sorted(wrong_options(text) | wrong_names(text))]
     for block in code:
         wrong += wrong_in_python(block)
     assert not wrong
@@ -75,6 +78,12 @@ def test_a_wrong_key_is_found() -> None:
     assert is_key("method.attention_heads") is False
     page = "`training.epochs: 3`, `training.epoch`, `data.source`, `--encoder.stor run`, `data.csv`, `method.name`"
     assert wrong_keys(page) == {"training.epoch", "encoder.stor"}
+
+
+def test_a_wrong_option_or_name_is_found() -> None:
+    page = "`--queue` and `--queues 3`, `--data.source`, `--full`, `conceptlens.api.share`, `conceptlens.api.shared`"
+    assert wrong_options(page) == {"--queues"}
+    assert wrong_names(page) == {"conceptlens.api.shared"}
 
 
 def test_a_wrong_key_in_a_recipe_is_found() -> None:

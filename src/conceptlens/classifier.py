@@ -24,7 +24,7 @@ class ConceptClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         concepts: A concept file, or the name of a ready one; made of the concept labels' own values by default.
         encoder: What turns images into tokens.
         epochs: Passes over the training images; the recipe's own by default.
-        recipe: Further settings, laid over the method's ready recipe.
+        recipe: Further settings, which override the method's ready recipe.
         validation: Share of the images that choose the model.
         seed: Of everything random.
         out: The run folder; a temporary one by default, which is removed with the estimator.
@@ -48,7 +48,7 @@ class ConceptClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     def __init__(
         self,
-        method: str = "ivq-cbm",
+        method: str = "evidence-cbm",
         *,
         concepts: str | Path | None = None,
         encoder: str | None = None,

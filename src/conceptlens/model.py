@@ -256,10 +256,10 @@ class TrainedModel(OpenedRun):
         """Publish the model on a hub with a card of what was measured; returns its address. No image is published.
 
         Args:
-            repository: USER/NAME; is made if it is not there.
-            private: Make a new repository one that only you see.
-            license: Of the weights, as hubs abbreviate it.
-            message: Of the commit.
+            repository: USER/NAME; is made if it does not exist.
+            private: Make a new repository private.
+            license: License of the weights, in the hub's abbreviation.
+            message: Message of the commit.
 
         >>> import conceptlens as cl
         >>> cl.load(run).push_to_hub("lab/cells", license="cc-by-4.0")  # doctest: +SKIP
@@ -273,7 +273,7 @@ class TrainedModel(OpenedRun):
 
         Args:
             folder: Is made, or replaced.
-            license: Of the weights, for the card.
+            license: License of the weights, for the card.
 
         >>> import conceptlens as cl
         >>> cl.load(run).save_pretrained("published")

@@ -38,7 +38,7 @@ def compare(
         out: Folder for runs, table and figures; `runs/compare-<file>` by default.
         plan: Only show what would run, what is done and how long the rest takes.
         commands: Only list a command line for each job that is not done, for any scheduler.
-        jobs: Trainings at once, each a process of its own.
+        jobs: Number of trainings at once, each in its own process.
         shard: `i/n`: only every n-th job, beginning with the i-th, for many machines.
         job: Run only the job with this id, as `commands` lists it.
         engine: What starts the trainings: processes of this machine, Ray, or SLURM (see docs/scale.md).
@@ -73,7 +73,8 @@ def reproduce(
 ) -> "Catalog | Reproduced":
     """Make a table or a figure of one of the four papers again, or list all of them.
 
-    By default a small version that runs on a laptop with built-in data: it shows the way, and decides nothing.
+    By default it makes a small version, on a laptop with built-in data. It shows the procedure; its numbers prove
+    nothing.
 
     Args:
         what: `list`, or a name in it, as `ivq-cbm/table-3`.

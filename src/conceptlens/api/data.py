@@ -31,14 +31,14 @@ def init(
 ) -> "Setup":
     """Look at a folder of images, tables and masks; write a table, a concept file and a recipe, and check them.
 
-    On a terminal it asks where a person may know better; Enter takes what is proposed. Nothing in the folder changes.
+    On a terminal it asks about uncertain points; Enter accepts a proposal. Nothing in the folder changes.
 
     Args:
         path: The folder, or a table in it.
         out: Folder for the files; `NAME-setup` here by default.
-        class_column: The column with the class, where another one is proposed.
+        class_column: The column with the class, if the proposed one is wrong.
         group_column: The column that says what belongs together (patient, lesion, eye); `none` for none.
-        yes: Take everything that is proposed without asking.
+        yes: Accept all proposals without asking.
         overwrite: Replace files of an earlier `init`.
         quiet: Show no progress.
 
@@ -109,8 +109,9 @@ def label(
 ) -> "LabelReport":
     """Label concepts of images on a page or in a table, the most useful images first.
 
-    Answers are kept at once in `labels/RATER.csv` beside the recipe's table, so labeling resumes where it was left. At
-    the end the labels on which raters agree are written into the table, with an estimate of what more would bring.
+    Every answer is saved at once in `labels/RATER.csv` beside the recipe's table, so you can stop and continue at any
+    time. At the end the labels on which raters agree are written into the table, with an estimate of what more labels
+    would bring.
 
     Args:
         recipe: A recipe whose data is a CSV table, as `init` writes it.
@@ -118,7 +119,7 @@ def label(
         n: How many images to queue.
         table: Write the next images as a CSV table to this file, to be filled in a spreadsheet, instead of a page.
         read: Read a table that was filled in.
-        status: Say where labeling stands, and label nothing.
+        status: Show the progress of labeling, and label nothing.
         port: Port of the page; any free one by default.
         open_browser: Open the page in a browser, if this is a terminal.
         quiet: Show no progress.

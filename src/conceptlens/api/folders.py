@@ -28,9 +28,9 @@ def rehash(run: str | Path, *, check: bool = False) -> "Rehashed":
 
 
 def migrate(run: str | Path) -> "Migrated":
-    """Write the files of an earlier version's run as this version writes them; numbers stay as they are.
+    """Write the files of an earlier version's run as this version writes them; numbers do not change.
 
-    Runs of earlier versions are read without this; what is upgraded in memory is then kept. Earlier versions cannot
+    Runs of earlier versions can be read without this; it only saves the upgrade. Earlier versions cannot
     read the run afterwards: copy the folder first if they must.
 
     Args:

@@ -23,10 +23,10 @@ def push(
 
     Args:
         run: The run folder.
-        repository: USER/NAME; is made if it is not there.
-        public: Make a new repository one that everybody sees.
-        license: Of the weights, as hubs abbreviate it: apache-2.0, cc-by-4.0.
-        message: Of the commit.
+        repository: USER/NAME; is made if it does not exist.
+        public: Make a new repository public.
+        license: License of the weights, in the hub's abbreviation: apache-2.0, cc-by-4.0.
+        message: Message of the commit.
 
     >>> import conceptlens as cl
     >>> cl.push(run, "lab/cells", license="cc-by-4.0")  # doctest: +SKIP

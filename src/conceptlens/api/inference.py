@@ -35,7 +35,7 @@ def predict(
         run: The run folder.
         images: Image files, folders or shards.
         out: A .csv or .json file for the predictions; for many images a folder.
-        jobs: Shards at once, each in a process of its own.
+        jobs: Number of shards at once, each in its own process.
         engine: What starts these processes: this machine, Ray, or SLURM (see docs/scale.md).
         engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
         quiet: Show no progress.

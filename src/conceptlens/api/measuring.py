@@ -53,9 +53,9 @@ def trust(
 
     Args:
         run: The run folder.
-        split: Whose images; those that the run's numbers speak of by default.
-        n: Images at most on which maps are judged, evenly spread over the split.
-        resamples: Of the intervals.
+        split: Whose images; by default the split of the run's own numbers.
+        n: Largest number of images on which maps are judged, at equal steps over the split.
+        resamples: Number of bootstrap resamples of the intervals.
         without: An examination to leave out, such as `faithfulness`, which encodes 32 images a hundred times each.
         out: Folder for all files; places in the run folder by default.
         quiet: Show no progress.
@@ -129,12 +129,12 @@ def interventions(
     out: str | Path | None = None,
     quiet: bool = True,
 ) -> "Interventions":
-    """Measure what correcting concepts does to the class, and which concepts to ask for next.
+    """Measure how corrections of concepts change the class, and which concepts to ask for next.
 
     Args:
         run: The run folder; only the scores that it keeps are read, and images for `blur` alone.
         split: Whose predictions; training keeps those of `test`.
-        by: What is corrected at a time.
+        by: What is corrected in one step.
         to: How an answer is written into what the class head reads: as 1 and 0, as the vector that the model learned,
             as a shift of the image's scores, as a quantile or a mean of scores. By default what suits the head.
         order: In which order; all by default.
@@ -143,7 +143,7 @@ def interventions(
         instead: The class whose mean scores it puts in; all others by default.
         threshold: It looks at images with a larger probability of the class.
         blur: Also correct the run's images blurred to so many pixels on a side; this reads them.
-        resamples: Of the intervals.
+        resamples: Number of bootstrap resamples of the intervals.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
 
@@ -184,7 +184,7 @@ def leakage(
     out: str | Path | None = None,
     quiet: bool = True,
 ) -> "Leakage":
-    """Measure whether a run's concept scores carry more of the class than an honest reader's, beyond their labels.
+    """Measure whether a run's concept scores carry more class information than those of a model without the class.
 
     Args:
         run: The run folder.
@@ -192,7 +192,7 @@ def leakage(
         permutations: Of the scores among images with equal labels; 0 for numbers without that test.
         reference: Compare with a reader that never saw the class, trained for it; without, only the scores that
             the run keeps are read, and there is no verdict.
-        resamples: Of the intervals.
+        resamples: Number of bootstrap resamples of the intervals.
         out: Folder for the files; `trust/` in the run folder by default.
         quiet: Show no progress.
 
@@ -244,7 +244,7 @@ def localize(
             run's own images.
         split: Which images; `test` of the run's own data, `all` of other data by default.
         where: Judge a concept's map where its region is visible, or only where the concept is present.
-        n: Images at most, evenly spread over the split; 20,000 by default.
+        n: Largest number of images, at equal steps over the split; 20,000 by default.
         sigma: Width of the center prior in sides of the image; that of other images' regions by default.
         maps: Kinds of maps: the method's own, gradcam, occlusion (a forward pass for each of some fifty regions).
         out: File for the result; in the run folder by default.
@@ -293,9 +293,9 @@ def faithfulness(
         run: The run folder.
         data: As for `localize`.
         split: As for `localize`.
-        n: Images at most, evenly spread over the split.
-        fill: What stands where something was taken away.
-        steps: In which cells are taken away and put back.
+        n: Largest number of images, at equal steps over the split.
+        fill: What replaces removed pixels.
+        steps: Number of steps in which cells are removed and restored.
         out: File for the result; `faithfulness.json` in the run folder by default.
 
     >>> import conceptlens as cl
@@ -327,11 +327,11 @@ def audit(
 
     Args:
         run: The run folder.
-        split: The one that the run's numbers speak of by default.
+        split: By default the split of the run's own numbers.
         by: A column of metadata that makes subgroups, as `sex`, or `age=40,60` for bands; all by default.
         alpha: Share of images whose prediction set may miss the truth.
         false_alarm_rate: Share of in-distribution images that may be flagged as out of distribution.
-        resamples: Of the intervals.
+        resamples: Number of bootstrap resamples of the intervals.
         out: Folder for the files; `audit/` in the run folder by default.
         jobs: Processes that share the images.
         engine: What starts these processes: this machine, Ray, or SLURM (see docs/scale.md).
@@ -377,11 +377,11 @@ def refine(
 
     Args:
         run: The run folder.
-        replace: `old=new`: other words for a concept, whose labels it keeps.
+        replace: `old=new`: other words for a concept; its labels stay.
         drop: A concept to leave out.
-        rename: The new words become the concept's name as well.
-        seeds: Trainings of each side; the first has the run's own seed.
-        control: Also change concepts chosen at random, another one for each seed.
+        rename: Also use the new words as the concept's name.
+        seeds: Number of seeds; the first is the run's own.
+        control: Also make the change to a concept chosen at random, a different one for each seed.
         out: Folder for runs and results; below `refine/` in the run folder by default.
         quiet: Show no progress.
 

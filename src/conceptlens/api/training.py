@@ -25,8 +25,8 @@ def load(run: "str | Path | OpenedRun", *, device: str | None = None, data: Any 
 
     Args:
         run: Its run folder, or the address of a published one, as hf://USER/NAME; fetched once, then from the cache.
-        device: Where the weights go; the GPU where there is one by default.
-        data: The data it was trained on, where that was in memory.
+        device: Device of the weights; by default the GPU, if there is one.
+        data: The data it was trained on, if it was in memory.
 
     >>> import conceptlens as cl
     >>> cl.load(run)
@@ -60,16 +60,17 @@ def train(
 
     Args:
         recipe: A YAML file, the name of a ready recipe, or in Python a mapping; the defaults if none is named.
-        overrides: Settings laid over the recipe: a mapping, or words as on the command line.
-        data: In the place of the recipe's data: the name of a source, or in Python data in memory: (images, labels,
+        overrides: Settings that override the recipe's: a mapping, or words as on the command line.
+        data: Replaces the recipe's data: the name of a source, or in Python data in memory: (images, labels,
             concepts), a data frame, a torch or Hugging Face `Dataset`, `ImageData` or a `DataSource`.
-        out: The run folder; `runs/<data>-<method>-<seed>` by default. Of a model that was trained on data in memory, a
+        out: The run folder; `runs/<data>-<method>-<seed>` by default. With data in memory, a
             temporary folder that is removed with the model.
-        overwrite: Replace a run that is in the way.
+        overwrite: Replace an existing run.
         quiet: Show no progress.
-        callbacks: In Python: told as training goes on, as `conceptlens.Callback` or `conceptlens.WeightsAndBiases`.
-        transform: In Python: your own augmentation in the place of `training.augment`: torchvision v2, albumentations,
-            kornia, or a function of bytes (3, H, W). The same image changes alike in the same epoch of every run.
+        callbacks: In Python: called during training, such as `conceptlens.WeightsAndBiases` or your own
+            `conceptlens.Callback`.
+        transform: In Python: your own augmentation instead of `training.augment`: torchvision v2, albumentations,
+            kornia, or a function of bytes (3, H, W). In the same epoch, every run changes an image in the same way.
         settings: Further settings by name, as `epochs=10`, `seed=1` or `encoder__train=1`.
 
     >>> import conceptlens as cl
@@ -118,10 +119,10 @@ def resume(
 
     Args:
         run: The run folder.
-        data: The data it was trained on, where that was in memory.
+        data: The data it was trained on, if it was in memory.
         quiet: Show no progress.
-        callbacks: In Python: told as training goes on.
-        transform: In Python: the augmentation that the run began with, where it was your own.
+        callbacks: In Python: called during training.
+        transform: In Python: the augmentation that the run started with, if it was your own.
 
     >>> import conceptlens as cl
     >>> cl.resume("runs/blood-cells-cbm-1")  # doctest: +SKIP
@@ -145,7 +146,7 @@ def estimate(recipe: RecipeLike, overrides: Overrides = ()) -> "Cost":
 
     Args:
         recipe: A YAML file, the name of a ready recipe, or a mapping.
-        overrides: Settings laid over the recipe.
+        overrides: Settings that override the recipe's.
 
     >>> import conceptlens as cl
     >>> cl.estimate("blood-cells/cbm", {"training": {"epochs": 3}}).text()  # doctest: +SKIP
@@ -165,7 +166,7 @@ def show_recipe(recipe: RecipeLike, overrides: Overrides = ()) -> TextResult:
 
     Args:
         recipe: A YAML file, the name of a ready recipe, or a mapping.
-        overrides: Settings laid over the recipe.
+        overrides: Settings that override the recipe's.
 
     >>> import conceptlens as cl
     >>> "epochs: 3" in cl.show_recipe("blood-cells/cbm", {"training": {"epochs": 3}}).text()
@@ -184,7 +185,7 @@ def encode(recipe: RecipeLike, overrides: Overrides = (), *, quiet: bool = False
 
     Args:
         recipe: A YAML file, the name of a ready recipe, or a mapping.
-        overrides: Settings laid over the recipe.
+        overrides: Settings that override the recipe's.
         quiet: Show no progress.
 
     >>> import conceptlens as cl

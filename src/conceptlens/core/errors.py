@@ -70,7 +70,7 @@ SYNONYMS = {
 
 
 class UserError(Exception):
-    """Something the user can mend. The command line prints it without a traceback and exits with code 2.
+    """An error that the user can fix. The command line prints it without a traceback and exits with code 2.
 
     >>> import conceptlens as cl
     >>> try:

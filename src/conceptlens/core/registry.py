@@ -145,14 +145,14 @@ def register_method(
     *,
     replace: bool = False,
 ) -> None:
-    """Add a method, which recipes then know by its name.
+    """Add a method, which recipes can then name.
 
     Args:
         name: As in `method: NAME`.
         cls: A `ConceptModel`.
         preset: What a recipe starts from, as a mapping or a YAML file; the class's `preset` if not given.
         card: A Markdown file with front matter, as those in `methods/cards`, for the web page.
-        replace: Take the place of a method of this name.
+        replace: Replace a method of this name.
 
     >>> import conceptlens as cl
     >>> cl.register_method("peak-cbm", PeakCBM)  # doctest: +SKIP
@@ -174,7 +174,7 @@ def register_regularizer(name: str, cls: type, *, replace: bool = False) -> None
     Args:
         name: A plain word.
         cls: Derives from `conceptlens.nn.regularizers.regularizer.Regularizer`.
-        replace: Take the place of one that exists.
+        replace: Replace an existing one of this name.
 
     >>> import conceptlens as cl
     >>> cl.register_regularizer("smooth", Smooth)  # doctest: +SKIP
@@ -190,7 +190,7 @@ def register_encoder(name: str, factory: Callable[..., Any], *, replace: bool = 
         factory: Returns an `Encoder`; takes `layers`, `final_norm`, `pretrained`, where a recipe sets them `image_size`
             and `weights`, and the recipe's `encoder.options`, all by keyword. With `pretrained` false it must not
             download anything: the weights of a trained run come with the run.
-        replace: Take the place of an encoder of this name.
+        replace: Replace an encoder of this name.
 
     >>> import conceptlens as cl
     >>> cl.register_encoder("mine/small", lambda **options: SmallEncoder())  # doctest: +SKIP
@@ -204,7 +204,7 @@ def register_data_source(name: str, opener: Callable[..., Any], *, replace: bool
     Args:
         name: Not one of the built-in data.
         opener: Takes the recipe's `DataConfig` and its `ConceptSet` or None; returns a `DataSource` and a `ConceptSet`.
-        replace: Take the place of a source of this name.
+        replace: Replace a source of this name.
 
     >>> import conceptlens as cl
     >>> cl.register_data_source("ponds", open_ponds)  # doctest: +SKIP
@@ -218,7 +218,7 @@ def register_loss(name: str, function: Callable[..., Any], *, replace: bool = Fa
     Args:
         name: A plain word.
         function: From a `ConceptOutput` and `Targets` (labels and concepts of B images) to one value an image, (B,).
-        replace: Take the place of one that exists.
+        replace: Replace an existing one of this name.
 
     >>> import conceptlens as cl
     >>> cl.register_loss("small-scores", lambda output, targets: output.concept_logits.square().mean(1), replace=True)
@@ -233,7 +233,7 @@ def register_metric(name: str, function: Callable[..., Any], *, replace: bool = 
         name: A plain word.
         function: From probabilities (N, C) and labels (N,), or (N, C) for several labels an image, to a number; images
             without a label are left out.
-        replace: Take the place of one that exists.
+        replace: Replace an existing one of this name.
 
     >>> import conceptlens as cl
     >>> cl.register_metric("mean-top", lambda probabilities, labels: float(probabilities.max(1).mean()), replace=True)

@@ -165,7 +165,7 @@ def extract(
         checkpoint: What a checkpoint does not say of itself.
         sampling: How tokens are drawn.
         seed: Random seed.
-        overwrite: Replace a study that is in the way.
+        overwrite: Replace an existing study.
         jobs: Processes that share the drawing, or the encoding, of samples.
         engine: What starts these processes: this machine, Ray, or SLURM (see docs/scale.md).
         engine_option: A setting of the engine, as `num_gpus=1` of a Ray task or `slurm_partition=gpu`.
@@ -498,7 +498,7 @@ def run_demo(
         model: A model that generates.
         samples_per_concept: Samples of each concept.
         attribute: The attribute whose values are compared; the model's first by default.
-        overwrite: Replace a demo that is in the way.
+        overwrite: Replace an existing demo.
         quiet: Show no progress.
 
     >>> import conceptlens as cl

@@ -121,9 +121,9 @@ def trust_run(
 
     Args:
         run: The run.
-        split: Whose images; those that the run's numbers speak of by default.
-        n: Images at most on which maps are judged, evenly spread over the split.
-        resamples: Of the intervals.
+        split: Whose images; by default the split of the run's own numbers.
+        n: Largest number of images on which maps are judged, at equal steps over the split.
+        resamples: Number of bootstrap resamples of the intervals.
         without: Examinations to leave out.
         retrain: Trains the run's method without the class, which leakage is then measured against.
         note: Says something to the person who waits.

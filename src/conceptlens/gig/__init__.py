@@ -67,10 +67,10 @@ def decompose(
         data: A recipe, or the name of built-in data, instead of a folder.
         layers: Name of a module, from the input up; four of the network's blocks by default.
         out: The run folder.
-        overwrite: Replace a run that is in the way.
+        overwrite: Replace an existing run.
         weights: A .safetensors file, or `fresh` for random weights; published ones by default.
         classes: A text file with the name of a class a line, in the order of the outputs; in Python also a list.
-        prompt: Of a CLIP: the text of a class, with {} in the place of its name; `a photo of a {}` by default.
+        prompt: Of a CLIP: the text of a class, with {} for its name; `a photo of a {}` by default.
         image_size: Side in pixels; the model's own by default.
         normalize: `imagenet`, `clip`, `half`, `none`, or six numbers with commas (three means, three deviations); what
             the model's configuration says by default, and none where it has none.

@@ -32,7 +32,7 @@ def planted_shortcut(
         recipe: As for `conceptlens.train`.
         concept: The name of the concept that the square goes with.
         out: The run folder.
-        overrides: Settings laid over the recipe.
+        overrides: Settings that override the recipe's.
         side: Of the square, in shorter sides of the image.
         n: Test images at most that are read with and without it.
         seed: Of the square's places.

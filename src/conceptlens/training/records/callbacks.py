@@ -16,7 +16,7 @@ Line = Mapping[str, Any]
 
 
 class Callback:
-    """Told of a training as it goes on; override what is of interest. Of several processes the main one tells.
+    """Called during a training. Override the methods that you need. With several processes, only the main one calls.
 
     >>> import conceptlens as cl
     >>> class Printer(cl.Callback):
@@ -27,7 +27,7 @@ class Callback:
     """
 
     def on_train_begin(self, run: Path, recipe: Mapping[str, Any]) -> None:
-        """Before the first step, and again where a stopped run is resumed.
+        """Before the first step, and again when a stopped run is resumed.
 
         Args:
             run: The run folder.
