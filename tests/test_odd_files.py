@@ -18,7 +18,8 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import MAX_YAML, file_hash, read_json, read_yaml, write_json
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.images.read import describe_image, open_image
-from conceptlens.data.labels.columns import read_columns
+from conceptlens.data.labels.columns import guess_encoding, read_columns
+from conceptlens.data.labels.corrections import read_corrections
 from conceptlens.recipes.parse import load_recipe
 from tests.conftest import Refuse
 from tests.own_data import OwnData
@@ -60,6 +61,32 @@ def test_fifty_thousand_columns(tmp_path: Path) -> None:
     table = read_columns(tmp_path / "wide.csv", Problems(), expect="image")
     assert table.find("column 49999") is not None
     assert time.process_time() - started < 10
+
+
+def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path) -> None:
+    """It would fill the memory. The files are sparse: 4 GB take no space."""
+    for file, read in (
+        (tmp_path / "table.csv", lambda path: read_columns(path, Problems(), expect="image")),
+        (tmp_path / "corrections.csv", read_corrections),
+    ):
+        with file.open("wb") as opened:
+            opened.write(b"image,concept,after\n")
+            opened.truncate(4 * 2**30)
+        started = time.process_time()
+        with pytest.raises(UserError, match="a line of 16,777,216 characters or more"):
+            read(file)
+        assert time.process_time() - started < 5
+
+
+def test_the_encoding_of_a_table_is_known_from_its_first_odd_byte(tmp_path: Path) -> None:
+    with (tmp_path / "table.csv").open("wb") as file:
+        file.write(b"image,gr\xf6\xdfe\n")
+        file.truncate(4 * 2**30)
+    assert guess_encoding(tmp_path / "table.csv") == "cp1252"
+    (tmp_path / "cut.csv").write_bytes("größe".encode()[:-1] + b"\xc3")
+    assert guess_encoding(tmp_path / "cut.csv") == "cp1252"
+    (tmp_path / "whole.csv").write_text("ä" * 2**20, "utf-8")
+    assert guess_encoding(tmp_path / "whole.csv") == "utf-8-sig"
 
 
 ABSURD = (

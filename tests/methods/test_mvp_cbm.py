@@ -136,7 +136,14 @@ def test_it_trains_from_images_and_from_stored_layers(tmp_path: Path, store: str
 
 @pytest.mark.parametrize(
     "options",
-    [{"preference_temperature": 0.0}, {"logit_scale": -1.0}, {"sparsity": -1.0}, {"threshold": 1.0}, {"depth": 0}],
+    [
+        {"preference_temperature": 0.0},
+        {"logit_scale": -1.0},
+        {"sparsity": -1.0},
+        {"threshold": 1.0},
+        {"depth": 0},
+        {"depth": 10**9},
+    ],
 )
 def test_options_out_of_range(reading: Setup, options: dict[str, object]) -> None:
     with pytest.raises(UserError, match=f"method.{next(iter(options))}"):

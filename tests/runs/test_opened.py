@@ -1,12 +1,13 @@
 """The one place that opens a run: what it refuses, and what it holds."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json, write_json
+from conceptlens.core.files import dump_yaml, read_json, read_yaml, write_json, write_text
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.opened import OpenedRun
 
@@ -31,6 +32,17 @@ def test_everything_of_a_run_is_at_hand(own_run: Path) -> None:
     assert [run.source.examples.ids[index] for index in indices] == list(run.predictions(split).ids)
     assert run.predictions("test") is run.predictions("test")
     assert len(run.readout("test")) == len(indices)
+
+
+def test_a_run_that_names_an_encoder_of_the_hub_asks_no_hub(own_run: Path, tmp_path: Path) -> None:
+    """Its structure lies beside its weights; a stranger's run may have left it out."""
+    pytest.importorskip("transformers", minversion="5")
+    run = Path(shutil.copytree(own_run, tmp_path / "run"))
+    recipe = read_yaml(run / "recipe.yaml")
+    recipe["encoder"] |= {"name": "transformers/org/name", "options": {}}
+    write_text(run / "recipe.yaml", dump_yaml(recipe))
+    with pytest.raises(UserError, match="asks no hub without --online"):
+        OpenedRun.open(run).pipeline  # noqa: B018
 
 
 def test_a_run_that_is_not_done_is_refused(own_run: Path, tmp_path: Path) -> None:

@@ -6,13 +6,16 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from safetensors.numpy import load_file
 
 import conceptlens as cl
 from conceptlens.core.files import read_json, write_text
+from conceptlens.core.registry import METHOD_PRESETS
 from conceptlens.recipes.parse import load_recipe, recipe_yaml
 from tests.training.test_resume import KILLER
 from tests.training.tiny import tiny
@@ -91,17 +94,34 @@ def test_two_processes_resume_in_the_middle_of_an_epoch(one: Path, tmp_path: Pat
     np.testing.assert_allclose(losses(one), losses(two), atol=1e-4)
 
 
-METHODS = ("evidence-cbm", "cbm", "cem", "coop-cbm", "explicd", "mvp-cbm", "dot-cbm", "pf-cbm", "black-box")
-METHODS += ("additive-mil", "sl-cbm")  # ivq-cbm is above; what is solved rather than trained has no gradients to share
+def stages(method: str) -> list[dict[str, Any]]:
+    """The stages of a preset; one that trains everything where it names none."""
+    preset = yaml.safe_load((METHOD_PRESETS / f"{method}.yaml").read_text("utf-8"))
+    named: list[dict[str, Any]] = preset.get("training", {}).get("stages", [{}])
+    return named
+
+
+# What is only solved, not trained, has no gradients to share.
+METHODS = [name for name in cl.list_methods() if any(stage.get("kind") != "fit" for stage in stages(name))]
+READS_TEXTS = ("evidence-cbm-text", "labo", "labo-released", "pcbm-text-h", "sl-cbm")
+
+
+def test_methods_that_gradients_train_are_known() -> None:
+    assert len(METHODS) >= 27
+    assert not {"lf-cbm", "pcbm", "zero-shot"} & {*METHODS}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_two_processes_equal_one_for_every_method_that_gradients_train(method: str, tmp_path: Path) -> None:
-    changes = {"method": method, "training__epochs": 1, "data__shapes__n": 64, "metrics__bootstrap": 0}
-    if method == "mvp-cbm":
+    changes: dict[str, Any] = {"method": method, "training__epochs": 1, "data__shapes__n": 64, "metrics__bootstrap": 0}
+    if stages(method) != [{}]:
+        changes["training__stages"] = [
+            stage if stage.get("kind") == "fit" else {**stage, "epochs": 1} for stage in stages(method)
+        ]
+    if method.startswith("mvp-cbm"):
         changes["encoder__layers"] = "all"
-    if method == "sl-cbm":  # it needs a text tower
+    if method in READS_TEXTS:  # it needs a text tower
         changes |= {"encoder": {"name": "builtin/vit"}, "data__shapes__n": 32}
     one = cl.train(tiny(tmp_path / "one", **changes), quiet=True).path
     recipe, two = tmp_path / "recipe.yaml", tmp_path / "two"

@@ -7,8 +7,11 @@ readers here take it off again. Numbers such as -0.5 stay numbers.
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from conceptlens.core.errors import UserError
+
+LONGEST_LINE = 2**24  # characters; a line break that never comes would fill the memory
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\x00-\x1f\x7f]")  # with apostrophes of its own, one more tells it apart
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 # In countries with a decimal comma a spreadsheet splits lines at semicolons, whatever is quoted: a cell begins there.
@@ -32,3 +35,13 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows([safe_cell(cell) for cell in row] for row in rows)
     return buffer.getvalue()
+
+
+def bounded_lines(file: io.TextIOBase, source: str) -> Iterator[str]:
+    """The lines of a text file; one that is too long for a table is refused before it is read whole."""
+    while line := file.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise UserError(
+                f"{source}: expected a table, found a line of {LONGEST_LINE:,} characters or more. Is it a text file?"
+            )
+        yield line

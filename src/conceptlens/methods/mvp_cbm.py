@@ -91,8 +91,8 @@ class MVPCBM(ConceptModel):
                 raise UserError(f"method.{option}: expected 0 or more, found {value}.")
         if not 0 < threshold < 1:
             raise UserError(f"method.threshold: expected a share between 0 and 1, found {threshold}.")
-        if depth != "groups" and depth < 1:
-            raise UserError(f"method.depth: expected 1 or more, or groups, found {depth}.")
+        if depth != "groups" and not 1 <= depth <= 100:
+            raise UserError(f"method.depth: expected 1 to 100, or groups, found {depth}.")
         self.similarity, self.token_norm = similarity, token_norm
         self.sparsity, self.batch_loss = sparsity, batch_loss
         self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)

@@ -13,6 +13,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import file_hash, new_folder, read_json, write_json
+from conceptlens.core.network import offline
 from conceptlens.core.upgrades import upgrade_parameters
 from conceptlens.data.dataset import Task
 from conceptlens.data.images.read import Fit
@@ -57,6 +58,7 @@ def load_card(folder: Path) -> Card:
         raise UserError(f"{folder / 'model.json'}: {place}: {first['msg']}; not a model of this version.") from None
 
 
+@offline()  # the run names its encoder, not the user
 def load_pipeline(run: Path) -> tuple[Pipeline, Card, ConceptSet]:
     """The trained pipeline of a run, on the CPU, in evaluation mode."""
     from conceptlens.methods.build import Blueprint, build_pipeline

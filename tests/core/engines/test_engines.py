@@ -1,6 +1,8 @@
 """Engines: every task once, lost processes replaced, codes as they came."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from conceptlens.core.engines import EngineName, make_engine
 from conceptlens.core.engines.contract import RETRIES, Task
+from conceptlens.core.engines.environment import python
 from conceptlens.core.errors import UserError
 
 HERE = "tests.core.engines.tasks"
@@ -92,3 +95,23 @@ def test_options_are_words(tmp_path: Path) -> None:
         make_engine("slurm", 1, tmp_path, ["fast"])
     with pytest.raises(UserError, match="the local engine has no options"):
         make_engine("local", 1, tmp_path, ["a=1"]).run([], lambda *_: None)
+
+
+def test_workers_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    """It may be a stranger's, and `python -m` would look there first."""
+    (tmp_path / "yaml.py").write_text("open('ran', 'w'); raise ImportError('not the package')")
+    code = "import os; from pathlib import Path; from conceptlens.core.engines.contract import Task; "
+    code += "from conceptlens.core.engines.local import Worker; "
+    code += "print(Worker(Path('log'), os.environ).do(Task('t', 'os:getpid', {})))"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # where this process has the package from
+    started = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, env=environment, capture_output=True)
+    assert int(started.stdout) > 1, started.stderr.decode()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_process_imports_from_the_current_folder_where_this_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = [folder for folder in sys.path if folder not in ("", os.getcwd())]
+    monkeypatch.setattr(sys, "path", elsewhere)
+    assert python() == [sys.executable, "-P"]
+    monkeypatch.setattr(sys, "path", [os.getcwd(), *elsewhere])
+    assert python() == [sys.executable]

@@ -211,6 +211,7 @@ def test_without_registers() -> None:
     [
         ({"width": 13}, "multiple of heads"),
         ({"depth": 0}, "depth must be a whole number of at least 1, got 0"),
+        ({"depth": 10**9}, "depth must be at most 1,000"),
         ({"depth": "4"}, "got '4'"),
         ({"registers": True}, "registers"),
         ({"drop_path": 1.0}, "drop_path"),

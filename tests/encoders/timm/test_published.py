@@ -67,6 +67,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
         ({"architecture": "vit_unheard_of"}, "has no 'vit_unheard_of'"),
         ({"model_type": "dinov2"}, "named `transformers/"),
         ({"architecture": "test_vit", "model_args": [1]}, "expected objects under"),
+        ({"architecture": "test_vit", "model_args": {"checkpoint_path": "x.pth"}}, "'checkpoint_path' says how"),
     ):
         config.write_text(json.dumps(content))
         with pytest.raises(UserError, match=message):

@@ -113,6 +113,15 @@ def test_a_run_needs_its_folder_no_more(tmp_path: Path) -> None:
     assert len(predict(run, [tmp_path / "red.png"]).items) == 1
 
 
+def test_a_configuration_names_no_code_for_attention(tmp_path: Path) -> None:
+    """transformers fetches such code from the hub."""
+    name, _ = write(tmp_path, "dinov2")
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"attn_implementation": "org/kernels"}))
+    encoder = make(name)
+    assert encoder.model.config._attn_implementation in ("sdpa", "eager")
+
+
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     name, model = write(tmp_path / "model", "phikon")
     weights = tmp_path / "model" / "model.safetensors"
@@ -131,6 +140,8 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ({"model_type": "bert"}, "no vision model"),
         ({"model_type": "nobody"}, "no model of the type"),
         ({"patch_size": [16, 8]}, "square patches"),
+        ({"model_type": "timm_wrapper", "model_args": {"checkpoint_path": "x.pth"}}, "around another"),
+        ({"model_type": "upernet", "backbone": "org/name", "use_pretrained_backbone": True}, "around another"),
     ):
         config.write_text(json.dumps({**model.config.to_dict(), **change}))
         with pytest.raises(UserError, match=message):

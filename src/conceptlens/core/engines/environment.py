@@ -1,5 +1,7 @@
-"""The environment of a process that works alone beside others."""
+"""How another process of ours is started: its Python, and its environment if it works alone beside others."""
 
+import os
+import sys
 from collections.abc import Mapping
 
 # What a launcher tells its processes. A job trains alone, so it must not see any of it.
@@ -14,6 +16,14 @@ LAUNCHED = (
     "MASTER_ADDR",
     "MASTER_PORT",
 )
+
+
+def python() -> list[str]:
+    """This Python for another process, which imports from the current folder only if this one does.
+
+    `python -m` would put that folder first, and it may be a stranger's, with a `yaml.py` in it.
+    """
+    return [sys.executable] if {"", os.getcwd()} & {*sys.path} else [sys.executable, "-P"]
 
 
 def lone_environment(environment: Mapping[str, str], slot: int, slots: int, devices: int, cores: int) -> dict[str, str]:

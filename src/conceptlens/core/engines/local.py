@@ -15,7 +15,7 @@ from queue import Queue
 from typing import IO
 
 from conceptlens.core.engines.contract import RETRIES, Engine, OnEnd, Task, run_line
-from conceptlens.core.engines.environment import lone_environment
+from conceptlens.core.engines.environment import lone_environment, python
 from conceptlens.core.errors import UserError
 
 ANSWER = "conceptlens job:"  # what stands before an answer: a library may print to the same pipe
@@ -38,7 +38,7 @@ class Worker:
         if self.process is None:
             with self.log.open("a", encoding="utf-8") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "conceptlens.core.engines.local"],
+                    [*python(), "-m", "conceptlens.core.engines.local"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from conceptlens.core.errors import UNREADABLE, UserError, unreadable
 from conceptlens.core.files import check_regular
-from conceptlens.core.spreadsheet import read_cell
+from conceptlens.core.spreadsheet import bounded_lines, read_cell
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.words import LIST_SEPARATOR, fold
 
@@ -121,13 +121,17 @@ def read_sheets(path: Path, encoding: str = UTF_8) -> tuple[dict[str, Columns], 
 def guess_encoding(path: Path) -> str:
     """Of a CSV file: UTF-8 where it is that, else what Excel writes on Windows."""
     check_regular(path)
-    content = path.read_bytes()
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError:
-        return "cp1252"
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "utf-16"
+        file.seek(0)
+        try:
+            while piece := file.read(2**20):
+                decoder.decode(piece)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return "cp1252"
     return UTF_8
 
 
@@ -139,7 +143,7 @@ def read_csv(
     try:
         sample = text.read(65536)
         text.seek(0)
-        reader = csv.reader(text, delimiter=_delimiter(sample, expect))
+        reader = csv.reader(bounded_lines(text, source), delimiter=_delimiter(sample, expect))
         header = [read_cell(name.strip()) for name in next(reader, [])]
         if not any(header):
             raise UserError(f"{source}: expected a table whose first row names its columns, found none.")

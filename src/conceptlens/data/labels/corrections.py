@@ -16,7 +16,7 @@ from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core import manifest
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import check_regular
-from conceptlens.core.spreadsheet import read_cell
+from conceptlens.core.spreadsheet import bounded_lines, read_cell
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.labels.words import match_value, yes_no
 from conceptlens.recipes.schema import DataConfig
@@ -45,7 +45,7 @@ def read_corrections(path: Path, rows: int | None = None) -> list[Correction]:
     manifest.check(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
+            reader = csv.DictReader(bounded_lines(file, str(path)))
             lacking = [name for name in NEEDED if name not in (reader.fieldnames or ())]
             if lacking:
                 raise UserError(f"{path}: expected the columns {', '.join(NEEDED)}; {lacking[0]!r} is missing.")

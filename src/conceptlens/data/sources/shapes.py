@@ -284,11 +284,7 @@ def _check(config: ShapesConfig) -> None:
         whole = high > 1
         kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
         if not isinstance(value, kinds) or isinstance(value, bool) or not low <= value <= high:
-            what = (
-                f"a whole number of at least {low}"
-                if high == most
-                else f"a{' whole' * whole} number from {low} to {high}"
-            )
+            what = f"a{' whole' * whole} number from {low:,} to {high:,}"
             raise UserError(f"data.shapes.{name}: expected {what}, found {value!r}.")
 
 

@@ -25,6 +25,7 @@ from conceptlens.encoders.weights_file import check_package_weights, load_weight
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "vit.safetensors"
 TEXT_WIDTH = 384  # of `builtin/text`, with whose vectors the class token is aligned
+DEEPEST = 1000  # blocks; one after the other is made, so a recipe could fill the memory
 MINI: dict[str, Any] = {
     "name": "builtin/vit-mini",
     "image_size": 96,
@@ -94,6 +95,8 @@ class BuiltinViT(Encoder):
         for (option, smallest), value in zip(least.items(), given, strict=True):
             if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
                 raise UserError(f"{self.name}: {option} must be a whole number of at least {smallest}, got {value!r}.")
+        if depth > DEEPEST:
+            raise UserError(f"{self.name}: depth must be at most {DEEPEST:,}, got {depth}.")
         if width % heads:
             raise UserError(f"{self.name}: width must be a multiple of heads, got width {width} and {heads} heads.")
         if not _is_number(mlp_ratio) or round(width * mlp_ratio) < 1:

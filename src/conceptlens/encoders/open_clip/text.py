@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from conceptlens.core.errors import UserError
+from conceptlens.core.network import is_offline
 from conceptlens.encoders.open_clip.files import open_clip, resolve
 from conceptlens.encoders.open_clip.towers import build_text_tower, load_tower, need_transformers
 from conceptlens.encoders.text.check import check_texts
@@ -31,7 +32,8 @@ class OpenClipText:
         with torch.random.fork_rng(devices=[]):  # a start that is overwritten must not use up the caller's numbers
             self.tower = build_text_tower(model).eval()
         load_tower(self.tower, model, weights, "text", name)
-        remote = {"trust_remote_code": False} if text.get("hf_tokenizer_name") else {}
+        safe = {"trust_remote_code": False, "local_files_only": is_offline()}
+        remote = safe if text.get("hf_tokenizer_name") else {}
         try:
             self.tokenizer = open_clip().get_tokenizer(model.plain, **remote)
         except Exception as error:  # files that are missing or damaged, a hub out of reach: many kinds, one remedy

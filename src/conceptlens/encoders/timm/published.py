@@ -5,6 +5,7 @@
 - `timm/local-dir:PATH`: a folder with the same `config.json` and `model.safetensors`.
 """
 
+import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -106,4 +107,7 @@ def _described(name: str, structure: Any, source: str, **places: Any) -> Publish
     options = structure.get("model_args") or {}
     if not isinstance(config, dict) or not isinstance(options, dict):
         raise UserError(f"{source}: expected objects under `pretrained_cfg` and `model_args`.")
+    # `checkpoint_path` among them would have timm unpickle a file.
+    if refused := sorted(inspect.signature(timm.create_model).parameters.keys() & options.keys()):
+        raise UserError(f"{source}: model_args: {refused[0]!r} says how a model is loaded, not what it is.")
     return Published(name, architecture, dict(options), dict(config), structure, **places)

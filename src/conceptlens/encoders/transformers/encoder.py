@@ -127,6 +127,11 @@ def build(published: Published, *, pretrained: bool) -> Any:
     package = transformers()
     kind = str(published.config["model_type"])
     described = published.config.get(VISION[kind], {}) if kind in VISION else published.config
+    # An implementation of attention may be named by a repository of kernels, which are code.
+    described = {key: value for key, value in described.items() if not key.endswith("_implementation")}
+    if kind.startswith("timm") or any("backbone" in key and value for key, value in described.items()):
+        # It would fetch it, or have timm open any file.
+        raise UserError(f"{published.name}: a model around another published one is not read. Name that one.")
     own_kind = f"{kind}_vision_model" if kind in VISION else kind
     try:
         config = package.AutoConfig.for_model(**{**described, "model_type": own_kind})

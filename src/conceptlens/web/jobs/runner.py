@@ -24,6 +24,7 @@ from typing import Any
 
 import psutil
 
+from conceptlens.core.engines.environment import python
 from conceptlens.core.locks import lock_file
 
 PATIENCE = 30.0  # seconds that a command has to save its state before it is killed
@@ -77,7 +78,7 @@ def _run(folder: Path) -> int:
         said = f"error: {guard['path']}: changed since the job was queued; start it again.\n"
         (folder / "log.txt").write_text(said, "utf-8")
         return _end(folder, 2)
-    words = [sys.executable, "-u", "-m", "conceptlens", *job["words"], "--device", job["device"]]
+    words = [*python(), "-u", "-m", "conceptlens", *job["words"], "--device", job["device"]]
     # What a form names is never code, and a recipe may change after it was looked at: `core.plugins` trusts none.
     environment = {**os.environ, NO_CODE: "1"}
     child = subprocess.Popen(

@@ -3,9 +3,9 @@
 import contextlib
 import logging
 import subprocess
-import sys
 import threading
 
+from conceptlens.core.engines.environment import python
 from conceptlens.core.locks import lock_file
 from conceptlens.web.jobs.store import JobStore
 
@@ -65,7 +65,7 @@ class Scheduler:
                 busy.add(job.device)
                 folder = str(self.store.folder / job.id)
                 # A session of its own: Ctrl-C at the server does not reach it.
-                words = [sys.executable, "-m", "conceptlens.web.jobs.runner", folder]
+                words = [*python(), "-m", "conceptlens.web.jobs.runner", folder]
                 self._children[job.id] = subprocess.Popen(
                     words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                     start_new_session=True,

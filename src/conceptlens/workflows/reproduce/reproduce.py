@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from conceptlens.core.documents import ResultMixin, TableRow
+from conceptlens.core.engines.environment import python
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_text
 from conceptlens.workflows.reproduce.catalog import Item, find, papers
@@ -131,7 +132,7 @@ def run(
 
 def _call(line: str, where: Path | None) -> None:
     program, *rest = shlex.split(line)
-    words: Sequence[str] = [sys.executable, *(["-m", "conceptlens"] if program == "conceptlens" else []), *rest]
+    words = [*python(), "-m", "conceptlens", *rest] if program == "conceptlens" else [sys.executable, *rest]
     code = subprocess.run(words, check=False, cwd=where).returncode
     if code:
         raise UserError(f"`{line}` ended with exit code {code}; its message stands above. Call it again to go on.")
