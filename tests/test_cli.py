@@ -59,6 +59,12 @@ def test_usage_names_every_command(cli: Cli, words: list[str]) -> None:
     assert all(f"  {name} " in out for name in COMMANDS)
 
 
+def test_a_first_word_alone_explains_itself(cli: Cli) -> None:
+    code, out, err = cli("codebook", "--help")
+    assert (code, err) == (0, "")
+    assert all((f"  {name} " in out) == name.startswith("codebook ") for name in COMMANDS)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(cli: Cli, name: str) -> None:
     code, out, err = cli(*name.split(), "--help")

@@ -347,6 +347,8 @@ def check_vq_generating(model: VQModel) -> None:
         tokens = model.generate(condition, 2, seed=3)
         _check_ids(tokens, model, 2, what)
         assert torch.equal(tokens, model.generate(condition, 2, seed=3)), f"{what}: a seed makes the tokens"
+    same = torch.equal(model.generate(None, 2, seed=3), model.generate(Condition(), 2, seed=3))
+    assert same, "generate: None and a condition without class and attributes are the same, neutral"
     try:
         model.generate(Condition("no such class"), 1)
     except UserError:

@@ -96,6 +96,10 @@ def _run(words: Words) -> int:
     if words[0] == "--version":
         print(f"conceptlens {__version__}", flush=True)
         return 0
+    if words[1:] in (["-h"], ["--help"]) and (names := [name for name in COMMANDS if name.startswith(f"{words[0]} ")]):
+        lines = (f"  {name:{max(map(len, names)) + 2}}{Docstring.of(load_function(name)).about}" for name in names)
+        print("\n".join([*lines, f"`conceptlens {words[0]} COMMAND --help` shows the options of one."]), flush=True)
+        return 0
     name = _command(words)
     function = load_function(name)
     parser = make_parser(name, function)

@@ -57,7 +57,7 @@ class AdditiveMIL(ConceptModel):
         attention = self.attend(x).float().softmax(1)  # (B, L, 1)
         evidence = self.classify(attention.to(x.dtype) * x).float()  # (B, L, C)
         logits = evidence.sum(1) + self.bias
-        none = logits.new_zeros(len(logits), 0)
+        none = logits.new_zeros(logits.shape[0], 0)
         return ConceptOutput(logits=logits, concept_logits=none, bottleneck=none, class_evidence=evidence.mT)
 
     def decide(self, bottleneck: Tensor) -> Tensor:

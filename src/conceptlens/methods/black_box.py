@@ -38,7 +38,7 @@ class BlackBox(ConceptModel):
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         logits = self.classify(global_token(tokens, self.pool))
-        none = logits.new_zeros(len(logits), 0)
+        none = logits.new_zeros(logits.shape[0], 0)
         return ConceptOutput(logits=logits, concept_logits=none, bottleneck=none)
 
     def decide(self, bottleneck: Tensor) -> Tensor:

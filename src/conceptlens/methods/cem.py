@@ -77,7 +77,7 @@ class CEM(ConceptModel):
     def embeddings(self, tokens: Tokens) -> Tensor:
         """(B, K, 2, m): of each concept, present and absent."""
         found = F.leaky_relu(self.embed(global_token(tokens, self.pool)))
-        return found.view(len(found), *self.typical.shape)
+        return found.view(found.shape[0], *self.typical.shape)
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         embeddings = self.embeddings(tokens)
@@ -104,7 +104,7 @@ class CEM(ConceptModel):
 
     def decide_within(self, bottleneck: Tensor, context: Tensor) -> Tensor:
         """An intervention: other probabilities choose between each image's own two embeddings of a concept."""
-        return self.classify(bottleneck, context.view(len(context), *self.typical.shape))
+        return self.classify(bottleneck, context.view(context.shape[0], *self.typical.shape))
 
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
         self.remember([self.embeddings(piece) for piece in tokens])

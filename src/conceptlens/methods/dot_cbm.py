@@ -163,7 +163,7 @@ class DOTCBM(ConceptModel):
         """The two projection losses, weighted, one value per image (B,)."""
         terms = {"orthogonal_patches": x, "orthogonal_concepts": t.unsqueeze(0)}
         return {
-            name: (self.orthogonal[name] * overlap(vectors)).expand(len(x))
+            name: (self.orthogonal[name] * overlap(vectors)).expand(x.shape[0])
             for name, vectors in terms.items()
             if self.orthogonal[name] > 0
         }

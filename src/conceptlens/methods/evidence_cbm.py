@@ -131,7 +131,7 @@ class EvidenceCBM(GroundedModel):
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         read = self.read(tokens)
-        scores, unplaced = read.logits, self.reader.centered_bias().expand(len(read.logits), -1)
+        scores, unplaced = read.logits, self.reader.centered_bias().expand(read.logits.shape[0], -1)
         summary = tokens.patches.mean(1) if tokens.cls is None else tokens.cls
         if self.unplaced is not None:
             added = F.linear(F.layer_norm(summary, summary.shape[-1:]).float(), self.reader.center(self.unplaced))

@@ -87,7 +87,7 @@ class SALFCBM(ProjectedModel):
         """
         height, width = tokens.grid
         features = tokens.patches.mT.reshape(
-            len(tokens.patches), tokens.patches.shape[2], height, width
+            tokens.patches.shape[0], tokens.patches.shape[2], height, width
         )  # (B, D, h, w)
         regions = F.interpolate(features.float(), (self.side, self.side), mode="bilinear", align_corners=False)
         return torch.cat((regions.flatten(2).mT.flatten(1), tokens.patches.float().mean(1)), 1)

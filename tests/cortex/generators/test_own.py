@@ -13,6 +13,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.plugins import _allowed
 from conceptlens.cortex.generators.adapted import AdaptedVQ
 from conceptlens.cortex.generators.condition import Condition
+from conceptlens.cortex.generators.contract import VQModel
 from conceptlens.cortex.generators.open import open_model
 from conceptlens.cortex.study import open_study
 from conceptlens.testing import check_vq_model
@@ -61,8 +62,30 @@ class Blind(Foreign):
         return torch.zeros(len(images), *self.grid)
 
 
-@pytest.mark.parametrize(("wrong", "said"), [(Wrong, "a seed makes the tokens"), (Blind, "whole numbers")])
-def test_the_contract_test_says_what_is_wrong(wrong: type[Foreign], said: str) -> None:
+class TwoNeutrals(TinyVQ):
+    def generate(self, condition: Condition | None, n: int, *, seed: int = 0) -> Tensor:
+        return super().generate(condition, n, seed=seed if condition is None else seed + 1)
+
+
+def test_a_foreign_model_is_asked_for_neutral_in_one_way() -> None:
+    asked = []
+
+    class Remembers(Foreign):
+        def generate(self, condition: Condition | None, n: int, *, seed: int = 0) -> Tensor:
+            asked.append(condition)
+            return super().generate(condition, n, seed=seed)
+
+    model = open_model(Remembers())
+    for condition in (None, Condition(), Condition("red")):
+        model.generate(condition, 1)
+    assert asked == [None, None, Condition("red")]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [(Wrong, "a seed makes the tokens"), (Blind, "whole numbers"), (TwoNeutrals, "are the same, neutral")],
+)
+def test_the_contract_test_says_what_is_wrong(wrong: type[VQModel | Foreign], said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         check_vq_model(wrong())
 

@@ -43,7 +43,7 @@ def test_values_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
 
 def test_a_model_says_what_it_draws_by() -> None:
     model = TinyVQ()
-    with pytest.raises(UserError, match=r"--top-k.*nothing else"):
+    with pytest.raises(UserError, match=r"--top-k.*no such option"):
         model.set_sampling(Sampling(top_k=3))
     model.draws_with = ("top_p",)
     model.set_sampling(Sampling(top_p=0.5))

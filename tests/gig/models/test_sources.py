@@ -12,6 +12,7 @@ from torch import nn
 
 import conceptlens as cl
 from conceptlens.core.errors import UserError
+from conceptlens.core.network import offline
 from conceptlens.gig.load_model import open_model
 from conceptlens.gig.models.loaded import FRESH, Asked
 from conceptlens.gig.models.own import open_module
@@ -35,6 +36,12 @@ def test_timm_in_a_folder_with_its_labels(tmp_path: Path) -> None:
     torch.testing.assert_close(opened.module(opened.prepare(images)), expected)
     assert "timm's configuration" in opened.preprocessing.text()
     assert open_module(model, "model", Asked(image_size=96)).preprocessing.source.startswith("timm's")
+
+
+def test_without_the_hub_it_says_what_this_command_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.file_download.constants.HF_HUB_CACHE", str(tmp_path))
+    with offline(), pytest.raises(UserError, match=r"--weights FILE\.safetensors.*--weights fresh"):
+        open_model("timm/test_resnet")
 
 
 @torch.no_grad()

@@ -155,13 +155,30 @@ NARROW = {"embed_dim": 24, "depth": 3, "num_heads": 2}
 )
 def test_other_encoders_tasks_and_methods(encoder: dict[str, Any], method: dict[str, Any], concepts: Any) -> None:
     """A multi-label task; a method that reads the class token has no maps, and none are made up."""
+    check_graph({**encoder, "pretrained": False, "image_size": 64}, method, concepts)
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("cem", "explicd", "black-box")]
+
+
+@pytest.mark.parametrize("method", ["evidence-cbm", *SLOW])
+@pytest.mark.parametrize("kind", ["phikon", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("vit-mae",))])
+def test_encoders_of_transformers(kind: str, method: str, concepts: Any, tmp_path: Path) -> None:
+    """Their layers are read by hooks, which torch.export follows only when it is not strict."""
+    pytest.importorskip("transformers", minversion="5")
+    from tests.encoders.transformers.test_encoder import write
+
+    text = {} if method == "black-box" else {"text": "builtin/hashed-text"}
+    check_graph({"name": write(tmp_path, kind)[0], "image_size": 64, **text}, {"name": method}, concepts)
+
+
+def check_graph(encoder: dict[str, Any], method: dict[str, Any], concepts: Any) -> None:
+    """The graph of an untrained pipeline says what the pipeline says, of one image and of three."""
     from conceptlens.methods.build import Blueprint, build_pipeline
     from conceptlens.recipes.parse import load_recipe
     from conceptlens.runs.saved import Card
 
-    recipe = load_recipe(
-        {"data": "shapes", "encoder": {**encoder, "pretrained": False, "image_size": 64}, "method": method}
-    )
+    recipe = load_recipe({"data": "shapes", "encoder": encoder, "method": method})
     torch.manual_seed(0)
     pipeline = build_pipeline(Blueprint(recipe, concepts, ("a", "b", "c"))).eval()
     readout = Readout(pipeline, concepts, "multilabel", 64)

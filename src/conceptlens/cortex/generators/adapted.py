@@ -63,6 +63,8 @@ class AdaptedVQ(VQModel):
             return super().generate(condition, n, seed=seed)
         if self.draws_with:
             self.inner.sampling = self.sampling
+        if condition == Condition():
+            condition = None  # one word for neutral, so that an adapter need not know two
         tokens: Tensor = self.inner.generate(condition, n, seed=seed)
         return tokens
 

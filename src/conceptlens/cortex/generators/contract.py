@@ -52,7 +52,7 @@ class VQModel(nn.Module, ABC):
         """Draw otherwise from now on; what is not given stays."""
         for option in sampling.given():
             if option not in self.draws_with:
-                known = ", ".join(f"--{name.replace('_', '-')}" for name in self.draws_with) or "nothing else"
+                known = ", ".join(f"--{name.replace('_', '-')}" for name in self.draws_with) or "no such option"
                 raise UserError(f"--{option.replace('_', '-')}: {self.name} does not draw by it. It takes {known}.")
         self.sampling = sampling.over(self.sampling)
 

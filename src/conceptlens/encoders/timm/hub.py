@@ -15,19 +15,20 @@ PICKLES = ("pytorch_model.bin", "open_clip_pytorch_model.bin", "open_clip_model.
 INSTEAD = "Give a local file (`encoder.weights: FILE.safetensors`) or start from scratch (`encoder.pretrained: false`)."
 
 
-def published_weights(name: str, config: dict[str, Any]) -> Path:
+def published_weights(name: str, config: dict[str, Any], instead: str = INSTEAD) -> Path:
     """The .safetensors file of a timm model, from the hub or from its cache on this machine.
 
     Args:
         name: The encoder's name, for errors.
         config: The model's `pretrained_cfg`.
+        instead: What to do if they cannot be had.
     """
     identifier = config.get("hf_hub_id")
     if not identifier:
         kind = "only in a format that is never loaded" if config.get("url") else "nowhere"
-        raise UserError(f"{name}: its weights are published {kind}; safetensors on the hub are needed. {INSTEAD}")
+        raise UserError(f"{name}: its weights are published {kind}; safetensors on the hub are needed. {instead}")
     repository, _, revision = str(identifier).partition("@")
-    return from_hub(name, repository, FILE, instead=INSTEAD, revision=revision or None)
+    return from_hub(name, repository, FILE, instead=instead, revision=revision or None)
 
 
 def from_hub(name: str, repository: str, file: str, *, instead: str, revision: str | None = None) -> Path:

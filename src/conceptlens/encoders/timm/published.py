@@ -31,14 +31,19 @@ class Published:
     folder: Path | None = None
     repository: str | None = None
 
-    def weights(self, own_config: Mapping[str, Any]) -> Path:
-        """The file of its weights; `own_config` is the built model's `pretrained_cfg`."""
+    def weights(self, own_config: Mapping[str, Any], instead: str = INSTEAD) -> Path:
+        """The file of its weights.
+
+        Args:
+            own_config: The built model's `pretrained_cfg`.
+            instead: What to do if it cannot be had.
+        """
         if self.folder is not None:
             return weights_in(self.folder)
         if self.repository is not None:
             repository, _, revision = self.repository.partition("@")
-            return from_hub(self.name, repository, FILE, instead=INSTEAD, revision=revision or None)
-        return published_weights(self.name, dict(own_config))
+            return from_hub(self.name, repository, FILE, instead=instead, revision=revision or None)
+        return published_weights(self.name, dict(own_config), instead)
 
 
 def timm_names() -> list[str]:

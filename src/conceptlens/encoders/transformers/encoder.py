@@ -93,7 +93,7 @@ class TransformersEncoder(ReplayEncoder):
         handles = [self._trunk[number].register_forward_hook(keep(number)) for number in {*self.layers, last}]
         more: dict[str, Any] = {"interpolate_pos_encoding": True} if self._interpolates else {}
         if self.model.config.model_type == "vit_mae":
-            more["noise"] = torch.arange(grid[0] * grid[1], device=images.device).float().expand(len(images), -1)
+            more["noise"] = torch.arange(grid[0] * grid[1], device=images.device).float().expand(images.shape[0], -1)
         try:
             self.model(pixel_values=images.to(next(self.model.parameters()).dtype), **more)
         finally:

@@ -18,10 +18,7 @@ from conceptlens.encoders.timm.hub import FILE, from_hub, weights_in
 from conceptlens.encoders.weights_file import PICKLES, read_weights
 
 PREFIX, LOCAL, CONFIG, IMAGES = "transformers/", "local-dir:", "config.json", "preprocessor_config.json"
-INSTEAD = (
-    f"Copy {CONFIG}, {IMAGES} and {FILE} of the repository into a folder and name it: `{PREFIX}{LOCAL}FOLDER`; or "
-    "start from scratch (`encoder.pretrained: false`)."
-)
+INSTEAD = f"Copy {CONFIG}, {IMAGES} and {FILE} of the repository into a folder and name it: `{PREFIX}{LOCAL}FOLDER`."
 VISION = {"siglip": "vision_config", "clip": "vision_config"}  # models of two towers, of which the image's is read
 
 

@@ -10,6 +10,11 @@ from conceptlens.core.errors import UserError
 from conceptlens.gig.models.loaded import FRESH, Asked, LoadedModel, numbered
 from conceptlens.gig.preprocessing import chosen, of_timm
 
+INSTEAD = (
+    "Give a local file (--weights FILE.safetensors; of a judge: timm/NAME=FILE.safetensors), or try it with random "
+    f"weights (--weights {FRESH})."
+)
+
 
 def open_timm(word: str, asked: Asked) -> LoadedModel:
     from timm.data.config import resolve_model_data_config
@@ -22,8 +27,8 @@ def open_timm(word: str, asked: Asked) -> LoadedModel:
         torch.manual_seed(asked.seed)  # random weights are the same when a decomposition is continued
         model = create(published, {}, classes=len(asked.names) if asked.names else None)
     if asked.weights != FRESH:
-        path = Path(asked.weights) if asked.weights else published.weights(dict(getattr(model, "pretrained_cfg", {})))
-        _load(model, path)
+        config = dict(getattr(model, "pretrained_cfg", {}))
+        _load(model, Path(asked.weights) if asked.weights else published.weights(config, INSTEAD))
     data = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
     count = int(getattr(model, "num_classes", 0))
     if count < 1:

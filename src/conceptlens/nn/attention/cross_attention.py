@@ -47,7 +47,7 @@ class CrossAttention(nn.Module):
             patches = F.layer_norm(patches, patches.shape[-1:])
         if self.attend.num_heads * len(self.queries) < patches.shape[-1]:
             return self._mapped_last(patches, expected)
-        queries = self.queries.to(patches.dtype).expand(len(patches), -1, -1)
+        queries = self.queries.to(patches.dtype).expand(patches.shape[0], -1, -1)
         mask = None if expected is None else expected.to(patches.dtype)
         slots, attention = self.attend(queries, patches, patches, attn_mask=mask)
         return slots, attention

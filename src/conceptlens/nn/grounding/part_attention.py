@@ -54,7 +54,7 @@ def gather(patches: Tensor, asked: Tensor, bias: Tensor) -> tuple[Tensor, Tensor
     """Patches (B, L, D), asked (P, D), bias to (B, P, L) → Σ_n A_pn X_n, (B, P, D), and A, (B, P, L), in float32."""
     # One product an image: over the whole batch at once, the gradient of the queries is a sum over all patches of
     # all images for a handful of numbers, which keeps only a few of a GPU's cores busy.
-    logits = asked.to(patches.dtype).expand(len(patches), -1, -1) @ patches.mT
+    logits = asked.to(patches.dtype).expand(patches.shape[0], -1, -1) @ patches.mT
     attention = (logits + bias.float()).softmax(-1)
     return attention.to(patches.dtype) @ patches, attention
 

@@ -35,4 +35,4 @@ class RoutedScores(nn.Module):
         # concept would be read and written many times over. What other slots score is dropped, not weighed.
         with torch.autocast(slots.device.type, enabled=False):
             scores = F.linear(slots.to(self.weight.dtype), self.weight, self.bias)  # (B, S, K)
-        return scores.gather(1, self.slot.expand(len(slots), 1, -1)).squeeze(1)
+        return scores.gather(1, self.slot.expand(slots.shape[0], 1, -1)).squeeze(1)

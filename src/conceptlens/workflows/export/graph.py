@@ -147,13 +147,11 @@ def trace(readout: Readout, size: int) -> ExportedProgram:
     # The example is kept in the file: black images give nothing away.
     example = torch.zeros(2, 3, size, size, dtype=torch.uint8)
     try:
-        program: ExportedProgram = torch.export.export(
-            readout,
-            (example,),
-            dynamic_shapes={INPUT: {0: Dim("batch", min=1)}},
-            strict=True,  # reads Python's `len` of a batch as its size; otherwise the example's would be fixed
-        ).run_decompositions({})  # plain operators: no autocast regions, nothing in place
-    except RuntimeError as error:
+        try:  # reads Python's `len` of a batch as its size
+            program = _exported(readout, example, strict=True)
+        except RuntimeError:  # follows hooks, as those of `transformers/…`; `len` fixes the size and is refused
+            program = _exported(readout, example, strict=False)
+    except (RuntimeError, torch._dynamo.exc.UserError) as error:
         raise UserError(
             f"torch.export cannot follow {readout.pipeline.encoder.name} ({_first_line(error)}). "
             "Its graph depends on the values or the number of images; train with another encoder to export."
@@ -161,6 +159,12 @@ def trace(readout: Readout, size: int) -> ExportedProgram:
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # would tell the folders of this machine to whoever gets the file
     return program
+
+
+def _exported(readout: Readout, example: Tensor, *, strict: bool) -> ExportedProgram:
+    dynamic = {INPUT: {0: Dim("batch", min=1)}}
+    program: ExportedProgram = torch.export.export(readout, (example,), dynamic_shapes=dynamic, strict=strict)
+    return program.run_decompositions({})  # plain operators: no autocast regions, nothing in place
 
 
 def _first_line(error: Exception) -> str:
