@@ -17,6 +17,7 @@ held-out photograph, so that intervals are over photographs and seeds. What has 
 import argparse
 import json
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ class Lab:
         sets = read_pack(given.pack, 10**9, 2)
         whole = sets["samples"]
         self.judge = whole.of(range(JUDGED))
-        parts = [whole.of(range(JUDGED, len(whole))), sets["imagenette"], sets["tiny"]]
+        parts = [whole.of(range(JUDGED, len(whole))), *(sets[name] for name in ("imagenette", "tiny") if name in sets)]
         self.learn = Pictures(
             torch.cat([part.pixels for part in parts]),
             torch.cat([part.classes for part in parts]),
@@ -163,6 +164,7 @@ class Lab:
             "by_image": [[round(value, 4) for value in line] for line in errors.tolist()],
         }  # fmt: skip
 
+    @cached_property
     def right(self) -> list[int]:
         """Held-out photographs that the network gets right."""
         found = []
@@ -181,7 +183,7 @@ class Lab:
             used = float(decompose(judged[:300] - shift, words, middle, tolerance=1e-3).number.double().mean())
             low, high = (middle, high) if used > PAPER_USED[layer] else (low, middle)
         rows, active, residual = [], [], []
-        for number in self.right()[: self.given.images]:
+        for number in self.right[: self.given.images]:
             ((_, pixels),) = self.judge.batches(1, [number])
             output = int(self.judge.classes[number])
             features = self.network.features(pixels, layer)[0]
