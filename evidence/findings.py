@@ -138,10 +138,7 @@ def tuned_ranks() -> list[str]:
     ]
     scratch: list[Tree] = read_json(HERE / "ivq-defaults" / "results.json")["runs"]
     kept = {name: [run for run in scratch if run["name"] == name] for name in ("default", "no-regularizer")}
-    pair = [
-        " against ".join(spread_of([run[kind] for run in kept[name]], 1) for name in kept)
-        for kind in ("re", "rp")
-    ]
+    pair = [" against ".join(spread_of([run[kind] for run in kept[name]], 1) for name in kept) for kind in ("re", "rp")]
     made.append(f"effective {pair[0]}, published {pair[1]}")
     lite = [json.loads(line) for line in _lines("ivq-rank/backbones.jsonl")]
     change = {
@@ -199,7 +196,10 @@ def uses() -> list[str]:
         f"{spread_of([row['path']['5'][0] for row in tuned])} of {spread_of(finding(tuned, 'accuracy of the model'))}",
     ]
     gained = "gained by the head from the class in scores beyond labels"
-    leak = {name: finding([row for row in full if row["regularizer"] == name], gained, "excess") for name in ("ivq", "l2", "none")}
+    leak = {
+        name: finding([row for row in full if row["regularizer"] == name], gained, "excess")
+        for name in ("ivq", "l2", "none")
+    }
     made.append(
         f"{spread_of(leak['ivq'])} beyond labels with IVQ, {spread_of(leak['l2'])} with L2, {spread_of(leak['none'])} "
         "with nothing"
@@ -241,7 +241,9 @@ def conditions() -> list[str]:
     made = []
 
     def of(name: str, measure: str, weight: float = 0.001) -> str:
-        return spread_of([row[measure] for row in rows if (row["condition"], row.get("entropy_weight")) == (name, weight)])
+        return spread_of(
+            [row[measure] for row in rows if (row["condition"], row.get("entropy_weight")) == (name, weight)]
+        )
 
     for name in ("no_bbox_pca", "no_bbox_spatial_prior", "no_bbox_no_kp"):
         made.append(f"{of(name, 'pointing_patch')} and {of(name, 'pointing_cells')}")
