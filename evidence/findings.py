@@ -142,7 +142,7 @@ def tuned_ranks() -> list[str]:
     made.append(f"effective {pair[0]}, published {pair[1]}")
     lite = [json.loads(line) for line in _lines("ivq-rank/backbones.jsonl")]
     change = {
-        kind: [row["rank_by_epoch"][kind] for row in lite if row["regularizer"] == "none"][0]
+        kind: next(row["rank_by_epoch"][kind] for row in lite if row["regularizer"] == "none")
         for kind in ("published", "effective")
     }
     made.append(" → ".join(f"{change['published'][place]:.1f}" for place in (0, -1)) + " of 49")
@@ -172,7 +172,8 @@ def table1() -> list[str]:
         f"{cell(three[2], 'ivq-cbm')} on IDRiD",
         f"concept AUC {cell(three[0], 'ivq-cbm', CONCEPTS)} against {cell(three[0], 'cbm', CONCEPTS)} of `cbm`",
         listed(f"{cell(data, 'ivq-cbm')} against {cell(data, 'black box')}" for data in three),
-        f"CUB: {cell('CUB', 'ivq-cbm')} % against {cell('CUB', 'cbm')} of `cbm` and {cell('CUB', 'explicd')} of `explicd`",
+        f"CUB: {cell('CUB', 'ivq-cbm')} % against {cell('CUB', 'cbm')} of `cbm` and "
+        f"{cell('CUB', 'explicd')} of `explicd`",
         f"{cell('CUB', 'pf-cbm')} against {cell('CUB', 'dot-cbm')}",
     ]
 
@@ -187,15 +188,18 @@ def uses() -> list[str]:
     def finding(rows: list[Tree], name: str, what: str = "value") -> list[float]:
         return [row["findings"][name][what][0] for row in rows]
 
+    def at_five(rows: list[Tree]) -> list[float]:
+        return [row["path"]["5"][0] for row in rows]
+
+    whole, gained = "accuracy of the model", "gained by the head from the class in scores beyond labels"
     pruned, mixed = "accuracy at NEC 5, own head pruned", "accuracy of random mixtures at NEC 5"
     tuned = [row for row in full if row["regularizer"] == "ivq"]
     made = [
-        f"keeps {spread_of([row['path']['5'][0] for row in mine])} of {spread_of(finding(mine, 'accuracy of the model'))}",
+        f"keeps {spread_of(at_five(mine))} of {spread_of(finding(mine, whole))}",
         f"pruned {spread_of(finding(mine, pruned))}",
         f"keep {spread_of(finding(mine, mixed))}",
-        f"{spread_of([row['path']['5'][0] for row in tuned])} of {spread_of(finding(tuned, 'accuracy of the model'))}",
+        f"{spread_of(at_five(tuned))} of {spread_of(finding(tuned, whole))}",
     ]
-    gained = "gained by the head from the class in scores beyond labels"
     leak = {
         name: finding([row for row in full if row["regularizer"] == name], gained, "excess")
         for name in ("ivq", "l2", "none")
@@ -282,7 +286,7 @@ def tokens() -> list[str]:
         for name, some in sets.items()
     }
     made.append(
-        "probability {0} with {1:.1f} positions, frequent {2} with {3:.1f}, as many frequent {4}, random {5}".format(
+        "probability {} with {:.1f} positions, frequent {} with {:.1f}, as many frequent {}, random {}".format(
             *(signed(change["concept sets"][0], 2), change["concept sets"][1]),
             *(signed(change["frequency"][0], 2), change["frequency"][1]),
             *(signed(change[f"{name}, equally many"][0], 2) for name in ("frequency", "random")),
@@ -316,10 +320,11 @@ def decomposed() -> list[str]:
         for subject in ("resnet50", "vit")
     }
     spans = {name: f"+{min(values):.2f} to +{max(values):.2f}" for name, values in gains.items()}
+    above = sum(gain > 0 for gain in gains["resnet50"])
     sizes = {row["layer"]: row["sizes"] for row in rows if row["key"].startswith("resnet50/sizes")}["layer1.2"]
     ends = [sizes[place]["points"][0]["relative_l2"] for place in (0, -1)]
     return [
-        f"{spans['resnet50']} (ResNet-50, {sum(gain > 0 for gain in gains['resnet50'])} of {len(gains['resnet50'])} transitions)",
+        f"{spans['resnet50']} (ResNet-50, {above} of {len(gains['resnet50'])} transitions)",
         f"{spans['vit']} (ViT, 4 images)",
         f"({ends[0]:.3f} → {ends[1]:.3f} in layer1.2)",
     ]

@@ -4,8 +4,9 @@
 
 A softmax within a group does not change when the same number is added to all its logits. A joint model whose head reads
 raw logits can use that number as a channel for the class that no concept label ever sees. Built-in blood cells, frozen
-builtin/vit, three seeds, test images once. The joint model of Koh et al. (`cbm-released`); group cross-entropy against binary
-cross-entropy of every value, which has no such freedom; and the concepts without the class's gradient as the control.
+builtin/vit, three seeds, test images once. The joint model of Koh et al. (`cbm-released`); group cross-entropy against
+binary cross-entropy of every value, which has no such freedom; and the concepts without the class's gradient as the
+control.
 
 alone    accuracy of a logistic regression that sees the groups' means only (five folds of the test
          images)
