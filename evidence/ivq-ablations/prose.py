@@ -35,7 +35,7 @@ class Rows:
         wanted = (weight, rate, concepts)
         return next(
             row
-            for name in ("ivq-concepts-weighed", "ivq")  # the first tried some settings of the second again
+            for name in ("ivq", "ivq-concepts-weighed")  # the second tried some settings of the first again
             for row in self.rows
             if name_of(row) == f"{data}-{name}"
             and not row.get("test")
