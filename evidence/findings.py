@@ -11,6 +11,7 @@ from conceptlens.core.files import read_json, stored
 
 HERE = Path(__file__).parent
 SETS = ("blood-cells", "ham10000", "idrid")
+RANKED = ("blood-cells", "idrid", "ham10000")  # in which order ranks are told
 CLASS, CONCEPTS = "class.balanced_accuracy", "concept.auc"
 Tree = dict[str, Any]
 
@@ -97,7 +98,7 @@ def ranks() -> list[str]:
         return float(np.mean([curve[0] for curve in curves])), float(np.mean(last)), float(np.std(last, ddof=1))
 
     def arrows(row: str, kind: str) -> str:
-        found = [ends(data, row, kind) for data in ("blood-cells", "idrid", "ham10000")]
+        found = [ends(data, row, kind) for data in RANKED]
         return listed(f"{start:.0f} → {end:.0f} ± {short(spread)}" for start, end, spread in found)
 
     made = []
@@ -105,8 +106,12 @@ def ranks() -> list[str]:
         made += [arrows(row, kind) for kind in ("published", "effective")]
     for row in ("released", "ivq-cbm"):
         made.append(f"{arrows(row, 'effective')} (published {arrows(row, 'published')})")
-    plain = [ends(data, "released-with-plain-l2", "effective") for data in ("blood-cells", "idrid", "ham10000")]
-    other = [ends(data, "released-with-plain-l2", "published")[1] for data in ("blood-cells", "idrid", "ham10000")]
+    last = {kind: [ends(data, "ivq-cbm", kind)[1:] for data in RANKED] for kind in ("effective", "published")}
+    first, second, third = (f"{end:.0f} ± {short(spread)}" for end, spread in last["effective"])
+    made.append(f"ends at {first}, {second} and {third}")
+    made.append("the published one at {:.0f}, {:.0f} and {:.0f}".format(*(end for end, _ in last["published"])))
+    plain = [ends(data, "released-with-plain-l2", "effective") for data in RANKED]
+    other = [ends(data, "released-with-plain-l2", "published")[1] for data in RANKED]
     made.append(
         f"effective rank {listed(f'{end:.0f} ± {short(spread)}' for _, end, spread in plain)} and published "
         f"{listed(f'{end:.0f}' for end in other)}"
@@ -130,9 +135,8 @@ def tuned_ranks() -> list[str]:
             found.append(float(np.mean([run["rank_by_epoch"][-1] for run in runs])))
         return listed(f"{value:.0f}" for value in found)
 
-    order = ("blood-cells", "idrid", "ham10000")
     made = [
-        f"effective {of('ivq', order)} against {of('no-regularizer', order)} without",
+        f"effective {of('ivq', RANKED)} against {of('no-regularizer', RANKED)} without",
         f"with L2 {of('plain-l2')}, with IVQ {of('ivq')}",
         f"Gram does not collapse ({of('gram')})",
     ]
