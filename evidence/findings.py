@@ -307,6 +307,18 @@ def tokens() -> list[str]:
     }
     spans = {name: f"+{min(values):.2f} to +{max(values):.2f}" for name, values in wanted.items()}
     made.append(f"{spans['tokens']} against {spans['embeddings']}")
+    skewed = {ratio: rows[f"skew-{ratio}-s0"]["tables"][0]["excess"] for ratio in ("1.25", "8")}
+    made.append(f"1.25 : 1 gives {skewed['1.25']:+.3f} and 8 : 1 {skewed['8']:+.3f}")
+    found = [rows[f"skew-{ratio}-s0"] for ratio in ("1.25", "1.5", "2", "4", "8")]
+    right = [table["excess"] > 0 for row in found for table in row["tables"]]  # big cells were drawn more often
+    made.append(f"sign right in {sum(right)} of {len(right)}")
+    off = [
+        pair["excess"]
+        for name in ("cytoplasm-texture", "granularity")
+        for table in rows[f"bias-{name}"]["tables"]
+        for pair in table["pairs"]
+    ]
+    made.append(f"excess +{min(off):.2f} to +{max(off):.2f}")
     told = read_json(HERE / "cortex" / "figure-7.json")["rows"]
     made.append(f"in {min(r['with_token'] for r in told)} to {max(r['with_token'] for r in told)} of")
     return made
