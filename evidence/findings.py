@@ -1,7 +1,7 @@
 """What docs/findings.md says with intervals, from raw rows; `scripts/evidence_check.py` looks for each piece there."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from conceptlens.core.files import read_json, stored
 
 HERE = Path(__file__).parent
 SETS = ("blood-cells", "ham10000", "idrid")
+RANKED = ("blood-cells", "idrid", "ham10000")  # in which order ranks are told
 CLASS, CONCEPTS = "class.balanced_accuracy", "concept.auc"
 Tree = dict[str, Any]
 
@@ -87,15 +88,270 @@ def released() -> list[str]:
     return [listed(made)]
 
 
+def ranks() -> list[str]:
+    """Rank of the validation tokens before and after training: `runs.json` of ivq-rank, five seeds a row."""
+    runs: list[Tree] = read_json(stored(HERE / "ivq-rank" / "runs.json"))["runs"]
+
+    def ends(data: str, row: str, kind: str) -> tuple[float, float, float]:
+        curves = [run["rank_by_epoch"][kind] for run in runs if run["run"].rsplit("-s", 1)[0] == f"{data}-{row}"]
+        last = [curve[-1] for curve in curves]
+        return float(np.mean([curve[0] for curve in curves])), float(np.mean(last)), float(np.std(last, ddof=1))
+
+    def arrows(row: str, kind: str) -> str:
+        found = [ends(data, row, kind) for data in RANKED]
+        return listed(f"{start:.0f} → {end:.0f} ± {short(spread)}" for start, end, spread in found)
+
+    made = []
+    for row in ("released-without-ivq", "ivq-cbm-without-ivq"):
+        made += [arrows(row, kind) for kind in ("published", "effective")]
+    for row in ("released", "ivq-cbm"):
+        made.append(f"{arrows(row, 'effective')} (published {arrows(row, 'published')})")
+    last = {kind: [ends(data, "ivq-cbm", kind)[1:] for data in RANKED] for kind in ("effective", "published")}
+    first, second, third = (f"{end:.0f} ± {short(spread)}" for end, spread in last["effective"])
+    made.append(f"ends at {first}, {second} and {third}")
+    made.append("the published one at {:.0f}, {:.0f} and {:.0f}".format(*(end for end, _ in last["published"])))
+    plain = [ends(data, "released-with-plain-l2", "effective") for data in RANKED]
+    other = [ends(data, "released-with-plain-l2", "published")[1] for data in RANKED]
+    made.append(
+        f"effective rank {listed(f'{end:.0f} ± {short(spread)}' for _, end, spread in plain)} and published "
+        f"{listed(f'{end:.0f}' for end in other)}"
+    )
+    auc = [
+        [run["test"]["concept.auc"] for run in runs if run["run"].rsplit("-s", 1)[0] == f"ham10000-{row}"]
+        for row in ("released", "released-with-plain-l2")
+    ]
+    made.append(f"on HAM10000 {spread_of(auc[0])} against {spread_of(auc[1])}")
+    return made
+
+
+def tuned_ranks() -> list[str]:
+    """Effective rank after the last epoch with each regularizer tuned alike; `backbones` and a start from scratch."""
+    rows: list[Tree] = read_json(stored(HERE / "ivq-ablations" / "rows.json"))["rows"]
+
+    def of(name: str, sets: Sequence[str] = SETS) -> str:
+        found = []
+        for data in sets:
+            runs = [run for run in rows if run["run"].rsplit("-s", 1)[0] == f"{data}-{name}" and run.get("test")]
+            found.append(float(np.mean([run["rank_by_epoch"][-1] for run in runs])))
+        return listed(f"{value:.0f}" for value in found)
+
+    made = [
+        f"effective {of('ivq', RANKED)} against {of('no-regularizer', RANKED)} without",
+        f"with L2 {of('plain-l2')}, with IVQ {of('ivq')}",
+        f"Gram does not collapse ({of('gram')})",
+    ]
+    scratch: list[Tree] = read_json(HERE / "ivq-defaults" / "results.json")["runs"]
+    kept = {name: [run for run in scratch if run["name"] == name] for name in ("default", "no-regularizer")}
+    pair = [" against ".join(spread_of([run[kind] for run in kept[name]], 1) for name in kept) for kind in ("re", "rp")]
+    made.append(f"effective {pair[0]}, published {pair[1]}")
+    lite = [json.loads(line) for line in _lines("ivq-rank/backbones.jsonl")]
+    change = {
+        kind: next(row["rank_by_epoch"][kind] for row in lite if row["regularizer"] == "none")
+        for kind in ("published", "effective")
+    }
+    made.append(" → ".join(f"{change['published'][place]:.1f}" for place in (0, -1)) + " of 49")
+    made.append("effective " + " → ".join(f"{change['effective'][place]:.1f}" for place in (0, -1)))
+    for words, name in (("IVQ", "ivq"), ("plain L2", "l2")):
+        spans = []
+        for kind in ("published", "effective"):
+            last = [row["rank_by_epoch"][kind][-1] for row in lite if row["regularizer"] == name]
+            spans.append(f"{min(last):.1f} to {max(last):.1f}")
+        made.append(f"with {words} {spans[0]} and {spans[1]}")
+    return made
+
+
+def table1() -> list[str]:
+    """Balanced accuracy and concept AUC on frozen tokens."""
+    found = read_json(stored(HERE / "ivq-table1" / "results.json"))["data"]
+    rows = {(data, row["name"]): row["measures"] for data, each in found.items() for row in each}
+
+    def cell(data: str, name: str, measure: str = CLASS) -> str:
+        value = rows[data, name][measure]
+        return f"{100 * value['mean']:.1f} ± {100 * value['sd']:.1f}"
+
+    three = ("blood cells", "HAM10000", "IDRiD")
+    return [
+        f"{cell(three[0], 'ivq-cbm')} (others",
+        f"{cell(three[1], 'ivq-cbm')} on HAM10000 (`magnet-cbm` {cell(three[1], 'magnet-cbm')})",
+        f"{cell(three[2], 'ivq-cbm')} on IDRiD",
+        f"concept AUC {cell(three[0], 'ivq-cbm', CONCEPTS)} against {cell(three[0], 'cbm', CONCEPTS)} of `cbm`",
+        listed(f"{cell(data, 'ivq-cbm')} against {cell(data, 'black box')}" for data in three),
+        f"CUB: {cell('CUB', 'ivq-cbm')} % against {cell('CUB', 'cbm')} of `cbm` and "
+        f"{cell('CUB', 'explicd')} of `explicd`",
+        f"{cell('CUB', 'pf-cbm')} against {cell('CUB', 'dot-cbm')}",
+    ]
+
+
+def uses() -> list[str]:
+    """Tables 7 to 9 and Appendix K: what the head does with concepts."""
+    trust = HERE / "trust"
+    blood: dict[str, Tree] = read_json(stored(trust / "blood.json"))["rows"]
+    full: list[Tree] = list(read_json(stored(trust / "full.json"))["rows"].values())
+    mine = [row for name, row in blood.items() if name.startswith("blood-cells-ivq-cbm-s")]
+
+    def finding(rows: list[Tree], name: str, what: str = "value") -> list[float]:
+        return [row["findings"][name][what][0] for row in rows]
+
+    def at_five(rows: list[Tree]) -> list[float]:
+        return [row["path"]["5"][0] for row in rows]
+
+    whole, gained = "accuracy of the model", "gained by the head from the class in scores beyond labels"
+    pruned, mixed = "accuracy at NEC 5, own head pruned", "accuracy of random mixtures at NEC 5"
+    tuned = [row for row in full if row["regularizer"] == "ivq"]
+    made = [
+        f"keeps {spread_of(at_five(mine))} of {spread_of(finding(mine, whole))}",
+        f"pruned {spread_of(finding(mine, pruned))}",
+        f"keep {spread_of(finding(mine, mixed))}",
+        f"{spread_of(at_five(tuned))} of {spread_of(finding(tuned, whole))}",
+    ]
+    leak = {
+        name: finding([row for row in full if row["regularizer"] == name], gained, "excess")
+        for name in ("ivq", "l2", "none")
+    }
+    made.append(
+        f"{spread_of(leak['ivq'])} beyond labels with IVQ, {spread_of(leak['l2'])} with L2, {spread_of(leak['none'])} "
+        "with nothing"
+    )
+    made.append(f"IVQ less L2 {spread_of(list(np.subtract(leak['ivq'], leak['l2'])))}")
+    refined = next(row for row in read_json(trust / "refine.json")["rows"] if row["measure"] == "class.accuracy")
+    contrast = {each["name"]: each["estimate"] for each in refined["contrasts"]}
+    for name in ("after − before", "after − control"):
+        made.append(interval((contrast[name]["value"], *contrast[name]["interval"]), 3))
+    maps: list[Tree] = list(read_json(stored(trust / "regularizers.json"))["rows"].values())
+    parts = {
+        name: [row["targets"]["part"]["maps"]["own"]["energy"][0] for row in maps if row["regularizer"] == name]
+        for name in ("ivq", "none")
+    }
+    made.append(f"{spread_of(parts['ivq'])} on the part with it and {spread_of(parts['none'])} without")
+    return made
+
+
+def grounded() -> list[str]:
+    """PF-CBM on CUB: differences with intervals over images, and Table 3 on blood cells."""
+    found = read_json(HERE / "pf-cbm" / "verdicts.json")
+
+    def away(name: str, measure: str = "pointing_patch", digits: int = 3) -> str:
+        each = found[name][measure]
+        return interval((each["difference"], *each["interval"]), digits)
+
+    return [
+        away("cub-full: no_bbox_spatial_prior beats no_bbox_pca"),
+        away("cub-full-resnet50: no_bbox_spatial_prior beats no_bbox_pca"),
+        f"pointing {away('0.5% of the points is as good as all (within 0.01)', digits=4)}",
+        f"five images {away('0.1% of the points is as good as all (within 0.01)', digits=4)}",
+        f"pointing {away('joint-112 is as good as joint-312')}",
+    ]
+
+
 def conditions() -> list[str]:
     """Rows of PF-CBM's conditions on drawings, with both measures of pointing."""
     rows = [json.loads(line) for line in _lines("pf-cbm/conditions.jsonl")]
     made = []
+
+    def of(name: str, measure: str, weight: float = 0.001) -> str:
+        return spread_of(
+            [row[measure] for row in rows if (row["condition"], row.get("entropy_weight")) == (name, weight)]
+        )
+
     for name in ("no_bbox_pca", "no_bbox_spatial_prior", "no_bbox_no_kp"):
-        mine = [row for row in rows if row["condition"] == name and row["entropy_weight"] == 0.001]
-        values = [[row[measure] for row in mine] for measure in ("pointing_patch", "pointing_cells")]
-        made.append(" and ".join(f"{np.mean(each):.3f} ± {np.std(each, ddof=1):.3f}" for each in values))
+        made.append(f"{of(name, 'pointing_patch')} and {of(name, 'pointing_cells')}")
+    right = {name: of(name, "top1") for name in ("no_bbox_spatial_prior", "no_bbox_pca", "no_bbox_no_kp")}
+    made.append("{} against {} (neither {})".format(*right.values()))
+    nothing = [of("no_bbox_no_kp", "pointing_patch", weight) for weight in (0, 0.001)]
+    made.append(f"{nothing[0]} with entropy 0, {nothing[1]} with 0.001")
+    pseudo = [of(name, "pointing_patch") for name in ("pseudo_kp", "pseudo_kp_tight")]
+    made.append(f"{pseudo[0]}, tight {pseudo[1]}, no points {nothing[1]}")
     return made
+
+
+def tokens() -> list[str]:
+    """CORTEX: extractors, hidden tokens, biases and edits, as means over four judges."""
+    rows: Tree = read_json(stored(HERE / "cortex" / "results.json"))["rows"]
+    made = []
+    for kind in ("classes", "fine"):
+        found = [rows[f"extractor-{kind}-{name}"]["accuracy"]["top-1"] for name in ("CE", "RE", "TE")]
+        made.append(listed(f"{100 * value:.1f}" for value in found) + " %")
+    left: dict[str, list[float]] = {}
+    for name in ("CE", "RE", "TE"):
+        for curve in rows[f"masking-{name}"]["blur"]["curves"]:
+            key = "random" if curve["order"] == "random" else name
+            left.setdefault(f"{key} {name}", []).append(curve["deletion"][curve["counts"].index(20)])
+    at = {name: np.mean(values) for name, values in left.items()}
+    drawn = [value for name, value in at.items() if name.startswith("random")]
+    made.append(
+        f"20 tokens blurred leave {at['CE CE']:.2f} (CE), {at['RE RE']:.2f} (RE), {at['TE TE']:.2f} (TE), random "
+        f"{min(drawn):.2f} to {max(drawn):.2f}"
+    )
+    sets: dict[str, list[Tree]] = {}
+    for each in rows["masking-CE"]["blur"]["sets"]:
+        sets.setdefault(each["tokens"], []).append(each)
+    change = {
+        name: (np.mean([e["probability_change"] for e in some]), np.mean([e["hidden"] for e in some]))
+        for name, some in sets.items()
+    }
+    made.append(
+        "probability {} with {:.1f} positions, frequent {} with {:.1f}, as many frequent {}, random {}".format(
+            *(signed(change["concept sets"][0], 2), change["concept sets"][1]),
+            *(signed(change["frequency"][0], 2), change["frequency"][1]),
+            *(signed(change[f"{name}, equally many"][0], 2) for name in ("frequency", "random")),
+        )
+    )
+    wanted = {
+        method: [
+            each["target_change"]
+            for name in ("CE", "RE")
+            for each in rows[f"pairs-{name}-4"]["rows"]
+            if each["method"] == method
+        ]
+        for method in ("tokens", "embeddings")
+    }
+    spans = {name: f"+{min(values):.2f} to +{max(values):.2f}" for name, values in wanted.items()}
+    made.append(f"{spans['tokens']} against {spans['embeddings']}")
+    skewed = {ratio: rows[f"skew-{ratio}-s0"]["tables"][0]["excess"] for ratio in ("1.25", "8")}
+    made.append(f"1.25 : 1 gives {skewed['1.25']:+.3f} and 8 : 1 {skewed['8']:+.3f}")
+    found = [rows[f"skew-{ratio}-s0"] for ratio in ("1.25", "1.5", "2", "4", "8")]
+    right = [table["excess"] > 0 for row in found for table in row["tables"]]  # big cells were drawn more often
+    made.append(f"sign right in {sum(right)} of {len(right)}")
+    off = [
+        pair["excess"]
+        for name in ("cytoplasm-texture", "granularity")
+        for table in rows[f"bias-{name}"]["tables"]
+        for pair in table["pairs"]
+    ]
+    made.append(f"excess +{min(off):.2f} to +{max(off):.2f}")
+    told = read_json(HERE / "cortex" / "figure-7.json")["rows"]
+    made.append(f"in {min(r['with_token'] for r in told)} to {max(r['with_token'] for r in told)} of")
+    return made
+
+
+def decomposed() -> list[str]:
+    """GIG: layers won at the paper's sparsity and beyond."""
+    rows = [json.loads(line) for line in _lines("gig/rows.jsonl")]
+    gains = {
+        subject: [
+            next(each["over_random"] for each in row["orders"] if each["order"] == "gig")
+            for row in rows
+            if row["key"].startswith(f"{subject}/between")
+        ]
+        for subject in ("resnet50", "vit")
+    }
+    spans = {name: f"+{min(values):.2f} to +{max(values):.2f}" for name, values in gains.items()}
+    above = sum(gain > 0 for gain in gains["resnet50"])
+    sizes = {row["layer"]: row["sizes"] for row in rows if row["key"].startswith("resnet50/sizes")}["layer1.2"]
+    ends = [sizes[place]["points"][0]["relative_l2"] for place in (0, -1)]
+    return [
+        f"{spans['resnet50']} (ResNet-50, {above} of {len(gains['resnet50'])} transitions)",
+        f"{spans['vit']} (ViT, 4 images)",
+        f"({ends[0]:.3f} → {ends[1]:.3f} in layer1.2)",
+    ]
+
+
+def short(value: float) -> str:
+    return f"{value:.1f}" if value < 0.95 else f"{value:.0f}"
+
+
+def spread_of(values: list[float], digits: int = 3) -> str:
+    return f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1):.{digits}f}"
 
 
 def _lines(name: str) -> list[str]:
@@ -105,7 +361,8 @@ def _lines(name: str) -> list[str]:
 
 
 def statements() -> list[str]:
-    return [*ablations(), *released(), *conditions()]
+    ivq = [*ablations(), *released(), *ranks(), *tuned_ranks(), *table1(), *uses()]
+    return [*ivq, *grounded(), *conditions(), *tokens(), *decomposed()]
 
 
 if __name__ == "__main__":

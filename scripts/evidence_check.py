@@ -75,27 +75,27 @@ def differences(name: str) -> list[str]:
         return found + prose(here)[0]
 
 
-def findings() -> list[str]:
-    """Pieces with intervals that docs/findings.md lacks."""
-    done = run([str(EVIDENCE / "findings.py")])
-    if done.returncode:
-        return [f"findings.py failed: {done.stderr.strip().splitlines()[-1]}"]
-    text = " ".join((ROOT / "docs" / "findings.md").read_text("utf-8").split())
-    return [f"docs/findings.md should say: {piece}" for piece in json.loads(done.stdout) if piece not in text]
+def findings() -> tuple[list[str], int]:
+    """Pieces from the rows that docs/findings.md lacks, and how many of its numbers are in no piece."""
+    return stated(ROOT / "docs" / "findings.md", EVIDENCE / "findings.py")
 
 
 def prose(here: Path) -> tuple[list[str], int]:
     """Pieces of sentences that README.md lacks, and how many of its numbers are in no generated table and no piece."""
-    page = here / "README.md"
+    return stated(here / "README.md", here / "prose.py")
+
+
+def stated(page: Path, script: Path) -> tuple[list[str], int]:
+    """Pieces that a script makes from rows and a page lacks, and how many numbers of the page nothing covers."""
     text = page.read_text("utf-8") if page.exists() else ""
     pieces: list[str] = []
-    if (here / "prose.py").exists():
-        done = run([str(here / "prose.py")])
+    if script.exists():
+        done = run([str(script)])
         if done.returncode:
-            return [f"prose.py failed: {done.stderr.strip().splitlines()[-1]}"], 0
+            return [f"{script.name} failed: {done.stderr.strip().splitlines()[-1]}"], 0
         pieces = json.loads(done.stdout)
     flat = " ".join(text.split())
-    missing = [f"README.md should say: {piece}" for piece in pieces if " ".join(piece.split()) not in flat]
+    missing = [f"{page.name} should say: {piece}" for piece in pieces if " ".join(piece.split()) not in flat]
     rest = " ".join(GENERATED.sub(" ", text).split())
     for piece in pieces:
         rest = rest.replace(" ".join(GENERATED.sub(" ", piece).split()), " ")
@@ -111,9 +111,10 @@ def main(chosen: list[str]) -> int:
         words = f"{name}: {'differs' if found else 'agrees'}; {typed} numbers of README.md are typed"
         print(words, *(f"  {line}" for line in found[:20]), sep="\n", flush=True)
     if not chosen:
-        found = findings()
+        found, typed = findings()
         failed |= bool(found)
-        print(f"docs/findings.md: {'differs' if found else 'agrees'}", *(f"  {line}" for line in found), sep="\n")
+        words = f"docs/findings.md: {'differs' if found else 'agrees'}; {typed} numbers are typed"
+        print(words, *(f"  {line}" for line in found), sep="\n")
         done = run([str(ROOT / "scripts" / "tables.py"), "--check"])
         failed |= bool(done.returncode)
         print(f"{', '.join(BY_TABLES)} and README: {done.stdout.strip() or 'agree'}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sparsity_tables
 
 from conceptlens.core.files import read_text, stored, write_bytes
 from conceptlens.pages.webp import webp
@@ -422,7 +423,10 @@ def main() -> None:
     page = to / "README.md"
     if page.exists():
         text = fill(page.read_text("utf-8"), "paper-sparsity", at_paper_sparsity(rows))
-        page.write_text(fill(text, "by-sparsity", by_sparsity(rows)), "utf-8")
+        text = fill(text, "by-sparsity", by_sparsity(rows))
+        again = sparsity_tables.read(given.rows)
+        text = fill(text, "again-errors", sparsity_tables.errors(again))
+        page.write_text(fill(text, "again-curves", sparsity_tables.curves(again)), "utf-8")
     print(json.dumps(verdicts, indent=1))
 
 

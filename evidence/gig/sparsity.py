@@ -3,7 +3,7 @@
     python evidence/gig/pack.py --out PACK --samples DIR --imagenette DIR --tiny DIR --numbers 1000 150 100 --val 1
     python evidence/gig/sparsity.py --out OUT --work WORK --weights resnet50.safetensors --pack PACK
                                     [--sections samples errors curves] [--layers …] [--seeds 0 1 2]
-    python evidence/gig/sparsity_tables.py --rows OUT
+    python evidence/gig/gig_tables.py --rows evidence/gig        once OUT/sparsity.jsonl lies there
 
 samples    ten vectors of each of 1,000 photographs and layer, drawn by gradient × input, on disk
 errors     each dictionary with each seed: relative l2 of 250 held-out photographs (six vectors each) by concepts a
@@ -17,11 +17,13 @@ held-out photograph, so that intervals are over photographs and seeds. What has 
 import argparse
 import json
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from sparsity_settings import MAKERS, PAPER_USED, TIMES
 from subjects import Pictures, read_pack, resnet50
 from torch import Tensor
 
@@ -38,13 +40,6 @@ from conceptlens.gig.samples import Samples, collect
 from conceptlens.gig.validation.curves import area, kept
 from conceptlens.gig.validation.validation import relative_l2
 
-# Concepts a vector of the clusters in the paper's Table 1: its share of zeros of 8 C concepts.
-PAPER_USED = {
-    "layer1.1": 10.9, "layer2.0": 14.7, "layer2.2": 16.0, "layer3.0": 23.8,
-    "layer3.2": 27.0, "layer3.4": 31.1, "layer4.0": 52.4, "layer4.2": 104.9,
-}  # fmt: skip
-TIMES = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
-MAKERS = ("clusters", "clusters, unit means", "dictionary learning", "sparse autoencoder")
 JUDGED, EACH, PER_IMAGE, MOST_K, SIDE = 250, 6, 10, 2048, 224
 POINTS, AT_ONCE = 11, 22
 Row = dict[str, Any]
@@ -103,7 +98,7 @@ class Lab:
         sets = read_pack(given.pack, 10**9, 2)
         whole = sets["samples"]
         self.judge = whole.of(range(JUDGED))
-        parts = [whole.of(range(JUDGED, len(whole))), sets["imagenette"], sets["tiny"]]
+        parts = [whole.of(range(JUDGED, len(whole))), *(sets[name] for name in ("imagenette", "tiny") if name in sets)]
         self.learn = Pictures(
             torch.cat([part.pixels for part in parts]),
             torch.cat([part.classes for part in parts]),
@@ -163,6 +158,7 @@ class Lab:
             "by_image": [[round(value, 4) for value in line] for line in errors.tolist()],
         }  # fmt: skip
 
+    @cached_property
     def right(self) -> list[int]:
         """Held-out photographs that the network gets right."""
         found = []
@@ -181,7 +177,7 @@ class Lab:
             used = float(decompose(judged[:300] - shift, words, middle, tolerance=1e-3).number.double().mean())
             low, high = (middle, high) if used > PAPER_USED[layer] else (low, middle)
         rows, active, residual = [], [], []
-        for number in self.right()[: self.given.images]:
+        for number in self.right[: self.given.images]:
             ((_, pixels),) = self.judge.batches(1, [number])
             output = int(self.judge.classes[number])
             features = self.network.features(pixels, layer)[0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from conditions import known_rows
 
-from conceptlens.core.files import read_json, stored
+from conceptlens.core.files import read_json, read_text, stored
 from trainings import Results, pairs
 
 HERE = Path(__file__).parent
@@ -119,5 +119,71 @@ def on_drawings() -> list[str]:
     ]
 
 
+def points_prior_neither(rows: Rows) -> list[str]:
+    """The table of three rows on whole and cut images and with ResNet50."""
+    made = []
+    for condition, name in ((POINTS, "points of every image"), (PRIOR, "prior"), (NEITHER, "neither")):
+        cells = []
+        for bank in (FULL, BOX, RESNET):
+            places = ["pointing_patch", *(["pointing_tenth"] if bank == BOX else [])]
+            cells += [f"{rows.place(bank, condition, measure):.3f}" for measure in places]
+            cells.append(f"{rows.place(bank, condition, 'distance_patches'):.2f}")
+            cells.append(f"{rows.test(bank, condition, 'top1'):.3f}")
+        marked = [f"**{cell}**" for cell in cells] if condition == POINTS else cells
+        made.append(f"| {name} (`{condition}`) | {' | '.join(marked)} |")
+    return made
+
+
+def table3() -> list[str]:
+    """Joint and sequential training on blood cells and drawings: cells of each line after its name."""
+    found = [json.loads(line) for line in read_text(stored(HERE / "rows" / "leak.jsonl")).splitlines()]
+    names = {"joint": "joint", "sequential": "sequential"}
+    names |= {f"{name}, fewer concepts": f"{name}, fewer" for name in names}
+    made = []
+    for bank in ("blood", "shapes"):
+        for condition, name in names.items():
+            mine = [row for row in found if (row["bank"], row["condition"]) == (bank, condition)]
+
+            def mean(*keys: str, mine: list[dict[str, Any]] = mine) -> float:
+                return float(np.mean([row["findings"][keys[1]] if len(keys) > 1 else row[keys[0]] for row in mine]))
+
+            def spread(key: str, mine: list[dict[str, Any]] = mine) -> str:
+                values = [row[key] for row in mine]
+                return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}"
+
+            cells = [
+                spread("top1"),
+                f"{mean('findings', 'class from true labels (ceiling)'):.3f}",
+                spread("ece"),
+                f"{minus(mean('information'), 3)} ({minus(mean('information_of_labels'), 3)})",
+                minus(mean("information_beyond_labels"), 3),
+                minus(mean("findings", "gained by the head from the class in scores beyond labels"), 3),
+                f"{mean('findings', 'accuracy with half of the concepts wrong'):.3f}",
+                f"{sum(row['leaks'] for row in mine)} of {len(mine)}",
+            ]
+            made.append(f"| {name} | {' | '.join(cells)} |")
+    return made
+
+
+def choices() -> list[str]:
+    """The entropy's weight on validation images: short trials of both banks, and drawings."""
+    worth = read_json(HERE / "rows" / "chosen.json")["worth"]
+    made = []
+    for bank, words in (("cub-full", "whole images, short"), ("cub-box", "cut, short")):
+        tried = ("entropy_weight 0", "entropy_weight 0.001", "default", "entropy_weight 0.1")
+        values = [worth[f"choice|prior: {name}|{bank}|0"] for name in tried]
+        cells = [f"**{value:.3f}**" if value == max(values) else f"{value:.3f}" for value in values]
+        made.append(f"| {words} | {' | '.join(cells)} |")
+    means = read_json(HERE / "entropy.json")["means"].values()
+    for words, key in (("one patch", "pointing_patch"), ("accuracy", "top1")):
+        made.append(f"{words} " + ", ".join(f"{each[key]:.3f}" for each in means))
+    return made
+
+
+def statements() -> list[str]:
+    rows = Rows()
+    return [*on_cub(rows), *points_prior_neither(rows), *table3(), *choices(), *on_drawings()]
+
+
 if __name__ == "__main__":
-    print(json.dumps(on_cub(Rows()) + on_drawings(), ensure_ascii=False))
+    print(json.dumps(statements(), ensure_ascii=False))

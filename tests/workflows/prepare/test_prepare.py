@@ -61,6 +61,23 @@ def test_cub_by_class(cub: Path, tmp_path: Path) -> None:
     assert "data.caltech.edu" in made.text()
 
 
+def test_cub_in_smaller_copies_needs_the_sizes_of_the_originals(cub: Path, tmp_path: Path) -> None:
+    boxes = "\n".join(f"{n + 1} 10 10 30 20" for n in range(22))  # in pixels of the originals; these images are 6 x 4
+    save(cub / "bounding_boxes.txt", boxes)
+    with pytest.raises(UserError, match=r"22 of 22 boxes reach beyond their images.*--sizes"):
+        prepare_data("cub", cub, out=tmp_path / "data")
+    sizes = tmp_path / "sizes.csv"
+    save(sizes, "image_id,width\n1,60")
+    with pytest.raises(UserError, match="no column height; it has image_id, width"):
+        prepare_data("cub", cub, out=tmp_path / "data", sizes=sizes)
+    save(sizes, "image_id,width,height\n1,60,40")
+    with pytest.raises(UserError, match="lacks 21 of 22 images, as image_id 2"):
+        prepare_data("cub", cub, out=tmp_path / "data", sizes=sizes)
+    save(sizes, "image_id,width,height\n" + "\n".join(f"{n + 1},60,40" for n in range(22)))
+    prepare_data("cub", cub, out=tmp_path / "data", sizes=sizes)
+    assert rows(tmp_path / "data/cub/sizes.csv")[0] == {"image": "images/001.Bird/0.jpg", "width": "60", "height": "40"}
+
+
 def test_cub_by_image(cub: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"image_attribute_labels\.txt"):
         prepare_data("cub", cub, out=tmp_path / "data", image_labels=True)

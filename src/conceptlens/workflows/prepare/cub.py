@@ -16,6 +16,8 @@ from conceptlens.core.errors import UserError
 from conceptlens.workflows.prepare.tables import lines, link, numbered, rows, write
 
 VALIDATION, PRESENT = 0.1, 50.0  # share of a class's training images; percent of annotators
+OUTSIDE = 0.1  # most boxes that may reach beyond their image; a few do in the published set
+Size = tuple[str, str]  # width and height in pixels
 CERTAINTY = {"1": 0.0, "2": 1 / 3, "3": 2 / 3, "4": 1.0}  # not visible, guessing, probably, definitely
 
 
@@ -32,14 +34,15 @@ def cub(folder: Path, out: Path, *, image_labels: bool = False, sizes: Path | No
     else:
         labels, certainty = of_the_class(folder, classes), {}
     more = {image: [f"{weight:.4f}"] for image, weight in certainty.items()}
+    known, boxes = original_sizes(folder, names, sizes), lines(folder / "bounding_boxes.txt")
+    fitting(folder, boxes, known)
     link(out / "images", folder / "images")
     write(
         out / "images.csv",
         header,
         ([path[i], titles[classes[i]], side[i], *labels[i], *more.get(i, [])] for i in names),
     )
-    boxes = ([path[image], *box] for image, *box in lines(folder / "bounding_boxes.txt"))
-    write(out / "boxes.csv", ["image", "x", "y", "w", "h"], boxes)
+    write(out / "boxes.csv", ["image", "x", "y", "w", "h"], ([path[image], *box] for image, *box in boxes))
     parts = numbered(folder / "parts" / "parts.txt")
     points = (
         [path[image], parts[part].replace("_", " "), x, y]
@@ -47,7 +50,6 @@ def cub(folder: Path, out: Path, *, image_labels: bool = False, sizes: Path | No
         if visible == "1"
     )
     write(out / "points.csv", ["image", "part", "x", "y"], points)
-    known = original_sizes(folder, names, sizes)
     write(out / "sizes.csv", ["image", "width", "height"], ([path[image], *known[image]] for image in names))
     return {name: sum(each == name for each in side.values()) for name in ("train", "val", "test")}
 
@@ -94,12 +96,29 @@ def of_each_image(
     return labels, {image: sum(some) / len(some) if some else 0.0 for image, some in weights.items()}
 
 
-def original_sizes(folder: Path, names: Mapping[str, str], sizes: Path | None) -> dict[str, tuple[object, object]]:
+def original_sizes(folder: Path, names: Mapping[str, str], sizes: Path | None) -> dict[str, Size]:
     """Width and height in whose pixels boxes and points are given."""
     if sizes is not None:
-        return {row["image_id"]: (row["width"], row["height"]) for row in rows(sizes)}
-    found: dict[str, tuple[object, object]] = {}
+        listed = {row["image_id"]: (row["width"], row["height"]) for row in rows(sizes, "image_id", "width", "height")}
+        if missing := [image for image in names if image not in listed]:
+            raise UserError(f"{sizes} lacks {len(missing):,} of {len(names):,} images, as image_id {missing[0]}.")
+        return listed
+    found: dict[str, Size] = {}
     for image, name in names.items():
         with Image.open(folder / "images" / name) as opened:
-            found[image] = opened.size
+            found[image] = (str(opened.width), str(opened.height))
     return found
+
+
+def fitting(folder: Path, boxes: list[list[str]], sizes: Mapping[str, Size]) -> None:
+    """Refuse images that are smaller copies: boxes and points would lie elsewhere in them."""
+    beyond = 0
+    for image, *box in boxes:
+        x, y, width, height = map(float, box)
+        wide, tall = map(float, sizes[image])
+        beyond += x + width > wide + 1 or y + height > tall + 1
+    if beyond > OUTSIDE * len(boxes):
+        raise UserError(
+            f"{folder}: {beyond:,} of {len(boxes):,} boxes reach beyond their images, so these are smaller copies of "
+            "the published ones. Name a table image_id, width, height of the originals with --sizes."
+        )

@@ -26,7 +26,8 @@ def blood_cells(folder: Path) -> Found:
 
 def ham10000(folder: Path, split: Path | None = None) -> Found:
     """HAM10000, split by lesion: as a table image_id, lesion_id, dx, split says, or 70, 10 and 20 % of each class."""
-    known = rows(split) if split else _by_lesion(rows(folder / "HAM10000_metadata.csv"))
+    needed = ("image_id", "lesion_id", "dx")
+    known = rows(split, *needed, "split") if split else _by_lesion(rows(folder / "HAM10000_metadata.csv", *needed))
     found = [
         {"image": f"{row['image_id']}.jpg", "class": row["dx"], "split": row["split"], "group": row["lesion_id"]}
         for row in known

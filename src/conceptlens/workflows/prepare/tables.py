@@ -22,9 +22,14 @@ def numbered(path: Path) -> dict[str, str]:
     return {number: " ".join(words) for number, *words in lines(path)}
 
 
-def rows(path: Path) -> list[Row]:
-    """A CSV file; spaces around column names are dropped."""
+def rows(path: Path, *needed: str) -> list[Row]:
+    """A CSV file with at least these columns; spaces around column names are dropped."""
     table = csv.DictReader(StringIO(read(path)))
+    columns = [name.strip() for name in table.fieldnames or []]
+    if missing := [name for name in needed if name not in columns]:
+        raise UserError(
+            f"{path} has no column {', '.join(missing)}; it has {', '.join(filter(None, columns)) or 'none'}."
+        )
     return [{key.strip(): value for key, value in row.items() if key} for row in table]
 
 
