@@ -302,7 +302,7 @@ def test_a_click_opens_the_node_under_it(visit: Open) -> None:
 @pytest.mark.slow
 def test_everything_can_be_taken_home(visit: Open, runs: Path, graph: Graph) -> None:
     page = visit("&min=0.3")
-    assert saved(page, "What is seen (PNG)").startswith(b"\x89PNG")
+    assert saved(page, "Visible part (PNG)").startswith(b"\x89PNG")
     drawing = saved(page, "Whole graph (SVG)").decode()
     strong = [edge for edge in graph.edges if edge.weight >= 0.3]
     assert drawing.count("<path") == len(strong)

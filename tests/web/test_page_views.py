@@ -133,13 +133,13 @@ def test_the_table_sorts_groups_compares_and_outlives_a_failed_request(visit: Op
     page.wait_for_selector(".runs-table tbody tr:nth-child(2)")
     page.get_by_role("button", name="name", exact=True).click()
     assert page.locator(".runs-table tbody th").all_inner_texts() == ["second", "first"]
-    page.get_by_role("button", name="Is one of the chosen best?").click()
+    page.get_by_role("button", name="Test which is best").click()
     page.get_by_text("does not differ significantly").wait_for()
     assert page.locator("svg[role=img] path.line").count() == 2
     choose(page, "Group by", "method")
     assert page.locator("tr.group").count() == 1
     page.get_by_label("Filter runs").fill("seed>5")
-    page.get_by_text("No run fits").wait_for()
+    page.get_by_text("No run matches").wait_for()
     page.route("**/api/v1/table", lambda route: route.abort())
     page.locator(".notice", has_text="Trying again").wait_for()
     page.unroute("**/api/v1/table")
@@ -185,7 +185,7 @@ def test_a_job_is_started_and_its_log_is_read(visit: Open, runs: Path) -> None:
     page.get_by_text("Options of interventions").click()
     page.get_by_label("resamples").fill("10")
     page.locator(".card code", has_text="--resamples=10").wait_for()
-    page.get_by_role("button", name="Put it into the queue").click()
+    page.get_by_role("button", name="Add to the queue").click()
     page.locator(".job .tag", has_text="done").wait_for(timeout=120_000)
     page.locator(".job summary").click()
     page.locator(".job .log", has_text="accuracy").wait_for()

@@ -9,7 +9,7 @@ const LOOK = { finding: ["bad", "finding"], pass: ["good", "passed"], unmeasured
 
 /** @param {any} document @param {string} how */
 export function examined(document, how) {
-  if (!document?.verdicts) return how ? card("Not examined yet", {}, command(how)) : null;
+  if (!document?.verdicts) return how ? card("Not tested yet", {}, command(how)) : null;
   const order = Object.keys(LOOK);
   const rows = Object.entries(document.verdicts).sort(
     ([, a], [, b]) => order.indexOf(a.outcome) - order.indexOf(b.outcome),
