@@ -209,9 +209,9 @@ def test_a_node_is_named(visit: Open) -> None:
 def test_no_view_is_wider_than_a_small_phone(base: str, chromium: Any) -> None:
     with visits(base, chromium) as go:
         for address in (
-            "runs?compare=first,second", "image?run=first&image=test/1", "what-if?run=first&image=test/1", "training?run=first",
-            "concepts?run=first", "trust?run=first", "dataset?run=first&image=test/1", "graph?run=graph", "table?pick=first",
-            "jobs?command=train", "methods",
+            "runs?compare=first,second", "image?run=first&image=test/1", "what-if?run=first&image=test/1",
+            "training?run=first", "concepts?run=first", "trust?run=first", "dataset?run=first&image=test/1",
+            "graph?run=graph", "table?pick=first", "jobs?command=train", "methods",
         ):  # fmt: skip
             page = go(f"#/{address}", width=320)
             page.wait_for_load_state("networkidle")
