@@ -233,7 +233,8 @@ def test_a_selection_is_kept_in_a_file_and_in_the_address(visit: Open, tmp_path:
         assert other.locator(".graph-sheet h2").inner_text() == "layer3 · concept 5"
         assert other.locator("#graph [role=status]").inner_text() == status
         assert camera(other) == pytest.approx(camera(page), abs=0.002)
-    for content, words in (("{", "not a JSON file"), ("{}", "not a selection"), (json.dumps(told | {"schema": 7}), "schema 7")):
+    newer = json.dumps(told | {"schema": 7})
+    for content, words in (("{", "not a JSON file"), ("{}", "not a selection"), (newer, "schema 7")):
         file.write_text(content)
         other.locator("input[type=file]").set_input_files(file)
         until(other, "(words) => document.querySelector('.notice').textContent.includes(words)", words)
