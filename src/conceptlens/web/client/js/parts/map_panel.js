@@ -112,7 +112,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     else if (each.placeless) line.textContent = PLACELESS;
     else {
       const sharing = kind === "attention" ? prediction.concepts.filter((/** @type {any} */ other) => other.slot === each.slot).length : 1;
-      line.textContent = `“${each.text}”${each.part ? `, of the ${each.part}` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${kind === "evidence" ? ` ${sumWords(prediction, k)}` : values && !Math.max(...values) ? " No patch raises this score." : ""}${prediction.maps.captions?.[String(kind)] ? ` ${prediction.maps.captions[String(kind)].replace("map", "Map")}.` : ""}`;
+      line.textContent = `“${each.text}”${each.part ? ` (part: ${each.part})` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${kind === "evidence" ? ` ${sumWords(prediction, k)}` : values && !Math.max(...values) ? " No patch raises this score." : ""}`;
     }
     hint.textContent = howToRead(String(kind), prediction.maps);
     pick.value = String(k);

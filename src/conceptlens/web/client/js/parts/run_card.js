@@ -116,7 +116,7 @@ export function runCard(card, views, picked, toggle) {
             card.images && plural(card.images, "image"),
             card.encoder,
             card.seed !== null && `seed ${card.seed}`,
-            card.changed && moment(card.changed),
+            card.changed && moment(card.changed).replaceAll(" ", "\u00a0"),
           ]
             .filter(Boolean)
             .join(" · "),
@@ -140,8 +140,8 @@ export function runCard(card, views, picked, toggle) {
 /** @param {Record<string, any>} values */
 function scores(values) {
   const shown = [
-    ["class.balanced_accuracy", "class", "class balanced accuracy"],
-    ["concept.balanced_accuracy", "concept", "concept balanced accuracy"],
+    ["class.balanced_accuracy", "class accuracy (balanced)", "class balanced accuracy"],
+    ["concept.balanced_accuracy", "concept accuracy (balanced)", "concept balanced accuracy"],
     ["class.macro_auc", "class AUC", "class AUC"],
   ];
   return h(

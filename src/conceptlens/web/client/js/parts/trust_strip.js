@@ -22,7 +22,7 @@ function ofComparison(models) {
   const parts = [
     count("finding") ? `${count("finding")} with findings` : "",
     count("pass") ? `${count("pass")} passed` : "",
-    count("unexamined") ? `${count("unexamined")} not tested` : "",
+    count("unexamined") === models.length ? "none tested" : count("unexamined") ? `${count("unexamined")} not tested` : "",
   ];
   return h(
     "aside",

@@ -42,9 +42,9 @@ export async function tableView(host, params, { cards }) {
     /** @type {any} */ (place.querySelector(`[data-sort="${CSS.escape(column)}"]`))?.focus();
   }
 
-  /** @param {string} column @param {string} words */
-  const head = (column, words) =>
-    h("th", { scope: "col", "aria-sort": state.sort === column ? (state.way > 0 ? "ascending" : "descending") : "none" }, h("button", { type: "button", class: "quiet sort", "data-sort": column, onclick: () => sortBy(column) }, words, state.sort === column ? (state.way > 0 ? " ↑" : " ↓") : "")); // prettier-ignore
+  /** @param {string} column @param {string} words @param {string | null} look */
+  const head = (column, words, look = null) =>
+    h("th", { scope: "col", class: look, "aria-sort": state.sort === column ? (state.way > 0 ? "ascending" : "descending") : "none" }, h("button", { type: "button", class: "quiet sort", "data-sort": column, onclick: () => sortBy(column) }, words, state.sort === column ? (state.way > 0 ? " ↑" : " ↓") : "")); // prettier-ignore
 
   /** @param {import("../table/rows.js").Row} row */
   function line_(row) {
@@ -102,7 +102,7 @@ export async function tableView(host, params, { cards }) {
         h(
           "table",
           { class: "runs-table" },
-          h("thead", {}, h("tr", {}, h("td", {}, h("span", { class: "hidden" }, "choose")), WORDS.map((name) => head(name, name)), state.columns.map((name) => head(name, title(name))))),
+          h("thead", {}, h("tr", {}, h("td", {}, h("span", { class: "hidden" }, "choose")), WORDS.map((name) => head(name, name, name === "seed" ? "num" : null)), state.columns.map((name) => head(name, title(name), "num")))),
           grouped(shown, state.group).map(([name, members]) => h("tbody", {}, state.group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: OWN }, `${state.group}: ${name} (${members.length})`), state.columns.map((metric) => h("td", { class: "num" }, mean(members, metric) === null ? "–" : `mean ${reader(metric)(/** @type {number} */ (mean(members, metric)))}`))) : null, members.map(line_))),
           shown.length ? null : h("tbody", {}, h("tr", {}, h("td", { colspan: wide }, "No run matches."))),
         ),
