@@ -13,7 +13,7 @@ Badge = Literal["pass", "finding", "unexamined"]
 FILE = "trust/trust.json"
 MAPS = "localization.json"
 SIDES = ("corrections", "leakage", "maps", "calibration", "subgroups", "faithfulness")
-# A measure that was made alone counts as one of `conceptlens trust`: its file holds a verdict, that of the audit several.
+# What is measured alone counts, too: such a file holds its verdict, that of an audit several.
 MEASURED = {
     "corrections": "trust/interventions.json",
     "leakage": "trust/leakage.json",
