@@ -134,8 +134,8 @@ def third_step(page: Any) -> None:
 
 
 def best(page: Any) -> None:
-    """The table, once it was asked whether one of the chosen runs is best."""
-    page.get_by_role("button", name="Is one of the chosen best?").click()
+    """The table, after a test of which selected run is best."""
+    page.get_by_role("button", name="Test which is best").click()
     page.locator(".view-table [role=status]", has_text="permutation test").wait_for(timeout=120_000)
 
 

@@ -264,12 +264,12 @@ def test_the_verdict_names_what_is_lacking() -> None:
     worse = {"insertion": {"interval": [-0.1, 0.2]}, "deletion": {"interval": [-0.2, -0.1]}}
     finding = judge_faithfulness(told(against_center={"own": worse}))
     assert finding.outcome == "finding"
-    assert "insertion is no better than from the middle outwards (fill blur)." in finding.reason
+    assert "insertion is no better than with an order from the center outwards (fill blur)." in finding.reason
     assert (
-        "own part moves it no more"
+        "own part changes it no more"
         in judge_faithfulness(told(occlusion={"own - others": {"interval": [-1, 1]}})).reason
     )
-    assert "random head the map stays alike" in judge_faithfulness(told(random_head={"own": {"value": 0.7}})).reason
+    assert "random head the map stays similar" in judge_faithfulness(told(random_head={"own": {"value": 0.7}})).reason
     nothing = {"insertion": {"interval": None}, "deletion": {"interval": None}}
     assert judge_faithfulness(told(against_random={"own": nothing})).outcome == "unmeasured"
     assert judge_faithfulness(told(occlusion={})).outcome == "pass"  # without parts, occlusion is not asked

@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from conceptlens.core.files import write_json
-from conceptlens.runs.verdicts import NOT_BETTER, NOT_CHECKED, badge, failed_maps, map_captions, outcomes, unmoving_maps
+from conceptlens.evaluation.examination import NUMBERS
+from conceptlens.runs.verdicts import (
+    NOT_BETTER,
+    NOT_CHECKED,
+    SIDES,
+    badge,
+    failed_maps,
+    map_captions,
+    outcomes,
+    unmoving_maps,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,10 +28,29 @@ from conceptlens.runs.verdicts import NOT_BETTER, NOT_CHECKED, badge, failed_map
 )
 def test_the_badge_is_the_worst(tmp_path: Path, found: list[str], worst: str) -> None:
     assert badge(tmp_path) == "unexamined"
-    verdicts = {str(place): {"outcome": each, "reason": ""} for place, each in enumerate(found)}
+    verdicts = {side: {"outcome": each, "reason": ""} for side, each in zip(SIDES, found, strict=False)}
     write_json(tmp_path / "trust" / "trust.json", {"verdicts": verdicts})
     assert badge(tmp_path) == worst
-    assert list(outcomes(tmp_path).values()) == found
+    rest = ["unmeasured"] * (len(SIDES) - len(found))
+    assert list(outcomes(tmp_path).items()) == list(zip(SIDES, found + rest, strict=True))
+
+
+def test_what_was_measured_alone_counts(tmp_path: Path) -> None:
+    write_json(tmp_path / "trust" / "interventions.json", {"verdict": {"outcome": "finding", "reason": ""}})
+    assert badge(tmp_path) == "finding"
+    assert outcomes(tmp_path) == dict.fromkeys(SIDES, "unmeasured") | {"corrections": "finding"}
+    write_json(tmp_path / "trust" / "trust.json", {"verdicts": {"leakage": {"outcome": "pass"}}})
+    write_json(tmp_path / "trust" / "leakage.json", {"verdict": {"outcome": "unmeasured"}})
+    sets = {"uncertainty": {"outcome": "finding"}, "calibration": {"outcome": "pass"}}
+    write_json(tmp_path / "trust" / "failures.json", {"verdicts": sets})
+    found = outcomes(tmp_path)
+    assert [found[side] for side in ("corrections", "leakage", "calibration", "uncertainty", "maps")] == [
+        "finding", "pass", "pass", "finding", "unmeasured",
+    ]  # fmt: skip
+
+
+def test_the_sides_are_those_that_trust_examines() -> None:
+    assert set(SIDES) == set(NUMBERS)
 
 
 def test_captions(tmp_path: Path) -> None:

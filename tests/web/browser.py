@@ -186,9 +186,9 @@ def flip_verdict(page: Any) -> tuple[str, str]:
     verdict = page.locator("#verdict strong")
     verdict.wait_for()
     first = verdict.inner_text()
-    page.get_by_role("button", name="Smallest change that flips the class").click()
+    page.get_by_role("button", name="Smallest change of the class").click()
     page.locator(".advice h3").wait_for()
     target = page.locator(".advice h3").inner_text().rsplit(" it ", 1)[1]
-    page.get_by_role("button", name="Set it so").click()
+    page.get_by_role("button", name="Make this change").click()
     until(page, SAID, ["#verdict strong", target])
     return first, target

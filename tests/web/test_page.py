@@ -239,9 +239,9 @@ def evidence_is_signed(page: Any) -> None:
     page.locator(".picture").click(position={"x": 30, "y": 30})
     assert "logits" in page.locator(".picture .tip").inner_text()
     assert "adds most to" in page.locator(".picture .tip").inner_text()
-    assert "Concepts from which it takes most" in page.locator(".patch").inner_text()
+    assert "Concepts from which it subtracts most" in page.locator(".patch").inner_text()
     page.get_by_label("Concept whose map is shown").select_option(label="body pattern: plain")
-    assert "absence has no place" in page.locator(".map-panel .caption").inner_text()
+    assert "an absence has no position" in page.locator(".map-panel .caption").inner_text()
     assert page.locator(".heat").is_hidden()
 
 
@@ -277,11 +277,11 @@ def test_truth_flip_ask_and_undo(visit: Open, runs: Path) -> None:
     page.keyboard.press("u")
     until(page, SAID, ["#verdict strong", first])
     until(page, "!location.hash.includes('edits')")
-    page.get_by_role("button", name="Ask me next").click()
+    page.get_by_role("button", name="Suggest a concept to check").click()
     page.locator(".advice button").first.click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length === 1")
     page.get_by_role("button", name="Reset").click()
-    page.get_by_role("button", name="Correct by labels").click()
+    page.get_by_role("button", name="Use the labels").click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length > 1")
     until(page, "document.querySelector('#confirmed').textContent.includes('confirmed')")
 
@@ -352,7 +352,7 @@ def test_a_link_brings_back_the_same_state(visit: Open, base: str, address: str,
         page.wait_for_timeout(600)
         controls = "[...document.querySelectorAll('main select, main input')].map((each) => each.value)"
         shown = page.locator(state).inner_text()
-        seen.append((shown.replace("computed in this page", ""), page.evaluate(controls), page.evaluate(PRESSED)))
+        seen.append((shown.replace("computed on this page", ""), page.evaluate(controls), page.evaluate(PRESSED)))
         address = page.url.split("/", 3)[3]
     assert seen[0] == seen[1]
 

@@ -120,7 +120,7 @@ def test_filters_cut_table_plots_and_downloads(visit: Open, base: str, found: di
     again = visit(page.url.split("/", 3)[3])
     again.wait_for_selector("[data-block]")
     assert again.locator("main section.card").inner_text() == cut
-    again.get_by_text("The tests behind it").click()
+    again.get_by_text("The tests:").click()
     (pair,) = [each for each in found["data"][1]["blocks"][1]["comparisons"] if each["measure"] == "concept.auc"]
     assert f"{100 * pair['difference']:.1f}".replace("-", "−") in again.locator(".pairs").inner_text()
 

@@ -233,7 +233,8 @@ def test_a_selection_is_kept_in_a_file_and_in_the_address(visit: Open, tmp_path:
         assert other.locator(".graph-sheet h2").inner_text() == "layer3 · concept 5"
         assert other.locator("#graph [role=status]").inner_text() == status
         assert camera(other) == pytest.approx(camera(page), abs=0.002)
-    for content, words in (("{", "no JSON"), ("{}", "no selection"), (json.dumps(told | {"schema": 7}), "schema 7")):
+    newer = json.dumps(told | {"schema": 7})
+    for content, words in (("{", "not a JSON file"), ("{}", "not a selection"), (newer, "schema 7")):
         file.write_text(content)
         other.locator("input[type=file]").set_input_files(file)
         until(other, "(words) => document.querySelector('.notice').textContent.includes(words)", words)
@@ -302,7 +303,7 @@ def test_a_click_opens_the_node_under_it(visit: Open) -> None:
 @pytest.mark.slow
 def test_everything_can_be_taken_home(visit: Open, runs: Path, graph: Graph) -> None:
     page = visit("&min=0.3")
-    assert saved(page, "What is seen (PNG)").startswith(b"\x89PNG")
+    assert saved(page, "Visible part (PNG)").startswith(b"\x89PNG")
     drawing = saved(page, "Whole graph (SVG)").decode()
     strong = [edge for edge in graph.edges if edge.weight >= 0.3]
     assert drawing.count("<path") == len(strong)

@@ -64,7 +64,7 @@ def test_a_token_and_what_is_known_of_it(visit: Open, runs: Path) -> None:
     assert f"Token {token}" in facts
     assert "row 3, column 4" in facts
     level = next(each for each in first["heat"] if each["concept"] == first["concept"])["levels"][2 * 8 + 3]
-    assert f"{abs(level) / 255:.0%} of the most" in facts
+    assert f"{abs(level) / 255:.0%} of the largest" in facts
     near, _ = grids["near"][str(token)][0]
     assert page.locator(".token-facts .chip").first.inner_text() == str(near)
     sets = json.loads((runs / "shapes/codebook/tokens.json").read_text("utf-8"))["sets"]

@@ -63,7 +63,7 @@ def answer(page: Any) -> None:
 @pytest.mark.slow
 def test_two_raters_answer_and_the_result_is_shown(visit: Open, runs: Path) -> None:
     desk = visit("#/study?run=pack")
-    assert "Nobody has begun yet" in desk.locator("main").inner_text()
+    assert "Nobody has started yet" in desk.locator("main").inner_text()
     desk.get_by_role("link", name="Open the raters' page").click()
     desk.wait_for_selector("#who")
     assert desk.url.endswith("/study/pack")

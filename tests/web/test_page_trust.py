@@ -252,7 +252,7 @@ def test_a_new_document_appears(visit: Open, runs: Path) -> None:
     assert page.locator(".empty").count() == 1
     (runs / "later" / "trust").mkdir(exist_ok=True)
     shutil.copy(runs / "measured" / "trust" / "leakage.json", runs / "later" / "trust" / "leakage.json")
-    page.get_by_role("button", name="Look again").click()
+    page.get_by_role("button", name="Reload").click()
     page.wait_for_selector(".findings li")
 
 

@@ -133,13 +133,13 @@ def test_the_table_sorts_groups_compares_and_outlives_a_failed_request(visit: Op
     page.wait_for_selector(".runs-table tbody tr:nth-child(2)")
     page.get_by_role("button", name="name", exact=True).click()
     assert page.locator(".runs-table tbody th").all_inner_texts() == ["second", "first"]
-    page.get_by_role("button", name="Is one of the chosen best?").click()
+    page.get_by_role("button", name="Test which is best").click()
     page.get_by_text("does not differ significantly").wait_for()
     assert page.locator("svg[role=img] path.line").count() == 2
     choose(page, "Group by", "method")
     assert page.locator("tr.group").count() == 1
     page.get_by_label("Filter runs").fill("seed>5")
-    page.get_by_text("No run fits").wait_for()
+    page.get_by_text("No run matches").wait_for()
     page.route("**/api/v1/table", lambda route: route.abort())
     page.locator(".notice", has_text="Trying again").wait_for()
     page.unroute("**/api/v1/table")
@@ -163,7 +163,7 @@ def test_training_and_runs_go_on_after_a_failed_request(visit: Open, runs: Path)
         page = visit("#/training?run=going")
         page.locator(".tag.live", has_text="training now").wait_for()
         page.route("**/history*", lambda route: route.abort())
-        page.locator(".tag", has_text="Asking again").wait_for()
+        page.locator(".tag", has_text="Trying again").wait_for()
         page.unroute("**/history*")
         until(page, "!document.querySelector('.tag.away')")
         cards = visit("#/runs")
@@ -185,7 +185,7 @@ def test_a_job_is_started_and_its_log_is_read(visit: Open, runs: Path) -> None:
     page.get_by_text("Options of interventions").click()
     page.get_by_label("resamples").fill("10")
     page.locator(".card code", has_text="--resamples=10").wait_for()
-    page.get_by_role("button", name="Put it into the queue").click()
+    page.get_by_role("button", name="Add to the queue").click()
     page.locator(".job .tag", has_text="done").wait_for(timeout=120_000)
     page.locator(".job summary").click()
     page.locator(".job .log", has_text="accuracy").wait_for()
@@ -200,7 +200,7 @@ def test_a_node_is_named(visit: Open) -> None:
     page.locator(".annotate input[aria-label=Name]").fill("wing")
     page.locator(".annotate input[aria-label='Your name']").fill("Ann")
     page.locator(".annotate").get_by_role("button", name="Save").click()
-    page.get_by_role("button", name="Show it everywhere").click()
+    page.get_by_role("button", name="Reload to show it everywhere").click()
     page.locator("h2", has_text="layer1 · wing").wait_for()
 
 
@@ -208,7 +208,12 @@ def test_a_node_is_named(visit: Open) -> None:
 @pytest.mark.slow
 def test_no_view_is_wider_than_a_small_phone(base: str, chromium: Any) -> None:
     with visits(base, chromium) as go:
-        for address in ("dataset?run=first&image=test/1", "table?pick=first", "jobs?command=train"):
+        for address in (
+            "runs?compare=first,second", "image?run=first&image=test/1", "what-if?run=first&image=test/1",
+            "training?run=first", "concepts?run=first", "trust?run=first", "dataset?run=first&image=test/1",
+            "graph?run=graph", "table?pick=first", "jobs?command=train", "methods",
+        ):  # fmt: skip
             page = go(f"#/{address}", width=320)
+            page.wait_for_load_state("networkidle")
             page.wait_for_timeout(800)
             assert page.evaluate("document.documentElement.scrollWidth") <= 320, address

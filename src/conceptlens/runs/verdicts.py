@@ -12,6 +12,15 @@ from conceptlens.core.files import read_json
 Badge = Literal["pass", "finding", "unexamined"]
 FILE = "trust/trust.json"
 MAPS = "localization.json"
+SIDES = ("corrections", "leakage", "maps", "calibration", "subgroups", "faithfulness")
+# What is measured alone counts, too: such a file holds its verdict, that of an audit several.
+MEASURED = {
+    "corrections": "trust/interventions.json",
+    "leakage": "trust/leakage.json",
+    "maps": MAPS,
+    "faithfulness": "faithfulness.json",
+}
+AUDITED = "trust/failures.json"
 NOT_BETTER, NOT_CHECKED = "map not shown to beat a blind guess", "map not checked"
 KINDS = {"attention": "own", "gradcam": "gradcam"}  # a drawn map, and what `localize` calls it
 EVIDENCE_KINDS = {"evidence": "own", "attention": "attention", "gradcam": "gradcam"}  # attention: it does not judge it
@@ -28,7 +37,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def badge(run: Path) -> Badge:
-    """The worst that `conceptlens trust` found; `unexamined` where nothing was measured."""
+    """The worst of all verdicts; `unexamined` where nothing was measured."""
     found = set(outcomes(run).values())
     return "finding" if "finding" in found else "pass" if "pass" in found else "unexamined"
 
@@ -66,6 +75,13 @@ def unmoving_maps(run: Path) -> list[str]:
 
 def outcomes(run: Path) -> dict[str, str]:
     """The outcome of every examination, by its side; empty where nothing was examined."""
-    verdicts = _read(run / FILE).get("verdicts")
+    found = _outcomes(_read(run / FILE).get("verdicts"))
+    alone = _outcomes({side: _read(run / file).get("verdict") for side, file in MEASURED.items()})
+    alone |= _outcomes(_read(run / AUDITED).get("verdicts"))
+    found |= {side: outcome for side, outcome in alone.items() if outcome != "unmeasured"}
+    return dict.fromkeys(SIDES, "unmeasured") | found if found else {}
+
+
+def _outcomes(verdicts: object) -> dict[str, str]:
     found = verdicts.items() if isinstance(verdicts, dict) else ()
     return {str(side): str(each.get("outcome")) for side, each in found if isinstance(each, dict)}

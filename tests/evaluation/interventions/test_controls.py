@@ -60,13 +60,16 @@ def written(
     [
         (written(), None),
         (written(against_sham=-0.009), None),  # its interval reaches 0
-        (written(against_sham=-0.02), "right less often (88.0%) than told its own answers (90.0%)"),
+        (
+            written(against_sham=-0.02),
+            "true answers (88.0%) is lower than with the model's own answers written back (90.0%)",
+        ),
         (written(below=0.014), None),
-        (written(below=0.016), "stays 1.6 points below"),
+        (written(below=0.016), "is 1.6 points below"),
         (written(cost=0.011), None),
-        (written(cost=0.01), "wrong answers do not lower its accuracy (89.0%)"),
-        (written(cost=-0.1), "wrong answers do not lower its accuracy"),
-        (written(cost=0.1, above=0.3), "still right in 80.0%: it hardly follows what it is told"),
+        (written(cost=0.01), "wrong answers do not lower the accuracy (89.0%)"),
+        (written(cost=-0.1), "wrong answers do not lower the accuracy"),
+        (written(cost=0.1, above=0.3), "still right in 80.0%, so it hardly follows corrections"),
         (written(cost=0.1, above=0.009), None),  # its interval reaches 0
     ],
 )

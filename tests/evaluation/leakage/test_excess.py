@@ -177,10 +177,10 @@ def excess(value: float, low: float, high: float, largest: tuple[float, float, f
 @pytest.mark.parametrize(
     ("over", "above", "outcome", "says"),
     [
-        (excess(0.0, -0.01, 0.029), (0.0, -0.01, 0.01), "pass", "no more of the class"),
-        (excess(0.0, -0.01, 0.029), (0.0, -0.01, 0.01), "pass", "never saw it (a linear reader)"),
+        (excess(0.0, -0.01, 0.029), (0.0, -0.01, 0.01), "pass", "no more class information"),
+        (excess(0.0, -0.01, 0.029), (0.0, -0.01, 0.01), "pass", "never saw the class (a linear reader)"),
         (excess(0.0, -0.01, 0.031), (0.0, -0.01, 0.01), "finding", "cannot be excluded"),
-        (excess(0.05, 0.02, 0.08), (0.0, -0.01, 0.01), "finding", "most of all shape"),
+        (excess(0.05, 0.02, 0.08), (0.0, -0.01, 0.01), "finding", "most of all in shape"),
         (excess(0.0, -0.01, 0.02, (0.1, 0.031, 0.2)), (0.0, -0.01, 0.01), "finding", "0.100"),
         (excess(0.0, -0.01, 0.02, (0.1, 0.029, 0.2)), (0.0, -0.01, 0.01), "pass", "0.000"),
         (excess(0.0, -0.01, 0.02), (0.05, 0.01, 0.09), "finding", "above what the true concepts allow"),

@@ -311,7 +311,7 @@ def test_a_perfect_map_has_skill_one_and_the_best_blind_one_none(
     assert result.targets["part"]["predicted"]["maps"]["own"]["part_specificity"]["value"] > 0.3
     assert result.unmoving["own"] == []
     assert set(result.unmoving["gradcam"]) == set(concepts.names)  # the middle is the same in every image
-    assert f"{len(concepts)} concepts hardly move" in result.map_verdicts["gradcam"].reason
+    assert f"{len(concepts)} concepts hardly change" in result.map_verdicts["gradcam"].reason
 
 
 def test_several_lesions_of_an_image_and_points_are_parts(own_run: Path, own: OwnData, tmp_path: Path) -> None:

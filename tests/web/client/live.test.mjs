@@ -37,6 +37,18 @@ test("a failed request does not end it, and makes it wait longer", async () => {
   assert.equal(pause(1000, 20), 30_000);
 });
 
+test("nothing is asked while nobody looks, and at once when somebody does", async () => {
+  let [asked, look] = [0, () => {}];
+  const page = { hidden: true, addEventListener: (/** @type {string} */ name, /** @type {() => void} */ call) => (look = call) };
+  const calls = [];
+  live(async () => (asked += 1), { every: () => 50, onanswer: () => false, later: (call, wait) => calls.push([call, wait]), page });
+  await calls[0][0]();
+  assert.deepEqual([asked, calls[0][1]], [0, 50]);
+  page.hidden = false;
+  await look();
+  assert.equal(asked, 1);
+});
+
 test("what was stopped says nothing more", async () => {
   const seen = [];
   let answer = () => {};

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { gray, heat } from "../../../src/conceptlens/web/client/js/colors.js";
 import { Maps, unpack } from "../../../src/conceptlens/web/client/js/maps.js";
 import { between, cellsOf, middle, parseRegion, regionWords } from "../../../src/conceptlens/web/client/js/region.js";
+import { howToRead } from "../../../src/conceptlens/web/client/js/parts/evidence.js";
 import { listImages } from "../../../src/conceptlens/web/client/js/share/images.js";
 
 const packed = (/** @type {number[]} */ ...bytes) => Buffer.from(bytes).toString("base64");
@@ -25,6 +26,15 @@ test("evidence comes first, is signed, and absence has no place", () => {
   assert.deepEqual([...(maps.of("evidence", 0) ?? [])], [-1, 0, 1, 0]);
   assert.equal(maps.of("attention", 1), null);
   assert.deepEqual([...maps.strongestAt(2)], [0]);
+});
+
+test("only a map that passed its test shows where a score comes from", () => {
+  const [failed, untested] = [{ failed: { attention: "why" } }, { captions: { attention: "not tested" } }];
+  assert.match(howToRead("attention", {}), /shows where a score comes from/);
+  for (const tests of [failed, untested]) assert.doesNotMatch(howToRead("attention", tests), /where a score comes from/);
+  assert.match(howToRead("attention", failed), /did not pass its test/);
+  assert.match(howToRead("gradcam", failed), /shows where a score comes from/); // each kind has a test of its own
+  assert.equal(howToRead("index", failed), "");
 });
 
 test("a map without color keeps its brightness", () => {

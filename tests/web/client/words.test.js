@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 import { distinct, tick } from "../../../src/conceptlens/web/client/js/charts/series.js";
 import { amount, inWords, nats, sumName, unit } from "../../../src/conceptlens/web/client/js/plain.js";
-import { duration, percent, plural, short, signed } from "../../../src/conceptlens/web/client/js/words.js";
+import { duration, percent, plural, short, shortened, signed } from "../../../src/conceptlens/web/client/js/words.js";
 
 const page = { documentElement: { dataset: /** @type {Record<string, string>} */ ({}) } };
 Object.assign(globalThis, { document: page });
@@ -22,6 +22,14 @@ test("numbers", () => {
   assert.equal(short(1e-12), "0.00");
   assert.equal(plural(1, "image"), "1 image");
   assert.equal(duration(5399), "90 min");
+});
+
+test("names that are cut stay different", () => {
+  const names = ["nucleus shape: unsegmented-band", "nucleus shape: unsegmented-round", "cells-explicd-random-text-s0-7f", "cells-explicd-random-text-s1-80"];
+  const cut = names.map((name) => shortened(name, 14));
+  assert.deepEqual(cut, ["nucleus…d-band", "nucleus…-round", "cells-e…-s0-7f", "cells-e…-s1-80"]);
+  assert.equal(shortened("short", 14), "short");
+  assert.ok(cut.every((name) => name.length <= 14));
 });
 
 test("ticks never read alike", () => {

@@ -88,7 +88,7 @@ def test_a_slider_gives_what_the_library_gives(visit: Open, run: RunFolder, shar
     page = visit(shared, "#/what-if?sliders=1")
     before = push_slider(page)
     until(page, "([old]) => document.querySelector('#shares').innerText !== old", [before])
-    assert page.locator("#confirmed").inner_text() == "computed in this page"
+    assert page.locator("#confirmed").inner_text() == "computed on this page"
     told = json.loads(saved(page, "Before and after"))
     (edit,) = told["edits"]
     expected = api.what_if(run.path, told["image"]["id"], set=[edit])
@@ -112,11 +112,11 @@ def test_truth_flip_ask_undo_and_a_link(visit: Open, run: RunFolder, shared: Pat
     assert again.locator(".whatif .chip").count() == len(told["edits"])
     page.keyboard.press("u")
     until(page, SAID, ["#verdict strong", first])
-    page.get_by_role("button", name="Ask me next").click()
+    page.get_by_role("button", name="Suggest a concept to check").click()
     page.locator(".advice button").first.click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length === 1")
     page.get_by_role("button", name="Reset").click()
-    page.get_by_role("button", name="Correct by labels").click()
+    page.get_by_role("button", name="Use the labels").click()
     until(page, "document.querySelectorAll('.whatif .chips .chip').length > 1")
     told = json.loads(saved(page, "Before and after"))
     expected = api.what_if(run.path, told["image"]["id"], set=told["edits"])
@@ -130,7 +130,7 @@ def test_filters_of_images_work_without_a_server(visit: Open, shared: Path) -> N
     page = visit(shared, "#/image?show=wrong")
     page.wait_for_selector(".gallery")
     drawn = "[...document.querySelectorAll('.thumb')].map((each) => Number(each.dataset.image.split('/')[1]))"
-    until(page, f"({drawn}).length > 0 || document.querySelector('.gallery').innerText.includes('No image fits')")
+    until(page, f"({drawn}).length > 0 || document.querySelector('.gallery').innerText.includes('No image matches')")
     assert page.evaluate(drawn) == images["orders"]["wrong"]
     page.locator("#filter-show").select_option("uncertain")
     until(page, f"JSON.stringify({drawn}) === '{json.dumps(images['orders']['uncertain'], separators=(',', ':'))}'")
@@ -193,7 +193,7 @@ def test_corrections_are_taken_home_as_training_reads_them(
     predicted = group.locator("option").first.inner_text()
     values = [each.get_attribute("value") for each in group.locator("option:not([value='']):not([disabled])").all()]
     value = next(
-        each for each in values if each and f"predicted: {each} " not in predicted
+        each for each in values if each and not predicted.startswith(f"{each} (predicted")
     )  # else nothing is corrected
     group.select_option(value)
     page.get_by_label("Your name").fill("Dr Who")

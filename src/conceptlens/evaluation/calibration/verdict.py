@@ -31,9 +31,9 @@ def judge_calibration(classes: Calibration, concepts: Sequence[Calibration]) -> 
     told = f"Calibration error: {'; '.join(words)}."
     if large:
         which = " and of the ".join(large)
-        return Verdict(outcome="finding", reason=f"{told} Do not take the stated probabilities of the {which} as such.")
-    limits = f"{CLASS_LIMIT} of the class, {CONCEPT_LIMIT} of concepts"
-    return Verdict(outcome="pass", reason=f"{told} Nothing is surely above its limit ({limits}).")
+        return Verdict(outcome="finding", reason=f"{told} Do not rely on the probabilities of the {which}.")
+    limits = f"{CLASS_LIMIT} for the class, {CONCEPT_LIMIT} for concepts"
+    return Verdict(outcome="pass", reason=f"{told} No error is significantly above its limit ({limits}).")
 
 
 def _words(name: str, each: Calibration) -> str:
@@ -68,5 +68,5 @@ def judge_sets(sets: Sequence[PredictionSets]) -> Verdict:
     if short:
         found.append(f"Coverage is significantly below nominal: {', '.join(short[:3])}.")
     if empty:
-        found.append(f"{empty:.1%} of the sets are empty: of these images the model excludes every answer.")
+        found.append(f"{empty:.1%} of the sets are empty: for these images the model excludes every answer.")
     return Verdict(outcome="finding" if found else "pass", reason=" ".join([told, *found]))

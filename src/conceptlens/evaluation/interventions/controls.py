@@ -34,21 +34,21 @@ class Written(Part):
         found = []
         if self.truth_less_sham.high is not None and self.truth_less_sham.high < 0:
             found.append(
-                f"told the truth it is right less often ({percent(self.truth)}) than told its own answers "
-                f"({percent(self.sham)})"
+                f"accuracy with true answers ({percent(self.truth)}) is lower than with the model's own answers "
+                f"written back ({percent(self.sham)})"
             )
         if (self.ceiling_less_truth.value or 0) > MARGIN:
             found.append(
-                f"told the truth ({percent(self.truth)}) it stays {100 * (self.ceiling_less_truth.value or 0):.1f} "
-                "points below what the true concepts allow"
+                f"accuracy with true answers ({percent(self.truth)}) is "
+                f"{100 * (self.ceiling_less_truth.value or 0):.1f} points below what the true concepts allow"
             )
         lost = self.untouched_less_wrong
         surely = lost.value if lost.low is None else lost.low
         if surely is None or surely <= 0:
-            found.append(f"wrong answers do not lower its accuracy ({percent(self.wrong)})")
+            found.append(f"wrong answers do not lower the accuracy ({percent(self.wrong)})")
         elif self.wrong_above_half is not None and (self.wrong_above_half.low or 0) > 0:
             found.append(
-                f"told only wrong answers it is still right in {percent(self.wrong)}: it hardly follows what it is told"
+                f"with only wrong answers it is still right in {percent(self.wrong)}, so it hardly follows corrections"
             )
         return found
 
@@ -108,16 +108,16 @@ def judge(
     if any(each.value is None for each in (start, ceiling, chosen.truth)):
         return Verdict(outcome="unmeasured", reason="No image has a known class.")
     numbers = (
-        f"{percent(start)} untouched, {percent(chosen.sham)} with its own answers confirmed, {percent(chosen.truth)} "
-        f"told the truth, {percent(chosen.wrong)} told only wrong answers; a head of labels alone, {percent(ceiling)} "
-        f"told the truth and {percent(labels_wrong)} told only wrong answers"
+        f"{percent(start)} without corrections, {percent(chosen.sham)} with its own answers written back, "
+        f"{percent(chosen.truth)} with true answers, {percent(chosen.wrong)} with only wrong answers. A head that "
+        f"reads labels alone: {percent(ceiling)} with true answers, {percent(labels_wrong)} with only wrong answers"
     )
     say = "; ".join(chosen.findings) or "true answers keep or raise the accuracy, wrong ones lower it"
-    reason = f"{say[0].upper()}{say[1:]}. Right: {numbers}."
+    reason = f"{say[0].upper()}{say[1:]}. Accuracy: {numbers}."
     differ = [each.way for each in others if each is not chosen and bool(each.findings) != bool(chosen.findings)]
     if differ:
         reason += (
-            f" This is with answers written as {chosen.way}; written as {' or '.join(differ)}, the verdict would be "
+            f" Answers are written as {chosen.way} here; written as {' or '.join(differ)}, the verdict would be "
             f"{'a pass' if chosen.findings else 'a finding'}."
         )
     return Verdict(outcome="finding" if chosen.findings else "pass", reason=reason)

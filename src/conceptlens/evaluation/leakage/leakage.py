@@ -258,18 +258,18 @@ def judge_leakage(excess: Excess | None, above: Estimate, why: str = "") -> Verd
         return Verdict(outcome="unmeasured", reason=why or "There are too few labeled images for a reference reader.")
     found = []
     size = f"{excess.counts.text()} nats"
-    those = f"those of a reader that never saw it ({excess.reader})"
+    those = f"those of a reader that never saw the class ({excess.reader})"
     if excess.within:
-        reader = f"The scores carry no more of the class than {those}: an excess of {size}"
+        reader = f"The scores carry no more class information than {those}: an excess of {size}"
     elif _value(excess.counts) >= LIMIT:
         found.append(
-            f"The scores carry more of the class than {those}, by {size} where at most {LIMIT} is allowed, most of all "
-            f"{', '.join(excess.questions)}"
+            f"The scores carry more class information than {those}, by {size} where at most {LIMIT} is allowed, most "
+            f"of all in {', '.join(excess.questions)}"
         )
     else:
         found.append(
             f"A leak cannot be excluded: the excess over a reader that never saw the class ({excess.reader}) is "
-            f"{size}, and only below {LIMIT} does it pass. More images make the interval smaller"
+            f"{size}, and it passes only below {LIMIT}. More images make the interval smaller"
         )
     if above.low is not None and above.low > 0:
         found.append(f"The class accuracy is above what the true concepts allow, by {above.text()}")
@@ -443,7 +443,7 @@ def _summary(
         words.append(verdict.reason)
         if signs.leaks is not None:
             words.append(
-                "The permutation test is significant, which a graded score without a leak is too."
+                "The permutation test is significant; it also is for graded scores without a leak."
                 if signs.leaks
                 else "The permutation test is not significant."
             )

@@ -29,7 +29,7 @@ def map_numbers(predicted: Mapping[str, Any], kind: str) -> Numbers:
 
 
 def judge_map(predicted: Mapping[str, Any], kind: str, target: str, *, unmoving: int = 0) -> Verdict:
-    """The verdict on one kind of map; `unmoving` concepts have maps that hardly move from image to image."""
+    """The verdict on one kind of map; `unmoving` concepts have maps that hardly change from image to image."""
     words, lacking = [], []
     for measure, spoken in ((AP, "average precision"), (POINTING, "pointing")):
         blind = predicted["best_blind"][measure]
@@ -37,13 +37,15 @@ def judge_map(predicted: Mapping[str, Any], kind: str, target: str, *, unmoving:
         interval = predicted["against"][f"{kind} - {blind}"][measure]["interval"]
         if ours is None or theirs is None or interval is None:
             return Verdict(outcome="unmeasured", reason=f"Too few images have a known {target} to compare maps on.")
-        words.append(f"{spoken} {ours:.3f}, of the best blind map {theirs:.3f} ({blind.replace('_', ' ')})")
+        words.append(f"{spoken} {ours:.3f} (best blind map: {theirs:.3f}, {blind.replace('_', ' ')})")
         lacking += [(spoken, blind)] if interval[0] <= 0 else []
-    told = f"{WORDS[kind]} against the {target}: {'; '.join(words)}."
-    still = f" The maps of {unmoving} concepts hardly move from image to image." if unmoving else ""
+    told = f"{WORDS[kind]}, compared with the {target}: {'; '.join(words)}."
+    still = f" The maps of {unmoving} concepts hardly change from image to image." if unmoving else ""
     if lacking:
         by = " and ".join(spoken for spoken, _ in lacking)
         seeing = any(blind in MODEL_FREE for _, blind in lacking)
         rival = "a map that knows none of the concepts" if seeing else "a map that never sees the image"
-        return Verdict(outcome="finding", reason=f"{told} By {by} it does not beat {rival}.{still}")
-    return Verdict(outcome="pass", reason=f"{told} It beats the best map that knows none of the concepts.{still}")
+        return Verdict(outcome="finding", reason=f"{told} By {by} it is not better than {rival}.{still}")
+    return Verdict(
+        outcome="pass", reason=f"{told} It is better than the best map that knows none of the concepts.{still}"
+    )

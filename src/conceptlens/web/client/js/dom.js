@@ -66,9 +66,13 @@ export function tableHead(words, numbers = [], after = []) {
   return h("thead", {}, h("tr", {}, cells(words), cells(numbers, { class: "num" }), cells(after)));
 }
 
-/** What may be wider than the page and then scrolls, by keys as well. @param {string} label @param {Record<string, any>} props @param {...any} children */
+/** What may be wider than the page and then scrolls, by keys as well; a shadow at its right edge says that there is more. @param {string} label @param {Record<string, any>} props @param {...any} children */
 export function scrolling(label, props = {}, ...children) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label, ...props }, children);
+  const node = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label, ...props }, children);
+  const mark = () => node.classList.toggle("more", node.scrollWidth - node.clientWidth - node.scrollLeft > 4);
+  node.addEventListener("scroll", mark, { passive: true });
+  new ResizeObserver(mark).observe(node);
+  return node;
 }
 
 /** A slider from 0 to 1. @param {string} label @param {number} value @param {(value: number) => void} oninput */

@@ -1,6 +1,6 @@
 /**
- * Ask again and again while something changes. A request that fails does not end it: it is tried again, later each time,
- * and at once when the page is looked at again.
+ * Ask again and again while something changes. A request that fails does not end it: it is tried again, later each time.
+ * While nobody looks at the page nothing is asked; once somebody does, it is asked at once.
  */
 
 const LONGEST = 30_000;
@@ -12,20 +12,34 @@ export const pause = (every, failures) => Math.min(every * 2 ** failures, LONGES
 
 /**
  * @param {() => Promise<any>} ask
- * @param {{every: number, onanswer: (answer: any) => boolean | void, onproblem?: (error: Error, failures: number) => void,
- *   later?: (call: () => void, wait: number) => any, cancel?: (timer: any) => void}} options `onanswer` returns false
- *   where there is nothing left to wait for
+ * @param {{every: number | (() => number), onanswer: (answer: any) => boolean | void,
+ *   onproblem?: (error: Error, failures: number) => void, later?: (call: () => void, wait: number) => any,
+ *   cancel?: (timer: any) => void, page?: any}} options `every`: milliseconds between two questions; `onanswer` returns
+ *   false where there is nothing left to wait for
  * @returns {() => void} stops it
  */
 export function live(
   ask,
-  { every, onanswer, onproblem = () => {}, later = (call, wait) => setTimeout(call, wait), cancel = clearTimeout },
+  {
+    every,
+    onanswer,
+    onproblem = () => {},
+    later = (call, wait) => setTimeout(call, wait),
+    cancel = clearTimeout,
+    page = globalThis.document,
+  },
 ) {
   let [stopped, failures] = [false, 0];
   /** @type {any} */
   let timer = null;
+  const wait = () => pause(typeof every === "number" ? every : every(), failures);
 
   async function turn() {
+    if (stopped) return;
+    if (page?.hidden) {
+      page.addEventListener("visibilitychange", turn, { once: true });
+      return;
+    }
     let more = true;
     try {
       const answer = await ask();
@@ -37,10 +51,10 @@ export function live(
       failures += 1;
       onproblem(/** @type {Error} */ (error), failures);
     }
-    if (more && !stopped) timer = later(turn, pause(every, failures));
+    if (more && !stopped) timer = later(turn, wait());
   }
 
-  timer = later(turn, every);
+  timer = later(turn, wait());
   return () => {
     stopped = true;
     cancel(timer);

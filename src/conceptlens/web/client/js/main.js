@@ -58,7 +58,7 @@ async function open({ focus = true } = {}) {
     if (card?.kind && (!view.alone || params.run)) seen = card.key;
     if (!view.alone && !params.run) note({ run });
     document.title = `${view.title}${view.alone ? "" : ` · ${card?.name ?? run}`} · conceptlens`;
-    if (!view.alone && !shared) put(strip, trustStrip(card)); // a shared file has all verdicts above it
+    if (!view.alone && !shared) put(strip, trustStrip(card, cards)); // a shared file has all verdicts above it
     const start = await loaded;
     const handle = await start(host, view.alone ? params : { ...params, run }, { cards, card, views: VIEWS });
     if (mine !== opened) {

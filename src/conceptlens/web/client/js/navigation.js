@@ -21,7 +21,7 @@ export function drawTabs(views, view, card, cards) {
         {
           href: addressOf(each, card),
           class: [place && views[place - 1].group !== each.group ? "begins" : "", empty ? "absent" : ""].join(" ").trim(),
-          title: empty ? "Nothing to show yet: it says what would fill it" : null,
+          title: empty ? "Nothing to show yet; the view says what it needs" : null,
           "aria-current": each.name === view ? "page" : null,
         },
         each.title,
@@ -69,7 +69,7 @@ export function nothing(views, view, params, card) {
   if (!params.run)
     return missing(
       "There is nothing to show yet",
-      `${view.fills ?? ""} This view shows ${said(kinds)}, and none of the served folders is one. This command makes one; serve its folder as well:`.trim(),
+      `${view.fills ?? ""} This view shows ${said(kinds)}, and none of the served folders is one. This command makes one; then serve its folder too:`.trim(),
       KINDS[kinds[0]].made,
     );
   const other = KINDS[card?.kind ?? ""];

@@ -35,7 +35,7 @@ async function ask(address, method, body, options = {}) {
   if (answer.ok) return told;
   const again = [408, 429, 500, 503].includes(answer.status);
   const code = told.error?.code;
-  const ended = "Your login has ended. Reload this page, enter the token for raters and then your code again.";
+  const ended = "Your login has expired. Reload this page, then enter the token for raters and your code again.";
   throw Object.assign(new Error(code === "token" ? ended : (told.error?.message ?? "The server gave no reason.")), { again, code });
 }
 
@@ -59,7 +59,7 @@ async function begin(rater) {
     } catch {
       // as above
     }
-    at("mine").textContent = `To go on in another browser: code ${rater}, word ${begun.word}.`;
+    at("mine").textContent = `To continue in another browser: code ${rater}, word ${begun.word}.`;
     return begun;
   } catch (error) {
     if (/** @type {any} */ (error).code === "taken") {
@@ -121,7 +121,7 @@ window.addEventListener("pagehide", () => {
 });
 
 at("where").textContent =
-  "Your answers are saved on the server as you give them, so you can stop at any time and go on later with the same code.";
+  "Your answers are saved on the server as you give them. You can stop at any time and continue later with the same code.";
 at("thanks").textContent =
   "All questions are answered. As soon as this page says below that they are saved, you may close it.";
 at("finish").textContent = "Save a copy for yourself";

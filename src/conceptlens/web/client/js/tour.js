@@ -46,9 +46,9 @@ const stop = (item, prediction, edit, then) => ({
 
 /** What the test of its maps found, in the words of the tour. @type {Record<string, string>} */
 const MAP_WORDS = {
-  finding: "It is gray because it was tested: a map that never sees the image finds the right place more often. Do not believe a map because it looks right.",
-  pass: "It was tested and finds the right place more often than a map that never sees the image. Even so it shows where the model looked, not what decides.",
-  unmeasured: "Nobody has tested it yet: conceptlens trust compares it with maps that never see the image. Until then, do not believe a map because it looks right.",
+  finding: "It is gray because it failed its test: a map that never looks at the image finds the right place more often. A map that looks right can be wrong.",
+  pass: "It passed its test: it finds the right place more often than a map that never looks at the image. Still, it shows where the model looked, not what decides.",
+  unmeasured: "Nobody has tested it yet. The command conceptlens trust compares it with maps that never look at the image. Until then, do not rely on it: a map that looks right can be wrong.",
 };
 
 /** How often both are right, as their cards say it; nothing where one does not. @param {any[]} cards */
@@ -56,7 +56,7 @@ export function accuracies(...cards) {
   const shares = cards.map((card) => card.scores?.["class.accuracy"]);
   if (!shares.every(known)) return "";
   const [one, other] = shares.map((share) => Math.round(100 * share));
-  return `They are right for ${one === other ? `${one} cells in 100 each` : `${one} and ${other} cells in 100`}. `;
+  return `They are right for ${one === other ? `${one} of 100 cells each` : `${one} and ${other} of 100 cells`}. `;
 }
 
 /** @param {{attends: any, sums: any}} runs @param {ReturnType<typeof stop>} found */
@@ -67,25 +67,25 @@ export function steps({ attends, sums }, found) {
       to: format("runs", {}),
       at: ".run-cards",
       title: "Two models of the same cells",
-      text: `Both name the class of a blood cell through eleven questions that a person can check, such as the shape of the nucleus. ${accuracies(attends, sums)}The tour shows what that does not tell you.`,
+      text: `Both models name the type of a blood cell from the answers to eleven questions that a person can check, such as the shape of the nucleus. ${accuracies(attends, sums)}This tour shows what the accuracy does not tell you.`,
     },
     {
       to: format("image", { run: sums.key, show: "wrong", image }),
       at: '[aria-label="Concepts"]',
       title: "What the model reads",
-      text: `This cell is a ${truth}. Each line is one question: what the model answers, how sure it is, and what the label says. A cross marks an answer that is wrong.`,
+      text: `This cell is a ${truth}. Each line is one question with the model's answer, its confidence, and the label. A cross marks a wrong answer.`,
     },
     {
       to: format("image", { run: sums.key, show: "wrong", image }),
       at: '[aria-label="Why"]',
       title: "Why it says so",
-      text: `It says ${said}. Each bar is what one answer adds for that class or takes from it, and all bars together are the decision. Nothing else decides. Press a bar to see its map.`,
+      text: `The model says ${said}. Each bar shows how much one answer speaks for or against that class. The bars add up to the decision; nothing else decides. Click a bar to see its map.`,
     },
     {
       to: format("what-if", { run: sums.key, show: "wrong", image, edits: edit }),
       at: '[aria-label="Prediction now"]',
       title: "One correction",
-      text: `We set one answer: ${edit.replace("=", " is ")}. The model now says ${then}. With your name you can save this as a correction, and the next training learns from it.`,
+      text: `We set one answer: ${edit.replace("=", " is ")}. The model now says ${then}. Enter your name to save this as a correction; the next training can learn from it.`,
     },
     {
       to: format("image", { run: attends.key, image }),
@@ -97,13 +97,13 @@ export function steps({ attends, sums }, found) {
       to: format("trust", { run: attends.key }),
       at: ".trust > *",
       title: "Why it should not be trusted yet",
-      text: `${attends.trust === "unexamined" ? "Nothing of this model was examined yet; the command above the view does it." : "Here is everything that was examined. Findings come first, then what passed, then what nobody could measure."} Of patients nothing is known: the data names none. A high accuracy says nothing of all this.`,
+      text: `${attends.trust === "unexamined" ? "This model was not tested yet; the command above the view does that." : "Here is everything that was tested. Findings come first, then what passed, then what could not be measured."} The data does not name patients, so nothing is known about groups of patients. A high accuracy tells you none of this.`,
     },
     {
       to: format("runs", {}),
       at: "main h1",
       title: "Now your own images",
-      text: "conceptlens init FOLDER looks at your images and tables and writes what training needs. The question mark above lists keys and every term in plain words.",
+      text: "The command conceptlens init FOLDER reads your images and tables and writes what training needs. The question mark at the top explains every term and lists the keys.",
     },
   ];
 }
@@ -115,13 +115,13 @@ let panel = null;
 export async function startTour(cards) {
   const runs = demoRuns(cards);
   if (!runs || panel) return;
-  const body = h("div", { "aria-live": "polite" }, h("p", {}, "Looking for an image that one correction mends…"));
+  const body = h("div", { "aria-live": "polite" }, h("p", {}, "Searching for an image that one correction puts right…"));
   panel = h("section", { class: "tour card", role: "dialog", "aria-label": "Tour" }, body);
   document.body.append(panel);
   try {
     const found = await mended(runs.sums.key);
     if (found) show(steps(runs, found), 0, body);
-    else put(body, h("p", {}, "No image of this model is mended by one answer, so that there is nothing to show."), closing());
+    else put(body, h("p", {}, "No image of this model is put right by one correction, so there is nothing to show."), closing());
   } catch (error) {
     put(body, h("p", {}, /** @type {any} */ (error).message), closing());
   }

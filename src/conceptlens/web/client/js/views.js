@@ -67,7 +67,7 @@ export const VIEWS = [
   },
   {
     name: "study",
-    fills: "People judge images without knowing which model speaks; here their answers are collected and analyzed.",
+    fills: "People rate maps without knowing which are real; their answers are collected and analyzed here.",
     title: "Study",
     group: "other",
     load: () => import("./views/study.js").then((m) => m.studyView),
@@ -75,7 +75,7 @@ export const VIEWS = [
   },
   {
     name: "graph",
-    fills: "A network is taken apart into concepts, layer by layer, and drawn as a graph of what makes what.",
+    fills: "A network is decomposed into concepts, layer by layer, and drawn as a graph of how they build on each other.",
     title: "Graph",
     group: "other",
     load: () => import("./views/graph.js").then((m) => m.graphView),
@@ -85,7 +85,7 @@ export const VIEWS = [
   },
   {
     name: "studio",
-    fills: "A generator's images as tokens: which tokens make a concept, and what happens when they are hidden or changed.",
+    fills: "The images of a generator as tokens: which tokens make a concept, and what changes when they are hidden or replaced.",
     title: "Studio",
     group: "other",
     load: () => import("./views/studio.js").then((m) => m.studioView),

@@ -35,6 +35,13 @@ export function duration(seconds) {
   return `${(seconds / 3600).toFixed(1)} h`;
 }
 
+/** A name that is too long loses its middle, so that names with the same beginning stay different. @param {string} name @param {number} most letters */
+export function shortened(name, most) {
+  if (name.length <= most) return name;
+  const end = Math.floor((most - 1) / 2);
+  return `${name.slice(0, Math.max(1, most - 1 - end))}…${end > 0 ? name.slice(-end) : ""}`;
+}
+
 /** `class.balanced_accuracy` → `class balanced accuracy`. @param {string} key */
 export const spoken = (key) => key.replace(/[._]/g, " ");
 

@@ -1,7 +1,7 @@
 /** One value a row, with its interval: runs compared in one measure. */
 import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { s } from "../dom.js";
-import { percent } from "../words.js";
+import { percent, shortened } from "../words.js";
 import { nameAt, rule } from "./marks.js";
 import { tick } from "./series.js";
 
@@ -40,8 +40,7 @@ export function dots(rows, { label, read, domain, within = read === percent ? [0
   rows.forEach((row, index) => {
     const place = row.place ?? index;
     const y = index * ROW + ROW / 2 + 2;
-    const told = row.name.length > left / 7 ? `${row.name.slice(0, Math.floor(left / 7) - 1)}…` : row.name;
-    nameAt(root, told, left - 12, y + 4).append("title").text(row.name);
+    nameAt(root, shortened(row.name, Math.floor(left / 7)), left - 12, y + 4).append("title").text(row.name);
     if (row.interval)
       root
         .append("path")

@@ -49,7 +49,7 @@ export function reliability(points, /** @type {{label: string}} */ { label }) {
     .attr("x", (x(low) + x(1)) / 2)
     .attr("y", height - 2)
     .attr("text-anchor", "middle")
-    .text("how sure it is");
+    .text("confidence");
   for (const point of points)
     if (point.between)
       root
@@ -80,7 +80,7 @@ export function reliability(points, /** @type {{label: string}} */ { label }) {
     .append("text")
     .attr("x", MARGIN.left + 6)
     .attr("y", MARGIN.top + 10)
-    .text("how often it is right");
+    .text("accuracy");
   return h(
     "figure",
     {},
@@ -88,12 +88,12 @@ export function reliability(points, /** @type {{label: string}} */ { label }) {
     h(
       "ul",
       { class: "legend" },
-      h("li", {}, key("marker f0", circle(11, 5)), "as chance allows"),
+      h("li", {}, key("marker f0", circle(11, 5)), "within chance"),
       points.some(beyond) ? h("li", {}, key("marker f1", diamond(11, 5)), "beyond chance") : null,
       points.some((point) => point.between)
-        ? h("li", {}, key("allowed", "M2 0h18v10h-18Z"), "where 95 of 100 calibrated models would be")
+        ? h("li", {}, key("allowed", "M2 0h18v10h-18Z"), "range of 95 of 100 calibrated models")
         : null,
-      h("li", {}, key("bound", "M1 5H21", "7 4"), "as sure as right"),
+      h("li", {}, key("bound", "M1 5H21", "7 4"), "confidence equals accuracy"),
     ),
   );
 }

@@ -1,7 +1,7 @@
 /** Numbers with their intervals, a row each, one or two marks a row, beside lines that they are held against. */
 import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { h, s } from "../dom.js";
-import { known, percent } from "../words.js";
+import { known, percent, shortened } from "../words.js";
 import { distinct, tick } from "./series.js";
 import { nameAt, rule } from "./marks.js";
 
@@ -52,8 +52,7 @@ export function rows(
   rows.forEach((row, place) => {
     const y = place * step + down;
     const most = Math.floor((above ? width - 80 : left) / LETTER);
-    const told = row.name.length > most ? `${row.name.slice(0, most - 1)}…` : row.name;
-    nameAt(root, told, above ? 4 : left - 12, above ? y - 12 : y + 4, above ? "start" : "end")
+    nameAt(root, shortened(row.name, most), above ? 4 : left - 12, above ? y - 12 : y + 4, above ? "start" : "end")
       .append("title")
       .text(row.name);
     if (row.range)

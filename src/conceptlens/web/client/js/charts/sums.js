@@ -43,7 +43,7 @@ export function sums(terms, { label, total, picked = null, onpick, onhover }) {
       bar,
       h(
         "span",
-        { class: `value ${extra || each.pick === false ? "" : each.value < 0 ? "minus" : "plus"}` },
+        { class: `value ${extra || each.pick === false || Math.abs(each.value) < 0.005 ? "" : each.value < 0 ? "minus" : "plus"}` },
         amount(each.value),
       ),
     );

@@ -9,7 +9,7 @@
  */
 import { isClass, isGuess, measure } from "./table.js";
 
-export const ERRORS = { wrong: "wrong", right: "right", unlike: "unlike training images", unlabeled: "without a label" };
+export const ERRORS = { wrong: "wrong", right: "right", unlike: "out of distribution", unlabeled: "without a label" };
 
 /**
  * @param {Table} table

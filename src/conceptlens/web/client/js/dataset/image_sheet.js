@@ -41,7 +41,7 @@ export function imageSheet(run, table, row, { onpick, onneighbors }) {
 
   /** @param {string} by */
   async function showNeighbors(by) {
-    put(near, h("p", { class: "note", role: "status" }, "Looking…"));
+    put(near, h("p", { class: "note", role: "status" }, "Searching…"));
     try {
       const { rows, similarity } = await dataset.neighbors(run, table.split, row, by);
       put(
@@ -68,7 +68,7 @@ export function imageSheet(run, table, row, { onpick, onneighbors }) {
         { class: "facts" },
         fact("class", truth || "not known"),
         guess ? fact("predicted", `${guess} ${percent(confidence[row], 0)}`) : null,
-        ood ? fact("unlike training", `${ood[row].toFixed(1)} (${ood[row] > (table.bound ?? 0) ? "beyond" : "within"} the bound of ${table.bound?.toFixed(1)})`) : null,
+        ood ? fact("out of distribution", `${ood[row].toFixed(1)} (${ood[row] > (table.bound ?? 0) ? "above" : "below"} the limit of ${table.bound?.toFixed(1)})`) : null,
         Object.entries(table.columns).map(([name, words]) => fact(name, words[table.arrays[`column.${name}`][row]] ?? "–")),
       ),
     ),

@@ -61,7 +61,7 @@ function pairs(table, fits, onfilter) {
     { note: "The classes that are confused most often. Click a number to see its images." },
     found.length
       ? scrolling("Confused classes", {}, h("table", { class: "confusion" }, tableHead(["true class", "predicted"], ["images"]), h("tbody", {}, found.map(([truth, guess, number]) => h("tr", {}, h("th", { scope: "row" }, classes[truth]), h("td", {}, classes[guess]), h("td", { class: "num other" }, h("button", { type: "button", class: "plain", "aria-label": `${classes[truth]} predicted as ${classes[guess]}: ${count(number)}`, onclick: () => onfilter({ truth: classes[truth], guess: classes[guess] }) }, count(number))))))))
-      : h("p", { class: "note" }, "No class is taken for another."),
+      : h("p", { class: "note" }, "No class is confused with another."),
   );
 } // prettier-ignore
 
@@ -71,7 +71,7 @@ function bars(table, fits, onfilter) {
   const most = Math.max(...counts, 1);
   return card(
     "Concepts",
-    { note: "How many of these images the model gives each concept. Click a bar to see them." },
+    { note: "In how many of these images the model finds each concept. Click a bar to see them." },
     h(
       "ul",
       { class: "concept-bars" },

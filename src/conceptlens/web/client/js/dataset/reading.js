@@ -31,7 +31,7 @@ export function reading(run, table, ondone) {
 
   put(
     node,
-    h("span", {}, `The model has not read these images again yet. That adds ${adds}.`),
+    h("span", {}, `Not computed yet for these images: ${adds}. The model reads them once more for that.`),
     h("button", { type: "button", onclick: async () => {
       try {
         if (show(await dataset.startPass(run, table.split))) begin();

@@ -13,7 +13,7 @@ import { measures } from "./table.js";
 
 export const MAPS = { "concepts-pca": "concepts, PCA", "tokens-pca": "tokens, PCA", "concepts-umap": "concepts, UMAP", "tokens-umap": "tokens, UMAP" }; // prettier-ignore
 /** @type {Record<string, string>} */
-export const ORDERS = { listed: "as listed", unsure: "least sure first", sure: "most confident first", unlike: "most unlike training first" }; // prettier-ignore
+export const ORDERS = { listed: "as listed", unsure: "least confident first", sure: "most confident first", unlike: "furthest from training first" }; // prettier-ignore
 
 /** @param {Table} table @param {Record<string, string>} params @returns {Settings} */
 export function settingsOf(table, params) {

@@ -43,7 +43,7 @@ export function suspectList(run, table, onpick, onrows) {
     const reason =
       why === "duplicate"
         ? ["its near-duplicate ", imageLink(run, table, other), ` is ${instead} (similarity ${score.toFixed(2)})`]
-        : `the model says ${instead}, ${Math.round(100 * score)} percentage points more probable`;
+        : `the model says ${instead}, which it finds ${Math.round(100 * score)} percentage points more likely`;
     return h(
       "li",
       {},
@@ -55,21 +55,21 @@ export function suspectList(run, table, onpick, onrows) {
   const node = card(
     "Likely label errors",
     {
-      note: "Labels that the model confidently contradicts, or that a near-duplicate contradicts. A correction is a row of corrections.csv; train with --data.corrections to use it.",
+      note: "Labels that the model contradicts with high confidence, and labels that differ from those of a near-duplicate image; the most likely errors come first. A correction is saved in corrections.csv and used by the next training with --data.corrections.",
       tools: name,
     },
     line,
     list,
     more,
   );
-  put(line, "Looking…");
+  put(line, "Searching…");
   dataset.suspects(run, table.split).then(
     (answer) => {
       found = answer.suspects;
       const rows = [...new Set(found.map((each) => each.row))];
       put(
         line,
-        found.length ? `${plural(found.length, "label")} of ${plural(rows.length, "image")}. ` : "None was found.",
+        found.length ? `${plural(found.length, "label")} of ${plural(rows.length, "image")}. ` : "No likely error was found.",
         found.length ? h("button", { type: "button", class: "quiet", onclick: () => onrows(Uint32Array.from(rows)) }, "Show these images") : null,
       ); // prettier-ignore
       grow();

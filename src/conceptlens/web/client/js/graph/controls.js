@@ -60,7 +60,7 @@ export function graphControls({ model, answer, state, onclasses, onthreshold, on
     max: "1",
     step: "0.01",
     value: String(state.min),
-    "aria-label": "Weakest edge that is shown, of the strongest between the same two layers",
+    "aria-label": "Weakest edge that is shown, relative to the strongest between the same two layers",
     oninput: () => {
       value.textContent = percent(Number(slider.value), 0);
       onthreshold(Number(slider.value));
@@ -84,7 +84,7 @@ export function graphControls({ model, answer, state, onclasses, onthreshold, on
   drawClasses();
   return h(
     "div",
-    { class: "card graph-controls", role: "group", "aria-label": "What of the graph is shown" },
+    { class: "card graph-controls", role: "group", "aria-label": "What is shown of the graph" },
     others.length > 1
       ? segment(
           "Graph of",

@@ -35,9 +35,9 @@ export function finder(model, onpick) {
               ),
             ),
           )
-        : h("li", { class: "note" }, "Nothing fits."),
+        : h("li", { class: "note" }, "Nothing matches."),
     );
-    if (input.value.trim()) announce(found.length ? `${plural(found.length, "node")} found` : "Nothing fits");
+    if (input.value.trim()) announce(found.length ? `${plural(found.length, "node")} found` : "Nothing matches");
   }
 
   const input = h("input", {

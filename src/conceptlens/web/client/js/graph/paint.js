@@ -3,6 +3,7 @@ import { token } from "../colors.js";
 import { NODE, ends } from "./layout.js";
 import { LEVELS, NOBODY, SHARED } from "./model.js";
 import { part } from "./numbers.js";
+import { shortened } from "../words.js";
 
 const PIECE = 48; // edges, or nodes, between two looks at the clock
 const CROP = 112; // side of a crop on its sheet
@@ -174,7 +175,7 @@ function names(pen, /** @type {{model: import("./model.js").Model, colors: Recor
   }
   pen.font = `11px ${colors.font}`;
   const name = each.name.length > room ? each.name.replace(/^concept /, "#") : each.name;
-  written(pen, colors, each.kind === "error" ? name : clipped(name, room), x, under + 14, colors.ink);
+  written(pen, colors, each.kind === "error" ? name : shortened(name, room), x, under + 14, colors.ink);
   if (each.kind === "concept" && side >= SHARES_FROM) written(pen, colors, share, x, under + 27, colors.soft);
 }
 
@@ -189,9 +190,6 @@ function written(pen, colors, text, x, y, color) {
   pen.fillText(text, x, y);
 }
 
-/** @param {string} text @param {any} most */
-const clipped = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`);
-
 /** A name on at most three short lines. @param {string} name @param {number} most */
 export function wrapped(name, most) {
   const lines = [];
@@ -199,7 +197,7 @@ export function wrapped(name, most) {
     if (lines.length && lines[lines.length - 1].length + word.length < most) lines[lines.length - 1] += ` ${word}`;
     else lines.push(word);
   }
-  return lines.slice(0, 3).map((line) => clipped(line, most));
+  return lines.slice(0, 3).map((line) => shortened(line, most));
 }
 
 /** The names of layers, at the border of what is seen: wherever one looks, one knows where one is. @param {CanvasRenderingContext2D} pen @param {any} scene @param {import("./paint.js").Camera} camera @param {number[]} middle */
@@ -217,7 +215,7 @@ export function titles(pen, scene, camera, middle) {
     if (high < 10 || low > 2 * half - 10) continue;
     const between = (Math.max(low, 0) + Math.min(high, 2 * half)) / 2;
     const center = Math.min(Math.max(place.down ? low - 8 : between, 14), 2 * half - 14); // on a phone above its nodes
-    const text = clipped(block.title, 18);
+    const text = shortened(block.title, 18);
     const wide = pen.measureText(text).width + 14;
     const room = place.down ? 22 : wide + 4;
     if (taken.some((other) => Math.abs(other.center - center) < (other.room + room) / 2)) continue;

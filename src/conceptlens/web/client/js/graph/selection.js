@@ -66,9 +66,9 @@ export function fromFile(text) {
   try {
     found = JSON.parse(text);
   } catch {
-    throw new Error("This is no JSON file.");
+    throw new Error("This is not a JSON file.");
   }
-  if (found?.kind !== KIND) throw new Error("This file is no selection of a graph. Save one with “Save selection”.");
+  if (found?.kind !== KIND) throw new Error("This file is not a selection of a graph. “Save selection” writes one.");
   if (found.schema !== 1) throw new Error(`This selection has schema ${found.schema}; this page reads schema 1.`);
   const words = (/** @type {any} */ value) => (Array.isArray(value) ? value.filter((each) => typeof each === "string") : []);
   const at = Array.isArray(found.at) && found.at.length === 3 && found.at.every(Number.isFinite) ? found.at : null;

@@ -93,7 +93,7 @@ export function graphSession(/** @type {{body: any, run: string, card: Answers.R
     put(legend, graphLegend(model, state.outputs, canvas.scene()));
     const cut = answer.edges.all - answer.edges.source.length;
     counted.textContent = `${plural(shown.nodes.length, "node")}; ${count(shown.edges.length)} of ${plural(shown.counted, "edge")}${
-      cut ? `. The weakest ${count(cut)} of the file were not sent` : ""
+      cut ? `. The weakest ${count(cut)} of the file are left out` : ""
     }`;
     retell();
   }

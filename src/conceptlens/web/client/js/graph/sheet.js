@@ -53,14 +53,14 @@ export function nodeSheet(given) {
 
 /** @param {import("./model.js").Model} model @param {import("./model.js").GraphNode} node */
 function about(model, node) {
-  if (node.kind === "output") return "What the network says in the end.";
+  if (node.kind === "output") return "The output of the network.";
   if (node.kind === "error")
-    return `What no concept explains: ${part(model.share(node))} of all that this layer does to an output comes from the part of it that its concepts do not rebuild.`;
+    return `What no concept explains: ${part(model.share(node))} of this layer's effect on an output comes from the part of its activations that its concepts do not reconstruct.`;
   const of = node.top_of.map((place) => model.outputs[place]);
-  if (of.length > 1) return `One of the first of its layer for ${of.join(" and ")}: they share it.`;
-  if (of.length) return `One of the first of its layer for ${of[0]}.`;
+  if (of.length > 1) return `Among the strongest of its layer for ${of.join(" and ")}: they share it.`;
+  if (of.length) return `Among the strongest of its layer for ${of[0]}.`;
   return node.shared
-    ? "Not one of the first of its layer for any class, but shared by them."
+    ? "Not among the strongest of its layer for any class, but used by several."
     : "A concept of the data.";
 }
 
@@ -70,7 +70,7 @@ function samples(/** @type {{sheet: any, redraw: string}} */ { sheet, redraw }, 
   if (!detail.sheet)
     return [
       h("h3", {}, "Nearest samples"),
-      h("p", { class: "note" }, "Their pictures are not kept yet."),
+      h("p", { class: "note" }, "Their pictures were not saved."),
       command(redraw),
     ];
   return h(

@@ -7,7 +7,7 @@ import { count, percent } from "../words.js";
 export function summary(answer, image) {
   const found = answer.completeness;
   return box(
-    "What this is",
+    "About this graph",
     { note: "Click a node, or find one, to see its samples." },
     h(
       "dl",
@@ -22,7 +22,7 @@ export function summary(answer, image) {
       h(
         "dd",
         {},
-        `sums miss what they must add up to by ${percent(found.mean, 2)} on average, ${percent(found.worst)} at worst`,
+        `contributions differ from the output by ${percent(found.mean, 2)} on average, ${percent(found.worst)} at most`,
       ),
     ),
     answer.examples.length
@@ -55,7 +55,7 @@ export function summary(answer, image) {
         ),
       ),
     ),
-    h("p", { class: "note" }, "The share of what a layer does to the outputs that its concepts do not rebuild."),
+    h("p", { class: "note" }, "The share of a layer's effect on the outputs that its concepts do not reconstruct."),
   );
 }
 

@@ -1,5 +1,5 @@
 /** The graph as tables, for those who read rather than look: nodes and edges of what is selected. */
-import { tableHead, h, put, segment } from "../dom.js";
+import { tableHead, h, put, scrolling, segment } from "../dom.js";
 import { count, plural } from "../words.js";
 import { part, strength } from "./numbers.js";
 
@@ -12,7 +12,7 @@ export function graphTables({ onpick, onchange, what }) {
   /** @type {any} */
   let state = null;
   let rows = STEP;
-  const host = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of the graph" });
+  const host = scrolling("Table of the graph");
   const about = h("p", { class: "note" });
   const more = h("button", {
     type: "button",

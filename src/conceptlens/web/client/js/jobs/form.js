@@ -55,7 +55,7 @@ function input(option, props) {
     const choices = [...first, ...option.choices.map((name) => [name, name])];
     return h("select", props, choices.map(([value, text]) => h("option", { value, selected: value === (option.default ?? "") }, text))); // prettier-ignore
   }
-  const hint = option.several ? (option.choices.length ? option.choices.join(", ") : "several, with commas") : "the default";
+  const hint = option.several ? (option.choices.length ? option.choices.join(", ") : "several, separated by commas") : "the default";
   const numeric = option.kind === "text" ? null : option.kind === "int" ? "numeric" : "decimal";
   return h("input", { type: "text", inputmode: numeric, value: option.default ?? "", placeholder: hint, ...props });
 }

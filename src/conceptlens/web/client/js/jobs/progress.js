@@ -5,6 +5,6 @@ import { duration } from "../words.js";
 export function progressWords({ state, done, total, seconds_left: left, said }) {
   if (state !== "running") return "";
   const step = total ? `${done} of ${total}` : "";
-  const time = left === null || left === undefined ? "" : `${duration(left)} left of this step`;
+  const time = left === null || left === undefined ? "" : `${duration(left)} left in this step`;
   return [step, time, said].filter(Boolean).join(" · ");
 }

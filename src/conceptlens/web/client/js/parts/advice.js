@@ -13,7 +13,7 @@ export function advice({ run, state, edits }) {
 
   /** @param {any} work */
   async function guarded(work) {
-    put(told, h("p", { class: "note" }, "Thinking…"));
+    put(told, h("p", { class: "note" }, "Searching…"));
     try {
       await work();
     } catch (error) {
@@ -32,7 +32,7 @@ export function advice({ run, state, edits }) {
       }
       put(
         told,
-        h("h3", {}, `Ask about: ${first.unit}`),
+        h("h3", {}, `Check: ${first.unit}`),
         h(
           "p",
           { class: "note" },
@@ -63,7 +63,7 @@ export function advice({ run, state, edits }) {
       open = "flip";
       const answer = await api.flip(run, { state, edits: edits.list });
       if (!answer.edits) {
-        put(told, h("p", { class: "note" }, `No set of answers makes it anything but ${answer.before}.`));
+        put(told, h("p", { class: "note" }, `The class stays ${answer.before}, whichever answers are changed.`));
         return;
       }
       const words = answer.edits.join("; ");
@@ -90,7 +90,7 @@ export function advice({ run, state, edits }) {
               announce(`Set ${words}`);
             },
           },
-          "Set it so",
+          "Make this change",
         ),
       );
     });

@@ -41,7 +41,7 @@ export function annotateForm({ kind, of, number }) {
     try {
       const body = { author: author.value.trim(), kind, of: [of], name: name.value, group: group.value };
       show(await post(`${at}/annotations`, body));
-      put(told, "Saved in annotations.jsonl. ", h("button", { type: "button", class: "quiet", onclick: () => location.reload() }, "Show it everywhere"));
+      put(told, "Saved in annotations.jsonl. ", h("button", { type: "button", class: "quiet", onclick: () => location.reload() }, "Reload to show it everywhere"));
       announce("Saved");
     } catch (error) {
       put(told, /** @type {Error} */ (error).message);
@@ -49,7 +49,7 @@ export function annotateForm({ kind, of, number }) {
   } // prettier-ignore
 
   async function propose() {
-    put(offers, h("span", { class: "note", role: "status" }, "Looking…"));
+    put(offers, h("span", { class: "note", role: "status" }, "Searching…"));
     try {
       const answer = await get(`${at}/graphs/${encodeURIComponent(graph)}/nodes/${number}/proposals`);
       put(offers, answer.proposals.map((/** @type {any} */ each) => h("button", { type: "button", class: "chip", title: `cosine ${each.similarity}`, onclick: () => { name.value = each.text; } }, each.text)));

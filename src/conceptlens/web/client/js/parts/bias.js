@@ -33,7 +33,7 @@ export function biasPanel({ bias, n, picture, onchange }) {
         "p",
         { class: "sentence" },
         judged === 0
-          ? "Not judged: there is no null to compare with."
+          ? "Not tested: there is no null to compare with."
           : found
             ? `A bias in ${found} of ${plural(table.pairs.length, "pair")}: these tokens are used more than without a bias.`
             : "No bias was found: there is no significant difference from the null.",
@@ -92,7 +92,7 @@ export function biasPanel({ bias, n, picture, onchange }) {
     h(
       "p",
       { class: "note" },
-      "δ = +1: every count of the first value's tokens is above every count of the second's; 0: neither. A good δ shows no significant difference from its null. δ alone is not a bias: one set's tokens may simply be more common. ",
+      "δ = +1: every count of the first value's tokens is larger than every count of the second's. δ = 0: neither set is used more. Without a bias, δ does not differ significantly from its null. δ alone is not a bias, because one set's tokens may simply be more common. ",
       "p-values are corrected for the number of pairs (Holm). The paper's Eq. 15 gives half of this δ. A token set is not a group of people: look at the samples.",
     ),
     (bias.judged ?? []).map((/** @type {any} */ each) =>
@@ -111,7 +111,7 @@ export function biasPanel({ bias, n, picture, onchange }) {
           h("summary", {}, "The samples"),
           h("img", {
             src: picture,
-            alt: "Samples for which nothing was asked, and of each value",
+            alt: "Samples without a requested value, and samples of each value",
             class: "sheet",
             loading: "lazy",
           }),
@@ -128,7 +128,7 @@ const chance = (p) => (p === null || p === undefined ? "–" : p < 0.001 ? "< 0.
 
 /** @param {any} pair */
 function verdict(pair) {
-  if (pair.found === null) return h("span", { class: "tag" }, "not judged");
+  if (pair.found === null) return h("span", { class: "tag" }, "not tested");
   if (!pair.found) return h("span", { class: "tag good" }, "✓ no bias found");
   return h("span", { class: "tag bad" }, `✕ towards ${pair.excess >= 0 ? pair.first : pair.second}`);
 }

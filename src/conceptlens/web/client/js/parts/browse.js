@@ -17,12 +17,12 @@ const SORTS = {
   codebook: [
     ["use", "most used"],
     ["order", "number"],
-    ["confidence", "surest name"],
+    ["confidence", "clearest name"],
     ["flags", "flags first"],
   ],
 };
 
-const LOOKING = "Collecting patches from a sample of images; this takes a few seconds the first time…";
+const LOOKING = "Collecting patches from a sample of images. This takes a few seconds the first time…";
 
 /** What can be filtered, sorted and picked. @param {string} what @param {any} answer */
 const things = (what, answer) =>
@@ -124,7 +124,7 @@ export function browse(/** @type {{body: any, run: string, what: any, answer: an
         ),
       ),
     );
-    if (!rows.length) put(list, h("p", { class: "note" }, "Nothing fits."));
+    if (!rows.length) put(list, h("p", { class: "note" }, "Nothing matches."));
     if (!list.querySelector('[tabindex="0"]') && list.firstChild?.matches?.("button")) list.firstChild.tabIndex = 0;
   }
 
@@ -160,12 +160,12 @@ export function browse(/** @type {{body: any, run: string, what: any, answer: an
   function drawMap() {
     map?.stop();
     about.textContent = answer.map?.of
-      ? `What lies close is alike: principal components of the ${answer.map.of}${
+      ? `Neighbors are similar. The axes are principal components of the ${answer.map.of}${
           spread.length > 2
             ? `, with ${percent(
                 spread.slice(0, dimensions).reduce((/** @type {any} */ a, /** @type {any} */ b) => a + b, 0),
                 0,
-              )} of their spread`
+              )} of their variance`
             : ""
         }. Drag to ${dimensions === 3 ? "turn" : "move"} it, click a point to open it.`
       : "";
@@ -182,7 +182,7 @@ export function browse(/** @type {{body: any, run: string, what: any, answer: an
         area: what === "concepts" ? each.group : each.level ? each.name : null,
       }));
     if (!points.length) {
-      put(mapHost, h("p", { class: "note" }, "There is no map: neither texts nor weights give these a place."));
+      put(mapHost, h("p", { class: "note" }, "There is no map: there are neither texts nor weights to place these by."));
       return;
     }
     map = cloud(points, {

@@ -9,11 +9,11 @@ export const COLUMNS = [
   ["class.macro_auc", "AUC"],
   ["concept.balanced_accuracy", "Concept bal. acc."],
   ["concept.auc", "Concept AUC"],
-  ["concept.auc_within_class", "… within class"],
+  ["concept.auc_within_class", "within a class"],
 ];
 const NUMBERS = [
-  ["rank.effective", "Eff. rank"],
-  ["effective_concepts", "Eff. concepts"],
+  ["rank.effective", "Effective rank"],
+  ["effective_concepts", "Effective concepts"],
   ["seconds", "Seconds"],
 ];
 /** @type {Record<string, string>} */
@@ -127,7 +127,7 @@ export function pairsTable(block, measure, name) {
   return h(
     "details",
     { class: "pairs" },
-    h("summary", {}, `The tests behind it: ${pairs.length} ${pairs.length === 1 ? "pair" : "pairs"}`),
+    h("summary", {}, `The tests: ${pairs.length} ${pairs.length === 1 ? "pair" : "pairs"}`),
     scrolling(
       `Pairs: ${name}`,
       {},
@@ -167,7 +167,7 @@ export function zeroShot(before) {
     { class: "zero-shot" },
     `Before any training, ${before.encoder} with ${before.text} predicts concepts with an AUC of `,
     h("b", {}, percent(before.auc)),
-    `${within}. A row that is no better has learned nothing about concepts.`,
+    `${within}. A method that is no better has learned nothing about concepts.`,
   );
 }
 

@@ -65,7 +65,7 @@ export function corrections({ run, image, groups, edits, recipe, concepts }) {
     try {
       localStorage.setItem(KEY, rater.value.trim());
     } catch {
-      put(told, "The browser does not keep your name."); // saved all the same
+      put(told, "This browser does not store your name."); // saved all the same
     }
     button.disabled = true;
     try {
@@ -87,7 +87,7 @@ export function corrections({ run, image, groups, edits, recipe, concepts }) {
           {},
           `${plural(answer.added, "correction")} ${shared ? "noted" : "saved"}, ${answer.total} in all: `,
           h("a", { href: api.correctionsFile(run), download: "corrections.csv" }, "corrections.csv"),
-          shared ? ". They are lost when this page is closed: save the table and send it back. " : ". ",
+          shared ? ". They are lost when this page is closed, so save the table and send it back. " : ". ",
           "Train with them:",
         ),
         command(`conceptlens train ${recipe} --data.corrections ${answer.file}`),
@@ -105,7 +105,7 @@ export function corrections({ run, image, groups, edits, recipe, concepts }) {
     const idle = edits.list.length > 0 && labels === 0;
     button.disabled = image === "upload" || labels === 0;
     button.textContent = labels ? `Save ${plural(labels, "correction")}` : "Save as corrections";
-    button.title = idle ? "What is set here is what the model says already, or no label: there is nothing to correct." : "";
+    button.title = idle ? "There is nothing to correct: the model already gives these answers, or they cannot be written as labels." : "";
   }
 
   const node = h(

@@ -51,7 +51,7 @@ export function dials({ prediction, groups, head, edits }) {
     const was = h("span", {
       class: "was",
       style: { left: `calc(8px + (100% - 16px) * ${(start - low) / (high - low || 1)})` },
-      title: `the model: ${short(start)}`,
+      title: `predicted: ${short(start)}`,
     });
     updates.push((/** @type {number[]} */ bottleneck) => {
       if (Math.abs(Number(input.value) - bottleneck[k]) > (high - low) / 400) input.value = String(bottleneck[k]);
@@ -74,7 +74,7 @@ export function dials({ prediction, groups, head, edits }) {
 
   /** @param {Answers.GroupPart} group @param {any} control */
   function head_(group, control) {
-    const effect = h("span", { class: "num effect", title: "what the group adds to the class that is said, against the second likeliest" });
+    const effect = h("span", { class: "num effect", title: "what the group adds to the predicted class, compared with the second most likely class" });
     const reset = h(
       "button",
       {
@@ -117,8 +117,8 @@ export function dials({ prediction, groups, head, edits }) {
               ? null
               : edits.add(`${group.name}=${pick.value}`),
       },
-      h("option", { value: "" }, `predicted: ${top.value} (${percent(top.probability, 0)})`),
-      concepts.map((each) => h("option", { value: each.value }, `${each.value}${each === truth ? " ✓ true" : ""}`)),
+      h("option", { value: "" }, `${top.value} (predicted, ${percent(top.probability, 0)})`),
+      concepts.map((each) => h("option", { value: each.value }, `${each.value}${each === truth ? " ✓ label" : ""}`)),
       h("option", { value: "…", disabled: true, hidden: true }, "set by slider"),
     );
     updates.push(() => {

@@ -3,7 +3,7 @@ import { h } from "../dom.js";
 import { amount, plain, unit } from "../plain.js";
 import { percent } from "../words.js";
 
-export const PLACELESS = "No map: this value says that something is not there, and absence has no place.";
+export const PLACELESS = "No map: this value says that something is absent, and an absence has no position in the image.";
 
 /** How a concept's map and what has no place make its logit. @param {Answers.Prediction} prediction @param {any} k */
 export function sumWords(prediction, k) {
@@ -13,6 +13,18 @@ export function sumWords(prediction, k) {
   const [placed, whole] = [total, logit].map((value) => amount(value).replace("+", ""));
   const rest = `${unplaced < 0 ? "−" : "+"} ${amount(Math.abs(unplaced)).replace("+", "")} (not placed, ${percent(share, 0)})`;
   return `Sum of the map ${placed} ${rest} = ${plain() ? `${whole} points` : `logit ${whole}`}.`;
+}
+
+/** How to read a kind of map; what it shows is said only of maps that passed their test. @param {string} kind @param {{captions?: Record<string, string>, failed?: Record<string, string>}} tests */
+export function howToRead(kind, { captions = {}, failed = {} }) {
+  if (kind === "none" || kind === "index") return "";
+  const look =
+    kind === "evidence"
+      ? `Evidence: ${kind in failed ? "plain" : "blue"} patches add to the concept's ${plain() ? "points" : "logit"}, striped ${kind in failed ? "" : "orange "}ones subtract.`
+      : "Brighter patches have larger values.";
+  if (kind in failed) return `${look} This kind of map did not pass its test for this model. Do not read it as a reason.`;
+  if (kind in captions) return `${look} This kind of map was not tested for this model.`;
+  return `${look} A map shows where a score comes from, not whether that place shows what the name means.`;
 }
 
 /** The largest amount of a map, on either side of 0. @param {Float32Array} values */
@@ -42,7 +54,7 @@ export function movedBy(maps, prediction, patch, count) {
 export function movedWords(maps, prediction, patch) {
   const { adds, takes } = movedBy(maps, prediction, patch, 2);
   const list = (/** @type {any[]} */ rows) => rows.map((/** @type {{each: any, value: any}} */ { each, value }) => `${each.name} ${logits(value)}`).join(", ");
-  return [adds.length ? `adds most to ${list(adds)}` : "", takes.length ? `takes most from ${list(takes)}` : ""].filter(
+  return [adds.length ? `adds most to ${list(adds)}` : "", takes.length ? `subtracts most from ${list(takes)}` : ""].filter(
     Boolean,
   );
 }
@@ -72,5 +84,5 @@ export function movedChips(maps, prediction, patch, onconcept) {
           ),
         ]
       : null;
-  return [chips("Concepts to which this patch adds most", adds), chips("Concepts from which it takes most", takes)];
+  return [chips("Concepts to which this patch adds most", adds), chips("Concepts from which it subtracts most", takes)];
 }

@@ -78,8 +78,8 @@ export function missing(title, why, line = null) {
 export function said(error) {
   if (error?.code || !(error instanceof TypeError)) return error?.message ?? String(error);
   return /fetch|load|import|network/i.test(error.message)
-    ? "A part of the page did not come. Is `conceptlens serve` still running? Then load the page again."
-    : "The page made a mistake here. Load it again; if it comes back, please report it.";
+    ? "A part of the page could not be loaded. Check that `conceptlens serve` is still running, then reload the page."
+    : "The page has an error here. Reload it; if the error comes back, please report it.";
 }
 
 /** @param {any} error */

@@ -70,7 +70,7 @@ export function gallery({ run, whole, params, picked, onpick, onchange }) {
       const from = answer.page * answer.size;
       line.textContent = answer.total
         ? `${answer.total > answer.size ? `${from + 1}–${from + items.length} of ` : ""}${plural(answer.total, "image")}${answer.why ? ` · ${answer.why}` : ""}`
-        : "No image fits.";
+        : "No image matches.";
       back.disabled = answer.page === 0;
       forth.disabled = from + items.length >= answer.total;
       draw();

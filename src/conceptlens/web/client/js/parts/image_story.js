@@ -76,7 +76,6 @@ export function imageStory(/** @type {{run: string, image: any, prediction: Answ
           tools: panel.chooser,
         },
         panel,
-        h("p", { class: "note" }, mapNote(maps, prediction.maps)),
       ),
       maps.grid ? card("A patch", {}, patchCard) : null,
     ),
@@ -104,7 +103,7 @@ export function imageStory(/** @type {{run: string, image: any, prediction: Answ
         : card(
             "Why",
             {
-              note: "The same reasons as in the sentence, in the same order: what sets the class apart from the second likeliest, compared with the average image. Blue speaks for the class, striped orange against it. All bars together make the total."+ (plain() ? " Ten points multiply the odds by 2.7; seven double them." : ""),
+              note: "The reasons of the sentence above, in the same order. Each bar shows how much a concept moves the decision towards the class and away from the second most likely one, compared with the average image. Blue is for the class, striped orange against it. The bars add up to the total."+ (plain() ? " Ten points multiply the odds by 2.7; seven double them." : ""),
             },
             reasons,
           ),
@@ -112,7 +111,7 @@ export function imageStory(/** @type {{run: string, image: any, prediction: Answ
         ? null
         : card(
             "Concepts",
-            { note: "One line for each concept group. The class is predicted from these alone, unless a bypass is named." },
+            { note: "One line for each concept group. The class is predicted from these alone, unless a bypass is listed." },
             readings(prediction, groups, { onpick: pickConcept, onhover: hover }),
           ),
     ),
@@ -127,17 +126,6 @@ export function imageStory(/** @type {{run: string, image: any, prediction: Answ
 /** @param {string} text */
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** What maps are; what they show is said only of maps that passed their test. @param {any} maps */
-function mapNote(maps, { captions = {}, failed = {} }) {
-  const [[kind]] = maps.kinds().length ? maps.kinds() : [["none"]];
-  const look = maps.evidence.size
-    ? `Evidence: ${kind in failed ? "plain" : "blue"} patches add to the concept's ${plain() ? "points" : "logit"}, striped ${kind in failed ? "" : "orange "}ones take away.`
-    : "Brighter patches have larger values.";
-  if (kind in failed) return `${look} The maps of this model did not pass their test: do not read them as reasons.`;
-  if (kind in captions) return `${look} The maps of this model were not tested.`;
-  return `${look} A map shows where a score comes from, not whether that place shows what the name means.`;
-}
-
 /** One badge for an image: unlike the training images, or the classes that cannot be excluded. */
 function cautions(/** @type {{cautions: any, unlike_training: any}} */ { cautions: told, unlike_training: unlike }) {
   return told?.length ? h("p", { class: `tag ${unlike ? "warn" : ""}`, title: told.slice(1).join(". ") }, capital(told[0])) : null;
@@ -150,5 +138,5 @@ function verdict(prediction) {
   const truth = prediction.truth.join(", ") || "none";
   return said === truth
     ? h("span", { class: "tag good" }, `✓ right: ${truth}`)
-    : h("span", { class: "tag bad" }, `✕ it is ${truth}`);
+    : h("span", { class: "tag bad" }, `✕ label: ${truth}`);
 }

@@ -2,7 +2,7 @@
 import { api } from "../api.js";
 import { eachFrame, h, put, rove, segment, opacitySlider } from "../dom.js";
 import { upload } from "../visit.js";
-import { PLACELESS, largest, logits, movedWords, sumWords } from "./evidence.js";
+import { PLACELESS, howToRead, largest, logits, movedWords, sumWords } from "./evidence.js";
 import { picture } from "./picture.js";
 import { unit } from "../plain.js";
 import { percent, plural } from "../words.js";
@@ -27,6 +27,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
   });
   const legend = h("ul", { class: "codes", "aria-label": "Codes in this image" });
   const line = h("p", { class: "note caption", role: "status" });
+  const hint = h("p", { class: "note" });
   const scale = h("div", { class: "heat", "aria-hidden": "true" });
   const doubt = h("div", { class: "notice doubt", role: "note", hidden: true });
   const badge = h("span", { class: "tag warn failed-tag", hidden: true });
@@ -69,7 +70,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     const values = kind === "none" || kind === "index" ? null : maps.of(String(kind), concept);
     const signed = kind === "evidence";
     const amount = (/** @type {number} */ each, /** @type {Float32Array} */ all) =>
-      signed ? `${logits(each, largest(all))} ${unit()}` : `${percent(each / (Math.max(...all) || 1), 0)} of the most`;
+      signed ? `${logits(each, largest(all))} ${unit()}` : `${percent(each / (Math.max(...all) || 1), 0)} of the largest value`;
     const level = values ? `, ${amount(values[patch], values)}` : "";
     const place = `row ${Math.floor(patch / columns) + 1}, column ${(patch % columns) + 1}${level}${code}`;
     return [place, ...(signed ? movedWords(maps, prediction, patch) : [])].join("\n");
@@ -102,7 +103,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
         line.textContent = error.message;
       });
     if (kind === "index")
-      line.textContent = `${plural(maps.index.legend.length, "code")} in this image: patches with the same color are nearest to the same one. ${maps.index.sample || image === "upload" ? "Gray has no name." : "What they stand for is being looked up."}`;
+      line.textContent = `${plural(maps.index.legend.length, "code")} in this image: patches with the same color are nearest to the same one. ${maps.index.sample || image === "upload" ? "Gray codes have no name." : "Their names are being looked up."}`;
     else if (kind === "none")
       line.textContent =
         kinds.length === 1
@@ -111,8 +112,9 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     else if (each.placeless) line.textContent = PLACELESS;
     else {
       const sharing = kind === "attention" ? prediction.concepts.filter((/** @type {any} */ other) => other.slot === each.slot).length : 1;
-      line.textContent = `“${each.text}”${each.part ? `, of the ${each.part}` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${kind === "evidence" ? ` ${sumWords(prediction, k)}` : values && !Math.max(...values) ? " Nothing here lifts this score." : ""}${prediction.maps.captions?.[String(kind)] ? ` ${prediction.maps.captions[String(kind)].replace("map", "Map")}.` : ""}`;
+      line.textContent = `“${each.text}”${each.part ? ` (part: ${each.part})` : ""}.${sharing > 1 ? ` ${sharing} concepts share this map: they read the same slot.` : ""}${kind === "evidence" ? ` ${sumWords(prediction, k)}` : values && !Math.max(...values) ? " No patch raises this score." : ""}`;
     }
+    hint.textContent = howToRead(String(kind), prediction.maps);
     pick.value = String(k);
   }
 
@@ -122,11 +124,11 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     const still = prediction.maps.unmoving?.includes(each?.name) && kind !== "gradcam";
     doubt.hidden = !drawn || (reason === null && !still);
     badge.hidden = doubt.hidden;
-    badge.textContent = reason === null ? "! does not move between images" : "! failed its test";
+    badge.textContent = reason === null ? "! the same in every image" : "! failed its test";
     put(
       doubt,
       reason === null ? null : h("p", {}, h("b", {}, "This map failed its test and is drawn in gray. "), reason),
-      still ? h("p", {}, h("b", {}, "This map hardly moves from image to image. "), "It is no evidence of what is in this one.") : null,
+      still ? h("p", {}, h("b", {}, "This map is nearly the same in every image. "), "It says nothing about this image.") : null,
     );
   }
 
@@ -137,7 +139,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     scale.classList.toggle("signed", signed);
     scale.classList.toggle("failed", failed(kind) !== null);
     scale.hidden = scale.hidden || !values;
-    put(scale, h("span", {}, signed ? logits(-most) : "0"), h("i", {}), h("span", {}, signed ? `${logits(most)} ${unit()}` : "most"));
+    put(scale, h("span", {}, signed ? logits(-most) : "0"), h("i", {}), h("span", {}, signed ? `${logits(most)} ${unit()}` : "largest"));
   }
 
   /** @param {number} code */
@@ -189,7 +191,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
               title:
                 each.confidence === null
                   ? ""
-                  : `${percent(each.confidence, 0)} of its patches go to this, by chance ${percent(each.chance, 0)}`,
+                  : `${percent(each.confidence, 0)} of its patches belong to this concept; ${percent(each.chance, 0)} would by chance`,
             },
             h("span", { class: "dot", style: { background: each.color } }),
             h("span", { class: "label" }, `${each.name}`),
@@ -233,6 +235,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
       scale,
     ),
     line,
+    hint,
     legend,
   );
   drawLegend();

@@ -27,7 +27,7 @@ export function opener(host, { run, onopen, onfail, onstart }) {
       const about = await api.about();
       if (file.size > about.upload.bytes)
         throw new Error(
-          `${file.name} has ${(file.size / 1e6).toFixed(1)} MB; at most ${(about.upload.bytes / 1e6).toFixed(0)} MB are taken.`,
+          `${file.name} has ${(file.size / 1e6).toFixed(1)} MB; the limit is ${(about.upload.bytes / 1e6).toFixed(0)} MB.`,
         );
       keepUpload(run, file, await api.upload(run, file));
       onopen();
@@ -67,7 +67,7 @@ export function opener(host, { run, onopen, onfail, onstart }) {
 export async function predictionOf(run, image, uploaded, { maps = true } = {}) {
   if (image === "upload") {
     if (!uploaded)
-      throw new Error("This link was to a file that somebody opened. Open the file again, or pick an image.");
+      throw new Error("This link is to a file that was opened in another browser. Open the file again, or pick an image.");
     return uploaded.prediction;
   }
   const [split, row] = String(image).split("/");

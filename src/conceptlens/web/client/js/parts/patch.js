@@ -20,7 +20,7 @@ export function patchFacts({ run, prediction, maps, patch, onconcept }) {
   const readers = (/** @type {any} */ slot) => prediction.concepts.filter((/** @type {any} */ each) => each.slot === slot);
   const nameOf = (/** @type {number} */ slot) => {
     const read = readers(slot);
-    if (!read.length) return "read by no concept";
+    if (!read.length) return "no concept reads it";
     const groups = [...new Set(read.map((/** @type {any} */ each) => each.group))];
     return read.length === 1 ? read[0].name : groups.length === 1 ? groups[0] : `${read.length} concepts`;
   };

@@ -4,6 +4,7 @@ import { spark } from "../charts/spark.js";
 import { h } from "../dom.js";
 import { KINDS, viewsOf } from "../kinds.js";
 import { moment, percent, plural, short } from "../words.js";
+import { trustTag } from "./trust_strip.js";
 
 const STATUS = {
   done: ["done", ""],
@@ -11,9 +12,6 @@ const STATUS = {
   failed: ["failed", "bad"],
   broken: ["cannot be read", "bad"],
 };
-
-/** What `conceptlens trust` found: one badge. */
-const TRUST = { pass: ["✓ examined", "good"], finding: ["! findings", "bad"], unexamined: ["not examined", ""] };
 
 /** Where a folder's views are, by name. @param {Answers.RunCard} card @param {any[]} views */
 function links(card, views) {
@@ -56,7 +54,7 @@ export function resultCard(card, views, inside, show) {
         { class: "row spread" },
         links(card, views),
         inside
-          ? h("button", { type: "button", class: "quiet", onclick: show }, `Its ${plural(inside, "training")}`)
+          ? h("button", { type: "button", class: "quiet", onclick: show }, `Show its ${plural(inside, "training")}`)
           : null,
       ),
     ),
@@ -100,7 +98,7 @@ export function runCard(card, views, picked, toggle) {
     card.unverified && card.status !== "broken"
       ? h("span", { class: "tag", title: "This folder has no manifest: a changed file is not noticed." }, "Unverified")
       : null,
-    card.trust ? h("span", { class: `tag ${TRUST[card.trust][1]}` }, TRUST[card.trust][0]) : null,
+    trustTag(card),
     card.method
       ? h(
           "p",
@@ -118,7 +116,7 @@ export function runCard(card, views, picked, toggle) {
             card.images && plural(card.images, "image"),
             card.encoder,
             card.seed !== null && `seed ${card.seed}`,
-            card.changed && moment(card.changed),
+            card.changed && moment(card.changed).replaceAll(" ", "\u00a0"),
           ]
             .filter(Boolean)
             .join(" · "),
@@ -142,8 +140,8 @@ export function runCard(card, views, picked, toggle) {
 /** @param {Record<string, any>} values */
 function scores(values) {
   const shown = [
-    ["class.balanced_accuracy", "class", "class balanced accuracy"],
-    ["concept.balanced_accuracy", "concept", "concept balanced accuracy"],
+    ["class.balanced_accuracy", "class accuracy (balanced)", "class balanced accuracy"],
+    ["concept.balanced_accuracy", "concept accuracy (balanced)", "concept balanced accuracy"],
     ["class.macro_auc", "class AUC", "class AUC"],
   ];
   return h(

@@ -104,7 +104,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
       );
     } catch (error) {
       if (/** @type {any} */ (error).name === "AbortError") {
-        line.textContent = "Cancelled; the image is as it was.";
+        line.textContent = "Cancelled; the image is unchanged.";
         announce("Edit cancelled");
       } else {
         line.textContent = "";
@@ -118,7 +118,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
   /** @param {any} event @param {any} from */
   function see(event, from) {
     if (!last) return; // another image was opened meanwhile
-    if (event.kind === "waiting") line.textContent = `${plural(event.ahead, "edit")} of others first…`;
+    if (event.kind === "waiting") line.textContent = `Waiting for ${plural(event.ahead, "other edit")}…`;
     else if (event.kind === "step") {
       last.path.push([event.step, event.probability]);
       line.textContent = `Step ${event.step + 1} of ${steps}: ${last.target} ${percent(event.probability)}`;
@@ -136,7 +136,7 @@ export function editPanel({ run, about, state, reading, onregion, onedited, onun
       line.textContent =
         `${last.target}: ${fixed(from.probabilities[place])} → ${fixed(event.probability)} by the extractor, ` +
         `${event.changed.length} of ${cellsOf(region, columns).length} tokens of the region changed` +
-        `${event.stopped ? "; the time was up, this is the best until then" : ""} (${event.seconds} s).`;
+        `${event.stopped ? "; the time limit was reached, so this is the best result so far" : ""} (${event.seconds} s).`;
       announce(line.textContent);
       put(after, changes(event.changed));
       onedited(event.reading);

@@ -108,7 +108,7 @@ function pairs(about, found) {
   return card(
     "Edited into each other",
     {
-      note: "Images of one concept edited into its partner, judged by others: the original should fall, the target rise.",
+      note: "Images of one concept are edited towards its partner and judged by independent classifiers: the original should fall and the target rise.",
     },
     table(
       "Judges' predictions after edits",

@@ -250,12 +250,12 @@ export function studioStage({ run, about, live, sets, params }) {
     put(
       tool,
       mode === "mask"
-        ? card("Hide tokens", { note: "What is left of the image, and of the concept, without them?" }, mask)
+        ? card("Hide tokens", { note: "See what the image and the concept lose without them." }, mask)
         : mode === "region"
           ? card(
               "Edit the region",
               {
-                note: "The tokens of the region are optimized until the extractor predicts the target; the best result is kept. An extractor can be fooled: whether the picture shows the target, judge yourself, or ask independent judges (codebook edit --judge).",
+                note: "The tokens of the region are optimized until the extractor predicts the target; the best result is kept. An extractor can be fooled. Judge yourself whether the picture shows the target, or use independent judges (codebook edit --judge).",
               },
               edit,
             )

@@ -9,7 +9,7 @@ import { tokenSets } from "./token_sets.js";
 
 /** @type {Record<string, string>} */
 const OTHERS = {
-  bias: "Bias, for a study whose concepts are values of one attribute: what is drawn when none is asked for",
+  bias: "Bias, for a study whose concepts are values of one attribute: what is drawn when none is requested",
   edit: "A saved edit, with independent judges where --judge names some",
   search: "Which tokens of the whole codebook could make a concept",
   masking: "Whether hiding the important tokens changes what independent judges predict",
@@ -45,11 +45,11 @@ export function written({ run, about, tokens, bias, params, concept, onlink }) {
   else if (about.images.length)
     parts.push(missing("No token sets yet", "Which tokens make each concept:", about.missing.tokens));
   if (panel)
-    parts.push(card("Bias", { note: "Which value's tokens does the generator use when no value is asked for?" }, panel));
+    parts.push(card("Bias", { note: "Which value's tokens does the generator use when no value is requested?" }, panel));
   else if (bias instanceof Error) parts.push(failure(bias));
   else if (about.concepts.every((/** @type {string} */ name) => name.includes("=")))
     parts.push(
-      missing("No bias study yet", "Which value's tokens are used when no value is asked for?", about.missing.bias),
+      missing("No bias study yet", "Which value's tokens are used when no value is requested?", about.missing.bias),
     );
   for (const [name, draw] of Object.entries(WRITTEN)) {
     if (!about.has.includes(name)) continue;
@@ -66,7 +66,7 @@ export function written({ run, about, tokens, bias, params, concept, onlink }) {
       h(
         "details",
         { class: "card lacks" },
-        h("summary", {}, "What else can be looked at"),
+        h("summary", {}, "What else can be measured"),
         h(
           "ul",
           {},

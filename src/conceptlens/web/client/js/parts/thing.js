@@ -91,8 +91,8 @@ const flags = (list) =>
 function doubtOf(maps) {
   if (maps === "pass") return null;
   return maps === "finding"
-    ? "The maps of this model did not pass their test: these patches need not show what the name means."
-    : "The maps of this model were not tested: these patches need not show what the name means.";
+    ? "The maps of this model did not pass their test, so these patches may not show what the name means."
+    : "The maps of this model were not tested, so these patches may not show what the name means.";
 }
 
 export function conceptFacts(/** @type {{run: string, each: any, classes: string[], grid: any, maps?: string}} */ { run, each, classes, grid, maps }) {
@@ -128,7 +128,7 @@ export function conceptFacts(/** @type {{run: string, each: any, classes: string
           ]
         : null,
       known(each.influence)
-        ? [h("dt", {}, "Influence"), h("dd", {}, `moves the classes by ${plain() ? `${(10 * each.influence).toFixed(1)} points` : `${fixed(each.influence)} logits`} on average`)]
+        ? [h("dt", {}, "Influence"), h("dd", {}, `changes the classes by ${plain() ? `${(10 * each.influence).toFixed(1)} points` : `${fixed(each.influence)} logits`} on average`)]
         : null,
       each.slot === null || each.slot === undefined ? null : [h("dt", {}, "Slot"), h("dd", {}, each.slot)],
     ),
@@ -187,13 +187,13 @@ export function codeFacts(/** @type {{run: string, each: any, classes: string[],
             h(
               "dd",
               {},
-              `${percent(each.confidence, 0)} of its patches go to this ${each.level}; by chance ${percent(each.chance, 0)}`,
+              `${percent(each.confidence, 0)} of its patches belong to this ${each.level}; ${percent(each.chance, 0)} would by chance`,
             ),
           ]
         : null,
       each.nearest?.length
         ? [
-            h("dt", {}, "Most alike"),
+            h("dt", {}, "Most similar"),
             h(
               "dd",
               {},

@@ -62,7 +62,7 @@ export function tokenFacts({ reading, cell, columns, heat, concept, member, onto
           : "not written",
       ),
     ),
-    h("h3", {}, "In the concepts' sets: times an image"),
+    h("h3", {}, "How often per image it is in a concept's set"),
     held.length
       ? h(
           "ul",
@@ -85,7 +85,7 @@ export function tokenFacts({ reading, cell, columns, heat, concept, member, onto
           ),
           held.length > SHOWN ? h("li", { class: "note" }, `and ${held.length - SHOWN} more`) : null,
         )
-      : h("p", { class: "note" }, "In none of them."),
+      : h("p", { class: "note" }, "In no set."),
   );
 }
 
@@ -97,5 +97,5 @@ export const where = (cell, columns) =>
 export function rankWords(levels, cell, concept) {
   const size = Math.abs(levels[cell]);
   const above = levels.filter((each) => Math.abs(each) > size).length;
-  return `${percent(size / 255, 0)} of the most, number ${above + 1} of ${levels.length} for ${concept}`;
+  return `${percent(size / 255, 0)} of the largest, rank ${above + 1} of ${levels.length} for ${concept}`;
 }

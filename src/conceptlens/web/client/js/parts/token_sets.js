@@ -28,7 +28,7 @@ export function tokenSets({ found, concept, onconcept, onlink }) {
     const own = set.tokens.filter((/** @type {number} */ token) => !others.has(token)).length;
     const common = set.tokens.filter((/** @type {number} */ token) => frequent.has(token)).length;
     words.textContent =
-      `${plural(set.tokens.length, "token")}, each counted where it was among the ${set.n} most important of ` +
+      `${plural(set.tokens.length, "token")}, each counted when it is among the ${set.n} most important tokens of ` +
       `${plural(set.images, "image")}. In no other concept's set: ${own}. Also among the most frequent tokens, ` +
       `important or not (marked ○): ${common}.`;
     const most = Math.max(...set.counts, 1);

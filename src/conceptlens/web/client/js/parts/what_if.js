@@ -45,7 +45,7 @@ export function whatIf(/** @type {{body: any, run: string, image: any, predictio
         : "The concepts of this image have no labels",
       onclick: () => edits.add(...prediction.truth_edits),
     },
-    "Correct by labels",
+    "Use the labels",
   );
   const open = here().params.sliders === "1";
   const sliders = h(
@@ -147,7 +147,7 @@ export function whatIf(/** @type {{body: any, run: string, image: any, predictio
     if (head.linear) {
       now = evaluate();
       paint();
-      check.textContent = "computed in this page";
+      check.textContent = "computed on this page";
       check.className = "tag";
     }
     confirm();
@@ -177,7 +177,7 @@ export function whatIf(/** @type {{body: any, run: string, image: any, predictio
       now = { bottleneck: answer.bottleneck, said: answer.after.said, classes: answer.after.classes };
       check.textContent =
         gap > 1e-3
-          ? `the server's answer differs by ${gap.toFixed(3)}; its answer is shown`
+          ? `the server's result differs by ${gap.toFixed(3)}; the server's result is shown`
           : "✓ confirmed by the server";
       check.className = `tag ${gap > 1e-3 ? "warn" : "good"}`;
       paint();
@@ -199,21 +199,21 @@ export function whatIf(/** @type {{body: any, run: string, image: any, predictio
         { tools: check },
         h("div", { class: "now" }, view, h("div", { class: "stack tight" }, verdict, bars)),
         head.bypass
-          ? h("p", { class: "note" }, `The class is also reached by ${head.bypass}, which no edit touches.`)
+          ? h("p", { class: "note" }, `The class also depends on ${head.bypass}. Edits do not change that.`)
           : null,
       ),
       card(
-        "Help me",
-        { note: "Which concept to check next, and the smallest change that would change the class." },
+        "Suggestions",
+        { note: "Which concept a person should check next, and the smallest change that gives another class." },
         h(
           "div",
           { class: "row" },
           truth,
-          h("button", { type: "button", onclick: tips.ask }, "Ask me next"),
+          h("button", { type: "button", onclick: tips.ask }, "Suggest a concept to check"),
           h(
             "button",
             { type: "button", disabled: head.task === "multilabel", onclick: tips.flip },
-            "Smallest change that flips the class",
+            "Smallest change of the class",
           ),
         ),
         tips.node,
@@ -229,7 +229,7 @@ export function whatIf(/** @type {{body: any, run: string, image: any, predictio
       "Concepts",
       {
         tools: sliders,
-        note: `The number is ${plain() ? "how many points the group gives the class above, ahead of the second likeliest (7 points double the odds)" : "what the group adds to the logit of the class above, minus that of the second likeliest"}. Choose a value, or open the sliders.`,
+        note: `The number is ${plain() ? "how many points the group gives the predicted class, ahead of the second most likely class (7 points double the odds)" : "what the group adds to the logit of the predicted class, minus what it adds to the second most likely class"}. Choose a value, or open the sliders.`,
       },
       controls,
     ),
@@ -237,7 +237,7 @@ export function whatIf(/** @type {{body: any, run: string, image: any, predictio
   if (head.linear) {
     now = evaluate();
     paint();
-    if (shared) check.textContent = "computed in this page";
+    if (shared) check.textContent = "computed on this page";
   }
   confirm();
   return {

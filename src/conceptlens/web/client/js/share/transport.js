@@ -18,7 +18,7 @@ const files = block("share-files"); // address → type and base64 of another pi
 try {
   if (!location.hash) history.replaceState(null, "", `#/${note.views[0]}`);
 } catch {
-  console.info("This preview keeps no addresses."); // the first view is shown all the same
+  console.info("This preview stores no addresses."); // the first view is shown all the same
 }
 
 export const shared = true;
@@ -39,7 +39,7 @@ export class ApiError extends Error {
 /** @param {string} what */
 const absent = (what) =>
   new ApiError(404, {
-    message: `${what} not in this file. It was shared with a part of the run; its owner has all of it.`,
+    message: `${what} not in this file. The file holds a part of the run; its owner has all of it.`,
   });
 
 const PICTURE = /^\/?(?:api\/v1\/)?runs\/[^/]+\/images\/(\w+\/\d+)\/(?:thumbnail|picture)$/;
@@ -58,7 +58,7 @@ const revive = (key, value) => (typeof value === "string" && value.startsWith("/
 /** @param {string} text */
 async function unpacked(text) {
   if (typeof DecompressionStream === "undefined")
-    throw new ApiError(0, { message: "This browser is too old for this file. One of 2023 or later opens it." });
+    throw new ApiError(0, { message: "This browser is too old for this file. Use a browser from 2023 or later." });
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();

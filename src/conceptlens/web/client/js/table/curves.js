@@ -40,7 +40,7 @@ export function curves(state, onchange) {
     drawMenu();
     draw();
     if (!node.firstChild)
-      put(node, card("Training curves", { note: "Chosen runs, one over the other." }, menu, plot));
+      put(node, card("Training curves", { note: "The selected runs in one plot." }, menu, plot));
   }
 
   function drawMenu() {
@@ -58,7 +58,7 @@ export function curves(state, onchange) {
       .flatMap((key) => known.get(key) ?? [])
       .map(({ name, lines: rows }) => ({ name, points: smoothed(curve(rows, split, key), state.smooth) }))
       .filter(({ points }) => points.length);
-    put(plot, series.length ? lines(series, { label: state.curve, height: 300, read: short }) : h("p", { class: "note" }, "None of the chosen runs has this curve.")); // prettier-ignore
+    put(plot, series.length ? lines(series, { label: state.curve, height: 300, read: short }) : h("p", { class: "note" }, "None of the selected runs has this curve.")); // prettier-ignore
   }
 
   return Object.assign(node, { show });

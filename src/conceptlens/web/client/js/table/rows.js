@@ -1,6 +1,6 @@
 /**
  * The rows of the table of runs: joined, filtered, sorted, grouped. Pure.
- * @typedef {{key: string, name: string, status: string, method: string, data: string, encoder: string, seed: number | null, tag: string, note: string, changed: string, epoch: number | null, epochs: number | null, metrics: Record<string, number>, intervals: Record<string, [number, number]>}} Row
+ * @typedef {{key: string, name: string, status: string, method: string, data: string, encoder: string, seed: number | null, tag: string, note: string, trust: string | null, changed: string, epoch: number | null, epochs: number | null, metrics: Record<string, number>, intervals: Record<string, [number, number]>}} Row
  */
 
 /** Cards of trained models with what the table knows of them. @param {any[]} cards @param {any[]} known @returns {Row[]} */

@@ -1,10 +1,11 @@
 /** Runs side by side: one table of all scores, one plot of a chosen one with its interval. */
 import { api } from "../api.js";
 import { dots } from "../charts/dots.js";
-import { choice, h, put } from "../dom.js";
+import { choice, h, put, scrolling } from "../dom.js";
 import { downloadMenu, pictureEntries, saveJSON } from "../download.js";
 import { MEASURES } from "../measures.js";
 import { card } from "../parts/frame.js";
+import { trustTag } from "../parts/trust_strip.js";
 import { known } from "../words.js";
 
 /** @param {any[]} cards @param {{measure: string, onmeasure: (key: string) => void, onclear: () => void}} options */
@@ -59,11 +60,7 @@ export function comparison(cards, { measure, onmeasure, onclear }) {
     h(
       "div",
       { class: "compare" },
-      h(
-        "div",
-        { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of scores" },
-        table(cards, shown),
-      ),
+      scrolling("Table of scores", {}, table(cards, shown)),
       h(
         "div",
         { class: "stack" },
@@ -110,6 +107,10 @@ function table(cards, measures) {
           key[0].toUpperCase() + key.slice(1),
           cards.map((run) => h("td", { class: "num" }, /** @type {any} */ (run)[key] ?? "–")),
         ),
+      ),
+      row(
+        "Tested",
+        cards.map((run) => h("td", { class: "num" }, trustTag(run) ?? "–")),
       ),
       // none is called best: that takes a test, which the table of runs makes
       measures.map((measure) =>

@@ -11,7 +11,7 @@ import { card as box, missing, viewHead } from "../parts/frame.js";
 import { plural } from "../words.js";
 
 const ABOUT =
-  "Methods trained on the same images, with intervals and tests. Only methods with the same supervision of concepts are ranked against each other; they share a block.";
+  "Methods trained on the same images, with intervals and tests. Methods are compared within a block only: those that learn concepts from the same kind of labels.";
 
 /** Shown, and shown anew as its trainings end. @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
 export async function comparisonView(host, params, { card }) {
@@ -32,7 +32,7 @@ export async function comparisonView(host, params, { card }) {
   put(host, problem, place);
   draw();
   const stop = live(ask, {
-    every: now[0].status === "running" ? 3000 : 10_000,
+    every: () => (now[0].status === "running" ? 3000 : 10_000),
     onanswer: (next) => {
       problem.hidden = true;
       const same = JSON.stringify(next[1]) === JSON.stringify(now[1]);
@@ -119,7 +119,7 @@ function table(host, params, run, found) {
       body,
       sets.length
         ? sets.map((data) => dataSet(data, rowsOf(data), found, state.by))
-        : h("p", { class: "card empty" }, "Nothing is left: no block of that data set was told so."),
+        : h("p", { class: "card empty" }, "Nothing matches: that data set has no such block."),
     );
   }
 

@@ -139,7 +139,7 @@ export async function datasetView(host, params, { card }) {
   }
 
   function drawTools() {
-    put(line, `${plural(rows.length, "image")}${rows.length < table.size ? ` of ${plural(table.size, "image")}` : ""}${chosen ? ", chosen by hand" : ""}`, settings.layout === "axes" ? `. ${axesLine(table, settings.x, settings.y)}` : "");
+    put(line, `${plural(rows.length, "image")}${rows.length < table.size ? ` of ${plural(table.size, "image")}` : ""}${chosen ? ", selected by hand" : ""}`, settings.layout === "axes" ? `. ${axesLine(table, settings.x, settings.y)}` : "");
     put(
       tools,
       segment("Drag to", [["move", "Move"], ["lasso", "Lasso"]], view.canvas.classList.contains("lasso") ? "lasso" : "move", (mode) => view.lasso(mode === "lasso")),
@@ -177,7 +177,7 @@ export async function datasetView(host, params, { card }) {
   stops.push(() => window.removeEventListener("theme", recolor));
   put(
     host,
-    viewHead("Data set", "All images of a split at once. Each point or picture is an image; click one to see its neighbors and to correct its labels.", {
+    viewHead("Data set", "All images of a split at once. Click an image to see its neighbors and to correct its labels.", {
       downloads: [["Names of the images shown (JSON)", () => saveJSON([...rows].map((row) => table.ids[row]), `${run}-images`)]],
     }),
     read,

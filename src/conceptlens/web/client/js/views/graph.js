@@ -9,7 +9,7 @@ import { loading, missing, viewHead } from "../parts/frame.js";
 import { shortcut } from "../shortcuts.js";
 
 const ABOUT =
-  "Each square is a concept that the network uses; a line is what it adds to one in the next layer, up to the class. Open a concept to see what it stands for.";
+  "Each square is a concept that the network uses. A line shows how much a concept adds to one in the next layer, up to the class. Open a concept to see what it stands for.";
 
 /** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */
 export async function graphView(host, params, { card }) {
@@ -35,7 +35,7 @@ export async function graphView(host, params, { card }) {
         h("button", { type: "button", onclick: () => input.click() }, "Load selection"),
       ],
       downloads: [
-        ["What is seen (PNG)", () => current && saveCanvas(current.canvas.compose(), `${run}-graph`)],
+        ["Visible part (PNG)", () => current && saveCanvas(current.canvas.compose(), `${run}-graph`)],
         ["Whole graph (SVG)", async () => current && saveSVG(await current.svg(), `${run}-graph`)],
         ["What is shown (JSON)", () => current && saveJSON(current.data(), `${run}-graph-shown`)],
         ["The file of the graph (JSON)", async () => current && saveJSON(await current.file(), `${run}-graph`)],
@@ -78,7 +78,7 @@ export async function graphView(host, params, { card }) {
         body,
         missing(
           title,
-          /** @type {any} */ (error).status === 422 ? `A graph is not called ${selection.graph}.` : /** @type {any} */ (error).message,
+          /** @type {any} */ (error).status === 422 ? `There is no graph called ${selection.graph}.` : /** @type {any} */ (error).message,
           /** @type {any} */ (error).command,
         ),
       );

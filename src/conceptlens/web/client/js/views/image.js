@@ -41,7 +41,7 @@ export async function imageView(host, params, /** @type {{card: Answers.RunCard}
   /** @type {any} */
   let panel = null;
   let asked = 0;
-  const story = h("div", { class: "story" }, loading("Looking at the image…"));
+  const story = h("div", { class: "story" }, loading("Predicting…"));
   const files = opener(host, {
     run,
     onstart: () => {

@@ -39,7 +39,7 @@ export async function jobsView(host, params, { cards }) {
 
   const drawLine = whenQuiet(async () => {
     if (training() && !name.value.trim()) {
-      put(line, h("p", { class: "note" }, "Name the new run to see the command."));
+      put(line, h("p", { class: "note" }, "Enter a name for the new run to see the command."));
       return;
     }
     try {
@@ -75,25 +75,25 @@ export async function jobsView(host, params, { cards }) {
         training() && !state.run ? choice("Ready recipe", told.recipes, state.recipe, (recipe) => { state.recipe = recipe; drawLine(); }) : null,
         choice("Device", told.devices, state.device, (device) => { state.device = device; drawLine(); }),
       ),
-      training() ? [h("div", { class: "job-option" }, h("label", { for: "job-new-name" }, "Name of the new run"), name), h("div", { class: "job-option" }, h("label", { for: "job-settings" }, "Settings, one a line"), settings)] : null,
+      training() ? [h("div", { class: "job-option" }, h("label", { for: "job-new-name" }, "Name of the new run"), name), h("div", { class: "job-option" }, h("label", { for: "job-settings" }, "Settings, one per line"), settings)] : null,
       h("details", { open: false }, h("summary", {}, `Options of ${state.command}`), h("div", { class: "job-options" }, shown.rows)),
       line,
       told.allowed
-        ? h("button", { type: "button", class: "main", onclick: start }, "Put it into the queue")
-        : h("p", { class: "note" }, "This server starts no jobs: copy the command, or serve with ", h("code", {}, told.how), "."),
+        ? h("button", { type: "button", class: "main", onclick: start }, "Add to the queue")
+        : h("p", { class: "note" }, "This server does not start jobs. Copy the command, or start the server with ", h("code", {}, told.how), "."),
     );
     drawLine();
   } // prettier-ignore
 
   put(
     host,
-    viewHead("Jobs", "Train a model, or measure one. One job runs at a time on a device; a job goes on when the page or the server is closed."), // prettier-ignore
+    viewHead("Jobs", "Train a model, or measure one. Each device runs one job at a time. A job continues when the page or the server is closed."), // prettier-ignore
     problem,
     told.forms.length
       ? card("New job", {}, choice("Command", told.forms.map((/** @type {any} */ form) => form.command), state.command, (to) => { state.command = to; note({ command: to }); drawForm(); }), box)
       : null,
     h("h2", { class: "jobs-head" }, "Queue"),
-    told.jobs.length ? null : h("p", { class: "card note jobs-none" }, "Nothing was started from this page yet. ", h("a", { href: format("runs") }, "All runs")),
+    told.jobs.length ? null : h("p", { class: "card note jobs-none" }, "No job was started from this page yet. ", h("a", { href: format("runs") }, "All runs")),
     jobs,
   ); // prettier-ignore
   drawForm();

@@ -6,6 +6,7 @@ import { scheme } from "../charts/scheme.js";
 import { tableHead, h, put, rove, scrolling } from "../dom.js";
 import { downloadMenu, pictureEntries, saveJSON } from "../download.js";
 import { card as box, command, loading, viewHead } from "../parts/frame.js";
+import { trustTag } from "../parts/trust_strip.js";
 import { shortcut } from "../shortcuts.js";
 import { percent, plural } from "../words.js";
 
@@ -15,8 +16,8 @@ const SHOWN = [
   ["concept.auc", "Concept AUC"],
 ];
 
-/** @param {HTMLElement} host @param {Record<string, string>} params */
-export async function methodsView(host, params) {
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {{cards: any[]}} app */
+export async function methodsView(host, params, { cards }) {
   const { methods } = await api.methods();
   let chosen = methods.find((each) => each.name === params.method) ?? methods[0];
   const side = h("div", { class: "stack" });
@@ -57,7 +58,7 @@ export async function methodsView(host, params) {
   async function showEvidence(method) {
     let shown;
     try {
-      shown = evidence(await api.evidence(method.name));
+      shown = evidence(await api.evidence(method.name), cards);
     } catch (error) {
       shown = h("p", { class: "card note" }, /** @type {any} */ (error).message);
     }
@@ -72,7 +73,7 @@ export async function methodsView(host, params) {
     host,
     viewHead(
       "Methods",
-      "All methods share one scheme: patches are gathered in slots, slots are scored for concepts, and the class is predicted from the scores. The picture marks the parts in which a method differs.",
+      "All methods share one scheme: slots gather patches, each slot gets a score for its concept, and the class is predicted from the scores. The picture marks what a method does differently.",
       { downloads: [["All methods (JSON)", () => saveJSON(methods, "methods")]] },
     ),
     h("div", { class: "browse" }, h("section", { class: "card", "aria-label": "All methods" }, list), side),
@@ -80,7 +81,7 @@ export async function methodsView(host, params) {
   pick(chosen, { say: false });
   list.scrollTop = list.querySelector("[aria-selected=true]").offsetTop - list.offsetTop - 60;
   shortcut("j", "next method", () => step(1));
-  shortcut("k", "method before", () => step(-1));
+  shortcut("k", "previous method", () => step(-1));
   return null;
 }
 
@@ -119,8 +120,8 @@ function about(method) {
 /** @param {string} name @param {any} value */
 const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
 
-/** @param {any} found */
-function evidence(found) {
+/** @param {any} found @param {any[]} cards */
+function evidence(found, cards) {
   if (!found.rows.length && !found.runs.length)
     return box(
       "Evidence",
@@ -128,17 +129,17 @@ function evidence(found) {
       h(
         "p",
         { class: "note" },
-        "No served folder has results of this method. A comparison makes some, with intervals and a control that reads random texts:",
+        "No served folder has results of this method. A comparison measures some, with intervals and a control that reads random texts:",
       ),
       command("conceptlens compare FILE"),
     );
   return box(
     "Evidence",
     {
-      note: "From the folders that are served here. Do not compare numbers of different data sets or different blocks.",
+      note: "From the folders that are served here. Numbers of different data sets or blocks cannot be compared.",
     },
     found.rows.length ? comparisons(found.rows) : null,
-    found.runs.length ? single(found.runs) : null,
+    found.runs.length ? single(found.runs, cards) : null,
   );
 }
 
@@ -188,8 +189,8 @@ const measured = (found) =>
     found?.interval ? h("small", {}, `${percent(found.interval[0])} to ${percent(found.interval[1])}`) : null,
   );
 
-/** @param {any[]} runs */
-function single(runs) {
+/** @param {any[]} runs @param {any[]} cards */
+function single(runs, cards) {
   return [
     h("h3", {}, "Single models"),
     h(
@@ -200,7 +201,8 @@ function single(runs) {
           "li",
           {},
           h("a", { href: format("image", { run: run.key }) }, run.name),
-          h("span", { class: "note" }, ` ${run.data ?? ""}, ${percent(run.scores["class.balanced_accuracy"])} class`),
+          h("span", { class: "note" }, ` ${run.data ?? ""}, ${percent(run.scores["class.balanced_accuracy"])} class accuracy (balanced) `),
+          trustTag(cards.find((card) => card.key === run.key)),
         ),
       ),
     ),

@@ -5,8 +5,8 @@ import { api } from "../api.js";
 import { h, keepFocus, put, searchField, segment } from "../dom.js";
 import { saveJSON } from "../download.js";
 import { KINDS } from "../kinds.js";
+import { live } from "../live.js";
 import { MEASURES } from "../measures.js";
-import { poll } from "../poll.js";
 import { missing, viewHead } from "../parts/frame.js";
 import { resultCard, runCard } from "../parts/run_card.js";
 import { shortcut } from "../shortcuts.js";
@@ -97,7 +97,7 @@ export async function runsView(host, params, { cards, views }) {
     if (chosen.length === 1) {
       put(
         compared,
-        h("p", { class: "card note hint" }, `${chosen[0].name} is picked. Pick another run to compare the two.`),
+        h("p", { class: "card note hint" }, `${chosen[0].name} is selected. Select another run to compare the two.`),
       );
       return;
     }
@@ -148,32 +148,31 @@ export async function runsView(host, params, { cards, views }) {
     host,
     viewHead(
       "Runs",
-      "Each card is one folder of results. The card of a model shows its data and how well it predicts classes and concepts; tick two or more to compare them.",
+      "Each card is one folder of results. The card of a model shows its data and how well it predicts classes and concepts. Select two or more to compare them.",
       { downloads },
     ),
     cards.length
       ? h("div", { class: "row toolbar" }, filter, kinds, only, countLine)
-      : missing("No runs yet", "A run is a folder that training writes. This makes one:", "conceptlens demo"),
+      : missing("No runs yet", "A run is a folder that training writes. This command makes one:", "conceptlens demo"),
     compared,
     grid,
   );
   drawCards();
   await drawComparison();
-  const watch = poll(
-    async () => {
-      const fresh = (await api.runs()).runs;
+  const end = live(() => api.runs(), {
+    every: () => (cards.some((card) => card.status === "running") ? SOON : LATER),
+    onanswer({ runs: fresh }) {
       if (JSON.stringify(fresh) === JSON.stringify(cards)) return;
       cards = fresh;
       byKey = new Map(cards.map((card) => [card.key, card]));
       picked = picked.filter((key) => byKey.has(key));
       keepFocus(grid, drawCards);
     },
-    () => (cards.some((card) => card.status === "running") ? SOON : LATER),
-  );
+  });
   shortcut("/", "find a run", () => filter.focus());
   return {
     stop() {
-      watch.stop();
+      end();
       stop();
     },
   };

@@ -12,7 +12,7 @@ import { studio } from "../studio.js";
 import { percent, plural } from "../words.js";
 
 const ABOUT =
-  "A generator draws images from tokens, each the index of a code. See which tokens make a concept, hide or change them, and see whether the generator is biased when no value is asked for.";
+  "A generator draws images from tokens, each the index of a code. See which tokens make a concept, hide or change them, and see whether the generator is biased when no value is requested.";
 const ABOUT_READ =
   "Each position of an image is encoded as a token, the index of a code. See which tokens make a concept, and what is predicted when some are hidden or changed.";
 /** @param {HTMLElement} host @param {Record<string, string>} params @param {{card: any}} app */

@@ -107,7 +107,7 @@ function invitation(study) {
           h(
             "p",
             {},
-            `This server also shows ${plural(study.models, "trained model")}, and with ${study.models === 1 ? "it its" : "them their"} true maps. Where raters could look there, serve them the study alone:`,
+            `This server also shows ${plural(study.models, "trained model")} and ${study.models === 1 ? "its" : "their"} true maps. If raters can reach them, serve the study alone:`,
           ),
           command(study.alone),
         )
@@ -117,7 +117,7 @@ function invitation(study) {
 
 /** @param {any[]} raters */
 function ratersTable(raters) {
-  if (!raters.length) return h("p", { class: "note" }, "Nobody has begun yet.");
+  if (!raters.length) return h("p", { class: "note" }, "Nobody has started yet.");
   return scrolling(
     "Table of raters",
     {},
@@ -177,7 +177,7 @@ function closing(line, raters, close) {
     put(
       dialog,
       h("h2", { id: "close-title" }, "Close the study?"),
-      h("p", {}, "The result reveals which maps were shuffled on average. Ratings after that would not be blind, so no more answers are accepted."),
+      h("p", {}, "The result shows how shuffled maps were rated. Later ratings would not be blind, so no more answers are accepted."),
       h("p", {}, asked()),
       h(
         "div",
@@ -194,7 +194,7 @@ function closing(line, raters, close) {
     const done = raters().filter((/** @type {any} */ each) => each.complete).length;
     return raters().length
       ? `${done} of ${plural(raters().length, "rater")} answered everything.`
-      : "Nobody has begun yet.";
+      : "Nobody has started yet.";
   };
   return card(
     "Result",

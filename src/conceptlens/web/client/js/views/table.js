@@ -7,13 +7,15 @@ import { saveJSON } from "../download.js";
 import { live } from "../live.js";
 import { MEASURES } from "../measures.js";
 import { missing, viewHead } from "../parts/frame.js";
+import { trustTag } from "../parts/trust_strip.js";
 import { annotateRun } from "../table/annotate_run.js";
 import { curves } from "../table/curves.js";
 import { filtered, grouped, joined, mean, metricNames, sorted } from "../table/rows.js";
 import { moment, percent, plural, short } from "../words.js";
 
 const FIRST = ["class.balanced_accuracy", "concept.balanced_accuracy", "class.ece"];
-const WORDS = ["name", "method", "data", "seed", "tag", "changed"];
+const WORDS = ["name", "method", "data", "trust", "seed", "tag", "changed"];
+const OWN = WORDS.length + 1; // columns before the metrics, with the one to select by
 const MOST = 8; // curves that a reader can distinguish
 const TESTED = ["class.accuracy", "class.balanced_accuracy", "class.macro_auc", "concept.balanced_accuracy", "concept.auc", "concept.auc_within_class"]; // prettier-ignore
 
@@ -40,9 +42,9 @@ export async function tableView(host, params, { cards }) {
     /** @type {any} */ (place.querySelector(`[data-sort="${CSS.escape(column)}"]`))?.focus();
   }
 
-  /** @param {string} column @param {string} words */
-  const head = (column, words) =>
-    h("th", { scope: "col", "aria-sort": state.sort === column ? (state.way > 0 ? "ascending" : "descending") : "none" }, h("button", { type: "button", class: "quiet sort", "data-sort": column, onclick: () => sortBy(column) }, words, state.sort === column ? (state.way > 0 ? " ↑" : " ↓") : "")); // prettier-ignore
+  /** @param {string} column @param {string} words @param {string | null} look */
+  const head = (column, words, look = null) =>
+    h("th", { scope: "col", class: look, "aria-sort": state.sort === column ? (state.way > 0 ? "ascending" : "descending") : "none" }, h("button", { type: "button", class: "quiet sort", "data-sort": column, onclick: () => sortBy(column) }, words, state.sort === column ? (state.way > 0 ? " ↑" : " ↓") : "")); // prettier-ignore
 
   /** @param {import("../table/rows.js").Row} row */
   function line_(row) {
@@ -50,10 +52,11 @@ export async function tableView(host, params, { cards }) {
     return h(
       "tr",
       {},
-      h("td", {}, h("input", { type: "checkbox", checked: state.picked.includes(row.key), "aria-label": `Choose ${row.name}`, value: row.key, onchange: (/** @type {any} */ event) => pick(row.key, event.target.checked) })),
+      h("td", {}, h("input", { type: "checkbox", checked: state.picked.includes(row.key), "aria-label": `Select ${row.name}`, value: row.key, onchange: (/** @type {any} */ event) => pick(row.key, event.target.checked) })),
       h("th", { scope: "row" }, h("a", { href: format("training", { run: row.key }) }, row.name), row.status === "done" ? null : h("span", { class: `tag ${row.status === "running" ? "live" : "bad"}` }, status)),
       h("td", {}, row.method),
       h("td", {}, row.data ?? "–"),
+      h("td", {}, trustTag(row)),
       h("td", { class: "num" }, row.seed ?? "–"),
       h("td", {}, h("button", { type: "button", class: "quiet tagged", title: row.note || "Add a tag or a note", "aria-label": `Tag and note of ${row.name}`, onclick: () => annotateRun(row, refresh) }, row.tag || (row.note ? "note" : "+"))),
       h("td", {}, moment(row.changed)),
@@ -68,7 +71,7 @@ export async function tableView(host, params, { cards }) {
     for (const box of place.querySelectorAll("input[type=checkbox]")) /** @type {any} */ (box).checked = state.picked.includes(/** @type {any} */ (box).value); // prettier-ignore
     put(verdict);
     showCurves();
-    announce(`${plural(state.picked.length, "run")} chosen`);
+    announce(`${plural(state.picked.length, "run")} selected`);
   }
 
   const chosen = () => rows.filter((row) => state.picked.includes(row.key));
@@ -80,7 +83,7 @@ export async function tableView(host, params, { cards }) {
       const answer = await post("table/best", { metric, runs: state.picked });
       const name = rows.find((row) => row.key === answer.highest)?.name;
       const worst = Math.max(...Object.values(answer.p).map(Number));
-      put(verdict, answer.best ? `${name} is best by ${title(metric)}: it differs significantly from every other chosen run` : `${name} is highest by ${title(metric)}, but does not differ significantly from every other chosen run`, ` (paired permutation test on ${plural(answer.images, "image")}, Holm, largest p = ${worst.toPrecision(2)}). Other seeds may differ.`);
+      put(verdict, answer.best ? `${name} is best by ${title(metric)}: it differs significantly from every other selected run` : `${name} is highest by ${title(metric)}, but it does not differ significantly from every other selected run`, ` (paired permutation test on ${plural(answer.images, "image")}, Holm, largest p = ${worst.toPrecision(2)}). Other seeds may differ.`);
     } catch (error) {
       put(verdict, /** @type {Error} */ (error).message);
     }
@@ -90,7 +93,7 @@ export async function tableView(host, params, { cards }) {
     late = false;
     const shown = sorted(filtered(rows, state.words), state.sort, state.way);
     line.textContent = shown.length < rows.length ? `${shown.length} of ${plural(rows.length, "run")}` : plural(rows.length, "run"); // prettier-ignore
-    const wide = 7 + state.columns.length;
+    const wide = OWN + state.columns.length;
     put(
       place,
       scrolling(
@@ -99,9 +102,9 @@ export async function tableView(host, params, { cards }) {
         h(
           "table",
           { class: "runs-table" },
-          h("thead", {}, h("tr", {}, h("td", {}, h("span", { class: "hidden" }, "choose")), WORDS.map((name) => head(name, name)), state.columns.map((name) => head(name, title(name))))),
-          grouped(shown, state.group).map(([name, members]) => h("tbody", {}, state.group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: 7 }, `${state.group}: ${name} (${members.length})`), state.columns.map((metric) => h("td", { class: "num" }, mean(members, metric) === null ? "–" : `mean ${reader(metric)(/** @type {number} */ (mean(members, metric)))}`))) : null, members.map(line_))),
-          shown.length ? null : h("tbody", {}, h("tr", {}, h("td", { colspan: wide }, "No run fits."))),
+          h("thead", {}, h("tr", {}, h("td", {}, h("span", { class: "hidden" }, "choose")), WORDS.map((name) => head(name, name, name === "seed" ? "num" : null)), state.columns.map((name) => head(name, title(name), "num")))),
+          grouped(shown, state.group).map(([name, members]) => h("tbody", {}, state.group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: OWN }, `${state.group}: ${name} (${members.length})`), state.columns.map((metric) => h("td", { class: "num" }, mean(members, metric) === null ? "–" : `mean ${reader(metric)(/** @type {number} */ (mean(members, metric)))}`))) : null, members.map(line_))),
+          shown.length ? null : h("tbody", {}, h("tr", {}, h("td", { colspan: wide }, "No run matches."))),
         ),
       ),
     );
@@ -145,18 +148,18 @@ export async function tableView(host, params, { cards }) {
   const names = metricNames(rows);
   put(
     host,
-    viewHead("Table of runs", "All trained models with any of their metrics. Choose some to see their curves over one another, and to ask whether one is best.", { downloads: [["All rows (JSON)", () => saveJSON(rows, "runs-table")]] }),
+    viewHead("Table of runs", "All trained models, with any of their metrics. Select some to compare their training curves, or to test whether one is best.", { downloads: [["All rows (JSON)", () => saveJSON(rows, "runs-table")]] }),
     problem,
     rows.length
-      ? h("section", { class: "card", "aria-label": "Runs" }, h("div", { class: "row toolbar" }, searchField("Filter runs", "method:evidence class.accuracy>0.9 seed=1", state.words, (words) => { state.words = words; note({ find: words }); draw(); }), choice("Group by", [["", "nothing"], "method", "data", "tag", "seed", "status"], state.group, (group) => { state.group = group; note({ group }); draw(); }), h("details", { class: "menu columns" }, h("summary", {}, "Columns"), h("div", {}, names.map((name) => h("label", {}, h("input", { type: "checkbox", checked: state.columns.includes(name), onchange: (/** @type {any} */ event) => column(name, event.target.checked) }), title(name))))), h("button", { type: "button", onclick: judge }, "Is one of the chosen best?"), line), verdict, place)
-      : missing("No runs yet", "A run is a folder that training writes. This makes one:", "conceptlens demo"),
+      ? h("section", { class: "card", "aria-label": "Runs" }, h("div", { class: "row toolbar" }, searchField("Filter runs", "method:evidence class.accuracy>0.9 seed=1", state.words, (words) => { state.words = words; note({ find: words }); draw(); }), choice("Group by", [["", "nothing"], "method", "data", "tag", "seed", "status"], state.group, (group) => { state.group = group; note({ group }); draw(); }), h("details", { class: "menu columns" }, h("summary", {}, "Columns"), h("div", {}, names.map((name) => h("label", {}, h("input", { type: "checkbox", checked: state.columns.includes(name), onchange: (/** @type {any} */ event) => column(name, event.target.checked) }), title(name))))), h("button", { type: "button", onclick: judge }, "Test which is best"), line), verdict, place)
+      : missing("No runs yet", "A run is a folder that training writes. This command makes one:", "conceptlens demo"),
     drawn,
   ); // prettier-ignore
   mark = JSON.stringify(rows);
   draw();
   await showCurves();
   const stop = live(ask, {
-    every: rows.some((row) => row.status === "running") ? 2000 : 10_000,
+    every: () => (rows.some((row) => row.status === "running") ? 2000 : 10_000),
     onanswer: take,
     onproblem: (error) => {
       problem.textContent = `${error.message} Trying again…`;

@@ -14,7 +14,7 @@ const POLL = 1500;
 const CHARTS = [
   {
     name: "Loss",
-    about: "The loss that training minimizes. Its parts are weighted as in the recipe.",
+    about: "The loss that training minimizes, and its parts with the weights of the recipe.",
     pick: [["train", /^loss(_|$)/]],
     log: true,
     read: short,
@@ -111,7 +111,7 @@ export async function trainingView(host, params, { card: runCard }) {
       put(
         charts,
         missing(
-          "No epoch is done yet",
+          "No epoch is finished yet",
           status === "running"
             ? "Curves appear here after the first epoch."
             : "This run has no history. Training writes it:",
@@ -148,7 +148,7 @@ export async function trainingView(host, params, { card: runCard }) {
         return;
       }
       if (!rows.length && cursor === null && /** @type {any} */ (error).code !== "away") throw error;
-      if (!state.querySelector(".away")) state.append(h("span", { class: "tag warn away" }, `${/** @type {any} */ (error).message} Asking again…`));
+      if (!state.querySelector(".away")) state.append(h("span", { class: "tag warn away" }, `${/** @type {any} */ (error).message} Trying again…`));
     }
     if (status === "running") timer = setTimeout(read, POLL);
   }

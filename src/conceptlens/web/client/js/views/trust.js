@@ -70,7 +70,7 @@ export async function trustView(host, params) {
       viewHead(chosen ? `Trust: ${chosen.title.toLowerCase()}` : "Trust", chosen?.asks ?? ABOUT, {
         actions: shared
           ? []
-          : [h("button", { type: "button", onclick: again, title: "Read the run folder again" }, "Look again")],
+          : [h("button", { type: "button", onclick: again, title: "Read the run folder again" }, "Reload")],
         downloads: [
           ...figures.flatMap((svg) =>
             pictureEntries(svg.dataset.figure, () => svg, `${run}-${slug(svg.dataset.figure)}`),
@@ -149,13 +149,13 @@ export async function trustView(host, params) {
 
   const step = (/** @type {number} */ by) => open(NAMES[(NAMES.indexOf(section) + by + NAMES.length) % NAMES.length]);
   shortcut("j", "next section", () => step(1));
-  shortcut("k", "section before", () => step(-1));
+  shortcut("k", "previous section", () => step(-1));
   draw();
   return {};
 }
 
 const ABOUT =
-  "Accuracy alone does not make a model trustworthy. These sections measure whether concepts can be corrected, whether they decide the class, which subgroups are worse, and whether maps are right. Each says what a good value is.";
+  "Accuracy alone does not make a model trustworthy. These sections measure whether corrections work, whether the concepts decide the class, which subgroups do worse, and whether maps are right. Each section says what a good value is.";
 
 /** The documents that the run has, and the commands that make the others. @param {string} run */
 async function read(run) {
@@ -208,7 +208,7 @@ function impossible(section, /** @type {{concepts: boolean}} */ { concepts }) {
 function shapeless(error, /** @type {{commands: any}} */ { commands }, name) {
   console.debug(error);
   const text = new Error(
-    `The file of ${name} cannot be shown; another version may have written it. Measure it again.`,
+    `The file of ${name} cannot be shown. Another version may have written it; measure it again.`,
   );
   return Object.assign(text, { command: commands[name] ?? null });
 }

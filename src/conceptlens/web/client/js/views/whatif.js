@@ -12,7 +12,7 @@ import { shortcut } from "../shortcuts.js";
 import { image as lastImage, keepImage, upload } from "../visit.js";
 
 const ABOUT =
-  "Set a concept to another value and see how the class changes. The class is predicted from the concepts, so that a wrong concept can be corrected.";
+  "Set a concept to another value and see how the class changes. The class is predicted from the concepts, so a person can correct a wrong concept.";
 
 /** @param {HTMLElement} host @param {Record<string, string>} params */
 export async function whatIfView(host, params, /** @type {{card: Answers.RunCard}} */ { card: runCard }) {
@@ -33,7 +33,7 @@ export async function whatIfView(host, params, /** @type {{card: Answers.RunCard
   /** @type {any} */
   let session = null;
   let asked = 0;
-  const body = h("div", { class: "whatif" }, loading("Looking at the image…"));
+  const body = h("div", { class: "whatif" }, loading("Predicting…"));
   const files = opener(host, {
     run,
     onstart: () => put(body, loading("Reading the file…")),

@@ -1,6 +1,6 @@
 /** What a study found: the sentence, two plots, the paper's table, agreement, and each rater. */
 import { dots } from "../../charts/dots.js";
-import { h } from "../../dom.js";
+import { h, scrolling } from "../../dom.js";
 import { pictureEntries, saveJSON, saveText } from "../../download.js";
 import { card } from "../frame.js";
 import { known, percent, plural } from "../../words.js";
@@ -37,7 +37,7 @@ export function result({ analysis, table }) {
     ),
     card(
       "Each rater",
-      { note: "Raters who failed the attention checks are left out of the result. How they rate the maps is never a reason." },
+      { note: "Raters who failed the attention checks are left out of the result. The way they rate the maps is never a reason for that." },
       grid("Raters one by one", RATER, analysis.raters.map(raterRow)),
     ),
   );
@@ -81,7 +81,7 @@ function ratings(/** @type {{likert: any}} */ { likert }) {
 function choices(/** @type {{choice: any, choice_shuffled: any, chance: any}} */ { choice, choice_shuffled: shuffled, chance: guess }) {
   const guessed = known(guess) ? { name: "guessing", value: guess, interval: null } : null;
   const rows = [row("own maps", choice), row("shuffled maps", shuffled), guessed].filter(Boolean);
-  return plot("choices", "Features named rightly", rows, { read: (/** @type {number | null | undefined} */ value) => percent(value, 0), domain: [0, 1] });
+  return plot("choices", "Features named correctly", rows, { read: (/** @type {number | null | undefined} */ value) => percent(value, 0), domain: [0, 1] });
 }
 
 /** @param {string} name @param {string} title @param {any[]} rows @param {any} options */
@@ -102,9 +102,9 @@ function cell(text) {
 
 /** @param {string} label @param {any[]} head @param {any[]} rows */
 function grid(label, head, rows) {
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+  return scrolling(
+    label,
+    {},
     h(
       "table",
       { class: "study-table" },

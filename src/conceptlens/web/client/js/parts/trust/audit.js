@@ -7,10 +7,10 @@ import { count, plural } from "../../words.js";
 /** @type {Record<string, string>} */
 const KINDS = {
   "never predicted": "present but hardly ever predicted",
-  "at chance": "read no better than by chance",
+  "at chance": "predicted no better than by chance",
   "no influence": "no influence on the class",
   duplicate: "nearly the same scores as another",
-  "empty slot": "its slot gets hardly any patch",
+  "empty slot": "its slot gets hardly any patches",
 };
 
 /** @param {any} found */
@@ -29,7 +29,7 @@ export function audit(found, /** @type {{run: string}} */ { run }) {
     card(
       "Codebook and concepts",
       {
-        note: `${count(found.images)} ${found.split} images. Good: a short list, without dormant codes and concepts at chance.`,
+        note: `${count(found.images)} ${found.split} images. Good: the list is short and names neither dormant codes nor concepts at chance.`,
       },
       own.length ? list(own) : h("p", {}, "There are no findings."),
     ),
@@ -38,7 +38,7 @@ export function audit(found, /** @type {{run: string}} */ { run }) {
       { class: "charts" },
       card(
         "Subgroups, calibration and images out of distribution",
-        { note: "Good: no subgroup is worse, prediction sets reach their coverage, few images are out of distribution." },
+        { note: "Good: no subgroup is worse, prediction sets reach their coverage, and few images are out of distribution." },
         failures.length ? list(failures) : h("p", {}, "There are no findings."),
       ),
       flagged.length

@@ -15,7 +15,7 @@ export function calibration(found, /** @type {{state: any, set: any, commands: a
       verdictLine(ofCalibration(found)),
       missing(
         "No diagram",
-        "This audit was made by an older version, which kept no bins. Audit the run again:",
+        "An older version made this audit and kept no bins. Audit the run again:",
         commands.audit,
       ),
     ];
@@ -50,7 +50,7 @@ function diagram(title, found, tools) {
     title,
     {
       tools,
-      note: `${count(found.answers)} answers in ${plural(found.points.length, "bin")} of equally many, least sure first.`,
+      note: `${count(found.answers)} answers in ${plural(found.points.length, "bin")} of equal size, least confident first.`,
     },
     reliability(found.points, { label: `Calibration: ${found.question}` }),
     h(
@@ -61,7 +61,7 @@ function diagram(title, found, tools) {
       ". ",
       judged ? `${plural(outside, "bin lies", "bins lie")} beyond what chance allows.` : "",
     ),
-    good("points in their gray bars, along the dashed line. Below it the model is too sure, above it too modest."),
+    good("points lie in their gray bars, along the dashed line. Below the line the model is overconfident, above it underconfident."),
   );
 }
 
@@ -70,7 +70,7 @@ function every(concepts) {
   const order = [...concepts.slice(1)].sort((a, b) => b.error - a.error);
   return card(
     "Every concept",
-    { note: "Worst first. A small error that chance alone would give is none." },
+    { note: "Worst first. An error that chance alone would give does not count." },
     more(
       `${plural(order.length, "concept group")} in numbers`,
       table(

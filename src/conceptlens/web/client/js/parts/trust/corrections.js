@@ -19,7 +19,7 @@ export function corrections(found, { run, state, set }) {
     facts([
       ["With nothing corrected", percent(found.start.value), `${count(found.images)} ${found.split} images`],
       ["Label → class ceiling", percent(found.ceiling.value), "what the true concepts alone allow"],
-      ["Room for corrections", points(found.headroom.value), "without room no correction can help"],
+      ["Room for corrections", points(found.headroom.value), "without room, corrections cannot help"],
     ]),
     found.notes.map((/** @type {any} */ each) => h("p", { class: "notice" }, each)),
     found.curves.length
@@ -46,9 +46,9 @@ export function corrections(found, { run, state, set }) {
 /** @type {Record<string, string>} */
 const ABOUT_ORDER = {
   chance: "chance: in any order",
-  uncertainty: "uncertainty: what it is least sure of first",
-  influence: "influence: what moves the class most first",
-  "expected gain": "expected gain: what would settle the class first",
+  uncertainty: "uncertainty: the least certain concept first",
+  influence: "influence: the concept that changes the class most first",
+  "expected gain": "expected gain: the most informative concept first",
 };
 
 /** @param {any} found @param {string} order */
@@ -75,22 +75,22 @@ function bothWays(found, order) {
   return [
     card(
       "Right corrections",
-      { note: "Class accuracy as a person who knows corrects one after the other. Bands are 95% intervals." },
+      { note: "Class accuracy while an expert corrects one concept after another. Bands are 95% intervals." },
       curves(series("points"), { ...options, label: "Class accuracy with right corrections" }),
       good(
-        "the curve climbs to the dashed line. One that falls says that the class is read from something else than what the concepts are called.",
+        "the curve rises to the dashed line. If it falls, the class depends on something other than what the concepts are named after.",
       ),
     ),
     card(
       "Wrong corrections",
-      { note: "The same, with every answer wrong: what a careless or mistaken word costs." },
+      { note: "The same with wrong answers only: what careless or mistaken corrections cost." },
       curves(series("wrong"), {
         ...options,
         x: `${found.by} set to a wrong answer`,
         label: "Class accuracy with wrong corrections",
       }),
       good(
-        "it falls, since a class that is decided by its concepts follows them. One that stays up with every concept wrong is decided elsewhere.",
+        "the curve falls, because a class that depends on its concepts follows them. If it stays high with every concept wrong, the class depends on something else.",
       ),
     ),
   ];
@@ -100,9 +100,9 @@ function bothWays(found, order) {
 function controls(found) {
   if (!found.ways?.length) return null;
   return card(
-    `All ${found.by} told, by how an answer is written`,
+    `All ${found.by} corrected, by how an answer is written`,
     {
-      note: `Class accuracy. Confirmed: told what the model says itself. Hardened: the same, each yes and no as 1 and 0. The first row is what the page writes; a head that reads labels alone falls to ${percent(found.curves[0]?.wrong_labels?.at(-1)?.value)} with wrong answers.`,
+      note: `Class accuracy. Confirmed: the model's own answers are written back. Hardened: the same, with each yes and no as 1 and 0. The first row is how the page writes answers. A head that reads labels alone falls to ${percent(found.curves[0]?.wrong_labels?.at(-1)?.value)} with wrong answers.`,
     },
     table(
       "Ways of writing an answer",
@@ -111,7 +111,7 @@ function controls(found) {
         line(each.way, cell(each.sham), cell(each.truth), cell(each.wrong), cell(each.hardened)),
       ),
     ),
-    good("confirming changes little, the truth comes close to the ceiling, wrong answers cost as much as with labels alone."),
+    good("confirming changes little, true answers come close to the ceiling, and wrong answers cost as much as with labels alone."),
   );
 }
 
@@ -134,7 +134,7 @@ function numbers(found) {
         ),
       ),
     ),
-    good("much accuracy early. An order is worth its questions if its area lies above that of chance."),
+    good("accuracy rises early. An order is useful if its area is larger than that of chance."),
   );
 }
 
@@ -146,7 +146,7 @@ function alone(found) {
   return card(
     "One at a time",
     {
-      note: `Change of accuracy when only this one is corrected, or spoilt${few.length < order.length ? `: the ${SHOWN / 2} best and worst of ${order.length}` : ""}.`,
+      note: `Change of accuracy when only this one is corrected, or set to a wrong answer${few.length < order.length ? `: the ${SHOWN / 2} best and worst of ${order.length}` : ""}.`,
     },
     rows(
       few.map((each) => ({
@@ -167,7 +167,7 @@ function alone(found) {
         axis: pointAxis,
       },
     ),
-    good("corrections to the right of 0, wrong answers to the left. Both at 0: nothing depends on this concept."),
+    good("corrections are to the right of 0 and wrong answers to the left. If both are at 0, nothing depends on this concept."),
   );
 }
 
@@ -181,7 +181,7 @@ function counterfactuals(found) {
   return card(
     "If its concepts were another class's",
     {
-      note: `Of images that are surely a class (above ${percent(tests[0].threshold, 0)}), the concepts that matter most take the mean scores of ${tests[0].instead}; how far the probability of the class falls.`,
+      note: `In images with a confident prediction (above ${percent(tests[0].threshold, 0)}), the most important concepts get the mean scores of ${tests[0].instead}. The bars show how far the probability of the class falls.`,
     },
     rows(
       tests.map((/** @type {any} */ each) => ({
@@ -193,13 +193,13 @@ function counterfactuals(found) {
       })),
       {
         label: "Relative change of the probability of a class",
-        kinds: ["the concepts that matter most", "as many others at random"],
+        kinds: ["the most important concepts", "as many other concepts at random"],
         bounds: [{ name: "no change", value: 0, faint: true }],
         read: change,
         axis: (value) => `${pointAxis(value)}%`,
       },
     ),
-    good("a large fall, and a far larger one than with as many other concepts chosen at random."),
+    good("a large fall, much larger than with as many other concepts chosen at random."),
     more(
       "In numbers",
       table(
@@ -227,9 +227,9 @@ function flips(found, run) {
   const sizes = Object.entries(found.flips.sizes).map(([size, images]) => [Number(size), images]);
   const top = Math.max(1, ...sizes.map((each) => each[1]));
   return card(
-    "Answers that must change to flip the class",
+    "How many answers must change to change the class",
     {
-      note: `${found.flips.median === null ? "" : `Half of the decisions flip with ${found.flips.median} or fewer. `}${found.flips.kind === "exact" ? "Exact: no smaller set exists." : "Found step by step; smaller sets may exist."}`,
+      note: `${found.flips.median === null ? "" : `Half of the decisions change with ${found.flips.median} or fewer. `}${found.flips.kind === "exact" ? "Exact: no smaller set exists." : "Found step by step; smaller sets may exist."}`,
     },
     h(
       "ul",
@@ -238,13 +238,13 @@ function flips(found, run) {
         h(
           "li",
           {},
-          h("span", { class: "name" }, size === "never" ? "none flips it" : plural(size, "answer")),
+          h("span", { class: "name" }, size === "never" ? "no change is enough" : plural(size, "answer")),
           h("span", { class: "track" }, h("span", { class: "bar-fill", style: { width: `${(100 * images) / top}%` } })),
           h("span", { class: "num" }, count(images)),
         ),
       ),
     ),
-    good("a few. One answer says that a class depends on a single concept; very many, that no concept counts by itself."),
+    good("a few. If one answer is enough, the class depends on a single concept. If very many are needed, no concept matters by itself."),
     found.flips.examples.length
       ? more(
           "Examples",
@@ -275,10 +275,10 @@ function ask(found, run) {
   if (!asked.length) return null;
   return card(
     "What to ask a person next",
-    { note: "For the least sure images: the concept whose answer would settle the class most, in nats." },
+    { note: "For the least certain images: the concept whose answer would reduce the doubt about the class most, in nats." },
     table(
       "Questions",
-      ["Image", ["It says"], ["Ask about"], "Settles"],
+      ["Image", ["Predicted"], ["Ask about"], "Expected gain"],
       asked
         .slice(0, 8)
         .map((/** @type {any} */ each) =>
@@ -290,6 +290,6 @@ function ask(found, run) {
           ),
         ),
     ),
-    good("a first question that settles clearly more than 0: one answer from a person is then worth asking for."),
+    good("the expected gain is clearly above 0. Then one answer from a person is worth asking for."),
   );
 }

@@ -9,7 +9,7 @@ const LOOK = { finding: ["bad", "finding"], pass: ["good", "passed"], unmeasured
 
 /** @param {any} document @param {string} how */
 export function examined(document, how) {
-  if (!document?.verdicts) return how ? card("Not examined yet", {}, command(how)) : null;
+  if (!document?.verdicts) return how ? card("Test all of it", { note: "One command measures everything below that this model and its data allow." }, command(how)) : null;
   const order = Object.keys(LOOK);
   const rows = Object.entries(document.verdicts).sort(
     ([, a], [, b]) => order.indexOf(a.outcome) - order.indexOf(b.outcome),

@@ -8,14 +8,14 @@ import { cell, good, line, more, pointAxis, points, table, verdictLine } from ".
 import { ofFaithfulness } from "./verdicts.js";
 
 /** @type {Record<string, string>} */
-const ORDERS = { own: "own map", gradcam: "Grad-CAM", center: "from the middle outwards", random: "random order" };
+const ORDERS = { own: "own map", gradcam: "Grad-CAM", center: "from the center outwards", random: "random order" };
 const CHECKS = [
-  ["stability", "Alike under slight noise", "near 1, and above that with another image."],
-  ["other_image", "Alike to another image's map", "near 0: a map that is the same for every image has not looked."],
-  ["randomized", "Alike to the map of shuffled weights", "near 0: the map depends on what was learned."],
-  ["random_encoder", "Alike to the map of a random encoder", "near 0: the map depends on what the encoder learned."],
-  ["random_head", "Alike to the map of a random concept head", "near 0: the map depends on what the concepts learned."],
-  ["agreement", "Own map and Grad-CAM", "high: two ways of looking tell the same."],
+  ["stability", "Similarity under slight noise", "near 1, and above the similarity to another image's map."],
+  ["other_image", "Similarity to another image's map", "near 0. A map that is the same for every image does not depend on the image."],
+  ["randomized", "Similarity to the map of shuffled weights", "near 0. The map then depends on what was learned."],
+  ["random_encoder", "Similarity to the map of a random encoder", "near 0. The map then depends on what the encoder learned."],
+  ["random_head", "Similarity to the map of a random concept head", "near 0. The map then depends on what the concept head learned."],
+  ["agreement", "Similarity of own map and Grad-CAM", "high. Two ways of computing a map then agree."],
 ];
 
 /** @param {any} found */
@@ -27,9 +27,9 @@ export function faithfulness(found) {
       "div",
       { class: "charts" },
       card(
-        "Patches put back and taken away",
+        "Adding and removing patches",
         {
-          note: `Mean probability of a concept while patches come back (insertion) or go (deletion) in a map's order; ${plural(found.images, "image")}, fill ${found.fill}.`,
+          note: `Mean probability of a concept while patches are added (insertion) or removed (deletion) in the order of a map; ${plural(found.images, "image")}, fill ${found.fill}.`,
         },
         rows(
           names.map((key) => ({
@@ -41,9 +41,9 @@ export function faithfulness(found) {
           })),
           { label: "Insertion and deletion", kinds: ["insertion", "deletion"], within: [0, 1] },
         ),
-        good("insertion above, deletion below those of a random order and of one from the middle outwards."),
+        good("insertion is above, and deletion below, the curves of a random order and of an order from the center outwards."),
         more(
-          "Against a random order",
+          "Compared with a random order",
           table(
             "Differences to a random order",
             ["Order", "Insertion", "Deletion"],
@@ -71,7 +71,7 @@ function checks(found) {
   if (!shown.length) return null;
   return card(
     "Can the map be believed?",
-    { note: "Rank correlations of maps: 1 is the same order of patches, 0 is none." },
+    { note: "Rank correlations of maps: 1 means the same order of patches, 0 means no relation." },
     h(
       "ul",
       { class: "findings" },
@@ -92,8 +92,8 @@ function checks(found) {
 function occlusion(found) {
   if (!found?.own) return null;
   return card(
-    "Hide the own part",
-    { note: "How far a concept's probability moves when its own part is hidden, and when another part is." },
+    "Hiding the concept's part",
+    { note: "How much a concept's probability changes when its own part is hidden, and when another part is hidden." },
     rows(
       [
         { name: "own part hidden", marks: [found.own] },
@@ -101,7 +101,7 @@ function occlusion(found) {
       ],
       { label: "Change of a concept's probability by hidden parts", read: points, axis: pointAxis },
     ),
-    h("p", {}, `The own part moves it more than ${percent(found.wins?.value)} of the others; 50% is chance.`),
-    good("the own part moves a concept clearly more than others do."),
+    h("p", {}, `Hiding the own part changes it more than hiding ${percent(found.wins?.value)} of the other parts; 50% is chance.`),
+    good("hiding the own part changes a concept clearly more than hiding others."),
   );
 }

@@ -21,7 +21,7 @@ export function leakage(found) {
     card(
       "Every measure",
       {
-        note: `${count(found.images)} ${found.split} images; shares from 0 to 1, with 95% intervals. Every probe is judged on images it has not seen.${found.permutations ? ` Permuted: the run's own scores, permuted among images with equal labels ${found.permutations} times.` : ""}`,
+        note: `${count(found.images)} ${found.split} images; shares from 0 to 1, with 95% intervals. Every probe is tested on images that it was not trained on.${found.permutations ? ` Permuted: the run's own scores, permuted among images with equal labels ${found.permutations} times.` : ""}`,
       },
       measures(found.findings),
     ),
@@ -60,7 +60,7 @@ function accuracies(found) {
   const ceiling = found.findings.find((/** @type {any} */ each) => each.name === CEILING)?.estimate.value;
   return card(
     "Accuracies beside the ceiling",
-    { note: "What the model and small probes reach, with the scores as they are and with changed scores." },
+    { note: "The accuracy of the model and of small probes, with the scores as they are and with changed scores." },
     rows(
       shown.map((/** @type {any} */ each) => ({ name: each.name.trim(), marks: [each.estimate] })),
       {
@@ -75,7 +75,7 @@ function accuracies(found) {
       },
     ),
     good(
-      "soft scores are not to the right of the ceiling; shuffled scores are at chance; with half of the concepts wrong, accuracy is as low as that of a bottleneck of labels.",
+      "soft scores are not to the right of the ceiling, shuffled scores are at chance, and with half of the concepts wrong the accuracy is as low as with labels alone.",
     ),
   );
 }
@@ -100,7 +100,7 @@ function concepts(found) {
         axis: (value) => `${Number(value.toPrecision(3))}`,
       },
     ),
-    good("0, or within the gray bar: among images with one label, the score should not separate classes."),
+    good("0, or within the gray bar. Among images with the same label, the score should not separate the classes."),
     more(
       `All ${order.length} concepts`,
       table(
@@ -123,7 +123,7 @@ function sparse(/** @type {{effective: any, findings: any}} */ { effective, find
     return effective.why ? card("With few concepts", {}, h("p", { class: "note" }, effective.why)) : null;
   return card(
     "With few concepts",
-    { note: "Accuracy of a new class head that may use so many concepts for a class (NEC)." },
+    { note: "Accuracy of a new class head that may use only this many concepts for a class (NEC)." },
     curves([{ name: "sparse heads", place: 0, points: path }], {
       label: "Accuracy against concepts used",
       x: "concepts for a class",
@@ -134,6 +134,6 @@ function sparse(/** @type {{effective: any, findings: any}} */ { effective, find
       ],
       read: fixed,
     }),
-    good("close to the full head from the start: few concepts decide, and random mixtures reach far less."),
+    good("close to the full head from the start. Then few concepts decide, and random mixtures are far less accurate."),
   );
 }

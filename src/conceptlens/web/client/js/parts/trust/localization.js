@@ -28,26 +28,26 @@ const MEASURES = {
   energy: [
     "Share of the map on the region",
     percent,
-    "far to the right of maps that know no concepts.",
+    "far to the right of the maps that know no concepts.",
   ],
-  lift: ["Times a uniform map", short, "above 2: more than twice the mass that a uniform map puts there."],
-  pointing: ["Peak in the region", percent, "near 100%, and to the right of maps that know no concepts."],
+  lift: ["Times a uniform map", short, "above 2, which is more than twice the mass that a uniform map puts there."],
+  pointing: ["Peak in the region", percent, "near 100%, and to the right of the maps that know no concepts."],
   pointing_patch: [
-    "Peak within a patch of it",
+    "Peak at most one patch away from it",
     percent,
-    "near 100%, and to the right of maps that know no concepts.",
+    "near 100%, and to the right of the maps that know no concepts.",
   ],
   pointing_tenth: [
     "Peak within a tenth of the object",
     percent,
-    "near 100%, and to the right of maps that know no concepts.",
+    "near 100%, and to the right of the maps that know no concepts.",
   ],
   iou_best: [
     "Overlap with the region",
     percent,
-    "near that of the region itself; left of the center prior the map adds nothing.",
+    "near that of the region itself. To the left of the center prior, the map adds nothing.",
   ],
-  distance_patches: ["Distance of centers, in patches", short, "near 0: left of the center prior and of the mean region."],
+  distance_patches: ["Distance of centers, in patches", short, "near 0, and to the left of the center prior and of the mean region."],
 };
 const BLIND = [
   "prior",
@@ -115,7 +115,7 @@ export function localization(found, /** @type {{state: any, set: any}} */ { stat
         ),
         good(words),
         found.maps.own === null
-          ? h("p", { class: "note" }, "This method has no map of its own; it is judged by Grad-CAM.")
+          ? h("p", { class: "note" }, "This method has no map of its own, so Grad-CAM is tested.")
           : null,
       ),
       against(judged, measure, read),
@@ -132,7 +132,7 @@ function against(judged, measure, read) {
   const difference = read === percent ? points : (/** @type {number | null | undefined} */ value) => short(value);
   return card(
     "Differences on the same images",
-    { note: "The first map less the second. Where a bar crosses 0, there is no significant difference." },
+    { note: "The first map minus the second. Where a bar crosses 0, the difference is not significant." },
     rows(
       pairs.map(([name, found]) => ({
         name: name
@@ -178,7 +178,7 @@ function parts(judged, measure, read, ours) {
         within: read === percent ? [0, 1] : null,
       },
     ),
-    good("better than the center prior for every part, not for the large ones alone."),
+    good("better than the center prior for every part, not only for large ones."),
   );
 }
 
@@ -208,6 +208,6 @@ function concepts(judged, ours, partOf) {
         ),
       ),
     ),
-    good("on the region far more than the region's own share of the image."),
+    good("the share on the region is far larger than the region's share of the image."),
   );
 }

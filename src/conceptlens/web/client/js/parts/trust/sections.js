@@ -34,7 +34,7 @@ export const SECTIONS = [
   {
     name: "calibration",
     title: "Calibration",
-    asks: "Does its confidence equal its accuracy?",
+    asks: "Does the model's confidence equal its accuracy?",
     parts: [{ document: "failures", draw: calibration, verdict: verdicts.ofCalibration }],
   },
   {
@@ -46,7 +46,7 @@ export const SECTIONS = [
   {
     name: "uncertainty",
     title: "Uncertainty",
-    asks: "Which coverage do prediction sets have, and when should the model abstain?",
+    asks: "How often do prediction sets hold the true answer, and when should the model abstain?",
     parts: [{ document: "failures", draw: uncertainty, verdict: verdicts.ofSets }],
   },
   {
@@ -76,7 +76,7 @@ export const SECTIONS = [
   {
     name: "audit",
     title: "Audit",
-    asks: "What did the audit find about the codebook and the concepts?",
+    asks: "What did the audit find out about the codebook and the concepts?",
     parts: [{ document: "audit", draw: audit, verdict: verdicts.ofAudit }],
   },
 ];

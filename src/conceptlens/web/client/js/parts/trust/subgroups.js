@@ -8,9 +8,9 @@ import { failed, ofGroups } from "./verdicts.js";
 
 /** @type {Record<string, string>} */
 const GOOD = {
-  "class accuracy": "every subgroup is at the mark of the rest; a subgroup to the left of it is worse.",
-  "concept accuracy": "every subgroup is at the mark of the rest; in a subgroup to the left of it, concepts are read worse.",
-  "class overconfidence": "0 in every subgroup: confidence equals accuracy. To the right of 0 the model is overconfident.",
+  "class accuracy": "every subgroup is at the mark of all other images. A subgroup to the left of the mark is worse.",
+  "concept accuracy": "every subgroup is at the mark of all other images. In a subgroup to the left of the mark, concepts are predicted worse.",
+  "class overconfidence": "0 in every subgroup, where confidence equals accuracy. To the right of 0 the model is overconfident.",
   "concept overconfidence": "0 in every subgroup. To the right of 0 concept predictions are overconfident.",
 };
 
@@ -69,7 +69,7 @@ export function subgroups(found, /** @type {{state: any, set: any}} */ { state, 
         {
           note: found.comparisons
             ? `p-values are corrected for ${plural(found.comparisons, "comparison")}; below ${found.level} a difference is significant.`
-            : "Every subgroup, or its rest, has too few images to be tested.",
+            : "Every subgroup, or all images outside it, are too few to be tested.",
         },
         table(
           "Subgroups against all other images",
@@ -88,7 +88,7 @@ export function subgroups(found, /** @type {{state: any, set: any}} */ { state, 
         h(
           "p",
           { class: "note" },
-          "Beyond classes: the same test, compared with what the classes of the subgroup lead one to expect. Detectable difference: the difference that four tests in five detect; a smaller one may be missed.",
+          "Beyond classes: the same test, compared with the value expected from the classes in the subgroup. Detectable difference: four tests in five find a difference of this size; a smaller one may be missed.",
         ),
       ),
     ),

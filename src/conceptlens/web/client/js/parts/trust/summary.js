@@ -25,7 +25,7 @@ export function summary(parts, open) {
               : h("span", { class: "tag" }, each.why ? "not possible" : "not measured"),
             note: each.asks,
           },
-          h("p", {}, (each.verdict && inWords(each.verdict.says)) ?? each.why ?? `Not measured yet. ${each.needs ?? ""} This command does:`),
+          h("p", {}, (each.verdict && inWords(each.verdict.says)) ?? each.why ?? `Not measured yet. ${each.needs ?? ""} This command measures it:`),
           each.verdict
             ? h(
                 "button",
@@ -46,7 +46,7 @@ export function summary(parts, open) {
     commands.length > 1
       ? card(
           "Measure all that is missing",
-          { note: "These commands train nothing and only write their own result files." },
+          { note: "These commands do not change the model; they only write their own result files." },
           command(commands.join(" && ")),
         )
       : null,

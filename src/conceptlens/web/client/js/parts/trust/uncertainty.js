@@ -40,7 +40,7 @@ function sets(found) {
         within: [0, 1],
       },
     ),
-    good("on or to the right of the dashed line, or within the gray bar, with few answers in a set."),
+    good("coverage is on or to the right of the dashed line, or within the gray bar, with few answers in a set."),
     more(
       "In numbers",
       table(
@@ -113,7 +113,7 @@ function selective(found) {
       domain: [0, Math.max(0.02, found.error.value ?? 0, ...found.points.map((/** @type {any[]} */ point) => point[1]))],
     }),
     good(
-      `low on the left and far below the dashed line. Area under the curve ${reading(found.area, fixed)}; an oracle that abstains exactly where it errs has ${fixed(found.oracle)}.`,
+      `the curve is low on the left and far below the dashed line. Area under the curve ${reading(found.area, fixed)}; abstaining exactly on the errors would give ${fixed(found.oracle)}.`,
     ),
     reached.length
       ? more(

@@ -13,7 +13,7 @@ const OUTCOMES = { pass: "good", finding: "bad", unmeasured: "none" };
 export const ofOutcome = (/** @type {{outcome: any, reason: any}} */ { outcome, reason }) => ({ verdict: OUTCOMES[outcome] ?? "plain", says: reason });
 
 /** @returns {Verdict} @param {string} what */
-const older = (what) => ({ verdict: "plain", says: `${what} measured by an older version, without a verdict. Measure it again.` });
+const older = (what) => ({ verdict: "plain", says: `${what} measured by an older version, which wrote no verdict. Measure again.` });
 
 /** @returns {Verdict} @param {any} found */
 export const ofInterventions = (found) => (found.verdict ? ofOutcome(found.verdict) : older("Corrections were"));
@@ -75,7 +75,7 @@ export function ofFaithfulness(found) {
   const map = found.curves.own ? "own" : "gradcam";
   const against = found.against_random[map];
   const order = map === "own" ? "the method's own map" : "Grad-CAM";
-  const text = `Against a random order, patches that are put back in the order of ${order} change a concept's probability by ${points(against?.insertion?.value)}, taken away by ${points(against?.deletion?.value)}.`;
+  const text = `Compared with a random order, adding patches in the order of ${order} changes a concept's probability by ${points(against?.insertion?.value)}, and removing them changes it by ${points(against?.deletion?.value)}.`;
   const inserted = against?.insertion?.interval;
   const deleted = against?.deletion?.interval;
   if (!inserted || !deleted) return { verdict: "plain", says: text };

@@ -33,7 +33,7 @@ export const good = (...words) => h("p", { class: "good-value" }, h("b", {}, "Go
 /** @type {Record<string, string>} */
 const MARKS = { good: "✓ ", look: "? ", bad: "! ", plain: "", none: "? " };
 /** @type {Record<string, string>} */
-const SAYS = { good: "as it should be", look: "look closer", bad: "a finding", plain: "measured", none: "not measured" };
+const SAYS = { good: "passed", look: "look closer", bad: "finding", plain: "measured", none: "not measured" };
 
 /** A verdict: by color, by sign and in words. @param {string} verdict */
 export const verdictTag = (verdict, words = SAYS[verdict]) =>
