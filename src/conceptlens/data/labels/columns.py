@@ -90,10 +90,10 @@ def read_columns(path: Path, problems: Problems, *, expect: str, encoding: str =
     """A CSV, Excel or Parquet file.
 
     Args:
-        path: The file; Parquet if it is called .parquet or .pq, Excel if .xlsx (its first sheet that holds a table),
-            else text separated by comma, semicolon or tab.
+        path: The file; Parquet if it is called .parquet or .pq, Excel if .xlsx (of its sheets that hold a table the
+            one with the expected column, else the first), else text separated by comma, semicolon or tab.
         problems: Receives what is wrong with single rows.
-        expect: A column that must be there; it tells the separators apart.
+        expect: A column that must be there; it tells separators and sheets apart.
         encoding: Of text.
     """
     if path.suffix.lower() in {".parquet", ".pq"}:
@@ -102,7 +102,7 @@ def read_columns(path: Path, problems: Problems, *, expect: str, encoding: str =
     if path.suffix.lower() == ".xls":
         raise UserError(f"{path}: the old format of Excel is not read. Save it as .xlsx or CSV UTF-8.")
     if path.suffix.lower() == ".xlsx":
-        return next(iter(_read_excel(path, only_first=True).values()))
+        return next(iter(_read_excel(path, expect).values()))
     try:
         with path.open("rb") as file:
             return read_csv(file, str(path), problems, expect=expect, encoding=encoding)
@@ -235,8 +235,8 @@ def _encode(header: list[str], rows: Iterable[tuple[int, list[str]]], source: st
     return Columns(source, columns, np.array(numbers, dtype=np.int64))
 
 
-def _read_excel(path: Path, *, only_first: bool = False) -> dict[str, Columns]:
-    """The sheets that hold a table: values as they are shown, formulas by what Excel last computed."""
+def _read_excel(path: Path, expect: str = "") -> dict[str, Columns]:
+    """The sheets that hold a table, or the one with an expected column: formulas by what Excel last computed."""
     try:
         import openpyxl
     except ImportError:
@@ -251,12 +251,13 @@ def _read_excel(path: Path, *, only_first: bool = False) -> dict[str, Columns]:
         if size > MOST_UNPACKED:
             raise UserError(f"{path}: would unpack to {size:,} bytes. Save it as CSV UTF-8.")
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        tables = list(_excel_tables(book.worksheets))
+        if expect:
+            tables = [next((table for table in tables if fold(expect) in map(fold, table[2])), tables[0])]
         found: dict[str, Columns] = {}
-        for sheet, rows, header, first in _excel_tables(book.worksheets):
+        for sheet, rows, header, first in tables:
             _refuse_repeated(header, str(path))
             found[sheet] = _encode(header, _excel_rows(rows, len(header), first, path), str(path))
-            if only_first:
-                break
         return found
     except UserError:
         raise
