@@ -17,6 +17,8 @@ from conceptlens.recipes.parse import recipe_keys
         ("--gpu", ["--device", "--debug"], "--device"),
         ("check", ["data check", "data"], "data check"),
         ("Batch_Size", ["batch-size", "batch"], "batch-size"),
+        ("cmb", ["blood-cells/cem", "blood-cells/cbm"], "blood-cells/cbm"),
+        ("cem", ["blood-cells/cem", "blood-cells/cbm"], "blood-cells/cem"),
     ],
 )
 def test_one_suggestion(typed: str, options: list[str], meant: str) -> None:

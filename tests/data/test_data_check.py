@@ -97,6 +97,14 @@ def test_copies_and_torn_groups(tmp_path: Path, cells: ConceptSet, paint) -> Non
     assert "p25" in text
 
 
+def test_classes_that_differ_in_capitals(tmp_path: Path, paint) -> None:
+    for seed, kind in enumerate(["Benign", "benign", "malignant"] * 2):
+        paint(tmp_path / kind / f"{seed}.png", seed, size=(33, 33))
+    messages = {f.code: f.message for f in check_data(DataConfig(str(tmp_path)), None, quiet=True).findings}
+    assert "1 class called like another one" in messages["classes-spelled-alike"]
+    assert "data.rename.classes: {benign: Benign}" in messages["classes-spelled-alike"]
+
+
 def test_labels(tmp_path: Path, paint) -> None:
     concepts = ConceptSet.from_yaml(
         "classes: [a, b, c]\n"

@@ -116,6 +116,20 @@ def test_missing_source_and_missing_file(tmp_path: Path) -> None:
         load_recipe(tmp_path / "list.yaml")
 
 
+def test_a_folder_or_a_slip_in_the_place_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="`conceptlens init"):
+        load_recipe(tmp_path)
+    (tmp_path / "recipe.yaml").write_text("data: shapes")
+    with pytest.raises(UserError, match=r"found a folder. Did you mean '.*recipe\.yaml'"):
+        load_recipe(tmp_path)
+    for slip in ("recipe.yml", "recipe.yam", "recipes.yaml"):
+        with pytest.raises(UserError, match=r"no such file. Did you mean '.*recipe\.yaml'"):
+            load_recipe(tmp_path / slip)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="Did you mean 'blood-cells/cbm'"):
+        load_recipe("cmb")
+
+
 def test_dotted_keys_are_sections_at_any_depth() -> None:
     """Names written so were overlooked, and a number written so stayed in the recipes that came later."""
     before = load_recipe({"data": "shapes"})

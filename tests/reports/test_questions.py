@@ -9,7 +9,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.evaluation.black_box import black_box_reference
 from conceptlens.evaluation.examination import NUMBERS, Trust
 from conceptlens.evaluation.verdict import Verdict
-from conceptlens.reports.questions import how_good, next_steps, questions, what_it_was_told
+from conceptlens.reports.questions import NEXT, how_good, next_steps, questions, what_it_was_told
 from tests.reports.test_sections import material
 
 
@@ -37,9 +37,19 @@ def test_against_chance_and_the_black_box(concepts: ConceptSet) -> None:
     told = " ".join(how_good(replace(made, metrics=metrics)))
     assert "a guess gives 25.0%" in told
     assert "always naming the most frequent class gives 25.0%" in told
-    assert "within its interval of a black box" in told
+    assert "is not clearly different from that of a black box" in told
     assert "2 folds lie between 50.0% and 75.0%" in told
-    assert all(f"class {number} " in told for number in range(4))
+    rows = made.metrics["class"]["per_class"]
+    assert all(
+        f"class {number} {row['recall'] * row['support']:.0f} of {row['support']} (" for number, row in enumerate(rows)
+    )
+
+
+def test_how_many_of_each_class_are_found(concepts: ConceptSet) -> None:
+    made = material(concepts, recipe={"metrics": {"confidence": 0.95}})
+    rows = [{"class": "a", "recall": 0.9, "support": 50}, {"class": "b", "recall": None, "support": 0}]
+    made = replace(made, metrics={**made.metrics, "class": {**made.metrics["class"], "per_class": rows}})
+    assert how_good(made)[-1].endswith("as independent: a 45 of 50 (79 to 96%).")  # the interval of tests/stats
 
 
 def test_what_it_was_told(concepts: ConceptSet) -> None:
@@ -62,9 +72,24 @@ def test_findings_come_next(concepts: ConceptSet) -> None:
     trust = Trust(run="r", split="test", verdicts=verdicts, numbers=numbers)
     made = material(concepts, trust=trust)
     page, steps = str(questions(made)), list(next_steps(made))
-    assert page.count("Yes. Fine.") == 1  # it can be corrected; whom it fails is no yes or no
-    assert "Look into leakage: It leaks." in steps
+    assert page.count("Yes. It uses what it is told") == 1
+    assert page.count("Fine.") == 1  # of subgroups, which are named
+    assert any("they also carry the class" in step for step in steps)
     assert not any("trust RUN" in step for step in steps)
+
+
+def test_answers_are_plain_and_have_the_numbers_that_a_person_can_picture(concepts: ConceptSet) -> None:
+    verdicts = {side: Verdict(outcome="finding", reason=f"The long words of {side}.") for side in NUMBERS}
+    numbers = {side: dict.fromkeys(keys) for side, keys in NUMBERS.items()}
+    numbers["corrections"] |= {"untouched": 0.8, "truth": 0.75, "wrong": 0.5}
+    numbers["maps"] |= {"pointing": 0.6, "best_blind_pointing": 0.7}
+    made = material(concepts, trust=Trust(run="r", split="test", verdicts=verdicts, numbers=numbers))
+    page = str(questions(made))
+    assert "right in 80 of 100 images; in 75 when it is told the truth about every concept, in 50 when" in page
+    assert "inside in 60 of 100 maps, and in 70 of the best ones" in page
+    assert "not shown to mark what it used" in page
+    assert page.count("The long words") == 1  # of subgroups
+    assert set(NEXT.values()) <= set(next_steps(made))
 
 
 def test_the_black_box_is_a_linear_classifier() -> None:

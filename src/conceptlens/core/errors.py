@@ -90,8 +90,8 @@ def _fold(name: str) -> str:
 
 
 def _last(name: str) -> str:
-    """`epochs` of `--training.epochs`, `check` of `data check`."""
-    return _fold(re.split(r"[.\s]", name)[-1])
+    """`epochs` of `--training.epochs`, `check` of `data check`, `cbm` of `blood-cells/cbm`."""
+    return _fold(re.split(r"[.\s/]", name)[-1])
 
 
 def closest(name: str, options: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -117,6 +117,9 @@ def suggestions(name: str, options: Iterable[str]) -> list[str]:
     if meant:
         return meant[:2]
     match = closest(name, known)
+    if match is None and re.fullmatch(r"[\w-]+", word):  # one word, and so perhaps a slip in the last part of a name
+        lasts = {_last(option): option for option in reversed(known)}
+        match = lasts.get(closest(name, lasts) or "")
     return [match] if match is not None else []
 
 

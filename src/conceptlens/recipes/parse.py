@@ -14,7 +14,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from conceptlens.core.errors import UserError, did_you_mean, suggestions, unknown_name
+from conceptlens.core.errors import UserError, closest, did_you_mean, suggestions, unknown_name
 from conceptlens.core.files import dump_yaml, parse_yaml, read_yaml, writer_of
 from conceptlens.core.plugins import check_code, is_code, parse_code, trust
 from conceptlens.core.registry import METHOD_PRESETS, METHODS, PRESETS, REGULARIZERS, RETIRED
@@ -78,8 +78,8 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
     if str(recipe) in recipe_names():
         file = resources.files("conceptlens.recipes").joinpath("ready", *f"{recipe}.yaml".split("/"))
         raw, where = parse_yaml(file.read_text("utf-8"), where=f"recipe {recipe}"), f"recipe {recipe}"
-    elif not Path(recipe).exists() and not str(recipe).endswith((".yaml", ".yml")):
-        raise unknown_name("recipe", str(recipe), recipe_names())
+    elif not Path(recipe).is_file() and (wrong := _no_recipe(Path(recipe))):
+        raise wrong
     else:
         raw, where = read_yaml(Path(recipe)), str(recipe)
     if not isinstance(raw, dict):
@@ -96,6 +96,22 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
         if (folder / "run.json").exists():
             check_code(recipe_code(raw), folder)
     return raw, where
+
+
+def _no_recipe(path: Path) -> UserError | None:
+    """What to say where a recipe is not: a folder was named, a file beside it was meant, or a ready recipe."""
+    if (path / "recipe.yaml").is_file():
+        return UserError(f"{path}: expected a recipe, found a folder. Did you mean {str(path / 'recipe.yaml')!r}?")
+    if path.is_dir():
+        hint = f"`conceptlens init {path}` looks at a folder of images and writes a recipe for it."
+        return UserError(f"{path}: expected a recipe, found a folder. {hint}")
+    if path.exists():
+        return None
+    if path.parent != Path() or path.suffix:
+        beside = [file.name for file in path.parent.glob("*.y*ml")]
+        if match := closest(path.name, beside):
+            return UserError(f"{path}: no such file. Did you mean {str(path.with_name(match))!r}?")
+    return None if path.suffix in (".yaml", ".yml") else unknown_name("recipe", str(path), recipe_names())
 
 
 def _nested(raw: Mapping[str, Any], where: str) -> Tree:

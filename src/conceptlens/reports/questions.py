@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from conceptlens.evaluation.examination import Side
-from conceptlens.evaluation.verdict import Verdict
-from conceptlens.pages.markup import Html, count, h, names, percent, prose
+from conceptlens.evaluation.verdict import Numbers, Verdict
+from conceptlens.pages.markup import Html, count, h, names, of_hundred, percent, prose
 from conceptlens.reports.material import Material, value_of
 from conceptlens.reports.measures import most_frequent
+from conceptlens.stats.wilson import wilson
 
 TOLD = {
     "image-labels": "People labeled the concepts of each image.",
@@ -16,6 +17,30 @@ TOLD = {
 }
 EXAMINE = "Not examined yet: run `conceptlens trust RUN`."
 LOOKS: tuple[Side, ...] = ("maps", "faithfulness")
+# What an examination found, in a sentence; its own words, with all numbers, stand at the top of the page.
+ANSWERS: dict[Side, tuple[str, str]] = {  # it passed, something was found
+    "corrections": (
+        "Yes. It uses what it is told about its concepts, whether right or wrong.",
+        "Careful. It does not use what it is told about its concepts as it should.",
+    ),
+    "maps": (
+        "Its maps point at what people marked better than maps that know none of the concepts.",
+        "Careful. Its maps are not shown to point at what people marked.",
+    ),
+    "faithfulness": (
+        "What its maps mark is what it used: other places matter less to its answers.",
+        "Careful. Its maps are not shown to mark what it used: other places matter as much to its answers.",
+    ),
+}
+NEXT: dict[Side, str] = {  # where something was found
+    "corrections": "Before people correct it in use, improve its concepts (more labels, longer training), and run "
+    "`conceptlens trust RUN` again.",
+    "leakage": "Do not read its concept scores as concepts alone: they also carry the class (leakage, above).",
+    "maps": "Do not show its maps as the place of a concept.",
+    "calibration": "Do not take its stated probabilities as they are: `conceptlens audit RUN` shows their errors.",
+    "subgroups": "Look at the images that it fails (`conceptlens audit RUN`), and train with more images of that kind.",
+    "faithfulness": "Do not show its maps as reasons for its answers.",
+}
 WEAK_CLASS = 0.5  # recall below which a class is named as a weakness
 
 
@@ -52,22 +77,34 @@ def how_good(material: Material) -> list[str]:
     other = material.number("black_box.balanced_accuracy")
     if other is not None:
         verdict = (
-            "within its interval of"
+            "not clearly different from"
             if interval and interval[0] <= other <= interval[1]
             else ("above" if value > other else "below")
         )
         lines.append(
-            f"That is {verdict} a black box ({percent(other)}), a linear classifier on the encoder's image vectors."
+            f"Its balanced accuracy is {verdict} that of a black box ({percent(other)}), a linear classifier on the "
+            "encoder's image vectors."
         )
     spread = [fold.get("class.balanced_accuracy") for fold in material.metrics.get("per_fold", [])]
     known = [value for value in spread if value is not None]
     if known:
-        lines.append(f"Its {len(known)} folds lie between {percent(min(known))} and {percent(max(known))}.")
-    rows = material.metrics["class"].get("per_class", [])
-    recalls = [f"{row['class']} {percent(row.get('recall'))}" for row in rows if row.get("recall") is not None]
-    if recalls:
-        lines.append(f"Found of each class: {names(recalls)}.")
+        lines.append(f"The {len(known)} folds lie between {percent(min(known))} and {percent(max(known))}.")
+    if recalls := list(_recalls(material)):
+        lines.append(
+            f"Images of each class that it finds, with {material.confidence} intervals that take images as "
+            f"independent: {names(recalls)}."
+        )
     return lines
+
+
+def _recalls(material: Material) -> Iterator[str]:
+    """Of each class how many images are found, of how many."""
+    confidence = value_of(material.recipe, "metrics.confidence") or 0.95
+    for row in material.metrics["class"].get("per_class", []):
+        if row.get("recall") is not None:
+            low, high = wilson(row["recall"], row["support"], confidence)
+            right = f"{row['recall'] * row['support']:,.0f} of {row['support']:,}"
+            yield f"{row['class']} {right} ({100 * low:.0f} to {percent(high, 0)})"
 
 
 def _weak_classes(material: Material) -> list[str]:
@@ -82,8 +119,26 @@ def _verdict(material: Material, side: Side) -> str:
     if material.trust is None:
         return EXAMINE
     verdict: Verdict = material.trust.verdicts[side]
-    heads = {"pass": "Yes. " * (side == "corrections"), "finding": "Careful. ", "unmeasured": "Not measured. "}
-    return heads[verdict.outcome] + verdict.reason
+    if verdict.outcome == "unmeasured":
+        return f"Not measured. {verdict.reason}"
+    if side not in ANSWERS:
+        return "Careful. " * (verdict.outcome == "finding") + verdict.reason
+    return " ".join([ANSWERS[side][verdict.outcome == "finding"], *_in_numbers(side, material.trust.numbers[side])])
+
+
+def _in_numbers(side: Side, numbers: Numbers) -> Iterator[str]:
+    """The numbers that a person can picture."""
+    shares = {name: of_hundred(value) for name, value in numbers.items() if value is not None}
+    if side == "corrections" and {"untouched", "truth", "wrong"} <= shares.keys():
+        yield (
+            f"Its class is right in {shares['untouched']} of 100 images; in {shares['truth']} when it is told the "
+            f"truth about every concept, in {shares['wrong']} when it is told only wrong things."
+        )
+    if side == "maps" and {"pointing", "best_blind_pointing"} <= shares.keys():
+        yield (
+            f"The strongest spot lies inside in {shares['pointing']} of 100 maps, and in "
+            f"{shares['best_blind_pointing']} of the best ones that know none of the concepts."
+        )
 
 
 def what_it_was_told(material: Material) -> list[str]:
@@ -123,5 +178,5 @@ def next_steps(material: Material) -> Iterator[str]:
     else:
         for side, verdict in material.trust.verdicts.items():
             if verdict.outcome == "finding":
-                yield f"Look into {side}: {verdict.reason}"
+                yield NEXT[side]
     yield "Try it on images of another clinic or camera: `conceptlens evaluate RUN --data OTHER`."

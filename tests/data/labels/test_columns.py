@@ -160,3 +160,17 @@ def test_excel_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(UserError, match=r"conceptlens\[excel\]"):
         read_columns(tmp_path / "t.xlsx", Problems(), expect="image")
+
+
+def test_the_sheet_with_the_expected_column(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["Patient", "Age", "Age"], ["P1", 60, 60]):  # its repeated column is of no interest
+        book.active.append(row)
+    sheet = book.create_sheet("Images")
+    for row in (["File name", "Patient"], ["a", "P1"]):
+        sheet.append(row)
+    book.save(tmp_path / "t.xlsx")
+    assert read_columns(tmp_path / "t.xlsx", Problems(), expect="file_name").names == ["File name", "Patient"]
+    with pytest.raises(UserError, match="'Age' is there 2 times"):
+        read_columns(tmp_path / "t.xlsx", Problems(), expect="image")  # no sheet has it: the first is read

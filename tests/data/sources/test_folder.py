@@ -80,7 +80,7 @@ def test_unknown_class_names_the_closest(tmp_path: Path, cells: ConceptSet, pain
 
 def test_folders_that_will_not_do(tmp_path: Path, cells: ConceptSet, paint) -> None:
     paint(tmp_path / "loose.png")
-    with pytest.raises(UserError, match="found 1 image and no folder"):
+    with pytest.raises(UserError, match=r"found 1 image and no folder.*`conceptlens init"):
         Folder(tmp_path, config(), cells)
     (tmp_path / "Monocyte").mkdir()
     with pytest.raises(UserError, match="no images in its folders"):

@@ -88,10 +88,12 @@ def test_by_keyboard_in_a_browser(server: LabelServer, chromium: Any) -> None:
     page.unroute("**/next")
     page.goto(server.address)
     page.wait_for_function("document.getElementById('image').naturalWidth === 8")
-    assert page.inner_text("#head") == "3 images to go"
-    assert page.inner_text("#rater") == "as ann"
+    assert page.inner_text("#head") == "3 images to go in this round"
+    assert page.inner_text("#rater") == "ann has labeled 0 of 4 images"
     assert page.inner_text("#state") == ""
     first = page.inner_text("#name")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.getElementById('state').textContent.startsWith('Answer a question first')")
     page.keyboard.press("2")
     page.keyboard.press("Enter")
     page.wait_for_function("name => document.getElementById('name').textContent !== name", arg=first)
@@ -99,10 +101,11 @@ def test_by_keyboard_in_a_browser(server: LabelServer, chromium: Any) -> None:
     page.wait_for_function("name => document.getElementById('name').textContent === name", arg=first)
     assert page.locator("[aria-pressed=true]").all_inner_texts() == ["2blurred"]
     page.keyboard.press("Enter")
-    page.wait_for_function("document.getElementById('head').textContent === '2 images to go'")
+    page.wait_for_function("document.getElementById('head').textContent === '2 images to go in this round'")
     page.reload()  # what was kept is not asked again
-    page.wait_for_function("document.getElementById('head').textContent === '2 images to go'")
+    page.wait_for_function("document.getElementById('head').textContent === '2 images to go in this round'")
     assert page.inner_text("#name") != first
+    assert page.inner_text("#rater") == "ann has labeled 1 of 4 images"
     page.click("#done")
     page.wait_for_selector("body.over")
     assert "1 of 4 images have concept labels" in page.inner_text("#report")

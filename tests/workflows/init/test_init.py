@@ -455,3 +455,49 @@ def test_a_sheet_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     text = init_folder(tmp_path, out=tmp_path / "setup").text()
     assert "labels.xlsx, sheet 'Sheet': the column 'image' names the image." in text
     assert "labels.xlsx, sheet 'Pivot' cannot be read: " in text
+
+
+def test_folders_of_a_class_may_differ_in_capitals(tmp_path: Path) -> None:
+    for number in range(24):
+        kind = ("benign", "malignant")[number % 2]
+        photo(tmp_path / "photos" / (kind.upper() if number % 6 < 2 else kind) / f"{number}.png", number)
+    setup = init_folder(tmp_path / "photos", out=tmp_path / "out")
+    assert setup.check.classes == {"benign": 12, "malignant": 12}
+    said = "In the folders' names capitals and gaps do not matter: BENIGN as benign, MALIGNANT as malignant."
+    assert said in setup.assumed
+
+
+def test_a_sheet_with_a_row_for_each_patient_is_joined(tmp_path: Path) -> None:
+    """The diagnosis and the age lie in the sheet of patients; a legend of some codes does not."""
+    openpyxl = pytest.importorskip("openpyxl")
+    images(tmp_path / "photos", 24)
+    book = openpyxl.Workbook()
+    for row in (["PatientID", "Age", "Diagnosis"], *([f"P{n}", 50 + n, "ab"[n % 2]] for n in range(9))):
+        book.active.append(row)
+    sheet = book.create_sheet("Images")
+    for row in (["File", "Patient ID", "Vessels"], *([str(n), f"P{n // 3}", "X" * (n % 2)] for n in range(24))):
+        sheet.append(row)
+    legend = book.create_sheet("Legend")
+    for row in (["Patient ID", "Note"], ["P1", "x"], ["P1", "y"]):  # two rows of one patient
+        legend.append(row)
+    book.save(tmp_path / "study.xlsx")
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    joined = "study.xlsx, sheet 'Sheet' has a row for each 'Patient ID': Age, Diagnosis are taken from there."
+    assert joined in setup.assumed
+    assert any("sheet 'Legend' names none of the images" in line for line in setup.assumed)
+    assert setup.check.classes == {"a": 12, "b": 12}
+    recipe = load_recipe(setup.recipe)
+    assert (recipe.data.class_column, recipe.data.group_column) == ("Diagnosis", "Patient ID")
+
+
+def test_measures_with_a_decimal_comma_are_no_concepts() -> None:
+    cells = {"dx": [("nv", "mel")[i % 2] for i in range(60)], "width": [f"{i // 7 % 5},5" for i in range(60)]}
+    assert [role.role for role in column_roles(cells)] == ["class", "metadata"]
+
+
+def test_masks_without_a_class_are_named(tmp_path: Path) -> None:
+    images(tmp_path / "all", 4)
+    for number in range(4):
+        mask(tmp_path / "all" / f"{number}_lesion.png", 20)
+    with pytest.raises(UserError, match="4 images and 4 masks of them, but no class"):
+        init_folder(tmp_path, out=tmp_path / "out")

@@ -127,8 +127,20 @@ def test_a_sheet_to_fill_in(recipe: Path, tmp_path: Path) -> None:
     assert read_sheet(labeling, sheet) == 1
     image = first.split(",")[0]
     assert labeling.log.answers() == {(image, "border"): "sharp", (image, "signs: hair"): "yes"}
-    sheet.write_text("\n".join([head, first.replace(",,", ",green,1")]))
-    with pytest.raises(UserError, match="'green' is none of sharp, blurred"):
+    rows = [head, first.replace(",,", ",green,1"), rest[0].replace(",,", ",blurred,0"), "99.png,sharp,perhaps"]
+    sheet.write_text("\n".join(rows))
+    with pytest.raises(UserError) as refused:
+        read_sheet(labeling, sheet)
+    for said in (
+        "nothing was read",
+        "row 2, 'border': 'green' is none of sharp, blurred",
+        "row 4, 'signs: hair': 'perhaps' is none of yes, no",
+        "row 4: there is no image '99.png'",
+    ):
+        assert said in str(refused.value)
+    assert len(labeling.log.answers()) == 2  # the good row neither
+    sheet.write_text(f"image,edge\n{image},sharp\n")
+    with pytest.raises(UserError, match="none of the questions border, signs: hair has a column"):
         read_sheet(labeling, sheet)
 
 

@@ -8,10 +8,11 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from conceptlens.core.errors import UserError
+from conceptlens.stats.wilson import wilson
 from conceptlens.workflows.study.agreement import krippendorff_alpha, mean_kappa, weighted_kappa
 from conceptlens.workflows.study.contrast import contrast
 from conceptlens.workflows.study.power import Plan, images_needed, power_of
-from conceptlens.workflows.study.proportions import share_of, wilson
+from conceptlens.workflows.study.proportions import share_of
 
 
 def test_kappa_by_hand() -> None:
@@ -70,14 +71,6 @@ def test_alpha_is_its_definition(squared: bool) -> None:
     assert found == pytest.approx(naive_alpha(answers, squared))
     assert krippendorff_alpha(np.array([[1, 1], [1, 1]]), 5) is None
     assert krippendorff_alpha(np.array([[1, -1], [-1, 1]]), 5) is None
-
-
-def test_wilson_by_hand() -> None:
-    # 45 of 50 (the paper's first row): z = 1.96, center (0.9 + 0.038416) / 1.076832.
-    low, high = wilson(0.9, 50)
-    assert (low, high) == pytest.approx((0.7864, 0.9565), abs=1e-4)
-    assert wilson(1.0, 10)[1] == pytest.approx(1)
-    assert wilson(0.0, 10)[0] == pytest.approx(0, abs=1e-12)
 
 
 def test_answers_to_one_image_are_not_independent() -> None:

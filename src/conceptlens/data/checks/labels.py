@@ -8,6 +8,7 @@ import numpy.typing as npt
 from conceptlens.concepts import ConceptSet, Group
 from conceptlens.data.checks.findings import EXAMPLES, Finding, Level, counted
 from conceptlens.data.dataset import DataSource
+from conceptlens.data.labels.words import fold
 
 TINY_CLASS = 10
 IMBALANCE = 10
@@ -38,6 +39,15 @@ def class_findings(source: DataSource) -> Iterator[Finding]:
     if empty:
         message = f"{counted(len(empty), 'class')} without an image: {_few(empty)}. A model cannot learn them."
         yield Finding("warning", "classes-without-images", message, len(empty), tuple(empty[:EXAMPLES]))
+    usual: dict[str, str] = {}
+    alike = [(name, first) for name in source.classes if (first := usual.setdefault(fold(name), name)) != name]
+    if alike:
+        shown = _few([f"{name}: {first}" for name, first in alike])
+        message = (
+            f"{counted(len(alike), 'class')} called like another one but for capitals or gaps. If they are the same, "
+            f"join them with data.rename.classes: {{{shown}}}."
+        )
+        yield Finding("warning", "classes-spelled-alike", message, len(alike))
     tiny = [f"{name} ({count})" for name, count in named if 0 < count < TINY_CLASS]
     if tiny:
         message = f"{counted(len(tiny), 'class')} with fewer than {TINY_CLASS} images: {_few(tiny)}."
@@ -48,7 +58,8 @@ def class_findings(source: DataSource) -> Iterator[Finding]:
             "warning",
             "imbalance",
             f"The largest class has {largest:,} images, the smallest {smallest:,}. "
-            "Read balanced accuracy rather than accuracy, and consider training.loss.class_balance: balanced.",
+            "Read balanced accuracy rather than accuracy; with training.loss.class_balance: balanced each class counts "
+            "the same in the loss.",
         )
     unlabeled = int((labels < 0).all(1).sum() if labels.ndim == 2 else (labels < 0).sum())
     if unlabeled:
@@ -103,7 +114,7 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
             unlabeled,
             "concept group",
             "without a label for any image",
-            " Give them a column in the table, or `by_class` in the concept file.",
+            " Labels come from a column of the table, or from `by_class` in the concept file.",
         ),
         ("warning", "one-value", constant, "concept", "with the same value in every image", ""),
         (
@@ -112,7 +123,7 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
             follow,
             "concept",
             "following from the class",
-            " Their concept accuracy only restates the class accuracy.",
+            " Concept accuracy there only restates the class accuracy.",
         ),
         (
             "info",

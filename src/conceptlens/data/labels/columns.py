@@ -90,10 +90,10 @@ def read_columns(path: Path, problems: Problems, *, expect: str, encoding: str =
     """A CSV, Excel or Parquet file.
 
     Args:
-        path: The file; Parquet if it is called .parquet or .pq, Excel if .xlsx (its first sheet that holds a table),
-            else text separated by comma, semicolon or tab.
+        path: The file; Parquet if it is called .parquet or .pq, Excel if .xlsx (of its sheets that hold a table the
+            one with the expected column, else the first), else text separated by comma, semicolon or tab.
         problems: Receives what is wrong with single rows.
-        expect: A column that must be there; it tells the separators apart.
+        expect: A column that must be there; it tells separators and sheets apart.
         encoding: Of text.
     """
     if path.suffix.lower() in {".parquet", ".pq"}:
@@ -102,7 +102,7 @@ def read_columns(path: Path, problems: Problems, *, expect: str, encoding: str =
     if path.suffix.lower() == ".xls":
         raise UserError(f"{path}: the old format of Excel is not read. Save it as .xlsx or CSV UTF-8.")
     if path.suffix.lower() == ".xlsx":
-        return next(iter(_read_excel(path, only_first=True)[0].values()))
+        return next(iter(_read_excel(path, with_column=expect)[0].values()))
     try:
         with path.open("rb") as file:
             return read_csv(file, str(path), problems, expect=expect, encoding=encoding)
@@ -239,10 +239,11 @@ def _encode(header: list[str], rows: Iterable[tuple[int, list[str]]], source: st
     return Columns(source, columns, np.array(numbers, dtype=np.int64))
 
 
-def _read_excel(path: Path, *, only_first: bool = False) -> tuple[dict[str, Columns], dict[str, str]]:
+def _read_excel(path: Path, *, with_column: str | None = None) -> tuple[dict[str, Columns], dict[str, str]]:
     """The sheets that hold a table: values as they are shown, formulas by what Excel last computed.
 
-    Of several sheets, those that cannot be read are left out, with the reasons in the second mapping.
+    Sheets that cannot be read are left out, with the reasons in the second mapping. With `with_column`, one sheet is
+    read: the first with that column, or the first of all.
     """
     try:
         import openpyxl
@@ -260,16 +261,17 @@ def _read_excel(path: Path, *, only_first: bool = False) -> tuple[dict[str, Colu
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         tables: dict[str, Columns] = {}
         left_out: dict[str, str] = {}
-        for sheet, rows, header, first in _excel_tables(book.worksheets):
+        sheets = list(_excel_tables(book.worksheets))
+        if with_column is not None:
+            sheets = [next((sheet for sheet in sheets if fold(with_column) in map(fold, sheet[2])), sheets[0])]
+        for name, rows, header, first in sheets:
             try:
                 _refuse_repeated(header, str(path))
-                tables[sheet] = _encode(header, _excel_rows(rows, len(header), first, path), str(path))
+                tables[name] = _encode(header, _excel_rows(rows, len(header), first, path), str(path))
             except UserError as error:
-                if only_first:
+                if with_column is not None:
                     raise
-                left_out[sheet] = str(error)
-            if only_first:
-                break
+                left_out[name] = str(error)
         return tables, left_out
     except UserError:
         raise

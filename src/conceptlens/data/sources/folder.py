@@ -46,7 +46,8 @@ class Folder(EncodedSource):
         if not tops:
             loose = sum(1 for _ in _images(path))
             raise UserError(
-                f"{path}: expected a folder of images per class, found {counted(loose, 'image')} and no folder."
+                f"{path}: expected a folder of images per class, found {counted(loose, 'image')} and no folder. "
+                f"If a table says what they are, `conceptlens init {path}` finds it and writes a recipe."
             )
         sides = {top: split_of(top) for top in tops}
         divided = all(sides.values())

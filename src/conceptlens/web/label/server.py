@@ -49,8 +49,10 @@ class LabelServer(ThreadingHTTPServer):
             self._queue = self.labeling.queue(self.n)
         questions = [{"name": each.name, "values": list(each.values)} for each in self.labeling.questions]
         image = self._queue[0] if self._queue else None
-        left = {"left": len(self._queue), "rater": self.labeling.log.rater}
-        return {"image": image, "questions": questions if image else [], **left}
+        labeled = len({name for name, _ in self.labeling.log.answers()})
+        progress = {"left": len(self._queue), "labeled": labeled, "images": len(self.labeling.source)}
+        who = {"rater": self.labeling.log.rater}
+        return {"image": image, "questions": questions if image else [], **progress, **who}
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         image, answers = body.get("image"), body.get("answers")

@@ -105,7 +105,7 @@ def _role(name: str, cells: Cells, classes: Cells | None) -> ColumnRole:
         return ColumnRole(name, "finding", values, marked=True)
     counts = Counter(cell for cell in cells if not is_missing(cell))
     repeated = sum(counts.values()) >= 4 * len(values)
-    if 2 <= len(values) <= MOST_VALUES and repeated and not any(re.search(r"\d\.\d", value) for value in values):
+    if 2 <= len(values) <= MOST_VALUES and repeated and not any(re.search(r"\d[.,]\d", value) for value in values):
         return ColumnRole(name, "concept", values)
     return ColumnRole(name, "metadata", reason="one value only" if len(values) == 1 else "numbers, or too many values")
 

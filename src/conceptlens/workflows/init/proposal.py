@@ -1,7 +1,7 @@
 """What is proposed for a folder: the rows of its table, the role of each column, and everything that was assumed."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -78,14 +78,21 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
     if table is None:
         folders = _class_folders(contents.images)
         if folders is None:
+            found = counted(len(contents.images), "image")
+            if contents.masks:
+                found += f" and {counted(len(contents.masks), 'mask')} of them"
             raise UserError(
-                f"{contents.root}: {counted(len(contents.images), 'image')}, but no class of any. Put the images into "
+                f"{contents.root}: {found}, but no class of any. Put the images into "
                 "a folder for each class, or add a table (CSV, Excel) with a column of image names and one of classes."
                 + "".join(f"\n  - {line}" for line in said)
             )
         role = ColumnRole(CLASS, "class", tuple(sorted(set(folders))), reason="the folders")
         proposal = Proposal(contents, contents.images, {CLASS: folders}, {CLASS: role})
         proposal.assumed.append("The folder of an image is its class; no table names the images.")
+        names = {PurePosixPath(image).parent.name: name for image, name in zip(contents.images, folders, strict=True)}
+        changed = {name: usual for name, usual in names.items() if name != usual and fold(name) == fold(usual)}
+        if changed:
+            proposal.assumed.append(_same_words("the folders' names", changed))
         return proposal
     proposal = Proposal(contents, table.images, {}, {})
     spoken = " and ".join(table.sources)
@@ -109,8 +116,7 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
     for name in columns:
         columns[name], changed = one_spelling(columns[name])
         if changed:
-            shown = _shown([f"{value} as {usual}" for value, usual in changed.items()])
-            proposal.assumed.append(f"In {name!r} capitals and gaps do not matter: {shown}.")
+            proposal.assumed.append(_same_words(repr(name), changed))
     for found in column_roles(columns, folders):
         proposal.add(found.name, columns[found.name], found)
     if proposal.column("class") is None and folders is not None:
@@ -121,6 +127,11 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
     return proposal
 
 
+def _same_words(where: str, changed: Mapping[str, str]) -> str:
+    shown = _shown([f"{value} as {usual}" for value, usual in changed.items()])
+    return f"In {where} capitals and gaps do not matter: {shown}."
+
+
 def _shown(names: Sequence[str], count: int = 0) -> str:
     """Some names, and a sign that there are more."""
     return ", ".join(names[:3]) + " …" * (max(count, len(names)) > 3)
@@ -128,12 +139,10 @@ def _shown(names: Sequence[str], count: int = 0) -> str:
 
 def _class_folders(images: Sequence[str]) -> tuple[str, ...] | None:
     """The folder of each image that may be its class; None if there are not two of them with two images each."""
-    folders = []
-    for image in images:
-        parents = [part for part in PurePosixPath(image).parts[:-1] if split_of(part) is None]
-        folders.append(parents[-1] if parents else "")
+    parents = [[part for part in PurePosixPath(image).parts[:-1] if split_of(part) is None] for image in images]
+    folders, _ = one_spelling([names[-1] if names else "" for names in parents])
     counts = Counter(folders)
-    return tuple(folders) if len(counts) > 1 and "" not in counts and min(counts.values()) > 1 else None
+    return folders if len(counts) > 1 and "" not in counts and min(counts.values()) > 1 else None
 
 
 def _ask_class(proposal: Proposal, ask: Ask) -> None:

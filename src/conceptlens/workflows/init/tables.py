@@ -1,7 +1,7 @@
 """Which table speaks of the images, and the row of each image in it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from conceptlens.core.errors import UserError
@@ -11,6 +11,7 @@ from conceptlens.data.images.names import FileNames, words_of
 from conceptlens.data.labels.columns import UTF_8, Column, Columns, guess_encoding, read_sheets
 from conceptlens.data.labels.words import fold
 from conceptlens.data.splits.names import split_of
+from conceptlens.workflows.init.columns import name_words
 from conceptlens.workflows.init.contents import Contents
 
 LEAST = 0.5  # of a table's rows must name an image, or of the images must be in it
@@ -39,6 +40,7 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
     """The table to use, if any speaks of the images; and what is to be said of the others."""
     files = FileNames(contents.images)
     matched: list[ImageTable] = []
+    others: list[tuple[str, Columns]] = []
     said: list[str] = []
     for file in contents.tables:
         path, encoding = contents.root / file, UTF_8
@@ -55,13 +57,13 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
             name = _sheet_name(file, sheet, several)
             table = _match(contents, name, columns, files)
             if table is None:
-                said.append(_why_not(columns, name, files))
+                others.append((name, columns))
                 continue
             matched.append(table)
             if encoding != UTF_8:
                 said.append(f"{name} is not UTF-8: it was read as {encoding}, as Excel writes it. Look at its umlauts.")
     if not matched:
-        return None, said
+        return None, said + [_why_not(columns, name, files) for name, columns in others]
     families: list[list[ImageTable]] = []
     for table in matched:  # tables with the same columns about different images belong together
         for family in families:
@@ -80,7 +82,32 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
         for table in family
         if family is not best
     ]
-    return _joined(best), said
+    chosen = _joined(best)
+    for name, columns in others:
+        if more := _with_rows_of(chosen, columns):
+            chosen, key, added = more
+            said.append(f"{name} has a row for each {key!r}: {', '.join(added)} are taken from there.")
+        else:
+            said.append(_why_not(columns, name, files))
+    return chosen, said
+
+
+def _with_rows_of(table: ImageTable, other: Columns) -> tuple[ImageTable, str, list[str]] | None:
+    """The table with the columns of another one that has a row for each patient, the key, and what was added."""
+    for key in other.columns:
+        name = next((name for name in table.columns if name_words(name) == name_words(key.name) != []), None)
+        texts = key.texts()
+        row_of = {fold(text): row for row, text in enumerate(texts) if text}
+        if name is None or len(row_of) < sum(map(bool, texts)):
+            continue  # no key: nothing in the table is called so, or several rows are of one patient
+        rows = [row_of.get(fold(cell)) for cell in table.columns[name]]
+        added = {
+            column.name: column.texts() for column in other.columns if column.name not in (*table.columns, key.name)
+        }
+        if added and sum(row is not None for row in rows) >= LEAST * len(rows):
+            cells = {column: tuple("" if row is None else said[row] for row in rows) for column, said in added.items()}
+            return replace(table, columns={**table.columns, **cells}), name, list(added)
+    return None
 
 
 def _sheet_name(file: str, sheet: str, several: bool) -> str:

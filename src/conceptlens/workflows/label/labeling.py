@@ -30,6 +30,7 @@ from conceptlens.workflows.label.queue import next_images
 from conceptlens.workflows.study.agreement import krippendorff_alpha
 
 YES_NO = ("yes", "no")
+MOST_SHOWN = 20  # wrong cells of a table that was filled in
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,10 @@ class LabelReport(ResultMixin):
     def text(self) -> str:
         lines = [f"{self.file}: {self.labeled:,} of {self.images:,} images have concept labels"]
         lines += [f"  {rater}: {count:,} images" for rater, count in self.raters.items()]
+        if self.agreement:
+            lines.append("  agreement of raters (Krippendorff's alpha: 1 is full agreement, 0 is chance)")
         for question, alpha in self.agreement.items():
-            lines.append(f"  agreement on {question}: " + ("not known" if alpha is None else f"alpha {alpha:.2f}"))
+            lines.append(f"    {question}: " + ("not known" if alpha is None else f"{alpha:.2f}"))
         if self.disagreements:
             lines.append(f"  {self.disagreements:,} labels on which raters disagree are left blank in the table")
         if self.accuracy is not None:
@@ -247,7 +250,11 @@ def read_sheet(labeling: Labeling, path: Path) -> int:
     image = table.find("image")
     if image is None:
         raise UserError(f"{path}: expected a column `image`, as `conceptlens label --table` writes it.")
-    kept = 0
+    if not any(table.find(question.name) for question in labeling.questions):
+        names = ", ".join(question.name for question in labeling.questions)
+        raise UserError(f"{path}: none of the questions {names} has a column; there are {', '.join(table.names)}.")
+    given: dict[str, dict[str, str]] = {}
+    wrong = []
     for row, name in enumerate(image.texts()):
         answers = {}
         for question in labeling.questions:
@@ -256,12 +263,18 @@ def read_sheet(labeling: Labeling, path: Path) -> int:
             if word:
                 at = match_value(word, {value: number for number, value in enumerate(question.values)})
                 if at is None:
-                    raise UserError(
-                        f"{path}: row {table.rows[row]}, {question.name!r}: {word!r} is none of "
-                        f"{', '.join(question.values)}."
-                    )
-                answers[question.name] = question.values[at]
+                    one_of = ", ".join(question.values)
+                    wrong.append(f"row {table.rows[row]}, {question.name!r}: {word!r} is none of {one_of}")
+                else:
+                    answers[question.name] = question.values[at]
+        if answers and name not in labeling.source.examples.ids:
+            wrong.append(f"row {table.rows[row]}: there is no image {name!r} in {labeling.table}")
         if answers:
-            labeling.keep(name, answers)
-            kept += 1
-    return kept
+            given[name] = answers
+    if wrong:
+        more = [f"and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
+        shown = "".join(f"\n  - {line}" for line in [*wrong[:MOST_SHOWN], *more])
+        raise UserError(f"{path}: nothing was read. Correct these and read it again:{shown}")
+    for name, answers in given.items():
+        labeling.keep(name, answers)
+    return len(given)

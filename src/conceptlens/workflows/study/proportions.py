@@ -1,12 +1,10 @@
 """An accuracy with its interval: Wilson's (1927), with as many independent answers as the images allow."""
 
-import math
-
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm
 
 from conceptlens.core.documents import Part
+from conceptlens.stats.wilson import wilson
 
 
 class Share(Part):
@@ -23,14 +21,6 @@ class Share(Part):
         if self.value is None:
             return "–"
         return f"{self.value:.0%} ({self.right}/{self.n}) [{self.low:.0%}, {self.high:.0%}]"
-
-
-def wilson(share: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a share of n independent answers."""
-    z = float(norm.ppf(0.5 + confidence / 2))
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def share_of(right: npt.ArrayLike, images: npt.ArrayLike, confidence: float = 0.95) -> Share:
