@@ -32,7 +32,7 @@ def keep(file: Path, rows: Iterable[Row], keys: Sequence[str]) -> None:
     """Take rows into the file: the newest for each key."""
     by_key = {tuple(row.get(key) for key in keys): rounded(row) for row in [*read(file), *rows]}
     lines = [json.dumps(row, ensure_ascii=False) for _, row in sorted(by_key.items(), key=lambda pair: str(pair[0]))]
-    file.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+    file.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0))
 
 
 def spread(values: Iterable[float | None], digits: int = 3) -> str:
