@@ -18,11 +18,12 @@ from typing import Any
 
 import conceptlens as cl
 from conceptlens.core.files import read_text, stored
+from conceptlens.evaluation.interventions.order import Policy
 
 HERE = Path(__file__).parent
 FILE = HERE / "others.jsonl"
 PLACES = ("pointing_patch", "pointing_cells", "lift")
-ORDERS = ("influence", "uncertainty", "chance")
+ORDERS: tuple[Policy, ...] = ("influence", "uncertainty", "chance")
 STAGES = [
     {"name": "places", "epochs": 15, "train": ["model.grounding", "model.score"], "learning_rate": 1.0e-2,
      "class_weight": 0.0, "schedule": "constant"},

@@ -164,7 +164,8 @@ def trace(readout: Readout, size: int) -> ExportedProgram:
 def _exported(readout: Readout, example: Tensor, *, strict: bool) -> ExportedProgram:
     dynamic = {INPUT: {0: Dim("batch", min=1)}}
     program: ExportedProgram = torch.export.export(readout, (example,), dynamic_shapes=dynamic, strict=strict)
-    return program.run_decompositions({})  # plain operators: no autocast regions, nothing in place
+    plain: ExportedProgram = program.run_decompositions({})  # no autocast regions, nothing in place
+    return plain
 
 
 def _first_line(error: Exception) -> str:

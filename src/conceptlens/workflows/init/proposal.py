@@ -78,11 +78,11 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
     if table is None:
         folders = _class_folders(contents.images)
         if folders is None:
-            found = counted(len(contents.images), "image")
+            there = counted(len(contents.images), "image")
             if contents.masks:
-                found += f" and {counted(len(contents.masks), 'mask')} of them"
+                there += f" and {counted(len(contents.masks), 'mask')} of them"
             raise UserError(
-                f"{contents.root}: {found}, but no class of any. Put the images into "
+                f"{contents.root}: {there}, but no class of any. Put the images into "
                 "a folder for each class, or add a table (CSV, Excel) with a column of image names and one of classes."
                 + "".join(f"\n  - {line}" for line in said)
             )
