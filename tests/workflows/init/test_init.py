@@ -501,3 +501,28 @@ def test_masks_without_a_class_are_named(tmp_path: Path) -> None:
         mask(tmp_path / "all" / f"{number}_lesion.png", 20)
     with pytest.raises(UserError, match="4 images and 4 masks of them, but no class"):
         init_folder(tmp_path, out=tmp_path / "out")
+
+
+def test_what_is_said_of_a_lesion_names_none() -> None:
+    n = 60
+    cells = {
+        "lesion diagnosis": [("nv", "mel")[i % 2] for i in range(n)],
+        "lesion color": [("red", "brown", "black")[i // 3 % 3] for i in range(n)],
+        "lesion visible": [("ja", "nein")[i // 7 % 2] for i in range(n)],
+        "Pat.-Nr.": [str(i // 4) for i in range(n)],
+    }
+    assert [found.role for found in column_roles(cells)] == ["class", "concept", "finding", "group"]
+
+
+def test_tables_of_the_same_images_and_of_patients_with_plain_numbers(tmp_path: Path) -> None:
+    """Attributes of some images lie in a second table; a patient's number is not the image with that number."""
+    images(tmp_path / "photos", 24)
+    table(tmp_path / "a.csv", [{"image": str(n), "dx": "ab"[n % 2], "Patient": str(n // 2)} for n in range(24)])
+    table(tmp_path / "b.csv", [{"file": f"{n}.png", "border": ("sharp", "soft")[n // 2 % 2]} for n in range(12)])
+    table(tmp_path / "c.csv", [{"Pat.-ID": str(n), "age": str(50 + n)} for n in range(12)])
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert "b.csv speaks of the same images: border is taken from there." in setup.assumed
+    assert "c.csv has a row for each 'Patient': age is taken from there." in setup.assumed
+    with (tmp_path / "setup" / "images.csv").open(encoding="utf-8") as file:
+        rows = {Path(row["image"]).stem: row for row in csv.DictReader(file)}
+    assert (rows["3"]["border"], rows["20"]["border"], rows["20"]["age"]) == ("soft", "", "60")

@@ -19,13 +19,18 @@ CLASS_WORDS = (
     *("grade", "pathology", "histology", "disease", "outcome", "species"),
     *("diagnose", "diagnostic", "diagnostico", "diagnosi", "klasse", "classe", "clase", "befund"),
 )
+PATIENT_WORDS = (
+    *("patient", "subject", "participant", "person", "mrn", "pat", "pid"),
+    *("patientin", "patienten", "patientennummer", "patientennr", "paciente", "paziente", "proband"),
+)
 # From the coarsest: a patient rather than a lesion.
 GROUP_WORDS = (
-    *("patient", "subject", "participant", "person", "mrn", "animal", "case", "series"),
-    *("patientin", "patienten", "paciente", "paziente", "proband"),
+    *(*PATIENT_WORDS, "animal", "case", "series"),
     *("lesion", "lasion", "eye", "auge", "specimen", "slide"),
 )
 EYES = frozenset({"eye", "auge"})
+# Words of a name that say which one, and nothing about it.
+IDENTIFIERS = frozenset({"id", "ids", "index", "no", "nr", "number", "num", "nummer", "name", "code", "key", "uid"})
 SPLIT_WORDS = ("split", "set", "subset", "partition", "fold")
 # What is known of an image without looking at it.
 METADATA_WORDS = {
@@ -60,6 +65,12 @@ def name_words(name: str) -> list[str]:
     """The words of a column's name, without accents."""
     plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
     return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain).lower())
+
+
+def thing_of(name: str) -> frozenset[str]:
+    """What a column's name speaks of: `Pat.-Nr.` and `patient_id` of the same."""
+    words = {"patient" if word in PATIENT_WORDS else word for word in name_words(name)}
+    return frozenset(words - IDENTIFIERS or words)
 
 
 def column_roles(columns: Mapping[str, Cells], folders: Cells | None = None) -> list[ColumnRole]:
@@ -131,9 +142,7 @@ def _class_column(columns: Mapping[str, Cells], folders: Cells | None) -> str | 
     best, chosen = 0, None
     for name, cells in columns.items():
         values = _values(cells)
-        if not 2 <= len(values) <= min(MOST_CLASSES, len(cells) // 2) or not set(GROUP_WORDS).isdisjoint(
-            name_words(name)
-        ):
+        if not 2 <= len(values) <= min(MOST_CLASSES, len(cells) // 2) or group_word(name, cells):
             continue
         score = _class_score(name) + (3 if folders is not None and _same_division(cells, folders) else 0)
         if score > best and score > 1:
@@ -145,14 +154,23 @@ def _group_column(columns: Mapping[str, Cells]) -> str | None:
     """A patient rather than a lesion; values must repeat, or nothing is to be kept together."""
     for word in GROUP_WORDS:
         for name, cells in columns.items():
-            known = [cell for cell in cells if not is_missing(cell)]
-            words = name_words(name)
-            if word in words and METADATA_WORDS.isdisjoint(set(words) - {"id", "index"}):
-                distinct = len(set(known))
+            if group_word(name, cells) == word:
+                known = [cell for cell in cells if not is_missing(cell)]
                 least = 3 if word in EYES else 2  # left and right are none
-                if max(least, len(known) // 50) <= distinct < len(known):
+                if max(least, len(known) // 50) <= len(set(known)) < len(known):
                     return name
     return None
+
+
+def group_word(name: str, cells: Cells) -> str:
+    """The word by which a column names a patient, a lesion, …; nothing if it says something about one: `lesion color`."""
+    words = set(name_words(name))
+    word = next((word for word in GROUP_WORDS if word in words), "")
+    values = _values(cells)
+    if not METADATA_WORDS.isdisjoint(words - IDENTIFIERS) or (values and all(yes_no(v) is not None for v in values)):
+        return ""
+    names_only = words <= IDENTIFIERS.union(GROUP_WORDS)
+    return word if names_only or len(values) > MOST_VALUES else ""
 
 
 def one_spelling(cells: Cells) -> tuple[tuple[str, ...], dict[str, str]]:

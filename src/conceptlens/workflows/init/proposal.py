@@ -12,7 +12,7 @@ from conceptlens.data.images.dicom import SUFFIXES as DICOM
 from conceptlens.data.images.dicom import header_words
 from conceptlens.data.labels.words import fold, is_missing, yes_no
 from conceptlens.data.splits.names import split_of
-from conceptlens.workflows.init.columns import ColumnRole, column_roles, one_spelling, slips
+from conceptlens.workflows.init.columns import ColumnRole, column_roles, group_word, one_spelling, slips
 from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_copies, patients
 from conceptlens.workflows.init.tables import SERIES, ImageTable, read_tables, some
 
@@ -307,8 +307,15 @@ def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
     if name != found and found:
         proposal.roles[found] = ColumnRole(found, "metadata")
     if name is None:
+        names = [name for name, cells in proposal.columns.items() if group_word(name, cells)]
+        different = [name for name in names if len(set(proposal.columns[name])) == len(proposal.images)]
+        why = "no column names a patient or a lesion"
+        if found:
+            why = YOU_SAID
+        elif different:
+            why = f"no two have the same {' or '.join(map(repr, different))}"
         proposal.assumed.append(
-            "Every image stands alone: no column names a patient or a lesion. If several images are of one patient, "
+            f"Every image stands alone: {why}. If several images are of one patient, "
             "add a column and set data.group_column, or the test is too easy."
         )
         return

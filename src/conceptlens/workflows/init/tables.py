@@ -11,7 +11,7 @@ from conceptlens.data.images.names import FileNames, words_of
 from conceptlens.data.labels.columns import UTF_8, Column, Columns, guess_encoding, read_sheets
 from conceptlens.data.labels.words import fold
 from conceptlens.data.splits.names import split_of
-from conceptlens.workflows.init.columns import name_words
+from conceptlens.workflows.init.columns import group_word, thing_of
 from conceptlens.workflows.init.contents import Contents
 
 LEAST = 0.5  # of a table's rows must name an image, or of the images must be in it
@@ -40,6 +40,7 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
     """The table to use, if any speaks of the images; and what is to be said of the others."""
     files = FileNames(contents.images)
     matched: list[ImageTable] = []
+    read: dict[str, Columns] = {}
     others: list[tuple[str, Columns]] = []
     said: list[str] = []
     for file in contents.tables:
@@ -60,6 +61,7 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
                 others.append((name, columns))
                 continue
             matched.append(table)
+            read[name] = columns
             if encoding != UTF_8:
                 said.append(f"{name} is not UTF-8: it was read as {encoding}, as Excel writes it. Look at its umlauts.")
     if not matched:
@@ -76,26 +78,51 @@ def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
         else:
             families.append([table])
     best = max(families, key=lambda family: (sum(len(t.images) for t in family), len(family[0].columns)))
-    said += [
-        f"{table.sources[0]} also names images; it is not used."
-        for family in families
-        for table in family
-        if family is not best
-    ]
     chosen = _joined(best)
+    for table in (table for family in families for table in family if family is not best):
+        name = table.sources[0]
+        if more := _with_rows_of(chosen, read[name]):
+            chosen, key, added = more
+            said.append(f"{name} has a row for each {key!r}: {_taken(added)} from there.")
+        elif wider := _with_cells_of(chosen, table):
+            chosen, added = wider
+            said.append(f"{name} speaks of the same images: {_taken(added)} from there.")
+        else:
+            said.append(f"{name} also names images; it is not used.")
     for name, columns in others:
         if more := _with_rows_of(chosen, columns):
             chosen, key, added = more
-            said.append(f"{name} has a row for each {key!r}: {', '.join(added)} are taken from there.")
+            said.append(f"{name} has a row for each {key!r}: {_taken(added)} from there.")
         else:
             said.append(_why_not(columns, name, files))
     return chosen, said
 
 
+def _taken(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} taken"
+
+
+def _with_cells_of(table: ImageTable, other: ImageTable) -> tuple[ImageTable, list[str]] | None:
+    """The table with what another one says of the same images, and what was added.
+
+    A patient's number may be an image's number by chance.
+    """
+    if group_word(other.image_column, ()) and thing_of(other.image_column) != thing_of(table.image_column):
+        return None
+    row_of = {image: row for row, image in enumerate(other.images)}
+    rows = [row_of.get(image) for image in table.images]
+    known = {fold(name) for name in table.columns}
+    added = {name: cells for name, cells in other.columns.items() if fold(name) not in known}
+    if not added or all(row is None for row in rows):
+        return None
+    cells = {name: tuple("" if row is None else said[row] for row in rows) for name, said in added.items()}
+    return replace(table, columns={**table.columns, **cells}), list(added)
+
+
 def _with_rows_of(table: ImageTable, other: Columns) -> tuple[ImageTable, str, list[str]] | None:
     """The table with the columns of another one that has a row for each patient, the key, and what was added."""
     for key in other.columns:
-        name = next((name for name in table.columns if name_words(name) == name_words(key.name) != []), None)
+        name = next((name for name in table.columns if thing_of(name) == thing_of(key.name) != frozenset()), None)
         texts = key.texts()
         row_of = {fold(text): row for row, text in enumerate(texts) if text}
         if name is None or len(row_of) < sum(map(bool, texts)):
