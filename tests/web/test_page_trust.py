@@ -19,7 +19,7 @@ SECTIONS = ("corrections", "leakage", "calibration", "subgroups", "uncertainty",
 DOCUMENTS = ("interventions", "leakage", "failures", "faithfulness")
 FIGURES = {
     "corrections": {"Class accuracy with right corrections", "Class accuracy with wrong corrections"},
-    "leakage": {"Accuracies of leakage tests", "Nats about the class beyond the own label"},
+    "leakage": {"Accuracies of leakage tests", "Information about the class beyond the own label"},
     "calibration": {"Calibration: class", "Calibration: all concepts"},
     "subgroups": {"class accuracy by subgroup"},
     "uncertainty": {"Coverage of prediction sets", "Error against share answered"},

@@ -17,6 +17,11 @@ test("a verdict is that of the document", () => {
   assert.equal(verdicts.ofCalibration({}).verdict, "plain");
 });
 
+test("a verdict says what it means before its measures", () => {
+  assert.ok(verdicts.ofMaps({ verdict: { outcome: "finding", reason: "So." } }).means.startsWith("Do not use the maps"));
+  assert.ok(verdicts.ofCalibration(judged("calibration", "pass")).means.startsWith("A stated probability"));
+});
+
 test("no groups is not measured", () => {
   assert.equal(verdicts.ofGroups({ groups: [] }).verdict, "none");
   assert.equal(verdicts.ofGroups(judged("subgroups", "unmeasured")).verdict, "none");

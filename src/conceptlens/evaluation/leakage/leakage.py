@@ -263,13 +263,13 @@ def judge_leakage(excess: Excess | None, above: Estimate, why: str = "") -> Verd
         reader = f"The scores carry no more class information than {those}: an excess of {size}"
     elif _value(excess.counts) >= LIMIT:
         found.append(
-            f"The scores carry more class information than {those}, by {size} where at most {LIMIT} is allowed, most "
-            f"of all in {', '.join(excess.questions)}"
+            f"The scores carry more class information than {those}, by {size} where at most {LIMIT} nats are allowed, "
+            f"most of all in {', '.join(excess.questions)}"
         )
     else:
         found.append(
             f"A leak cannot be excluded: the excess over a reader that never saw the class ({excess.reader}) is "
-            f"{size}, and it passes only below {LIMIT}. More images make the interval smaller"
+            f"{size}, and it passes only below {LIMIT} nats. More images make the interval smaller"
         )
     if above.low is not None and above.low > 0:
         found.append(f"The class accuracy is above what the true concepts allow, by {above.text()}")

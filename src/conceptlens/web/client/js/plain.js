@@ -2,7 +2,7 @@
  * Plain words: points in place of logits and nats. Ten points are one logit or one nat, so that seven points double the
  * odds of an answer. The choice is remembered in this browser only.
  */
-import { signed } from "./words.js";
+import { fixed, known, signed } from "./words.js";
 
 const KEY = "conceptlens-plain";
 const SCALE = 10;
@@ -48,7 +48,13 @@ export const amount = (value, digits = 2) =>
   plain() && value !== null ? signed(SCALE * value, Math.max(0, digits - 1)) : signed(value, digits);
 
 /** An amount of nats with its unit. @param {number} value */
-export const nats = (value) => (plain() ? `${(SCALE * value).toFixed(1)} points` : `${value.toFixed(3)} nats`);
+export const nats = (value) => `${natsNumber(value)} ${natsUnit()}`;
+
+/** What information is counted in. */
+export const natsUnit = () => (plain() ? "points" : "nats");
+
+/** An amount of nats without its unit. @param {number | null | undefined} value */
+export const natsNumber = (value) => (!known(value) ? "–" : plain() ? (SCALE * value).toFixed(1) : fixed(value));
 
 /** The name of a sum: "logit of A minus B". @param {string} of @param {string | null} minus */
 export const sumName = (of, minus) => {

@@ -31,7 +31,7 @@ export function reading(run, table, ondone) {
 
   put(
     node,
-    h("span", {}, `Not computed yet for these images: ${adds}. The model reads them once more for that.`),
+    h("span", {}, `Not computed yet: ${adds}.`),
     h("button", { type: "button", onclick: async () => {
       try {
         if (show(await dataset.startPass(run, table.split))) begin();

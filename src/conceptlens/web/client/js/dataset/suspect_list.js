@@ -43,7 +43,7 @@ export function suspectList(run, table, onpick, onrows) {
     const reason =
       why === "duplicate"
         ? ["its near-duplicate ", imageLink(run, table, other), ` is ${instead} (similarity ${score.toFixed(2)})`]
-        : `the model says ${instead}, which it finds ${Math.round(100 * score)} percentage points more likely`;
+        : `the model says ${instead}, with a probability that is ${Math.floor(100 * score)} percentage points higher`;
     return h(
       "li",
       {},

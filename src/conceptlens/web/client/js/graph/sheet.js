@@ -87,8 +87,8 @@ function samples(/** @type {{sheet: any, redraw: string}} */ { sheet, redraw }, 
           h("span", {
             class: "crop",
             role: "img",
-            "aria-label": `Sample ${place + 1}: ${crop.image}, cosine ${crop.cosine.toFixed(2)}`,
-            title: `${crop.image}, cosine ${crop.cosine.toFixed(2)}`,
+            "aria-label": `Sample ${place + 1}: ${crop.image}, similarity ${crop.cosine.toFixed(2)}`,
+            title: `${crop.image}, similarity ${crop.cosine.toFixed(2)}`,
             style: {
               "background-image": `url("${sheet}")`,
               "background-size": `${CROP * detail.crops.length}px ${CROP}px`,

@@ -52,7 +52,7 @@ export function annotateForm({ kind, of, number }) {
     put(offers, h("span", { class: "note", role: "status" }, "Searching…"));
     try {
       const answer = await get(`${at}/graphs/${encodeURIComponent(graph)}/nodes/${number}/proposals`);
-      put(offers, answer.proposals.map((/** @type {any} */ each) => h("button", { type: "button", class: "chip", title: `cosine ${each.similarity}`, onclick: () => { name.value = each.text; } }, each.text)));
+      put(offers, answer.proposals.map((/** @type {any} */ each) => h("button", { type: "button", class: "chip", title: `similarity ${each.similarity}`, onclick: () => { name.value = each.text; } }, each.text)));
     } catch (error) {
       put(offers, h("span", { class: "note" }, /** @type {Error} */ (error).message));
     }

@@ -110,7 +110,7 @@ export function contributions(options) {
         h(
           "p",
           { class: "note" },
-          "The class head of this method is not linear in the concepts, so there are no contributions that add up to the logit. “What if” still works.",
+          "This method does not decide by a sum over concepts, so its decision cannot be split into contributions. “What if” still works.",
         ),
       );
       return;

@@ -84,7 +84,7 @@ export function imageStory(/** @type {{run: string, image: any, prediction: Answ
       { class: "stack" },
       card(
         "Prediction",
-        { tools: verdict(prediction) },
+        { tools: verdict(prediction), note: prediction.image.id },
         h(
           "div",
           { class: "two" },

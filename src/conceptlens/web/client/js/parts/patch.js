@@ -49,7 +49,7 @@ export function patchFacts({ run, prediction, maps, patch, onconcept }) {
                 h("span", { class: "dot", style: { background: legend?.color ?? "#808080" } }),
                 h("a", { href: format("concepts", { run, what: "codebook", code }) }, `code ${code}`),
                 `, ${legend?.name ?? "unnamed"} `,
-                h("span", { class: "note" }, `cosine ${(maps.index.similarity?.[patch] ?? NaN).toFixed(2)}`),
+                h("span", { class: "note" }, `similarity ${(maps.index.similarity?.[patch] ?? NaN).toFixed(2)}`),
               ),
             ],
         slots.length

@@ -3,11 +3,13 @@ import { format } from "../address.js";
 import { h } from "../dom.js";
 import { plural } from "../words.js";
 import { command } from "./frame.js";
+import { meaning, sectionOf } from "./trust/meaning.js";
 
+/** @type {Array<[string, string, (count: number) => string]>} */
 const OUTCOMES = [
-  ["finding", "bad", "!", ["finding", "findings"]],
-  ["unmeasured", "", "?", ["not measured", "not measured"]],
-  ["pass", "good", "✓", ["passed", "passed"]],
+  ["finding", "bad", (count) => `! ${plural(count, "finding")}`],
+  ["unmeasured", "", () => "? not measured"],
+  ["pass", "good", (count) => `✓ ${count} passed`],
 ];
 
 /** @type {Record<string, [string, string]>} */
@@ -32,10 +34,46 @@ function ofComparison(models) {
   );
 }
 
-/** @param {any} card of a trained model, or of a comparison @param {any[]} cards @returns {HTMLElement | null} */
+/** What is measured of results that are no model, by the name of its file. @type {Record<string, Record<string, string>>} */
+const MEASURES = {
+  decomposition: { validation: "whether the graph agrees with the network" },
+  codebook: {
+    masking: "whether a concept disappears when its tokens are hidden",
+    pairs: "whether exchanged tokens change one concept into another",
+    bias: "which concepts appear together too often",
+  },
+};
+
+/** What measures it. @type {Record<string, string>} */
+const COMMANDS = {
+  decomposition: "conceptlens decompose with --validate-on",
+  codebook: "conceptlens codebook mask, pairs and bias",
+};
+
+/** Of a decomposed network or a codebook: which of its tests were made. @param {any} card */
+function ofResult(card) {
+  const [done, open] = [true, false].map((there) =>
+    Object.entries(MEASURES[card.kind])
+      .filter(([name]) => card.has.includes(name) === there)
+      .map(([, words]) => words),
+  );
+  return h(
+    "aside",
+    { class: "trust-strip", "aria-label": "What was tested" },
+    done.length ? part("", "measured", done.join(", ")) : null,
+    open.length ? part("", "? not measured", open.join(", "), " (", h("code", {}, COMMANDS[card.kind]), ")") : null,
+  );
+}
+
+/** @param {string} look @param {string} words @param {...any} names */
+const part = (look, words, ...names) =>
+  h("span", { class: "strip-part" }, h("span", { class: `tag ${look}` }, words), h("span", {}, names));
+
+/** @param {any} card of any kind @param {any[]} cards @returns {HTMLElement | null} */
 export function trustStrip(card, cards) {
   const models = card?.kind === "comparison" ? cards.filter((each) => each.within === card.key && each.trust) : [];
   if (models.length) return ofComparison(models);
+  if (card?.kind in MEASURES) return ofResult(card);
   if (!card?.trust) return null;
   const sides = Object.entries(card.verdicts ?? {});
   if (!sides.length)
@@ -49,17 +87,14 @@ export function trustStrip(card, cards) {
   return h(
     "aside",
     { class: "trust-strip", "aria-label": "What was tested" },
-    OUTCOMES.map(([outcome, look, sign, [one, many]]) => {
+    OUTCOMES.map(([outcome, look, words]) => {
       const names = sides.filter(([, found]) => found === outcome).map(([side]) => side);
-      if (!names.length) return null;
-      const counted = outcome === "unmeasured" ? many : `${names.length} ${names.length === 1 ? one : many}`;
-      return h(
-        "span",
-        { class: "strip-part" },
-        h("span", { class: `tag ${look}` }, `${sign} ${counted}`),
-        h("span", {}, names.join(", ")),
-      );
+      return names.length ? part(look, words(names.length), names.map((side, place) => [place ? ", " : "", sideLink(card, side, outcome)])) : null;
     }),
-    h("a", { href: format("trust", { run: card.key }) }, "Why"),
+    h("a", { href: format("trust", { run: card.key }) }, "What this means"),
   );
 }
+
+/** A side by its name, which leads to its section; what was found of it, in plain words, when the pointer rests on it. @param {any} card @param {string} side @param {string} outcome */
+const sideLink = (card, side, outcome) =>
+  h("a", { href: format("trust", { run: card.key, section: sectionOf(side) }), title: meaning(side, outcome) }, side);

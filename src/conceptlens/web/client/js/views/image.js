@@ -66,7 +66,7 @@ export async function imageView(host, params, /** @type {{card: Answers.RunCard}
     host,
     viewHead(
       "Image",
-      "The model's prediction for one image and its reasons: what each concept speaks for and against, and maps.",
+      "What the model predicts for one image, what each concept adds to it, and maps.",
       {
         actions: [files.button, whatIf],
         downloads: [

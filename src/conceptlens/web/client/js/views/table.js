@@ -14,8 +14,9 @@ import { filtered, grouped, joined, mean, metricNames, sorted } from "../table/r
 import { moment, percent, plural, short } from "../words.js";
 
 const FIRST = ["class.balanced_accuracy", "concept.balanced_accuracy", "class.ece"];
-const WORDS = ["name", "method", "data", "trust", "seed", "tag", "changed"];
-const OWN = WORDS.length + 1; // columns before the metrics, with the one to select by
+/** Columns of words, and what stands above them. @type {Record<string, string>} */
+const WORDS = { name: "Name", method: "Method", data: "Data", trust: "Tested", seed: "Seed", tag: "Tag", changed: "Trained" };
+const OWN = Object.keys(WORDS).length + 1; // columns before the metrics, with the one to select by
 const MOST = 8; // curves that a reader can distinguish
 const TESTED = ["class.accuracy", "class.balanced_accuracy", "class.macro_auc", "concept.balanced_accuracy", "concept.auc", "concept.auc_within_class"]; // prettier-ignore
 
@@ -102,7 +103,7 @@ export async function tableView(host, params, { cards }) {
         h(
           "table",
           { class: "runs-table" },
-          h("thead", {}, h("tr", {}, h("td", {}, h("span", { class: "hidden" }, "choose")), WORDS.map((name) => head(name, name, name === "seed" ? "num" : null)), state.columns.map((name) => head(name, title(name), "num")))),
+          h("thead", {}, h("tr", {}, h("td", {}, h("span", { class: "hidden" }, "choose")), Object.entries(WORDS).map(([name, words]) => head(name, words, name === "seed" ? "num" : null)), state.columns.map((name) => head(name, title(name), "num")))),
           grouped(shown, state.group).map(([name, members]) => h("tbody", {}, state.group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: OWN }, `${state.group}: ${name} (${members.length})`), state.columns.map((metric) => h("td", { class: "num" }, mean(members, metric) === null ? "–" : `mean ${reader(metric)(/** @type {number} */ (mean(members, metric)))}`))) : null, members.map(line_))),
           shown.length ? null : h("tbody", {}, h("tr", {}, h("td", { colspan: wide }, "No run matches."))),
         ),

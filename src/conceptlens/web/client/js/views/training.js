@@ -39,6 +39,7 @@ const CHARTS = [
     about: "Share of the codebook in use, and how evenly patches are shared among slots.",
     pick: [["val", /^(codebook\.use|slots\.assignment_entropy|codebook\.revived)$/]],
     read: short,
+    names: { "codebook.use": "codes in use", "slots.assignment_entropy": "evenness of the slots", "codebook.revived": "codes revived" },
   },
 ];
 
@@ -172,7 +173,7 @@ function seriesOf(rows, chart) {
         if (!known(value) || !keys.test(key)) continue;
         const plain = chart.strip
           ? spoken(key.replace(chart.strip, "")) || chart.whole
-          : (MEASURES.find((each) => each.key === key)?.name ?? spoken(key));
+          : (chart.names?.[key] ?? MEASURES.find((each) => each.key === key)?.name ?? spoken(key));
         const name = chart.pick.length > 1 ? `${plain}, ${split}` : plain;
         if (!found.has(name)) found.set(name, new Map());
         found.get(name).set(row.epoch, value); // the last of an epoch counts

@@ -128,7 +128,7 @@ export async function trustView(host, params) {
   /** What `conceptlens trust` found on this side, where its own document was not written. @param {any} side */
   function examinedSide(side) {
     const verdict = found.documents.trust?.verdicts?.[side];
-    return verdict ? ofOutcome(verdict) : null;
+    return verdict ? ofOutcome(verdict, side) : null;
   }
 
   /** The verdict of a document; one of an unknown shape has none. @param {any} part @param {any} document */

@@ -3,8 +3,9 @@ import { curves, span } from "../../charts/curves.js";
 import { rows } from "../../charts/rows.js";
 import { choice, h } from "../../dom.js";
 import { card } from "../frame.js";
+import { natsUnit, natsNumber } from "../../plain.js";
 import { imageName } from "../image_name.js";
-import { count, known, percent, plural, short, signed } from "../../words.js";
+import { count, known, percent, plural, signed } from "../../words.js";
 import { cell, facts, good, line, more, pointAxis, points, table, verdictLine } from "./words.js";
 import { ofInterventions } from "./verdicts.js";
 
@@ -275,7 +276,7 @@ function ask(found, run) {
   if (!asked.length) return null;
   return card(
     "What to ask a person next",
-    { note: "For the least certain images: the concept whose answer would reduce the doubt about the class most, in nats." },
+    { note: `For the least certain images: the concept whose answer would reduce the doubt about the class most, in ${natsUnit()}.` },
     table(
       "Questions",
       ["Image", ["Predicted"], ["Ask about"], "Expected gain"],
@@ -286,7 +287,7 @@ function ask(found, run) {
             imageName(run, found.split, each.image),
             h("td", {}, each.said),
             h("td", {}, each.ask[0].unit),
-            h("td", { class: "num" }, short(each.ask[0].expected_gain)),
+            h("td", { class: "num" }, natsNumber(each.ask[0].expected_gain)),
           ),
         ),
     ),

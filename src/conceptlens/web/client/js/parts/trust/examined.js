@@ -1,8 +1,8 @@
 /** The verdicts of `conceptlens trust`, findings first; or the command, where nobody has asked it. */
 import { h } from "../../dom.js";
-import { inWords } from "../../plain.js";
 import { card, command } from "../frame.js";
-import { verdictTag } from "./words.js";
+import { meaning } from "./meaning.js";
+import { verdictTag, verdictWords } from "./words.js";
 
 /** @type {Record<string, string[]>} */
 const LOOK = { finding: ["bad", "finding"], pass: ["good", "passed"], unmeasured: ["none", "not measured"] };
@@ -21,7 +21,7 @@ export function examined(document, how) {
       "ul",
       { class: "verdicts" },
       rows.map(([side, { outcome, reason }]) =>
-        h("li", {}, verdictTag(LOOK[outcome][0], LOOK[outcome][1]), h("b", {}, ` ${side}: `), inWords(reason)),
+        h("li", {}, verdictTag(LOOK[outcome][0], LOOK[outcome][1]), h("b", {}, ` ${side}: `), verdictWords(meaning(side, outcome), reason)),
       ),
     ),
   );

@@ -3,6 +3,7 @@ import { curves } from "../../charts/curves.js";
 import { rows } from "../../charts/rows.js";
 import { h } from "../../dom.js";
 import { card } from "../frame.js";
+import { natsNumber, natsUnit } from "../../plain.js";
 import { count, fixed, known } from "../../words.js";
 import { cell, good, line, more, p, reading, table, verdictLine, verdictTag } from "./words.js";
 import { ofLeakage } from "./verdicts.js";
@@ -87,17 +88,17 @@ function concepts(found) {
   if (!order.length) return null;
   return card(
     "Concepts with most information beyond their label",
-    { note: "Class information of a score among images with the same label, in nats." },
+    { note: `Class information of a score among images with the same label, in ${natsUnit()}.` },
     rows(
       order
         .slice(0, SHOWN)
         .map((each) => ({ name: each.concept, marks: [each.beyond_label], range: each.chance?.permuted.interval })),
       {
-        label: "Nats about the class beyond the own label",
+        label: "Information about the class beyond the own label",
         bounds: [{ name: "nothing", value: 0, faint: true }],
         range: order.some((each) => each.chance) ? "permuted scores" : null,
-        read: fixed,
-        axis: (value) => `${Number(value.toPrecision(3))}`,
+        read: natsNumber,
+        axis: natsNumber,
       },
     ),
     good("0, or within the gray bar. Among images with the same label, the score should not separate the classes."),
@@ -107,7 +108,7 @@ function concepts(found) {
         "Information of every concept",
         ["Concept", "Score", "Label", "Beyond label"],
         order.map((each) =>
-          line(each.concept, cell(each.score, fixed), cell(each.label, fixed), cell(each.beyond_label, fixed)),
+          line(each.concept, cell(each.score, natsNumber), cell(each.label, natsNumber), cell(each.beyond_label, natsNumber)),
         ),
       ),
     ),

@@ -1,8 +1,7 @@
 /** Every measure of a run's trustworthiness with its verdict, and the commands for those that are missing. */
 import { h } from "../../dom.js";
-import { inWords } from "../../plain.js";
 import { card, command } from "../frame.js";
-import { verdictTag } from "./words.js";
+import { verdictTag, verdictWords } from "./words.js";
 
 /**
  * @param {Array<{name: string, title: string, asks: string, verdict: any, why: string | null, needs?: string,
@@ -25,7 +24,7 @@ export function summary(parts, open) {
               : h("span", { class: "tag" }, each.why ? "not possible" : "not measured"),
             note: each.asks,
           },
-          h("p", {}, (each.verdict && inWords(each.verdict.says)) ?? each.why ?? `Not measured yet. ${each.needs ?? ""} This command measures it:`),
+          h("p", {}, (each.verdict && verdictWords(each.verdict.means, each.verdict.says)) ?? each.why ?? `Not measured yet. ${each.needs ?? ""} This command measures it:`),
           each.verdict
             ? h(
                 "button",

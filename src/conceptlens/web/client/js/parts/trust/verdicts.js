@@ -1,33 +1,35 @@
 /**
  * What each document says at a glance: a verdict and one sentence. The verdict is that of the document, by the rules of
  * `conceptlens trust`; a document of an older version, without one, is called measured and no more.
- * @typedef {{verdict: string, says: string}} Verdict `verdict`: good, look, bad, plain or none
+ * @typedef {{verdict: string, says: string, means?: string}} Verdict `verdict`: good, look, bad, plain or none; `means`: the same
+ *   for somebody who does not know the measures
  */
 import { known, percent, plural } from "../../words.js";
+import { meaning } from "./meaning.js";
 import { points } from "./words.js";
 
 /** @type {Record<string, Verdict["verdict"]>} */
 const OUTCOMES = { pass: "good", finding: "bad", unmeasured: "none" };
 
-/** A verdict as the files have it. @returns {Verdict} */
-export const ofOutcome = (/** @type {{outcome: any, reason: any}} */ { outcome, reason }) => ({ verdict: OUTCOMES[outcome] ?? "plain", says: reason });
+/** A verdict as the files have it. @returns {Verdict} @param {{outcome: string, reason: string}} verdict @param {string} side */
+export const ofOutcome = ({ outcome, reason }, side) => ({ verdict: OUTCOMES[outcome] ?? "plain", says: reason, means: meaning(side, outcome) });
 
 /** @returns {Verdict} @param {string} what */
 const older = (what) => ({ verdict: "plain", says: `${what} measured by an older version, which wrote no verdict. Measure again.` });
 
 /** @returns {Verdict} @param {any} found */
-export const ofInterventions = (found) => (found.verdict ? ofOutcome(found.verdict) : older("Corrections were"));
+export const ofInterventions = (found) => (found.verdict ? ofOutcome(found.verdict, "corrections") : older("Corrections were"));
 
 /** @returns {Verdict} @param {any} found */
 export function ofLeakage(found) {
-  if (found.verdict) return { ...ofOutcome(found.verdict), says: found.summary };
+  if (found.verdict) return { ...ofOutcome(found.verdict, "leakage"), says: found.summary };
   const verdict = found.leaks === true ? "bad" : found.leaks === false ? "good" : "none";
   return { verdict, says: found.summary ?? "These labels do not allow a test." };
 }
 
 /** Of the class and the concepts. @returns {Verdict} @param {any} found */
 export const ofCalibration = (found) =>
-  found.verdicts?.calibration ? ofOutcome(found.verdicts.calibration) : older("Calibration was");
+  found.verdicts?.calibration ? ofOutcome(found.verdicts.calibration, "calibration") : older("Calibration was");
 
 const LESS_IS_WORSE = ["class accuracy", "concept accuracy"];
 
@@ -40,19 +42,19 @@ export function failed(measure, level) {
 
 /** @returns {Verdict} @param {any} found */
 export function ofGroups(found) {
-  if (found.verdicts?.subgroups) return ofOutcome(found.verdicts.subgroups);
+  if (found.verdicts?.subgroups) return ofOutcome(found.verdicts.subgroups, "subgroups");
   if (!found.groups.length) return { verdict: "none", says: "No metadata column makes subgroups of these images." };
   return older("Subgroups were");
 }
 
 /** @returns {Verdict} @param {any} found */
 export const ofSets = (found) =>
-  found.verdicts?.uncertainty ? ofOutcome(found.verdicts.uncertainty) : older("Prediction sets were");
+  found.verdicts?.uncertainty ? ofOutcome(found.verdicts.uncertainty, "uncertainty") : older("Prediction sets were");
 
 /** @returns {Verdict} @param {any} found */
 export function ofMaps(found) {
   if (found.verdict && found.verdict.outcome !== "unmeasured")
-    return ofOutcome(found.verdict);
+    return ofOutcome(found.verdict, "maps");
   const [target, name] = ["part", "object"].map((key) => [found.targets[key], key]).find(([each]) => each) ?? [];
   if (!target) return { verdict: "none", says: "No map could be judged." };
   const map = target.maps.own ? "own" : "gradcam";
@@ -71,7 +73,7 @@ export function ofMaps(found) {
 /** @returns {Verdict} @param {any} found */
 export function ofFaithfulness(found) {
   if (found.verdict && found.against_center && Object.keys(found.against_center).length)
-    return ofOutcome(found.verdict);
+    return ofOutcome(found.verdict, "faithfulness");
   const map = found.curves.own ? "own" : "gradcam";
   const against = found.against_random[map];
   const order = map === "own" ? "the method's own map" : "Grad-CAM";

@@ -44,8 +44,11 @@ export const verdictTag = (verdict, words = SAYS[verdict]) =>
   );
 
 /** A verdict and what it rests on, before everything else. @param {any} words */
-export const verdictLine = (/** @type {{verdict: any, says: any}} */ { verdict, says }, /** @type {string | undefined} */ words = undefined) =>
-  h("p", { class: `verdict-line is-${verdict}` }, verdictTag(verdict, words), h("span", {}, inWords(says)));
+export const verdictLine = (/** @type {import("./verdicts.js").Verdict} */ { verdict, says, means }, /** @type {string | undefined} */ words = undefined) =>
+  h("p", { class: `verdict-line is-${verdict}` }, verdictTag(verdict, words), h("span", {}, verdictWords(means, says)));
+
+/** What a verdict means, then the measures that it rests on. @param {string | undefined} means @param {string} says */
+export const verdictWords = (means, says) => (means ? [means, h("small", { class: "measured" }, inWords(says))] : inWords(says));
 
 /** A table that may be wider than the screen; heads stand over numbers, or as [head] over words. @param {string} label @param {any[]} head @param {any[]} body */
 export function table(label, head, body) {
