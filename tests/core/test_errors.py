@@ -4,6 +4,7 @@ import pytest
 
 from conceptlens.core.errors import SYNONYMS, closest, did_you_mean, suggestions
 from conceptlens.core.registry import METHODS
+from conceptlens.core.system_errors import reason
 from conceptlens.recipes.parse import recipe_keys
 
 
@@ -57,3 +58,8 @@ def test_words_for_settings_lead_to_keys_that_exist() -> None:
     ):
         assert any(suggestions(word, keys)), word
         assert SYNONYMS[word][0].replace("-", "_") in {key.rpartition(".")[2] for key in suggestions(word, keys)}, word
+
+
+def test_torchvision_of_another_build_is_no_bug_of_ours() -> None:
+    assert "torch and torchvision" in str(reason(RuntimeError("operator torchvision::nms does not exist")))
+    assert reason(RuntimeError("something else")) is None

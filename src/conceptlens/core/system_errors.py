@@ -37,4 +37,9 @@ def reason(error: BaseException) -> str | None:
     out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if out_of_memory or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error)):
         return "Out of memory. Try a smaller training.batch_size or encoder.image_size, or training.accumulate above 1."
+    if isinstance(error, RuntimeError) and "operator torchvision::" in str(error):
+        return (
+            "torch and torchvision are of different builds, as when torch is the CPU's and torchvision PyPI's. "
+            "Install both again with one command: pip install --force-reinstall torch torchvision, from the same index."
+        )
     return None
