@@ -11,8 +11,8 @@ from conceptlens.stats.wilson import wilson
 
 TOLD = {
     "image-labels": "People labeled the concepts of each image.",
-    "class-labels": "It was told the class of each image and nothing about concepts.",
-    "class-table": "A table gave every image of a class the same concepts: what single images show was never told.",
+    "class-labels": "The class of each image, and nothing about concepts.",
+    "class-table": "A table gave every image of a class the same concepts; no person looked at single images for them.",
     "text": "Concepts are texts; no image was labeled with them, so a text encoder decides what they mean.",
 }
 EXAMINE = "Not examined yet: run `conceptlens trust RUN`."
@@ -51,7 +51,7 @@ def questions(material: Material) -> Html:
         ("Can I correct it?", [_verdict(material, "corrections")]),
         ("Which patients or images does it fail?", [*_weak_classes(material), _verdict(material, "subgroups")]),
         ("What does it look at?", list(dict.fromkeys(_verdict(material, side) for side in LOOKS))),
-        ("What was it told?", what_it_was_told(material)),
+        ("What was it trained on?", what_it_was_told(material)),
         ("What should I do next?", next_steps(material)),
     )
     return h(
