@@ -163,7 +163,7 @@ def _group_column(columns: Mapping[str, Cells]) -> str | None:
 
 
 def group_word(name: str, cells: Cells) -> str:
-    """The word by which a column names a patient, a lesion, …; nothing if it says something about one: `lesion color`."""
+    """The word by which a column names a patient, a lesion, …; none if it says something of one: `lesion color`."""
     words = set(name_words(name))
     word = next((word for word in GROUP_WORDS if word in words), "")
     values = _values(cells)
