@@ -207,6 +207,22 @@ def test_too_many_are_refused_and_an_error_stops_no_later_batch() -> None:
     assert answers[1] == [("fine", False)]
 
 
+def test_whoever_waits_when_the_service_is_stopped_hears_so() -> None:
+    async def stop() -> Any:
+        batcher = Batcher(Counting(), size=4, wait=60, most=100, seen=lambda n, s: None)
+        batcher.alone = False  # so that the image waits for others
+        asked = asyncio.create_task(batcher.answer([Subject("a")], evidence=False))
+        await asyncio.sleep(0.01)
+        asked.cancel()
+        (answer,) = await asyncio.gather(asked, return_exceptions=True)
+        batcher.close()
+        return answer
+
+    answer = asyncio.run(stop())
+    assert isinstance(answer, Problem)
+    assert answer.status == 503
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/v2", 404), ("POST", "/v1/prediction?evidence=x", 422)]
 )

@@ -56,7 +56,7 @@ class Batcher:
         """Answers in the order of the images.
 
         Raises:
-            Problem: Too many images wait already.
+            Problem: Too many images wait already, or the service ends before they are answered.
         """
         if len(self.waiting) + len(subjects) > self.most:
             raise Problem(503, "busy", "Too many images are waiting. Try again in a moment.", wait=1)
@@ -68,6 +68,8 @@ class Batcher:
         self.changed.set()
         try:
             return list(await asyncio.gather(*(entry.answer for entry in entries)))
+        except asyncio.CancelledError:
+            raise Problem(503, "busy", "The service is being stopped. Try again in a moment.", wait=1) from None
         finally:
             for entry in entries:  # of a client that went away
                 entry.answer.cancel()
