@@ -24,10 +24,7 @@ PATIENT_WORDS = (
     *("patientin", "patienten", "patientennummer", "patientennr", "paciente", "paziente", "proband"),
 )
 # From the coarsest: a patient rather than a lesion.
-GROUP_WORDS = (
-    *(*PATIENT_WORDS, "animal", "case", "series"),
-    *("lesion", "lasion", "eye", "auge", "specimen", "slide"),
-)
+GROUP_WORDS = (*(*PATIENT_WORDS, "animal", "case", "series"), *("lesion", "lasion", "eye", "auge", "specimen", "slide"))
 EYES = frozenset({"eye", "auge"})
 # Words of a name that say which one, and nothing about it.
 IDENTIFIERS = frozenset({"id", "ids", "index", "no", "nr", "number", "num", "nummer", "name", "code", "key", "uid"})
