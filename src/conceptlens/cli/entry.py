@@ -30,7 +30,7 @@ EXIT_CODES = {
     0: "The command did its work.",
     1: "The command failed: a bug in conceptlens.",
     2: "The input is bad: an option, a recipe, data, a run folder, or what the system allows.",
-    3: "Something was found, and --fail-on-findings was given.",
+    3: "Something was found, and `--fail-on-findings` was given.",
     130: "The command was interrupted; `conceptlens resume RUN` goes on with a training.",
 }
 GLOBAL = (
