@@ -52,9 +52,9 @@ def outcomes(words: Sequence[str]) -> str:
     return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{count} {word}" for word, count in counts.items())
 
 
-def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     """In Markdown."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *lines])
+    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in [head, ["---"] * len(head), *lines])
 
 
 def fill(page: Path, tables: Mapping[str, str]) -> None:

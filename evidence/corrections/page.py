@@ -13,7 +13,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from raw_rows import Row, fill, keep, percent, read  # a neighbor
+from raw_rows import Row, fill, keep, percent, read, table  # a neighbor
 
 HERE = Path(__file__).parent
 KEYS = ("data", "method", "setting", "seed", "split", "head")
@@ -29,7 +29,7 @@ def told(rows: list[Row], pixels: int) -> str:
     return " / ".join(f"{100 * np.mean([curve[count] for curve in curves]):.0f}" for count in counts)
 
 
-def table(rows: list[Row], by: tuple[str, ...]) -> str:
+def settings_table(rows: list[Row], by: tuple[str, ...]) -> str:
     head = [*by, "seeds", "class", "concept AUC", "sham", "truth", "all wrong", "ceiling", "area"]
     head += [
         "blurred to 10 px, groups told 0 / 1 / 3 / 6",
@@ -37,7 +37,7 @@ def table(rows: list[Row], by: tuple[str, ...]) -> str:
         "corrections",
         "leakage",
     ]
-    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    lines = []
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[tuple(str(row[key]) for key in by)].append(row)
@@ -49,8 +49,8 @@ def table(rows: list[Row], by: tuple[str, ...]) -> str:
         ]
         excess = "–" if None in leak else f"{np.mean(np.array(leak, dtype=float)):.3f}"
         outcomes = [" / ".join(sorted({row[key]["outcome"] for row in some})) for key in ("verdict", "leakage")]
-        lines.append(f"| {' | '.join([*names, str(len(some)), *numbers, told(some, 10), excess, *outcomes])} |")
-    return "\n".join(lines)
+        lines.append([*names, len(some), *numbers, told(some, 10), excess, *outcomes])
+    return table(head, lines)
 
 
 def marked(rows: list[Row]) -> list[Row]:
@@ -63,7 +63,7 @@ def marked(rows: list[Row]) -> list[Row]:
 def heads_table(rows: list[Row]) -> str:
     """Area of four heads on the same concepts, and how far the default is from the best of the other three."""
     heads = sorted({row["head"] for row in rows}, key=lambda head: (head != DEFAULT, head))
-    lines = [f"| method | seeds | {' | '.join(heads)} | default − best reference |", "|" + " --- |" * (len(heads) + 3)]
+    lines = []
     for method in dict.fromkeys(row["method"] for row in rows):
         some = [row for row in rows if row["method"] == method]
         areas = {head: [row["area"] for row in some if row["head"] == head] for head in heads}
@@ -71,16 +71,14 @@ def heads_table(rows: list[Row]) -> str:
         gap = 100 * (np.array(areas[heads[0]]) - best)
         cells = [percent(list(areas[head])) for head in heads]
         worst = f"{gap.mean():+.1f} ({gap.min():+.1f} to {gap.max():+.1f})"
-        lines.append(f"| {method} | {len(best)} | {' | '.join(cells)} | {worst} |")
-    return "\n".join(lines)
+        lines.append([method, len(best), *cells, worst])
+    return table(["method", "seeds", *heads, "default − best reference"], lines)
 
 
 def rates_table(rows: list[Row]) -> str:
-    lines = ["| method | setting | class | concept AUC | sham | truth | area |", "|" + " --- |" * 7]
-    for row in rows:
-        cells = [percent([row[key]]) for key in ("untouched", "concept_auc", "sham", "truth", "area")]
-        lines.append(f"| {row['method']} | {row['setting']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    keys = ("untouched", "concept_auc", "sham", "truth", "area")
+    lines = [[row["method"], row["setting"], *(percent([row[key]]) for key in keys)] for row in rows]
+    return table(["method", "setting", "class", "concept AUC", "sham", "truth", "area"], lines)
 
 
 def gain_from_half(curve: list[float]) -> float:
@@ -94,7 +92,7 @@ def few_table(rows: list[Row]) -> str:
     head = ["data", "method", "seeds", "concept AUC", "untouched", "sham", "half of the groups told", "all told"]
     head += ["all wrong", "ceiling", "gain from half", "least certain first", "most influential first", "gain from all"]
     head += ["corrections", "leakage"]
-    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    lines = []
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["data"], row["method"]].append(row)
@@ -110,8 +108,8 @@ def few_table(rows: list[Row]) -> str:
         cells += [f"{100 * np.mean(gains):+.1f} ({len(gains)})" if gains else "–" for gains in ordered.values()]
         cells += [f"{100 * np.mean(np.array(full) - start):+.1f}"]
         cells += [" / ".join(sorted({row[key]["outcome"] for row in some})) for key in ("verdict", "leakage")]
-        lines.append(f"| {' | '.join([*names, str(len(some)), *cells])} |")
-    return "\n".join(lines)
+        lines.append([*names, len(some), *cells])
+    return table(head, lines)
 
 
 def figure(rows: list[Row]) -> None:
@@ -149,7 +147,10 @@ if __name__ == "__main__":
     )
     order = {name: place for place, name in enumerate(("blood cells", "blood cells, few", "shapes", "shapes, few"))}
     choose.sort(key=lambda row: (order[row["data"]], row["method"]))
-    tables = {"choose": table(choose, ("data", "method", "setting")), "test": table(marked(test), ("method",))}
+    tables = {
+        "choose": settings_table(choose, ("data", "method", "setting")),
+        "test": settings_table(marked(test), ("method",)),
+    }
     tables |= {"heads": heads_table(heads), "rates": rates_table(rates), "few": few_table(few)}
     fill(HERE / "README.md", tables)
     figure([row for row in test if row.get("presets") == FINAL])

@@ -9,8 +9,9 @@ an interval of 95 %: images are drawn again, each with the mean of its seeds, in
 
 import argparse
 import json
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ from draw import conditions, ellipses, panel, sweep
 
 from conceptlens.core.files import read_text, stored, write_json, write_text
 from trainings import Results, pairs
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from raw_rows import spread, table  # a neighbor
 
 Tree = dict[str, Any]
 Row = dict[str, Any]
@@ -49,19 +54,6 @@ COLUMNS: dict[str, Callable[[Row], float | None]] = {
     "energy, 0.1 around the point": lambda row: pairs(row, "energy"),
     "energy in the box": lambda row: pairs(row, "energy_object"),
 }
-
-
-def spread(values: Sequence[float | None], digits: int = 3) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return "–"
-    sd = f" ± {np.std(known, ddof=1):.{digits}f}" if len(known) > 1 else ""
-    return f"{np.mean(known):.{digits}f}{sd}"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def table2(results: Results, section: str, bank: str) -> str:

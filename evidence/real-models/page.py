@@ -5,13 +5,15 @@ python evidence/real-models/page.py
 
 import json
 import re
-from collections.abc import Iterable
+import sys
 from pathlib import Path
 from statistics import mean
-from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from raw_rows import Row, table  # a neighbor
 
 HERE = Path(__file__).parent
-Row = dict[str, Any]
 STEPS = {
     "frozen": "frozen, store",
     "last": "last block, store",
@@ -25,12 +27,6 @@ STEPS = {
 def read(name: str) -> list[Row]:
     file = HERE / f"{name}.jsonl"
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 def number(value: float | None) -> str:

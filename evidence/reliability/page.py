@@ -6,10 +6,15 @@ earlier versions.
 """
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from raw_rows import table  # a neighbor
 
 HERE = Path(__file__).resolve().parent
 NAMES = {
@@ -30,11 +35,6 @@ Rows = list[dict[str, Any]]
 def rows_of(name: str) -> Rows:
     file = HERE / name
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
-
-
-def table(header: list[str], rows: list[list[object]]) -> str:
-    lines: list[list[object]] = [[*header], ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def kills() -> str:

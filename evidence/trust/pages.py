@@ -1,8 +1,9 @@
 """The tables of this folder's page, between their markers."""
 
 import re
-import statistics
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,11 @@ from conceptlens.core.files import read_json, write_text
 from conceptlens.data.sources.shapes import HIDDEN
 from conceptlens.evaluation.interventions.order import POLICIES
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import raw_rows  # a neighbor
+from raw_rows import spread
+
 PRUNED, WRONG, YARDSTICK = (
     "accuracy at NEC 5, own head pruned",
     "accuracy with half of the concepts wrong",
@@ -22,17 +28,7 @@ PRUNED, WRONG, YARDSTICK = (
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    if not lines:
-        return "Not yet run."
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *lines])
-
-
-def spread(values: Sequence[float | None], digits: int = 3) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return "–"
-    more = f" ± {statistics.stdev(known):.{digits}f}" if len(known) > 1 else ""
-    return f"{statistics.mean(known):.{digits}f}{more}"
+    return raw_rows.table(head, lines) if lines else "Not yet run."
 
 
 def value(row: dict[str, Any], name: str) -> float | None:
