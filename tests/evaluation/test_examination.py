@@ -90,6 +90,18 @@ def test_an_examination_can_be_left_out(own_run: Path) -> None:
 
 
 @pytest.mark.usefixtures("faked")
+def test_what_folds_cannot_measure_stops_nothing_else(own_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = iter([[own_run], []])
+    monkeypatch.setattr(examination, "fold_folders", lambda run: next(folders))
+    found = cl.load(own_run).trust(resamples=20)
+    assert (found.split, found.verdicts["corrections"].outcome) == ("folds", "finding")
+    for side in ("calibration", "subgroups"):
+        assert found.verdicts[side].outcome == "unmeasured"
+        assert "no predictions of its folds" in found.verdicts[side].reason
+        assert set(found.numbers[side].values()) == {None}
+
+
+@pytest.mark.usefixtures("faked")
 def test_findings_come_first_in_words_and_on_the_page(own_run: Path) -> None:
     found = cl.load(own_run).trust(resamples=50)
     assert found.written_to is None

@@ -14,6 +14,7 @@ from conceptlens import api
 from conceptlens.core.documents import Document
 from conceptlens.core.errors import UserError
 from conceptlens.evaluation.evaluate import evaluate_run
+from conceptlens.evaluation.faithfulness import faithfulness
 from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
 from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.evaluation.trust import intervene_run, leakage_run, what_if_run
@@ -72,6 +73,13 @@ def test_a_measure_writes_nothing_and_its_result_can_be_shown(opened: OpenedRun,
     assert again == result
     assert again.to_dict() == result.to_dict()
     assert again.written_to == result.written_to == tmp_path / "result.json"
+
+
+def test_an_image_alone_in_its_batch_counts_for_faithfulness(
+    opened: OpenedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faithfulness, "BATCH", 2)
+    assert faithfulness_run(opened, n=3, steps=1).images == 3  # it has no other image's background
 
 
 @pytest.mark.slow

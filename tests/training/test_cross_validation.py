@@ -9,15 +9,17 @@ import pytest
 
 import conceptlens as cl
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json
+from conceptlens.core.files import read_json, write_json, write_text
 from conceptlens.evaluation.examination import _over_folds
 from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
+from conceptlens.evaluation.summary import text_table
 from conceptlens.evaluation.verdict import Verdict
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.folds import fold_folders
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.predictions import load_predictions
+from conceptlens.training import folds
 from conceptlens.training.records.warnings import chance_warnings
 
 TINY: dict[str, Any] = {
@@ -52,9 +54,9 @@ def test_folds_and_a_final_model(tmp_path: Path) -> None:
     trust = model.trust(resamples=20, n=4)
     assert trust.split == "folds"
     assert "on 6 images" in trust.verdicts["faithfulness"].reason  # two of each fold
-    folds = [OpenedRun.open(folder) for folder in folders]
-    alone, both = (faithfulness_run(run, n=2 * len(some), steps=2, folds=some) for some in (folds[:1], folds[:2]))
-    assert alone.curves == faithfulness_run(folds[0], n=2, steps=2).curves
+    opened = [OpenedRun.open(folder) for folder in folders]
+    alone, both = (faithfulness_run(run, n=2 * len(some), steps=2, folds=some) for some in (opened[:1], opened[:2]))
+    assert alone.curves == faithfulness_run(opened[0], n=2, steps=2).curves
     assert both.images == 4
 
 
@@ -102,6 +104,27 @@ def test_folds_share_what_a_frozen_encoder_says(tmp_path: Path, monkeypatch: pyt
     np.testing.assert_array_equal(
         load_predictions(fold_folders(model.path)[1]).logits, load_predictions(alone.path).logits
     )
+
+
+def test_folds_that_chose_other_concepts(own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = OpenedRun.open(own_run)
+    stored, count = run.predictions(), len(run.concepts)
+    parts = {}
+    for fold, columns in enumerate((range(1, count), range(count - 1))):  # as many, but not the same
+        folder, rows = tmp_path / str(fold), slice(fold, None, 2)
+        folder.mkdir()
+        write_json(folder / "metrics.json", {"splits": {"test": {"concept": {"auc": 0.6 + 0.2 * fold}}}})
+        write_text(folder / "concepts.yaml", run.concepts.subset(list(columns)).to_yaml())
+        logits, scores = stored.logits[rows], stored.concept_logits[rows][:, list(columns)]
+        parts[folder] = replace(stored, ids=stored.ids[rows], logits=logits, concept_logits=scores)
+    monkeypatch.setattr(folds, "fold_folders", lambda run: list(parts))
+    monkeypatch.setattr(folds, "load_predictions", parts.get)
+    monkeypatch.setattr(folds, "save_predictions", lambda *arguments: None)
+    found = folds.pooled_result(tmp_path, run.source, run.concepts, run.recipe)
+    assert found["class"]["n"] == len(stored.ids)
+    assert found["concept"]["auc"] == pytest.approx(0.7)
+    assert "per_concept" not in found["concept"]
+    assert "groups at chance" not in text_table(found)
 
 
 def test_the_probe_encodes_an_image_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ those of the commands that measure them alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -136,8 +137,8 @@ def trust_run(
         "corrections": ("interventions", lambda: intervene_run(run, split=chosen, resamples=resamples)),
         "leakage": ("leakage", lambda: leakage_run(run, split=chosen, resamples=resamples, retrain=retrain, note=note)),
         "maps": ("localization", lambda: localize_run(run, split=chosen, n=n)),
-        "calibration": ("", lambda: _Judged(*_calibration(run, chosen, resamples))),
-        "subgroups": ("", lambda: _Judged(*_subgroups(run, chosen, resamples))),
+        "calibration": ("", lambda: _calibration(run, chosen, resamples)),
+        "subgroups": ("", lambda: _subgroups(run, chosen, resamples)),
         "faithfulness": ("faithfulness", lambda: faithfulness_run(run, split=chosen, n=min(n, FAITHFUL_IMAGES))),
     }
     verdicts: dict[Side, Verdict] = {}
@@ -147,19 +148,9 @@ def trust_run(
         raise unknown_name("examination", min(unknown), get_args(Side))
     for side in get_args(Side):
         name, measure = measures[side]
-        numbers[side] = dict.fromkeys(NUMBERS[side])
-        if side in without:
-            verdicts[side] = Verdict(outcome="unmeasured", reason="It was left out when the run was examined.")
-            continue
-        note(side)
-        try:
-            found = measure()
-        except (UserError, OSError) as error:
-            verdicts[side] = Verdict(outcome="unmeasured", reason=_why(error, run))
-            continue
-        verdicts[side] = found.verdict
-        if found.verdict.outcome != "unmeasured":
-            numbers[side] |= {key: found.numbers.get(key) for key in NUMBERS[side]}
+        if side not in without:
+            note(side)
+        verdicts[side], numbers[side], found = _examine(run, side, None if side in without else measure)
         if isinstance(found, Document):
             results[name] = found
     trust = Trust(run=run.name, split=chosen, verdicts=verdicts, numbers=numbers)
@@ -187,34 +178,46 @@ def _trust_folds(
     found: list[Trust] = []
     folds = [OpenedRun.open(folder, device=run.device, data=run.memory) for folder in folders]
     together = len({tuple(fold.concepts.names) for fold in folds}) == 1  # a method may choose others in each fold
-    alone: list[Side] = [*without, "calibration", "subgroups"]
-    alone += ["faithfulness"] * together
+    pooled: dict[Side, Callable[[], Any]] = {
+        "calibration": lambda: _calibration(run, FOLDS, resamples),
+        "subgroups": lambda: _subgroups(run, FOLDS, resamples),
+    }
+    if together:
+        pooled["faithfulness"] = lambda: faithfulness_run(run, n=min(n, FAITHFUL_IMAGES), folds=folds)
     for number, fold in enumerate(folds, start=1):
         note(f"fold {number} of {len(folds)}")
-        found.append(trust_run(fold, n=n, resamples=resamples, without=alone, retrain=retrain, note=note))
+        found.append(trust_run(fold, n=n, resamples=resamples, without=[*without, *pooled], retrain=retrain, note=note))
     verdicts: dict[Side, Verdict] = {}
     numbers: dict[Side, Numbers] = {}
     for side in get_args(Side):
-        if side == "faithfulness" and together and side not in without:
+        if side in pooled and side not in without:
             note(side)
-            verdicts[side], numbers[side] = _faithfulness(run, folds, min(n, FAITHFUL_IMAGES))
-            numbers[side] = {key: numbers[side].get(key) for key in NUMBERS[side]}
-        elif side in ("calibration", "subgroups") and side not in without:
-            measure = _calibration if side == "calibration" else _subgroups
-            verdicts[side], numbers[side] = measure(run, FOLDS, resamples)
-            numbers[side] = {key: numbers[side].get(key) for key in NUMBERS[side]}
+            verdicts[side], numbers[side], _ = _examine(run, side, pooled[side])
         else:
             verdicts[side] = _over_folds([each.verdicts[side] for each in found])
             numbers[side] = {key: _mean([each.numbers[side][key] for each in found]) for key in NUMBERS[side]}
     return Trust(run=run.name, split=FOLDS, verdicts=verdicts, numbers=numbers)
 
 
-def _faithfulness(run: "OpenedRun", folds: Sequence["OpenedRun"], n: int) -> tuple[Verdict, Numbers]:
+def _examine(run: "OpenedRun", side: Side, measure: Callable[[], Any] | None) -> tuple[Verdict, Numbers, Any]:
+    """The verdict of a measure, its numbers and what it returned; why there are none where it cannot be measured.
+
+    Args:
+        run: The run.
+        side: What is measured.
+        measure: Returns what has a verdict and numbers; None where it was left out.
+    """
+    nothing: Numbers = dict.fromkeys(NUMBERS[side])
+    if measure is None:
+        reason = "It was left out when the run was examined."
+        return Verdict(outcome="unmeasured", reason=reason), nothing, None
     try:
-        found = faithfulness_run(run, n=n, folds=folds)
+        found = measure()
     except (UserError, OSError) as error:
-        return Verdict(outcome="unmeasured", reason=_why(error, run)), {}
-    return found.verdict, found.numbers
+        return Verdict(outcome="unmeasured", reason=_why(error, run)), nothing, None
+    if found.verdict.outcome == "unmeasured":
+        return found.verdict, nothing, found
+    return found.verdict, {key: found.numbers.get(key) for key in nothing}, found
 
 
 def _over_folds(verdicts: Sequence[Verdict]) -> Verdict:
@@ -238,22 +241,23 @@ def _why(error: Exception, run: "OpenedRun") -> str:
     return str(error).strip().replace(str(run.path), run.name) or type(error).__name__
 
 
+@dataclass(frozen=True)
 class _Judged:
     """A verdict without a document of its own."""
 
-    def __init__(self, verdict: Verdict, numbers: Numbers) -> None:
-        self.verdict, self.numbers = verdict, numbers
+    verdict: Verdict
+    numbers: Numbers
 
 
-def _calibration(run: "OpenedRun", split: str, resamples: int) -> tuple[Verdict, Numbers]:
+def _calibration(run: "OpenedRun", split: str, resamples: int) -> _Judged:
     stored = run.predictions(split)
     bootstrap = Bootstrap(stored.units, resamples)
     classes = class_calibration(stored, bootstrap)
     concepts = concept_calibration(stored, run.concepts, bootstrap)
-    return judge_calibration(classes, concepts), calibration_numbers(classes, concepts)
+    return _Judged(judge_calibration(classes, concepts), calibration_numbers(classes, concepts))
 
 
-def _subgroups(run: "OpenedRun", split: str, resamples: int) -> tuple[Verdict, Numbers]:
+def _subgroups(run: "OpenedRun", split: str, resamples: int) -> _Judged:
     stored = run.predictions(split)
     place = {name: index for index, name in enumerate(run.source.examples.ids)}
     rows = [place[name] for name in stored.ids]
@@ -262,4 +266,4 @@ def _subgroups(run: "OpenedRun", split: str, resamples: int) -> tuple[Verdict, N
     seen = outcomes(stored, run.concepts)
     groups, _ = judge_groups(seen, columns, Bootstrap(stored.units, resamples))
     overall = None if np.isnan(seen.hit).all() else float(np.nanmean(seen.hit))
-    return judge_subgroups(groups, overall, skipped), subgroup_numbers(groups, overall)
+    return _Judged(judge_subgroups(groups, overall, skipped), subgroup_numbers(groups, overall))

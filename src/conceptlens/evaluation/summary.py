@@ -201,9 +201,8 @@ def text_table(metrics: Mapping[str, Any]) -> str:
         spread = "" if row["low"] is None else f"   {row['low']:.3f} to {row['high']:.3f}"
         lines.append(f"  {label:30}{value:8.3f}{spread}" if value < 10 else f"  {label:30}{value:8.1f}")
     if "concept" in metrics:
-        at_chance = metrics["concept"].get("groups_at_chance", {})
-        names = at_chance.get("names", []) if isinstance(at_chance, Mapping) else []
-        lines.append(f"  groups at chance              {', '.join(names) if names else 'none'}")
+        if at_chance := metrics["concept"].get("groups_at_chance"):  # not of folds that read different concepts
+            lines.append(f"  groups at chance              {', '.join(at_chance['names']) or 'none'}")
     else:
         lines.append("  concepts                      none are read by this method")
     for label, section, key in (("dead codes", "codebook", "dead"), ("empty slots", "slots", "empty_slots")):

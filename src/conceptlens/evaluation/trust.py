@@ -91,7 +91,7 @@ def leakage_run(
     readout = run.readout(split)
 
     def readers() -> Sequence[ClassFree | TaughtImages]:
-        if never_saw_class(run.recipe.method):
+        if never_saw_class(run.recipe):
             return [ClassFree.of_run("this run itself, whose concepts never saw the class", readout, readout)]
         if retrain is not None:
             with retrain(run, note) as other:

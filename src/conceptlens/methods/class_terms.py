@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conceptlens.core.registry import METHODS
+from conceptlens.recipes import Recipe
 
 # Options that are 0 where nothing of the class loss reaches what concepts are read from
 CLASS_TERMS = ("class_gradient", "auxiliary_weight", "orthogonal_classes")
@@ -16,8 +17,11 @@ def without_class(method: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**method, **{name: 0.0 for name in CLASS_TERMS if name in method}}
 
 
-def never_saw_class(method: Mapping[str, Any]) -> bool:
-    """Whether by a recipe's method nothing of the class reaches the concepts."""
+def never_saw_class(recipe: Recipe) -> bool:
+    """Whether by a recipe nothing of the class reaches the concepts."""
+    method = recipe.method
     if not METHODS.get(str(method["name"])).concepts_see_class:
         return True
+    if method.get("residual") and recipe.encoder.train != "none":
+        return False  # the class loss teaches the encoder through the residual
     return without_class(method) == dict(method)

@@ -15,6 +15,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_text
 from conceptlens.data.dataset import DataSource, Examples
+from conceptlens.evaluation.concepts.concepts import MEANS
 from conceptlens.evaluation.concepts.groups import concept_priors
 from conceptlens.evaluation.summary import full_summary
 from conceptlens.recipes import Recipe
@@ -65,8 +66,15 @@ def train_folds(run: Path, start: Train, resume: Callable[[Path], object], note:
 
 
 def pooled_result(run: Path, source: DataSource, concepts: ConceptSet, recipe: Recipe) -> dict[str, Any]:
-    """The result over the test images of all folds, as in `metrics.json`; their predictions are kept as `folds`."""
-    stored = [load_predictions(folder) for folder in fold_folders(run)]
+    """The result over the test images of all folds, as in `metrics.json`; their predictions are kept as `folds`.
+
+    A method may choose other concepts in each fold. Their scores cannot be put together: concepts are then measured in
+    each fold, and the means are given.
+    """
+    folders = fold_folders(run)
+    stored = [load_predictions(folder) for folder in folders]
+    alike = all(ConceptSet.load(folder / "concepts.yaml").names == concepts.names for folder in folders)
+    columns = slice(None) if alike else slice(0)
     place = {name: index for index, name in enumerate(source.examples.ids)}
     indices = np.array([place[name] for part in stored for name in part.ids], dtype=np.int64)
     if len(set(indices.tolist())) != len(indices):
@@ -74,19 +82,18 @@ def pooled_result(run: Path, source: DataSource, concepts: ConceptSet, recipe: R
     pooled = Predictions(
         indices=indices,
         logits=np.concatenate([part.logits for part in stored]),
-        concept_logits=np.concatenate([part.concept_logits for part in stored]),
+        concept_logits=np.concatenate([part.concept_logits[:, columns] for part in stored]),
     )
     thresholds = np.mean([part.thresholds for part in stored], axis=0).tolist()
     priors = concept_priors(source.examples.concepts[indices], concepts)
     config = recipe.metrics
     result = full_summary(pooled, source, concepts, None, config, thresholds=thresholds, priors=priors)
-    found = [read_json(folder / "metrics.json")["splits"]["test"] for folder in fold_folders(run)]
-    result["ceiling"] = {
-        key: _mean([each.get("ceiling", {}).get(key) for each in found]) for key in ("accuracy", "balanced_accuracy")
-    }
-    result["black_box"] = {
-        key: _mean([each.get("black_box", {}).get(key) for each in found]) for key in ("accuracy", "balanced_accuracy")
-    }
+    found = [read_json(folder / "metrics.json")["splits"]["test"] for folder in folders]
+    means = {"ceiling": ("accuracy", "balanced_accuracy"), "black_box": ("accuracy", "balanced_accuracy")}
+    if not alike:
+        means["concept"] = MEANS
+    for section, keys in means.items():
+        result[section] = {key: _mean([_at(each, f"{section}.{key}") for each in found]) for key in keys}
     result["per_fold"] = [{path: _at(each, path) for path in MEASURES if _at(each, path) is not None} for each in found]
     save_predictions(run, FOLDS, pooled, source, thresholds)
     return result

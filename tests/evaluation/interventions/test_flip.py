@@ -129,6 +129,17 @@ def test_the_test_finds_what_decides_and_has_a_control() -> None:
     assert found.rows[-1].relative_change.interval[1] < found.random.relative_change.low
 
 
+def test_the_control_leaves_out_what_is_edited() -> None:
+    made, chosen = clean(400), [f"shape: {value}" for value in ("round", "star")]
+    units = with_concepts(make_units(CONCEPTS), CONCEPTS, chosen)
+    found = counterfactual(made, units, "one", Bootstrap(made.units, 20), on=chosen, threshold=0.5)
+    only = made.bottleneck.copy()
+    only[:, 3:] = made.bottleneck[made.labels != 0].mean(0)[3:]  # colour and marks: `shape` holds what was edited
+    chance, after = (made.probabilities(made.decide(rows))[:, 0] for rows in (made.bottleneck, only))
+    assert found.random is not None
+    assert found.random.probability.value == pytest.approx(after[chance > 0.5].mean())
+
+
 def test_a_class_of_which_the_model_is_never_sure() -> None:
     made = clean(100)
     found = counterfactual(made, make_units(CONCEPTS), "one", Bootstrap(made.units, 50), threshold=0.9999999)

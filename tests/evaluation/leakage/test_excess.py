@@ -271,7 +271,7 @@ def test_a_run_is_read_with_its_encoder_as_it_began_and_as_it_ended(
 def test_methods_that_cannot_do_without_the_class_are_compared_with_a_linear_reader(
     own_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust, "never_saw_class", lambda method: False)
+    monkeypatch.setattr(trust, "never_saw_class", lambda recipe: False)
     retrain = lambda run, note: nullcontext(None)  # noqa: E731
     found = trust.leakage_run(OpenedRun.open(own_run), permutations=0, resamples=20, retrain=retrain)
     names = [each.reader for each in found.excess]
@@ -281,7 +281,7 @@ def test_methods_that_cannot_do_without_the_class_are_compared_with_a_linear_rea
 def test_the_command_compares_with_a_reader_unless_it_is_told_not_to(
     own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust, "never_saw_class", lambda method: True)
+    monkeypatch.setattr(trust, "never_saw_class", lambda recipe: True)
     found = api.leakage(own_run, permutations=0, resamples=20, out=tmp_path)
     assert read_json(tmp_path / "leakage.json")["verdict"] == found.verdict.model_dump()
     assert [each.reader for each in found.excess] == ["this run itself, whose concepts never saw the class"]

@@ -65,6 +65,20 @@ def test_outcomes_by_hand() -> None:
     np.testing.assert_allclose(found.columns["class overconfidence"], [sure - 1, sure, np.nan])
 
 
+def test_several_labels_are_decided_at_the_thresholds_of_the_run() -> None:
+    shares = np.array([[0.3, 0.6, 0.9], [0.1, 0.4, 0.9]])
+    made = replace(
+        stored(2, 0),
+        task="multilabel",
+        logits=np.log(shares / (1 - shares)).astype(np.float32),
+        labels=np.array([[1, 0, 1], [0, 0, -1]]),
+        thresholds=(0.2, 0.7, 0.5),
+    )
+    found = outcomes(made, CONCEPTS)
+    np.testing.assert_allclose(found.hit, [1, 1])
+    np.testing.assert_allclose(found.confidence, [(0.3 + 0.4 + 0.9) / 3, (0.9 + 0.6) / 2], rtol=1e-6)
+
+
 def test_a_worse_subgroup_is_named(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     age, sex = draw.integers(20, 90, 900), draw.choice(["f", "m"], 900)

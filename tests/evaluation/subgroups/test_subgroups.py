@@ -10,6 +10,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.evaluation.subgroups.metadata import Column, make_columns
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY, MEASURES, Outcomes
 from conceptlens.evaluation.subgroups.subgroups import class_residuals, judge_groups
+from conceptlens.evaluation.subgroups.verdict import judge_subgroups
 from conceptlens.stats.block_permutation import BlockPermutation
 from conceptlens.stats.estimates import Bootstrap
 
@@ -44,6 +45,21 @@ def test_numbers_are_cut_into_bands_and_names_are_left_out() -> None:
     assert len(found[0].groups) == 4
     assert np.bincount(found[0].member).tolist() == [10, 10, 10, 10] or np.bincount(found[0].member).min() >= 9
     assert found[0].groups[0].startswith("up to")
+
+
+def test_bands_of_a_column_that_is_mostly_its_largest_number() -> None:
+    (column,), _ = make_columns({"share": [*map(str, range(12)), *["100"] * 88]})
+    assert column.groups == ("up to 11", "above 11")
+    assert np.bincount(column.member).tolist() == [12, 88]
+
+
+def test_patients_of_different_sizes_cannot_be_exchanged_and_are_not_tested() -> None:
+    units = [f"patient {size}" for size in range(1, 25) for _ in range(size)]
+    site = np.array([int(unit.split()[1]) % 2 for unit in units])
+    seen, column = made(site == 1, units=units), Column("site", ("a", "b"), site)
+    groups, comparisons = judge_groups(seen, [column], Bootstrap(seen.units, 20))
+    assert comparisons == 0
+    assert judge_subgroups(groups, 0.5, {}).outcome == "unmeasured"  # not a pass, however large the difference
 
 
 def test_bands_where_one_says() -> None:

@@ -153,8 +153,7 @@ def judge_regions(plan: Plan, columns: Columns, images: Tensor, concepts: Tensor
     seen = torch.from_numpy(whole.seen).to(images.device)
     if plan.part_of is not None and bool((plan.part_of > 0).any()):
         hide_parts(plan, columns, images, cover[:, 1:], seen[:, 1:])
-    if len(images) > 1:
-        _swap(plan, columns, images, concepts, cover[:, 0], seen[:, 0])
+    _swap(plan, columns, images, concepts, cover[:, 0], seen[:, 0])
     _move(plan, columns, images, concepts, cover, seen)
 
 
@@ -172,7 +171,7 @@ def hide_parts(plan: Plan, columns: Columns, images: Tensor, masks: Tensor, seen
 def _swap(plan: Plan, columns: Columns, images: Tensor, concepts: Tensor, masks: Tensor, seen: Tensor) -> None:
     """The object before another image's background."""
     changed = swap_backgrounds(images, masks)
-    known = seen & seen.roll(1, 0)
+    known = seen & seen.roll(1, 0) & (len(images) > 1)  # an image alone has no other's background
     _readings(plan, columns, "background_swap", images, changed, concepts, known)
     cells = _on_grid(masks, plan.grid)
     for moment, pixels in (("before", images), ("after", changed)):

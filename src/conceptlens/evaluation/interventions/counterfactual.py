@@ -98,7 +98,8 @@ def counterfactual(
 
     tried = [[], *([each] for each in chosen), *([chosen] if len(chosen) > 1 else [])]
     result.rows = [row(places, after(places)) for places in tried]
-    rest = [each for each in range(len(units)) if each not in chosen]
+    taken = {column for each in chosen for column in units[each].columns}
+    rest = [place for place, unit in enumerate(units) if not taken & set(unit.columns)]
     if len(rest) >= len(chosen):
         generator = np.random.default_rng(seed)
         drawn = [generator.choice(rest, len(chosen), replace=False).tolist() for _ in range(DRAWS)]

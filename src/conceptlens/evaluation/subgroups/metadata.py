@@ -82,7 +82,8 @@ def _bands(
     if cuts is None:
         shares = np.arange(1, BANDS) / BANDS
         cuts = np.unique(np.quantile(numbers[known], shares, method="nearest")).tolist()
-        cuts = [cut for cut in cuts if cut < numbers[known].max()]
+        most = numbers[known].max()
+        cuts = [cut for cut in cuts if cut < most] or [numbers[known & (numbers < most)].max()]
     edges = sorted(set(cuts))
     member = np.where(known, np.searchsorted(edges, np.where(known, numbers, 0.0), side="left"), -1).astype(np.int64)
     words = [f"up to {edges[0]:g}", *(f"above {low:g} to {high:g}" for low, high in pairwise(edges))]

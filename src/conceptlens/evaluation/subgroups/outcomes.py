@@ -52,9 +52,9 @@ def outcomes(stored: StoredPredictions, concepts: ConceptSet) -> Outcomes:
     probabilities, labels = class_probabilities(stored.logits, stored.task), stored.labels
     if stored.task == "multilabel":
         known = labels != UNKNOWN
-        sure = np.maximum(probabilities, 1 - probabilities)
-        hit = _mean_known((probabilities >= 0.5) == (labels == 1), known)
-        confidence = _mean_known(sure, known)
+        said = probabilities >= np.asarray(stored.thresholds)
+        hit = _mean_known(said == (labels == 1), known)
+        confidence = _mean_known(np.where(said, probabilities, 1 - probabilities), known)
         classes = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
     else:
         known = labels >= 0

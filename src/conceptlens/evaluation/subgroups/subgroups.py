@@ -168,13 +168,14 @@ def _test_column(
         sides = [len(np.unique(unit_number[mark])) for mark in (member == group, member != group)]
         if min(sides) >= FEW:
             groups.append(group)
-    if not groups:
+    exchange = BlockPermutation(units)  # of patients with equally many images: without them nothing can be tested
+    if not groups or exchange.exchangeable < len(rows) / 2:
         return []
     inside = (member[:, None] == np.array(groups)).astype(np.float64)  # (n, G)
     classes = outcomes.classes[rows]
     plain = np.stack([values[rows] for values in measures.values()], axis=1)  # (n, M)
     within = np.stack([class_residuals(values, outcomes.classes)[rows] for values in measures.values()], axis=1)
-    p, observed, spread = _permute(inside, plain, BlockPermutation(units), permutations, seed)
+    p, observed, spread = _permute(inside, plain, exchange, permutations, seed)
     by_class = BlockPermutation(units, classes)
     several = len(np.unique(classes)) > 1 and by_class.exchangeable >= len(rows) / 2
     p_within = _permute(inside, within, by_class, permutations, seed + 1)[0] if several else None

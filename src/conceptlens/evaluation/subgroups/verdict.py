@@ -35,7 +35,8 @@ def judge_subgroups(groups: Sequence[GroupResult], overall: float | None, skippe
     """
     rows = _tested(groups)
     if overall is None or not rows:
-        lacks = f"no subgroup has {FEW} images and as many others" if groups else _no_columns(skipped)
+        few = f"no subgroup has {FEW} images, or patients with equally many images, and as many others"
+        lacks = few if groups else _no_columns(skipped)
         return Verdict(outcome="unmeasured", reason=f"Subgroups cannot be compared: {lacks}.")
     group, worst = rows[0]
     told = (
