@@ -35,6 +35,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture
+def look() -> dict[str, str]:
+    """A page that waits a tenth of the time before it asks again."""
+    return {
+        "script": "const later = setTimeout; setTimeout = (call, wait, ...more) => later(call, wait / 10, ...more);"
+    }
+
+
 @pytest.fixture(scope="module")
 def found(runs: Path) -> dict[str, Any]:
     results: dict[str, Any] = read_json(runs / "compared" / "results.json")

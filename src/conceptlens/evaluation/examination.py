@@ -16,6 +16,7 @@ from conceptlens.core.documents import Document, TableRow
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.evaluation.calibration.reliability import class_calibration, concept_calibration
 from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration
+from conceptlens.evaluation.classification.balanced import mean_of
 from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
 from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.evaluation.subgroups.metadata import make_columns
@@ -195,7 +196,7 @@ def _trust_folds(
             verdicts[side], numbers[side], _ = _examine(run, side, pooled[side])
         else:
             verdicts[side] = _over_folds([each.verdicts[side] for each in found])
-            numbers[side] = {key: _mean([each.numbers[side][key] for each in found]) for key in NUMBERS[side]}
+            numbers[side] = {key: mean_of([each.numbers[side][key] for each in found]) for key in NUMBERS[side]}
     return Trust(run=run.name, split=FOLDS, verdicts=verdicts, numbers=numbers)
 
 
@@ -229,11 +230,6 @@ def _over_folds(verdicts: Sequence[Verdict]) -> Verdict:
     outcome: Outcome = "finding" if 2 * len(findings) >= len(measured) else "pass"
     alike = [verdict for verdict in measured if verdict.outcome == outcome]
     return Verdict(outcome=outcome, reason=f"In {len(alike)} of {len(measured)} folds. {alike[0].reason}")
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
 
 
 def _why(error: Exception, run: "OpenedRun") -> str:

@@ -25,6 +25,7 @@ from conceptlens.nn.heads.bottleneck import log_probability
 from conceptlens.nn.heads.probabilities import class_probabilities, concept_labels_of, concept_probabilities_of
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.stats.finite import finite
+from conceptlens.stats.weighted import mean_known
 
 if TYPE_CHECKING:
     from conceptlens.methods.contract import ConceptModel, Space
@@ -108,14 +109,7 @@ class Readout:
         """1 where the decision is right, 0 where wrong, NaN where nobody knows; of several labels, the share right."""
         labels, said = self.labels[rows], self.said(logits)
         right = np.where(labels == UNKNOWN, np.nan, said == labels)
-        if right.ndim == 1:
-            return right
-        known = ~np.isnan(right)
-        count = known.sum(1)
-        share: Floats = np.divide(
-            np.where(known, right, 0).sum(1), count, out=np.full(len(right), np.nan), where=count > 0
-        )
-        return share
+        return right if right.ndim == 1 else mean_known(right)
 
     @property
     def targets(self) -> list[Indices]:

@@ -17,7 +17,7 @@ def weighted_accuracy(correct: npt.ArrayLike, weights: Floats, known: npt.ArrayL
     """Share correct (R,) of `correct` (N,), of the images marked in `known` (N,)."""
     hits = np.asarray(correct, dtype=np.float64)
     counted = np.ones(len(hits)) if known is None else np.asarray(known, dtype=np.float64)
-    return _ratio(weights @ (hits * counted), weights @ counted)
+    return ratio(weights @ (hits * counted), weights @ counted)
 
 
 def weighted_balanced_accuracy(
@@ -27,7 +27,7 @@ def weighted_balanced_accuracy(
     classes = int(labels.max(initial=-1)) + 1
     members = (labels[:, None] == np.arange(classes)).astype(np.float64)
     found = members * (predicted == labels)[:, None]
-    return mean_known(_ratio(weights @ found, weights @ members), at_least=at_least)
+    return mean_known(ratio(weights @ found, weights @ members), at_least=at_least)
 
 
 def weighted_auc(
@@ -48,16 +48,17 @@ def weighted_auc(
     np.cumsum(by_image[rest], axis=0, out=below[1:])
     own = by_image[rare]
     won = np.einsum("pr,pr->r", own, below[low]) + np.einsum("pr,pr->r", own, below[high])
-    return _ratio(won / 2, own.sum(0) * below[-1])
+    return ratio(won / 2, own.sum(0) * below[-1])
 
 
 def mean_known(values: Floats, *, at_least: int = 1) -> Floats:
-    """Mean of each row of (R, V) over what is not NaN; NaN for a row with fewer than `at_least` values."""
+    """Mean over the last axis of what is not NaN; NaN where there are fewer than `at_least` values."""
     there = ~np.isnan(values)
-    count = there.sum(1)
-    return _ratio(np.where(there, values, 0.0).sum(1), np.where(count >= max(at_least, 1), count, 0).astype(np.float64))
+    count = there.sum(-1)
+    return ratio(np.where(there, values, 0.0).sum(-1), np.where(count >= max(at_least, 1), count, 0))
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    ratio: Floats = np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)
-    return ratio
+def ratio(part: npt.NDArray[np.generic], whole: npt.NDArray[np.generic]) -> Floats:
+    """A part of a whole; NaN where there is no whole."""
+    found: Floats = np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)
+    return found

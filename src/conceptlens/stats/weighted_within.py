@@ -3,6 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
+from conceptlens.stats.weighted import ratio
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
@@ -31,8 +33,7 @@ def weighted_auc_within(
     before = np.einsum("pr,pr->r", own, below[start])
     won = (np.einsum("pr,pr->r", own, below[low]) + np.einsum("pr,pr->r", own, below[high])) / 2 - before
     pairs = np.einsum("pr,pr->r", own, below[end]) - before
-    ratio: Floats = np.divide(won, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0)
-    return ratio
+    return ratio(won, pairs)
 
 
 def stratum_places(values: Floats, strata: Integers) -> tuple[Integers, int]:

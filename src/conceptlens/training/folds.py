@@ -15,6 +15,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json, write_text
 from conceptlens.data.dataset import DataSource, Examples
+from conceptlens.evaluation.classification.balanced import mean_of
 from conceptlens.evaluation.concepts.concepts import MEANS
 from conceptlens.evaluation.concepts.groups import concept_priors
 from conceptlens.evaluation.summary import full_summary
@@ -93,7 +94,7 @@ def pooled_result(run: Path, source: DataSource, concepts: ConceptSet, recipe: R
     if not alike:
         means["concept"] = MEANS
     for section, keys in means.items():
-        result[section] = {key: _mean([_at(each, f"{section}.{key}") for each in found]) for key in keys}
+        result[section] = {key: mean_of([_at(each, f"{section}.{key}") for each in found]) for key in keys}
     result["per_fold"] = [{path: _at(each, path) for path in MEASURES if _at(each, path) is not None} for each in found]
     save_predictions(run, FOLDS, pooled, source, thresholds)
     return result
@@ -103,8 +104,3 @@ def _at(tree: Any, path: str) -> float | None:
     for step in path.split("."):
         tree = tree.get(step) if isinstance(tree, dict) else None
     return tree if isinstance(tree, (int, float)) else None
-
-
-def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

@@ -24,6 +24,7 @@ from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.predictions import StoredPredictions
 from conceptlens.stats.bootstrap import Statistic
 from conceptlens.stats.estimates import Bootstrap
+from conceptlens.stats.weighted import ratio
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -87,16 +88,12 @@ class _Cells:
             parts.append((sums, np.bincount(images[own], minlength=count).astype(np.float64)))
 
         def error(weights: Floats) -> Floats:
-            errors = np.stack([_ratio(np.abs(weights @ sums).sum(1), weights @ answers) for sums, answers in parts])
+            errors = np.stack([ratio(np.abs(weights @ sums).sum(1), weights @ answers) for sums, answers in parts])
             counted = ~np.isnan(errors)  # a question without an answer among the drawn images does not count
             total = np.where(counted, errors * self.share[:, None], 0.0).sum(0)
-            return _ratio(total, (counted * self.share[:, None]).sum(0))
+            return ratio(total, (counted * self.share[:, None]).sum(0))
 
         return error
-
-
-def _ratio(above: Floats, below: Floats) -> Floats:
-    return np.asarray(np.divide(above, below, out=np.full(len(below), np.nan), where=below > 0))
 
 
 def calibration(

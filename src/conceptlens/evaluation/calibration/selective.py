@@ -13,6 +13,7 @@ import numpy.typing as npt
 from conceptlens.core.documents import Part
 from conceptlens.stats.bootstrap import Statistic
 from conceptlens.stats.estimates import Bootstrap, Estimate, mean_of_column
+from conceptlens.stats.weighted import ratio
 
 Floats = npt.NDArray[np.float64]
 TARGETS = (0.01, 0.02, 0.05, 0.1)
@@ -56,8 +57,7 @@ def area_statistic(confidence: Floats, wrong: Floats) -> Statistic:
         own = weights[:, order]
         answered, missed = np.cumsum(own, axis=1)[:, last], np.cumsum(own * errors, axis=1)[:, last]
         risk = np.divide(missed, answered, out=np.zeros_like(missed), where=answered > 0)
-        total = own.sum(1)
-        return np.asarray(np.divide((own * risk).sum(1), total, out=np.full(len(total), np.nan), where=total > 0))
+        return ratio((own * risk).sum(1), own.sum(1))
 
     return area
 

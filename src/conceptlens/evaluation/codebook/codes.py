@@ -17,6 +17,7 @@ from conceptlens.evaluation.codebook.survey import Survey
 from conceptlens.stats.block_permutation import BlockPermutation
 from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.paired_permutation import holm
+from conceptlens.stats.weighted import ratio
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -147,9 +148,7 @@ def border_lift(survey: Survey, grid: tuple[int, int]) -> Floats:
     if survey.places is None or ring.mean() > 0.8:
         return np.full(codes, np.nan)
     places = survey.places.double().numpy()
-    total = places.sum(1)
-    share = np.divide(places[:, ring.ravel()].sum(1), total, out=np.full(codes, np.nan), where=total > 0)
-    return np.asarray(share / ring.mean())
+    return np.asarray(ratio(places[:, ring.ravel()].sum(1), places.sum(1)) / ring.mean())
 
 
 def neighbors(codebook: Floats) -> tuple[Indices, Floats]:
@@ -171,5 +170,4 @@ def _on_object(maps: tuple[Indices, Floats] | None, codes: int) -> tuple[Floats,
     numbers, cover = maps
     total = np.bincount(numbers.ravel(), minlength=codes)
     inside = np.bincount(numbers.ravel(), cover.ravel().astype(np.float64), minlength=codes)
-    share = np.divide(inside, total, out=np.full(codes, np.nan), where=total > 0)
-    return share, float(cover.mean())
+    return ratio(inside, total), float(cover.mean())

@@ -15,12 +15,12 @@ import numpy as np
 from conceptlens.core.documents import Part
 from conceptlens.evaluation.leakage.information import beyond_label
 from conceptlens.evaluation.leakage.permuted import own_label
-from conceptlens.evaluation.leakage.probe import mean_known
 from conceptlens.evaluation.leakage.reference import ClassFree, Reference, all_questions
 from conceptlens.evaluation.leakage.signs import head_use
 from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.folds import sides
+from conceptlens.stats.weighted import mean_known
 
 LIMIT = 0.03
 LARGEST = 3  # questions that count
@@ -64,7 +64,7 @@ def find_excess(readout: Readout, reader: ClassFree, fold: Indices, bootstrap: B
     used, reader_used = (head_use(each, draws=DRAWS, seed=seed)(each.bottleneck) for each in (readout, other))
     found = bootstrap.means(
         {
-            "information": mean_known(list(over.T)),
+            "information": mean_known(over),
             "largest": largest(over, fold),
             "use": used - reader_used,
             "accuracy": other.hits(other.logits(other.bottleneck)),
@@ -86,7 +86,7 @@ def information_over(readout: Readout, reference: Reference | ClassFree, fold: I
         for each in (readout, reference.readout)
     )
     asked = all_questions(readout.concepts)
-    columns = [mean_known(list((run - reader)[:, list(asked[place].columns)].T)) for place in reference.taught]
+    columns = [mean_known((run - reader)[:, list(asked[place].columns)]) for place in reference.taught]
     return np.stack(columns, axis=1) if columns else np.full((len(readout), 1), np.nan)
 
 
@@ -94,7 +94,7 @@ def largest(over: Floats, fold: Indices, count: int = LARGEST) -> Floats:
     """(N,): the mean over those columns of (N, Q) that are largest on average over the other folds' images."""
     column = np.full(len(over), np.nan)
     for learn, ask in sides(fold):
-        column[ask] = mean_known(list(over[np.ix_(ask, _order(over[learn])[:count])].T))
+        column[ask] = mean_known(over[np.ix_(ask, _order(over[learn])[:count])])
     return column
 
 

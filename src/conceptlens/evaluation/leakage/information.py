@@ -13,10 +13,10 @@ import numpy.typing as npt
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.documents import Part
 from conceptlens.evaluation.leakage.permuted import Chance, own_label
-from conceptlens.evaluation.leakage.probe import mean_known
 from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.folds import sides
+from conceptlens.stats.weighted import mean_known
 
 BINS = 10
 SHRINK = 5.0  # images' worth of the frequencies without the score
@@ -75,7 +75,7 @@ def beyond_label(
         for learn, ask in sides(fold):
             rows[ask] = information(bins(scores, learn), given, target, learn, ask, known)
         found.append(np.where((target < 0)[:, None] | ~known, np.nan, rows))
-    return mean_known(found)
+    return mean_known(np.stack(found, axis=-1))
 
 
 def concept_gains(
@@ -93,7 +93,7 @@ def concept_gains(
         unknown = (target < 0)[:, None]
         found["score"].append(np.where(unknown, np.nan, rows["score"]))
         found["label"].append(np.where(unknown | ~known, np.nan, rows["label"]))
-    gains = {name: mean_known(rows) for name, rows in found.items()}
+    gains = {name: mean_known(np.stack(rows, axis=-1)) for name, rows in found.items()}
     return {**gains, "beyond_label": beyond_label(scores, truth, given, targets, fold)}
 
 
@@ -104,7 +104,7 @@ def concept_information(
     names, given = ("score", "label", "beyond_label"), own_label(readout)
     gains = concept_gains(readout.bottleneck, readout.truth, given, readout.targets, fold)
     columns = {f"{name} {k}": gains[name][:, k] for name in names for k in range(len(readout.concepts))}
-    columns |= {name: mean_known(list(gains[name].T)) for name in names}
+    columns |= {name: mean_known(gains[name]) for name in names}
     found = bootstrap.means(columns)
     per_concept = [
         ConceptInformation(

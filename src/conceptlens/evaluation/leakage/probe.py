@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from conceptlens.concepts import UNKNOWN
 from conceptlens.runs.readout import Floats, Indices, Readout, TrainingLabels
 from conceptlens.stats.folds import sides
+from conceptlens.stats.weighted import mean_known
 
 FLOOR = 1e-6  # probability of a class that the learning side does not show
 
@@ -63,11 +64,8 @@ def cross_fit(features: Floats, labels: Indices, fold: Indices, asked: Floats | 
 
 def hits(readout: Readout, features: Floats, fold: Indices, asked: Floats | None = None) -> Floats:
     """(N,): whether a probe finds the class, the mean over labels of a multi-label task; NaN where nobody knows."""
-    found = []
-    for target in readout.targets:
-        said = cross_fit(features, target, fold, asked).argmax(1)
-        found.append(np.where(target == UNKNOWN, np.nan, said == target))
-    return mean_known(found)
+    answers = [cross_fit(features, target, fold, asked).argmax(1) for target in readout.targets]
+    return _hits(answers, readout.targets)
 
 
 def label_head(readout: Readout, fold: Indices) -> Callable[[npt.NDArray[np.int8]], Floats]:
@@ -77,12 +75,7 @@ def label_head(readout: Readout, fold: Indices) -> Callable[[npt.NDArray[np.int8
 
     def told(labels: npt.NDArray[np.int8]) -> Floats:
         asked = label_features(labels, readout.truth)
-        return mean_known(
-            [
-                np.where(target == UNKNOWN, np.nan, read(asked).argmax(1) == target)
-                for read, target in zip(readers, readout.targets, strict=True)
-            ]
-        )
+        return _hits([read(asked).argmax(1) for read in readers], readout.targets)
 
     return told
 
@@ -123,7 +116,8 @@ def ceiling_answers(
 def _hits(answers: Sequence[Indices], targets: Sequence[Indices]) -> Floats:
     """(N,): the share of answers that are right; NaN where nobody knows."""
     pairs = zip(answers, targets, strict=True)
-    return mean_known([np.where(target == UNKNOWN, np.nan, said == target) for said, target in pairs])
+    right = [np.where(target == UNKNOWN, np.nan, said == target) for said, target in pairs]
+    return mean_known(np.stack(right, axis=-1))
 
 
 def log_probability(readout: Readout, features: Floats, fold: Indices) -> Floats:
@@ -133,23 +127,12 @@ def log_probability(readout: Readout, features: Floats, fold: Indices) -> Floats
         said = cross_fit(features, target, fold)
         own = np.take_along_axis(said, np.maximum(target, 0)[:, None], 1)[:, 0]
         found.append(np.where(target >= 0, own, np.nan))
-    return mean_known(found)
+    return mean_known(np.stack(found, axis=-1))
 
 
 def gain(readout: Readout, features: Floats, base: Floats, fold: Indices) -> Floats:
     """(N,): by how many nats a probe of `features` is less surprised by the class than a probe of `base`."""
     return log_probability(readout, features, fold) - log_probability(readout, base, fold)
-
-
-def mean_known(columns: list[Floats]) -> Floats:
-    """The mean of several columns (N,), or tables, over those that are not NaN."""
-    values = np.stack(columns)
-    known = ~np.isnan(values)
-    count = known.sum(0)
-    mean: Floats = np.divide(
-        np.where(known, values, 0).sum(0), count, out=np.full(values.shape[1:], np.nan), where=count > 0
-    )
-    return mean
 
 
 def label_features(labels: npt.NDArray[np.int8], like: npt.NDArray[np.int8] | None = None) -> Floats:

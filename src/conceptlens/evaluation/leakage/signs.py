@@ -36,6 +36,7 @@ from conceptlens.evaluation.leakage.permuted import (
 from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.block_permutation import BlockPermutation
 from conceptlens.stats.estimates import Bootstrap, Estimate
+from conceptlens.stats.weighted import mean_known
 
 DRAWS = 5
 
@@ -164,7 +165,7 @@ def beyond_own(
         return beyond_label(scores, readout.truth, given, readout.targets, fold)
 
     own = [used(readout.bottleneck), beyond(readout.bottleneck)]
-    heads, concepts = [_mean(own[0])], [_means(own[1])]
+    heads, concepts = [_mean(own[0])], [mean_known(own[1].T)]
     means = [np.zeros_like(column) for column in own]
     for number in range(permutations):
         if number % 20 == 0:
@@ -172,7 +173,7 @@ def beyond_own(
         scores = within_label.draw(readout.bottleneck, generator)
         drawn = [used(scores), beyond(scores)]
         heads.append(_mean(drawn[0]))
-        concepts.append(_means(drawn[1]))
+        concepts.append(mean_known(drawn[1].T))
         means = [mean + column / permutations for mean, column in zip(means, drawn, strict=True)]
     values = np.nan_to_num(np.array(concepts).T)  # (K, 1 + P); a concept without labels counts as 0
     z = standardized(values)
@@ -186,7 +187,7 @@ def beyond_own(
         )
         for k in range(len(values))
     ]
-    shared, shared_mean = (probe.mean_known(list(columns.T)) for columns in (own[1], means[1]))
+    shared, shared_mean = (mean_known(columns) for columns in (own[1], means[1]))
     over = np.stack([heads, largest])
     head, most = chances([own[0], shared], [means[0], shared_mean], over, bootstrap)
     mean = most.model_copy(update={"permuted": middle(values[:, 1:].mean(0))})
@@ -196,13 +197,3 @@ def beyond_own(
 def _mean(column: Floats) -> float:
     known = column[~np.isnan(column)]
     return float(known.mean()) if len(known) else 0.0
-
-
-def _means(columns: Floats) -> Floats:
-    """Means (K,) of columns (N, K) over what is known; NaN where nothing is."""
-    known = ~np.isnan(columns)
-    count = known.sum(0)
-    mean: Floats = np.divide(
-        np.where(known, columns, 0).sum(0), count, out=np.full(columns.shape[1], np.nan), where=count > 0
-    )
-    return mean

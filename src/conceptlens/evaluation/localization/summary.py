@@ -13,7 +13,7 @@ import numpy.typing as npt
 from conceptlens.core.documents import TableRow
 from conceptlens.recipes.schema import MetricsConfig
 from conceptlens.stats.bootstrap import Statistic, bootstrap_intervals
-from conceptlens.stats.weighted import mean_known
+from conceptlens.stats.weighted import mean_known, ratio
 
 Floats = npt.NDArray[np.float64]
 Columns = Mapping[str, Floats]  # a measure's name → (N, K), NaN where no region is known
@@ -72,8 +72,7 @@ def _statistics(columns: Columns, concepts: Sequence[int]) -> dict[str, Statisti
     if "energy" in means and "share" in means:
 
         def lift(weights: Floats) -> Floats:
-            share = means["share"](weights)
-            return np.divide(means["energy"](weights), share, out=np.full_like(share, np.nan), where=share > 0)
+            return ratio(means["energy"](weights), means["share"](weights))
 
         means[LIFT] = lift
     return means
@@ -86,8 +85,7 @@ def mean_of(values: Floats, concepts: Sequence[int]) -> Statistic:
     filled, counted = np.where(known, chosen, 0.0), known.astype(np.float64)
 
     def mean(weights: Floats) -> Floats:
-        total = weights @ counted
-        return mean_known(np.divide(weights @ filled, total, out=np.full_like(total, np.nan), where=total > 0))
+        return mean_known(ratio(weights @ filled, weights @ counted))
 
     return mean
 

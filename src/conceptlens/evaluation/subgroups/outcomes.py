@@ -13,6 +13,7 @@ from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.evaluation.concepts.groups import GroupScores, group_scores
 from conceptlens.nn.heads.probabilities import class_probabilities
 from conceptlens.runs.predictions import StoredPredictions
+from conceptlens.stats.weighted import mean_known
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -53,8 +54,8 @@ def outcomes(stored: StoredPredictions, concepts: ConceptSet) -> Outcomes:
     if stored.task == "multilabel":
         known = labels != UNKNOWN
         said = probabilities >= np.asarray(stored.thresholds)
-        hit = _mean_known(said == (labels == 1), known)
-        confidence = _mean_known(np.where(said, probabilities, 1 - probabilities), known)
+        hit = mean_known(np.where(known, said == (labels == 1), np.nan))
+        confidence = mean_known(np.where(known, np.where(said, probabilities, 1 - probabilities), np.nan))
         classes = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
     else:
         known = labels >= 0
@@ -74,21 +75,12 @@ def _of_concepts(stored: StoredPredictions, concepts: ConceptSet) -> tuple[Float
         group_scores(stored.concept_logits, stored.concepts, concepts), key=lambda scored: scored.group
     ):
         asked = list(members)
-        known = np.stack([scored.known for scored in asked], axis=1)
-        hit = np.stack([scored.predicted == scored.truth for scored in asked], axis=1)
-        sure = np.stack([_confidence(scored) for scored in asked], axis=1)
-        parts.append((_mean_known(hit, known), _mean_known(sure, known)))
-    hits, sures = (np.stack(column, axis=1) for column in zip(*parts, strict=True))
-    return _mean_known(hits, ~np.isnan(hits)), _mean_known(sures, ~np.isnan(sures))
+        hit = [np.where(scored.known, scored.predicted == scored.truth, np.nan) for scored in asked]
+        sure = [np.where(scored.known, _confidence(scored), np.nan) for scored in asked]
+        parts.append((mean_known(np.stack(hit, axis=1)), mean_known(np.stack(sure, axis=1))))
+    hits, sures = (mean_known(np.stack(column, axis=1)) for column in zip(*parts, strict=True))
+    return hits, sures
 
 
 def _confidence(scored: GroupScores) -> Floats:
     return np.asarray(scored.probabilities.max(1, initial=0.0))
-
-
-def _mean_known(values: npt.NDArray[np.generic], known: npt.NDArray[np.bool_]) -> Floats:
-    """Means (N,) of the rows of (N, V) over what is known; NaN where nothing is."""
-    count = known.sum(1)
-    total = np.where(known, values, 0).astype(np.float64).sum(1)
-    mean: Floats = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
-    return mean
