@@ -14,9 +14,9 @@ from worlds import CLEAN, GRADED, LEAKS, World
 
 from conceptlens.evaluation.leakage import probe
 from conceptlens.evaluation.leakage.excess import LIMIT, Excess, find_excess, information_over, largest
-from conceptlens.evaluation.leakage.leakage import judge_leakage
 from conceptlens.evaluation.leakage.reference import STRENGTHS, linear_reader, read_reference
 from conceptlens.evaluation.leakage.signs import Signs, beyond_own
+from conceptlens.evaluation.leakage.verdict import judge_leakage
 from conceptlens.stats.estimates import Bootstrap, Estimate
 from conceptlens.stats.folds import assign_folds
 

@@ -104,8 +104,6 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     rates += [(f"training.stages ({stage.name}).learning_rate", stage.learning_rate) for stage in training.stages]
     for key, rate in rates:
         need(key, rate is None or 0 < rate < 10, "a rate above 0, below 10", rate)
-    rate = encoder.learning_rate
-    need("encoder.learning_rate", rate is None or 0 < rate < 10, "a rate above 0", rate)
     need("training.final_rate", 0 < training.final_rate <= 1, "above 0, at most 1", training.final_rate)
     for key in ("weight_decay", "warmup", "clip", "patience", "checkpoint_every", "rank_every", "rank_images"):
         value = getattr(training, key)
@@ -136,17 +134,16 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     for key in ("class_weight", "concept_weight"):
         need(f"training.loss.{key}", getattr(training.loss, key) >= 0, "0 or more", getattr(training.loss, key))
     for stage in training.stages:
-        key, rate = f"training.stages ({stage.name})", stage.learning_rate
-        need(f"{key}.learning_rate", rate is None or 0 < rate < 10, "a rate above 0", rate)
+        key = f"training.stages ({stage.name})"
         need(
-            f"training.stages ({stage.name}).epochs",
+            f"{key}.epochs",
             stage.epochs is None or stage.epochs == "auto" or 1 <= stage.epochs <= MOST,
             f"1 or more, at most {MOST:,}",
             stage.epochs,
         )
         weight = stage.class_weight
         need(f"{key}.class_weight", weight is None or weight >= 0, "0 or more", weight)
-        need(f"training.stages ({stage.name}).train", bool(stage.train), "what learns, such as [model]", stage.train)
+        need(f"{key}.train", bool(stage.train), "what learns, such as [model]", stage.train)
         for part in stage.train:
             if part.partition(".")[0] not in PARTS:
                 raise unknown_name("part in training.stages", part, PARTS)

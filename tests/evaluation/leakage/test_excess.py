@@ -20,8 +20,9 @@ from conceptlens.encoders.freezing import weights_hash
 from conceptlens.evaluation import trust
 from conceptlens.evaluation.leakage import image_vectors
 from conceptlens.evaluation.leakage.excess import Excess, information_over, largest
-from conceptlens.evaluation.leakage.leakage import Leakage, judge_leakage, measure_leakage
+from conceptlens.evaluation.leakage.leakage import Leakage, measure_leakage
 from conceptlens.evaluation.leakage.reference import TaughtImages, mean_auc, read_reference, sequential
+from conceptlens.evaluation.leakage.verdict import judge_leakage
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate

@@ -10,22 +10,13 @@ import torch
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.errors import UserError
-from conceptlens.evaluation.findings import judge
 from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.leakage import probe
 from conceptlens.evaluation.leakage.controls import corrupted, half, permute_within, shuffled
 from conceptlens.evaluation.leakage.effective_concepts import path_hits, pruned_hits
+from conceptlens.evaluation.leakage.findings import ACCURACY, NATS, OWN, USED, completeness, judge
 from conceptlens.evaluation.leakage.information import BINS, SHRINK, bins, concept_gains, information
-from conceptlens.evaluation.leakage.leakage import (
-    ACCURACY,
-    NATS,
-    OWN,
-    USED,
-    Leakage,
-    completeness,
-    labels_follow_from_class,
-    measure_leakage,
-)
+from conceptlens.evaluation.leakage.leakage import Leakage, labels_follow_from_class, measure_leakage
 from conceptlens.evaluation.leakage.permuted import Chance
 from conceptlens.nn.sparse_head import fit_path
 from conceptlens.runs.readout import Readout
