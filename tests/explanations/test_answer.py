@@ -117,8 +117,8 @@ def test_what_is_not_asked_for_is_not_computed(slots: OpenedRun, monkeypatch: py
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("not asked for")
 
-    for name in ("background", "watch", "argue", "similarities"):
-        monkeypatch.setattr(f"conceptlens.explanations.answer.{name}", refuse)
+    for name in ("answer.background", "answer.watch", "answer.similarities", "image_answer.argue"):
+        monkeypatch.setattr(f"conceptlens.explanations.{name}", refuse)
     [told] = answer(slots, n=1)
     assert told.maps is None
     assert told.predicted

@@ -8,8 +8,9 @@ import torch
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.document import AnyMap, ConceptMaps, Drawing, Explanation
+from conceptlens.explanations.image_answer import Answer
 from conceptlens.explanations.maps.patch_maps import evidence_map, index_map, patch_map
 from conceptlens.explanations.pictures.overlay import OPACITY, drawing
 from conceptlens.explanations.subjects import Images, Subject, choose_subjects

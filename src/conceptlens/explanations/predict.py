@@ -13,8 +13,9 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_json, write_text
 from conceptlens.core.spreadsheet import csv_text
-from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.caution import UNLIKE, set_words
+from conceptlens.explanations.image_answer import Answer
 from conceptlens.explanations.subjects import Images, find_images, subjects
 from conceptlens.pages.markup import h
 from conceptlens.runs.folder import check_writable

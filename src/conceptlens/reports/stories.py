@@ -13,9 +13,10 @@ from conceptlens.core.files import read_json, write_json
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
-from conceptlens.explanations.answer import NO_CAUTION, Answer, Answerer, Head
+from conceptlens.explanations.answer import NO_CAUTION, Answerer
 from conceptlens.explanations.caution import Caution
 from conceptlens.explanations.document import Account, EvidenceMap, LogitDecomposition, Reference
+from conceptlens.explanations.image_answer import Answer, Head
 from conceptlens.explanations.maps.patch_maps import evidence_map
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.subjects import Subject, class_names

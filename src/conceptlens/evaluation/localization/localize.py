@@ -127,9 +127,7 @@ def localize_run(
             f"{judged.source.name}: no image of {judged.split!r} has a known region. Choose another --split."
         )
     chosen_on = spread(judged.choose_on, min(CHOOSE, len(judged.indices)))
-    cheap = tuple(
-        kind for kind in maps if kind != OCCLUSION
-    )  # only its threshold of IoU would be chosen: it stays fixed
+    cheap = tuple(kind for kind in maps if kind != OCCLUSION)  # only its threshold of IoU would be chosen
     chosen = measured if judged.same else measure_maps(replace(bench, kinds=cheap), chosen_on)
     chosen_from = f"{len(chosen.images)} images of {judged.choose_name}"
     if judged.same or not len(chosen.images):
@@ -161,23 +159,7 @@ def localize_run(
         grid=list(bench.grid),
         fit=card.fit,
         where=where,
-        maps={
-            OWN: "evidence of each patch, or attention of the concept's slot"
-            if OWN in measured.columns["object"]
-            else None,
-            **({GRADCAM: f"Grad-CAM on tokens, {measured.place}"} if GRADCAM in kinds else {}),
-            **({OCCLUSION: "the fall of a concept's score where a region is covered"} if OCCLUSION in kinds else {}),
-            "uniform": "the same everywhere",
-            "center_prior": "a Gaussian in the middle of the image",
-            "central_cell": "the cell in the middle of the image",
-            "mean_region": "the mean region of other images",
-            "mean_cell": "the cell that regions of other images cover most",
-            DARKNESS: "how dark a cell is, or how bright where that finds the part better in other images",
-            COLOR: "how far a cell's colors are from those along the image's edge",
-            PCA: "the first principal component of the encoder's tokens, without a concept head",
-            **({} if bench.prior is None else {PRIOR: "where the method expects the part before it sees the image"}),
-            PERFECT: "the region itself, cell by cell",
-        },
+        maps=_in_words(kinds, OWN in measured.columns["object"], measured.place, prior=bench.prior is not None),
         center_prior={
             "sigma": prepared.widths,
             "fitted_on": prepared.fitted_on if sigma is None else "given",
@@ -196,6 +178,25 @@ def localize_run(
     )
     localization._file = judged.file("localization")
     return localization
+
+
+def _in_words(kinds: Sequence[str], own: bool, place: str, *, prior: bool) -> dict[str, str | None]:
+    """What each map is; `place` is where Grad-CAM was taken."""
+    return {
+        OWN: "evidence of each patch, or attention of the concept's slot" if own else None,
+        **({GRADCAM: f"Grad-CAM on tokens, {place}"} if GRADCAM in kinds else {}),
+        **({OCCLUSION: "the fall of a concept's score where a region is covered"} if OCCLUSION in kinds else {}),
+        "uniform": "the same everywhere",
+        "center_prior": "a Gaussian in the middle of the image",
+        "central_cell": "the cell in the middle of the image",
+        "mean_region": "the mean region of other images",
+        "mean_cell": "the cell that regions of other images cover most",
+        DARKNESS: "how dark a cell is, or how bright where that finds the part better in other images",
+        COLOR: "how far a cell's colors are from those along the image's edge",
+        PCA: "the first principal component of the encoder's tokens, without a concept head",
+        **({PRIOR: "where the method expects the part before it sees the image"} if prior else {}),
+        PERFECT: "the region itself, cell by cell",
+    }
 
 
 def _parts_of(target: Target, parts: Indices, names: Sequence[str]) -> dict[str, list[int]]:

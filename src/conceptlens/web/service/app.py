@@ -17,7 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from conceptlens.core.errors import DAMAGED_ARRAY, UserError
 from conceptlens.core.version import __version__
-from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.answer import Answerer
+from conceptlens.explanations.image_answer import Answer
 from conceptlens.explanations.predict import Prediction as Spoken
 from conceptlens.explanations.subjects import Subject, subjects
 from conceptlens.runs.opened import OpenedRun

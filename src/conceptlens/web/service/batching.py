@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from conceptlens.explanations.answer import Answer
+from conceptlens.explanations.image_answer import Answer
 from conceptlens.explanations.subjects import Subject
 from conceptlens.web.server.problems import Problem
 

@@ -15,7 +15,8 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.images.read import resize_square
 from conceptlens.evaluation.interventions.units import questions
-from conceptlens.explanations.answer import Answer, Answerer, AnswerMaps, MapName
+from conceptlens.explanations.answer import Answerer, MapName
+from conceptlens.explanations.image_answer import Answer, AnswerMaps
 from conceptlens.explanations.maps.patch_maps import index_map
 from conceptlens.explanations.reference import Background
 from conceptlens.explanations.subjects import Subject, class_names

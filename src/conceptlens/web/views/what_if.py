@@ -17,8 +17,8 @@ from conceptlens.evaluation.interventions.edits import class_mean
 from conceptlens.evaluation.interventions.flip import Edit, flips
 from conceptlens.evaluation.interventions.units import make_units, without_meaning
 from conceptlens.evaluation.interventions.what_if import apply
-from conceptlens.explanations.answer import class_readings
 from conceptlens.explanations.document import LogitDecomposition
+from conceptlens.explanations.image_answer import class_readings
 from conceptlens.explanations.logit_decomposition import decompose_logit
 from conceptlens.nn.heads.bottleneck import EPSILON
 from conceptlens.runs.readout import Floats, Readout

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.data.splits.spread import spread
-from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.answer import Answerer
+from conceptlens.explanations.image_answer import Answer
 from conceptlens.explanations.subjects import Subject
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.workflows.export.card import Check

@@ -12,7 +12,8 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.read import resize_square
-from conceptlens.explanations.answer import Answer, Answerer
+from conceptlens.explanations.answer import Answerer
+from conceptlens.explanations.image_answer import Answer
 from conceptlens.explanations.subjects import Subject
 from conceptlens.runs.image_choice import Indices
 from conceptlens.runs.opened import OpenedRun
