@@ -9,9 +9,9 @@ from sklearn.metrics import average_precision_score
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.evaluation.localization import central_cell_map
-from conceptlens.evaluation.localization.map_measures import read_as
 from conceptlens.evaluation.localization.precision import average_precision
 from conceptlens.evaluation.localization.verdict import judge_map, map_numbers
+from conceptlens.nn.heads.probabilities import concept_labels_of
 
 
 def test_by_hand() -> None:
@@ -40,8 +40,8 @@ def test_the_middle() -> None:
 
 
 def test_what_is_read(concepts: ConceptSet) -> None:
-    said = read_as(np.array([[-3.0, -2.0, 1.0, 0.0, 0.1], [2.0, -2.0, 1.0, 3.0, -0.1]]), concepts)
-    assert said.astype(int).tolist() == [[0, 1, 1, 0, 1], [1, 0, 0, 1, 0]]
+    said = concept_labels_of(np.array([[-3.0, -2.0, 1.0, 0.0, 0.1], [2.0, -2.0, 1.0, 3.0, -0.1]]), concepts)
+    assert said.tolist() == [[0, 1, 1, 0, 1], [1, 0, 0, 1, 0]]
 
 
 def told(ours: float, low: float) -> dict[str, Any]:

@@ -251,6 +251,16 @@ def test_concepts_and_codebook(client: Any, world: World) -> None:
     assert client.get("/api/v1/runs/group--whole/concepts").json()["map"]["of"] == "class weights"
 
 
+def test_a_value_that_is_likeliest_is_predicted_however_unsure(client: Any, world: World) -> None:
+    logits, concepts = load_predictions(world.slots).concept_logits, OpenedRun.open(world.slots).concepts
+    for row in client.get("/api/v1/runs/slots/concepts").json()["concepts"]:
+        flags, group = [flag["name"] for flag in row["flags"]], concepts.group(row["group"])
+        if row["kind"] == "exclusive":
+            said = (logits[:, group.concepts].argmax(1) == group.values.index(row["value"])).mean()
+            assert ("never predicted" in flags) == (said < 0.01 <= row["positive"])
+            assert ("always predicted" in flags) == (said > 0.99 >= row["positive"])
+
+
 def test_names_of_codes_are_kept_in_the_run(own_world: World) -> None:
     with client_of(own_world.root) as client:
         client.get("/api/v1/runs/slots/codebook")

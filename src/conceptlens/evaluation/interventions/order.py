@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
-from conceptlens.evaluation.interventions.units import Question, Unit, membership
+from conceptlens.evaluation.interventions.units import Question, Unit, make_units, membership
 from conceptlens.evaluation.interventions.value_map import ValueMap
 from conceptlens.runs.readout import Floats, Indices, Readout
 
@@ -58,6 +58,11 @@ def influence(readout: Readout, units: list[Unit], bottleneck: Floats, rows: Ind
             change -= change.mean(1, keepdims=True)
         columns.append(np.abs(change).mean(1))
     return np.stack(columns, axis=1)
+
+
+def mean_influence(readout: Readout) -> Floats:
+    """(K,): the influence of each concept, mean over images."""
+    return np.asarray(influence(readout, make_units(readout.concepts, "concepts"), readout.bottleneck).mean(0))
 
 
 def entropy(readout: Readout, logits: Floats) -> Floats:

@@ -30,7 +30,7 @@ from conceptlens.evaluation.localization.specificity import value_specificity
 from conceptlens.evaluation.localization.summary import Columns
 from conceptlens.explanations.maps.concept_maps import KINDS, USUAL, Kind, concept_maps
 from conceptlens.methods.contract import Pipeline
-from conceptlens.nn.heads.probabilities import concept_probabilities_of
+from conceptlens.nn.heads.probabilities import concept_labels_of
 from conceptlens.runs.saved import Card
 
 Indices = npt.NDArray[np.int64]
@@ -154,7 +154,7 @@ def measure_maps(bench: Bench, indices: Indices) -> MapMeasures:
                     f"{bench.pipeline.encoder.name}: its tokens form a grid {made.grid}, not {bench.grid} as it says."
                 )
             kept.append(batch[some])
-            predicted.append(read_as(made.concept_logits.double().cpu().numpy()[some], bench.concepts))
+            predicted.append(concept_labels_of(made.concept_logits.double().cpu().numpy()[some], bench.concepts) == 1)
             place = made.place
             # Maps that know no concepts are the same for all that speak of a part: they are measured once a part.
             every = truth_of(regions, torch.arange(len(regions.parts), device=device))
@@ -215,17 +215,6 @@ def merge(parts: Iterable[MapMeasures]) -> MapMeasures:
 
 def _joined(found: Mapping[str, list[npt.NDArray[Any]]]) -> dict[str, npt.NDArray[np.float64]]:
     return {key: np.concatenate(rows).astype(np.float64) for key, rows in found.items()}
-
-
-def read_as(concept_logits: npt.NDArray[np.float64], concepts: ConceptSet) -> Flags:
-    """What is read of images, (N, K): the likeliest value of an exclusive group, every other concept that is likely."""
-    shares = concept_probabilities_of(concept_logits, concepts)
-    predicted = shares >= 0.5
-    for group in concepts.groups:
-        if group.kind == "exclusive":
-            own = shares[:, group.concepts]
-            predicted[:, group.concepts] = np.arange(own.shape[1]) == own.argmax(1)[:, None]
-    return predicted
 
 
 def _asked(bench: Bench, batch: Indices, device: torch.device) -> Tensor:

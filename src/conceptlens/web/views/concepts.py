@@ -9,6 +9,7 @@ import torch
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.files import read_json
+from conceptlens.evaluation.interventions.order import mean_influence
 from conceptlens.reports.material import value_of
 from conceptlens.runs.readout import Readout
 from conceptlens.runs.verdicts import unmoving_maps
@@ -44,7 +45,7 @@ def concepts_of(loaded: LoadedRun, *, look: bool = True) -> Concepts:
     by_group = {each["group"]: each for each in value_of(measured, "per_group") or ()}
     by_concept = {each["concept"]: each for each in value_of(measured, "per_concept") or ()}
     chance = set(value_of(measured, "groups_at_chance.names") or ())
-    influence = _influence(readout) if readout else None
+    influence = mean_influence(readout) if readout else None
     projection, spots = _map(loaded, readout)
     evidence = loaded.pipeline.model.has_evidence
     shared = {} if evidence else _shared_slots(loaded)
@@ -54,7 +55,8 @@ def concepts_of(loaded: LoadedRun, *, look: bool = True) -> Concepts:
         group = loaded.concepts.groups[loaded.concepts.group_of[k]]
         column = None if read is None else read[:, k]
         positive, labeled = _labels(readout, k)
-        flags = _flags(column, concept.group in chance, influence, k, positive, labeled, shared.get(k))
+        said = None if readout is None else float(readout.read_labels[:, k].mean())
+        flags = _flags(said, concept.group in chance, influence, k, positive, labeled, shared.get(k))
         if concept.name in still:
             flags.append(Flag(name="map does not move", why="its map is nearly the same in every image"))
         entries.append(
@@ -132,20 +134,6 @@ def _by_class(readout: Readout, column: Floats) -> list[float | None]:
     return [float(column[rows].mean()) if rows.any() else None for rows in chosen.T]
 
 
-def _influence(readout: Readout) -> Floats:
-    """Mean absolute change (K,) of the class logits, less what is common to all, with a concept at its average."""
-    now, average = readout.logits(readout.bottleneck), readout.bottleneck.mean(0)
-    found = np.zeros(len(readout.concepts))
-    for k in range(len(found)):
-        changed = readout.bottleneck.copy()
-        changed[:, k] = average[k]
-        move = now - readout.logits(changed)
-        if readout.task != "multilabel":
-            move = move - move.mean(1, keepdims=True)
-        found[k] = np.abs(move).mean()
-    return found
-
-
 def _map(loaded: LoadedRun, readout: Readout | None) -> tuple[Projection, list[Place]]:
     """Places by the vectors of the texts, or by the weights that the class gives them."""
     text = getattr(loaded.pipeline.model, "text", None)
@@ -167,7 +155,7 @@ def _shared_slots(loaded: LoadedRun) -> dict[int, int]:
 
 
 def _flags(
-    column: Floats | None,
+    said: float | None,
     chance: bool,
     influence: Floats | None,
     k: int,
@@ -176,8 +164,7 @@ def _flags(
     shared: int | None,
 ) -> list[Flag]:
     flags = [Flag(name="at chance", why="its concept group is at chance")] if chance else []
-    if column is not None:
-        said = float((column >= 0.5).mean())
+    if said is not None:
         if said < RARE and (positive or 0) >= RARE:
             flags.append(
                 Flag(name="never predicted", why=f"predicted for {said:.0%} of images, true of {positive:.0%}")

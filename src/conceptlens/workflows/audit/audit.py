@@ -25,8 +25,7 @@ from conceptlens.evaluation.codebook.document import Audit
 from conceptlens.evaluation.codebook.pictures import codes_figure, groups_figure, index_sheet, patch_sheet
 from conceptlens.evaluation.codebook.stream import open_stream
 from conceptlens.evaluation.concepts.findings import concept_findings
-from conceptlens.evaluation.interventions.order import influence
-from conceptlens.evaluation.interventions.units import make_units
+from conceptlens.evaluation.interventions.order import mean_influence
 from conceptlens.evaluation.ood.codebook_distance import RATE
 from conceptlens.evaluation.subgroups.failures import measure_failures
 from conceptlens.evaluation.subgroups.outcomes import ACCURACY
@@ -232,12 +231,11 @@ def _predict_rows(run: OpenedRun, rows: Indices) -> Predictions:
 def _influence(pipeline: Pipeline, stored: StoredPredictions, concepts: ConceptSet) -> Floats | None:
     """How much each concept (K,) moves the class; None where it cannot be measured."""
     try:
-        readout = read_out(pipeline.model, stored, concepts)
+        return mean_influence(read_out(pipeline.model, stored, concepts))
     except DamagedError:
         raise
     except UserError:
         return None
-    return np.asarray(influence(readout, make_units(concepts, "concepts"), readout.bottleneck).mean(0))
 
 
 def _pictures(audit: Audit, found: Collected, run: OpenedRun) -> dict[str, bytes]:

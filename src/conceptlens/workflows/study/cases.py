@@ -115,7 +115,7 @@ def _batch(
     for index, image, answer in zip(indices.tolist(), images, answers, strict=True):
         maps = _maps(answer, wanted)
         labels = source.examples.concepts[index]
-        asserted = _asserted(answer.concept_probabilities, answerer.concepts)
+        asserted = answerer.concepts.held(answer.concept_probabilities)
         # An empty map shows nothing.
         allowed = [k for k in wanted if asserted[k] and labels[k] != 0 and maps[k].max() > 0]
         if allowed:
@@ -143,13 +143,3 @@ def _maps(answer: Answer, wanted: Sequence[int]) -> dict[int, Floats]:
         slots = {k: answer.slot(k) for k in wanted}
         rows = {k: maps.attention[slot] for k, slot in slots.items() if slot is not None}
     return {k: row.astype(np.float64).reshape(maps.grid) for k, row in rows.items()}
-
-
-def _asserted(shares: Floats, concepts: ConceptSet) -> npt.NDArray[np.bool_]:
-    """What the model says holds, (K,): the likeliest value of an exclusive group, and others from one half."""
-    asserted = shares >= 0.5
-    for group in concepts.groups:
-        if group.kind == "exclusive":
-            part = shares[group.concepts]
-            asserted[group.concepts] = part == part.max()
-    return asserted
