@@ -9,9 +9,10 @@ from sklearn.linear_model import Ridge
 from conceptlens import api
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.stats.folds import assign_folds
 from conceptlens.workflows.authoring.filters.neighbors import chance_disagreement, disagreement, nearest
 from conceptlens.workflows.authoring.images.findings import image_findings, redundancy
-from conceptlens.workflows.authoring.images.probe import RIDGE, assign_folds, held_out_scores
+from conceptlens.workflows.authoring.images.probe import RIDGE, held_out_scores
 from tests.own_data import OwnData
 
 

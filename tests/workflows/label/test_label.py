@@ -60,6 +60,30 @@ def test_labels_land_in_the_table(recipe: Path) -> None:
         again.keep("x.png", {"border": "sharp"})
 
 
+def test_an_image_under_another_spelling_of_its_path_gets_its_label(recipe: Path) -> None:
+    table = recipe.parent / "images.csv"
+    table.write_text(table.read_text().replace("\n0.png", "\n./0.png"))
+    labeling = Labeling(recipe, "ann")
+    labeling.keep("0.png", {"border": "sharp"})
+    labeling.finish()
+    assert cells(recipe)["./0.png"]["border"] == "sharp"
+
+
+def test_a_column_of_lists_becomes_columns_of_yes_and_no(recipe: Path) -> None:
+    """What the reader of tables prefers would hide single answers otherwise."""
+    table = recipe.parent / "images.csv"
+    head, *rows = table.read_text().splitlines()
+    lists = ["hair", "none", "", *["hair"] * (len(rows) - 3)]
+    lines = [f"{head},signs", *(f"{row},{cell}" for row, cell in zip(rows, lists, strict=True))]
+    table.write_text("\n".join(lines) + "\n")
+    labeling = Labeling(recipe, "ann")
+    labeling.keep("0.png", {"signs: hair": "no"})
+    labeling.finish()
+    assert [cells(recipe)[f"{number}.png"]["has_hair"] for number in range(4)] == ["no", "no", "", "yes"]
+    found = Labeling(recipe, "ann").source.examples.concepts[:, -1]
+    assert found[:4].tolist() == [0, 0, -1, 1]
+
+
 def test_undo_takes_back_one_image(recipe: Path) -> None:
     log = Labeling(recipe, "ann").log
     log.add("0.png", {"border": "sharp", "signs: hair": "no"})
@@ -181,9 +205,16 @@ def test_the_forecast_continues_the_curve() -> None:
     features = generator.normal(size=(120, 20)) + 1.2 * truth[:, None] * (np.arange(20) < 2)
     labels = np.stack([truth == 0, truth == 1], 1).astype(np.int8)
     labels[60:] = -1
-    now, ahead = forecast(features, labels, concepts)
-    assert now == pytest.approx(concept_accuracy(features[:60], labels[:60], concepts, 0), abs=0.1)
+    units = [str(row) for row in range(120)]
+    now, ahead = forecast(features, labels, concepts, units)
+    assert now == pytest.approx(concept_accuracy(features[:60], labels[:60], concepts, units[:60], 0), abs=0.1)
     assert [each.more for each in ahead] == [50]
     assert now is not None
     assert now <= ahead[0].accuracy <= 1
-    assert forecast(features, np.where(np.arange(120)[:, None] < 30, labels, -1), concepts) == (None, [])
+    few = np.where(np.arange(120)[:, None] < 30, labels, -1)
+    assert forecast(features, few, concepts, units) == (None, [])
+    patients = np.repeat(np.arange(30), 8)  # whose labels are random, and whose images are alike
+    truth, look = generator.integers(0, 2, 30)[patients], generator.normal(size=(30, 40))[patients]
+    alike, answers = look + 0.3 * generator.normal(size=look.shape), np.stack([truth == 0, truth == 1], 1)
+    found = concept_accuracy(alike, answers.astype(np.int8), concepts, [str(each) for each in patients], 0)
+    assert found < 0.7

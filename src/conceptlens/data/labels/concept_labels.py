@@ -52,8 +52,8 @@ def read_concept_labels(
         spans = {group.column: group.concepts}
         if column is not None:
             used.add(column.name)
-            rows = _list_rows if group.kind == "independent" else _value_rows
-            labels[:, group.concepts] = rows(column, group, table, problems)[column.codes]
+            read = list_labels if group.kind == "independent" else _value_labels
+            labels[:, group.concepts] = read(column, group, table, problems)
         elif group.kind == "independent" and (found := _yes_no_columns(table, group, problems)):
             for position, answer in found.items():
                 used.add(answer.name)
@@ -95,8 +95,8 @@ def report_misspelled(absent: Sequence[Group], table: Columns, claimed: Collecti
                 break
 
 
-def _value_rows(column: Column, group: Group, table: Columns, problems: Problems) -> npt.NDArray[np.int8]:
-    """One value of an exclusive group: labels (V, values) for each of the column's V distinct cells."""
+def _value_labels(column: Column, group: Group, table: Columns, problems: Problems) -> npt.NDArray[np.int8]:
+    """Labels (N, values) from a column that names one value of an exclusive group."""
     numbers = {value: position for position, value in enumerate(group.values)}
     rows = no_concepts(len(column.values), len(group.values))
     for code, cell in enumerate(column.values):
@@ -106,11 +106,11 @@ def _value_rows(column: Column, group: Group, table: Columns, problems: Problems
             rows[code, position] = 1
         elif not is_missing(cell):
             _report(column, code, cell, f"a value of {group.name!r}", group.values, table, problems)
-    return rows
+    return rows[column.codes]
 
 
-def _list_rows(column: Column, group: Group, table: Columns, problems: Problems) -> npt.NDArray[np.int8]:
-    """The values of an independent group that hold, separated by `;`; `none` says that no value does."""
+def list_labels(column: Column, group: Group, table: Columns, problems: Problems) -> npt.NDArray[np.int8]:
+    """Labels (N, values) from a column that lists what holds, separated by `;`; `none` says that no value does."""
     numbers = {value: position for position, value in enumerate(group.values)}
     rows = no_concepts(len(column.values), len(group.values))
     for code, cell in enumerate(column.values):
@@ -129,7 +129,7 @@ def _list_rows(column: Column, group: Group, table: Columns, problems: Problems)
                 break
             known[position] = 1
         rows[code] = known
-    return rows
+    return rows[column.codes]
 
 
 def _yes_no_columns(table: Columns, group: Group, problems: Problems) -> dict[int, Column]:

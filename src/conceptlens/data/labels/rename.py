@@ -58,7 +58,7 @@ def rename_table(table: Columns, config: DataConfig, concepts: ConceptSet) -> Co
         group = concepts.group(group_name)
         column = table.find(group.column)
         if column is not None:
-            table = _replace(table, column, _rename_cells(column, values, group))
+            table = _replace(table, column, rename_cells(column, values, group))
     classes = table.find(config.class_column)
     if classes is None or not rename.classes:
         return table
@@ -78,7 +78,8 @@ def _replace(table: Columns, old: Column, new: Column) -> Columns:
     return Columns(table.source, columns, table.rows)
 
 
-def _rename_cells(column: Column, values: dict[str, str], group: Group) -> Column:
+def rename_cells(column: Column, values: dict[str, str], group: Group) -> Column:
+    """The column with our words for a group's values."""
     ours = {fold(theirs): name for theirs, name in values.items()}
 
     def rename(cell: str) -> str:

@@ -43,7 +43,7 @@ class Table(EncodedSource):
         self.name = own or path.stem
         self.task = config.task
         self.window = config.window
-        self._base = Path(config.images).expanduser() if config.images else path.parent
+        self._base = image_folder(path, config)
         if not self._base.is_dir():
             raise UserError(
                 f"data.images: expected the folder that image paths start from, found none at {self._base}."
@@ -92,7 +92,7 @@ def _locate(
         if not text:
             blank.append(position)
             continue
-        name = _tidy(text, base)
+        name = tidy_name(text, base)
         if name in files:
             repeated.append(name)
             continue
@@ -133,7 +133,12 @@ def _locate(
     return table.keep(keep), tuple(ids), tuple(files[name] or name for name in ids)
 
 
-def _tidy(text: str, base: Path) -> str:
+def image_folder(path: Path, config: DataConfig) -> Path:
+    """The folder from which a table's image paths start."""
+    return Path(config.images).expanduser() if config.images else path.parent
+
+
+def tidy_name(text: str, base: Path) -> str:
     """One spelling of a path: forward slashes, no detours, relative where it lies in the images' folder."""
     path = os.path.normpath(text.replace("\\", "/"))
     if os.path.isabs(path) and Path(path).is_relative_to(base.absolute()):

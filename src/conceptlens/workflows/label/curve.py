@@ -4,6 +4,7 @@ Accuracy with n labels is taken as a − b · n^(−c), as learning curves are (
 on the encoder's vectors. It is an estimate for a simple model, and says which way and how far more labels lead.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy.typing as npt
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.evaluation.classification.balanced import balanced_accuracy
-from conceptlens.workflows.authoring.images.probe import assign_folds, held_out_scores
+from conceptlens.stats.folds import assign_folds
+from conceptlens.workflows.authoring.images.probe import held_out_scores
 
 Floats = npt.NDArray[np.float64]
 LEAST = 40  # labeled images below which no curve is drawn
@@ -30,9 +32,11 @@ class Forecast:
     spread: float  # standard deviation over repetitions
 
 
-def concept_accuracy(features: Floats, labels: npt.NDArray[np.int8], concepts: ConceptSet, seed: int) -> float:
+def concept_accuracy(
+    features: Floats, labels: npt.NDArray[np.int8], concepts: ConceptSet, units: Sequence[str], seed: int
+) -> float:
     """Balanced accuracy of held-out images, mean over groups that vary."""
-    scores = held_out_scores(features, labels, assign_folds(np.arange(len(features)), seed=seed))
+    scores = held_out_scores(features, labels, assign_folds(units, seed=seed))
     found = []
     for group in concepts.groups:
         part, said = labels[:, group.concepts], scores[:, group.concepts]
@@ -48,7 +52,7 @@ def concept_accuracy(features: Floats, labels: npt.NDArray[np.int8], concepts: C
 
 
 def forecast(
-    features: Floats, labels: npt.NDArray[np.int8], concepts: ConceptSet, *, seed: int = 0
+    features: Floats, labels: npt.NDArray[np.int8], concepts: ConceptSet, units: Sequence[str], *, seed: int = 0
 ) -> tuple[float | None, list[Forecast]]:
     """Accuracy now, and with more labels; None and nothing where there are too few to tell.
 
@@ -56,6 +60,7 @@ def forecast(
         features: (N, D) of all images.
         labels: (N, K) of 0, 1, negative for unknown.
         concepts: K concepts in groups.
+        units: (N,), the patient or lesion of each image, which must not be divided between folds.
         seed: Of the samples.
     """
     rows = np.flatnonzero((labels >= 0).any(1))
@@ -66,7 +71,10 @@ def forecast(
     for repeat in range(REPEATS):
         order = rng.permutation(rows)
         sizes = [max(int(share * len(rows)), 8) for share in SHARES]
-        curves.append([concept_accuracy(features[order[:n]], labels[order[:n]], concepts, repeat) for n in sizes])
+        parts = [order[:n] for n in sizes]
+        curves.append(
+            [concept_accuracy(features[p], labels[p], concepts, [units[row] for row in p], repeat) for p in parts]
+        )
     values = np.array(curves)  # (repeats, sizes)
     now = float(np.nanmean(values[:, -1]))
     left = len(features) - len(rows)

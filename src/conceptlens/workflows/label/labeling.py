@@ -17,14 +17,18 @@ from conceptlens.core.spreadsheet import csv_text
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.labels.columns import read_columns
+from conceptlens.data.labels.concept_labels import list_labels
+from conceptlens.data.labels.rename import rename_cells
 from conceptlens.data.labels.words import match_value, yes_no
 from conceptlens.data.sources.open import open_source
+from conceptlens.data.sources.table import image_folder, tidy_name
 from conceptlens.encoders import AUTO, BUILTIN, make_encoder
 from conceptlens.encoders.features import image_features
 from conceptlens.recipes import Recipe
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.recipes.schema import EncoderConfig
-from conceptlens.workflows.label.curve import Forecast, forecast
+from conceptlens.runs.predictions import units_of
+from conceptlens.workflows.label.curve import LEAST, Forecast, forecast
 from conceptlens.workflows.label.log import FOLDER, UNSURE, RaterLog, all_raters
 from conceptlens.workflows.label.queue import next_images
 from conceptlens.workflows.study.agreement import krippendorff_alpha
@@ -44,14 +48,14 @@ class Question:
 
 def questions_of(concepts: ConceptSet) -> list[Question]:
     """What is asked of each image."""
+    return [question for group in concepts.groups for question in _asked(group)]
 
-    def asked(group: Group) -> list[Question]:
-        if group.kind == "exclusive":
-            return [Question(group.name, group.column, group.values)]
-        pairs = zip(group.values, group.columns, strict=True)
-        return [Question(f"{group.name}: {value}", column, YES_NO) for value, column in pairs]
 
-    return [question for group in concepts.groups for question in asked(group)]
+def _asked(group: Group) -> list[Question]:
+    if group.kind == "exclusive":
+        return [Question(group.name, group.column, group.values)]
+    pairs = zip(group.values, group.columns, strict=True)
+    return [Question(f"{group.name}: {value}", column, YES_NO) for value, column in pairs]
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,9 @@ class Labeling:
         self._write_table({key: answer for key, answer in final.items() if answer not in (None, UNSURE)})
         labels = self.labels()
         accuracy, ahead = (
-            (None, []) if (labels >= 0).any(1).sum() < 40 else forecast(self.features, labels, self.concepts)
+            (None, [])
+            if (labels >= 0).any(1).sum() < LEAST
+            else forecast(self.features, labels, self.concepts, units_of(self.source, np.arange(len(self.source))))
         )
         return LabelReport(
             file=str(self.table),
@@ -187,17 +193,40 @@ class Labeling:
         return found
 
     def _write_table(self, answers: Mapping[tuple[str, str], str | None]) -> None:
-        """The table with the labels in the columns that the concept file names; everything else stays."""
+        """The table with the labels in the columns that the concept file names; everything else stays.
+
+        A column that lists values, as `hair; ruler`, cannot say that one of them is not known: where one of its
+        questions was answered, a yes/no column for each value takes its place.
+        """
         read = read_columns(self.table, Problems(strict=False), expect=self.recipe.data.image_column)
         image = read.find(self.recipe.data.image_column)
         assert image is not None  # the source was opened with it
         columns = {column.name: list(column.texts()) for column in read.columns}
-        rows = {name: row for row, name in enumerate(image.texts())}
+        base, renamed = image_folder(self.table, self.recipe.data), self.recipe.data.rename
+        rows: dict[str, int] = {}
+        for row, text in enumerate(image.texts()):
+            rows.setdefault(tidy_name(text, base), row)
+        told = {asked for _, asked in answers}
         column_of = {}
-        for question in self.questions:
-            found = read.find(question.column)
-            column_of[question.name] = found.name if found else question.column
-            columns.setdefault(column_of[question.name], [""] * len(read))
+        for group in self.concepts.groups:
+            questions = _asked(group)
+            if not told & {question.name for question in questions}:
+                continue
+            own = read.find(renamed.columns.get(group.name, group.column))
+            if group.kind == "independent" and own is not None:
+                if group.name in renamed.columns:
+                    raise UserError(
+                        f"{self.table}: the column {own.name!r} lists values, so single answers cannot be written into "
+                        f"it. Call it {group.column!r} there instead of in data.rename.columns."
+                    )
+                del columns[own.name]
+                own = rename_cells(own, renamed.values.get(group.name, {}), group)
+                for name, known in zip(group.columns, list_labels(own, group, read, Problems(False)).T, strict=True):
+                    columns[name] = [{0: "no", 1: "yes"}.get(label, "") for label in known.tolist()]
+            for question in questions:
+                found = own if group.kind == "exclusive" else read.find(question.column)
+                column_of[question.name] = found.name if found and found.name in columns else question.column
+                columns.setdefault(column_of[question.name], [""] * len(read))
         for (name, asked), answer in answers.items():
             if name in rows and asked in column_of and answer is not None:
                 columns[column_of[asked]][rows[name]] = answer

@@ -8,8 +8,9 @@ import numpy.typing as npt
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.documents import Part
 from conceptlens.evaluation.classification.auc import auc, auc_within
+from conceptlens.stats.folds import assign_folds
 from conceptlens.workflows.authoring.filters.neighbors import chance_disagreement, disagreement, nearest
-from conceptlens.workflows.authoring.images.probe import assign_folds, held_out_scores
+from conceptlens.workflows.authoring.images.probe import held_out_scores
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int8]

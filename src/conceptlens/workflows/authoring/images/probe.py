@@ -43,12 +43,3 @@ def held_out_scores(
             found[:, (given == given[:1]).all(0)] = np.nan
             scores[np.ix_(test, columns)] = found
     return scores
-
-
-def assign_folds(units: npt.NDArray[np.int64], folds: int = 5, seed: int = 0) -> npt.NDArray[np.int64]:
-    """A fold (N,) for each image; images of one unit (a patient, a lesion) stay together."""
-    unique, inverse = np.unique(units, return_inverse=True)
-    order = np.random.default_rng(seed).permutation(len(unique))
-    fold_of_unit = np.empty(len(unique), dtype=np.int64)
-    fold_of_unit[order] = np.arange(len(unique)) % max(2, min(folds, len(unique)))
-    return fold_of_unit[inverse.reshape(-1)]
