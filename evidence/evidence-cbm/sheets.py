@@ -29,9 +29,9 @@ from conceptlens.data.regions.regions import Regions, read_regions  # noqa: E402
 from conceptlens.data.splits.spread import spread  # noqa: E402
 from conceptlens.evaluation.images import judged_images  # noqa: E402
 from conceptlens.evaluation.localization.concept_parts import concept_parts  # noqa: E402
-from conceptlens.evaluation.localization.map_measures import read_as  # noqa: E402
 from conceptlens.evaluation.localization.precision import average_precision  # noqa: E402
 from conceptlens.explanations.maps.concept_maps import GRADCAM, OWN, concept_maps  # noqa: E402
+from conceptlens.nn.heads.probabilities import concept_labels_of  # noqa: E402
 from conceptlens.runs.opened import OpenedRun  # noqa: E402
 
 Floats = npt.NDArray[np.float32]
@@ -78,7 +78,7 @@ def shown(run: OpenedRun, judged: dict[str, Any] | None, n: int) -> Shown:
             batch = found.indices[start : start + 16]
             pixels = reader.batch(batch)
             made = concept_maps(run.pipeline, pixels.to(run.device), kinds)
-            said = read_as(made.concept_logits.double().cpu().numpy(), concepts) & ~concepts.placeless
+            said = (concept_labels_of(made.concept_logits.double().cpu().numpy(), concepts) == 1) & ~concepts.placeless
             values = made.maps[kinds[0]].cpu().numpy()
             labels = found.source.examples.concepts[batch]
             for place in range(len(batch)):

@@ -9,7 +9,7 @@ Indices = npt.NDArray[np.int64]
 FOLDS = 5
 
 
-def assign_folds(units: Sequence[str], folds: int = FOLDS, *, seed: int = 0) -> Indices:
+def assign_folds(units: Sequence[str] | Indices, folds: int = FOLDS, *, seed: int = 0) -> Indices:
     """The fold of each image, (N,): units in random order, one fold after the other."""
     names, unit = np.unique(np.asarray(units), return_inverse=True)
     place = np.empty(len(names), dtype=np.int64)

@@ -7,6 +7,8 @@ themselves. Resamples in which a statistic has no value get NaN. W may be in eit
 the fast one for `weighted_auc`.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -58,7 +60,7 @@ def mean_known(values: Floats, *, at_least: int = 1) -> Floats:
     return ratio(np.where(there, values, 0.0).sum(-1), np.where(count >= max(at_least, 1), count, 0))
 
 
-def ratio(part: npt.NDArray[np.generic], whole: npt.NDArray[np.generic]) -> Floats:
+def ratio(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> Floats:
     """A part of a whole; NaN where there is no whole."""
     found: Floats = np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)
     return found

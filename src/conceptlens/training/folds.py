@@ -90,7 +90,10 @@ def pooled_result(run: Path, source: DataSource, concepts: ConceptSet, recipe: R
     config = recipe.metrics
     result = full_summary(pooled, source, concepts, None, config, thresholds=thresholds, priors=priors)
     found = [read_json(folder / "metrics.json")["splits"]["test"] for folder in folders]
-    means = {"ceiling": ("accuracy", "balanced_accuracy"), "black_box": ("accuracy", "balanced_accuracy")}
+    means: dict[str, tuple[str, ...]] = {
+        "ceiling": ("accuracy", "balanced_accuracy"),
+        "black_box": ("accuracy", "balanced_accuracy"),
+    }
     if not alike:
         means["concept"] = MEANS
     for section, keys in means.items():
