@@ -33,7 +33,9 @@ from conceptlens.evaluation.localization.image_maps import color_distance_maps, 
 from conceptlens.nn.attention.additive_reader import AdditiveReader
 from conceptlens.nn.grounding.part_attention import attention_entropy
 from conceptlens.nn.heads.probabilities import concept_probabilities
+from conceptlens.recipes import LossConfig
 from conceptlens.recipes.parse import load_recipe
+from conceptlens.training.optimization.losses import SupervisedLoss, Targets
 
 BATCH, EPOCHS, STEPS, RATE = 64, 20, 600, 2e-3
 
@@ -66,6 +68,9 @@ def variants(depth: int, names: list[str]) -> dict[str, dict[str, Any]]:
     rows["16.0, patch dropout 0.5"] = cool | {"dropout": 0.5, "temperature": 16.0}
     rows["4.0, entropy 0.01"] = cool | {"entropy": 0.01}
     rows["4.0, attention by the last layer"] = cool | {"attend": "last"}
+    for temperature, weight in ((4.0, 0.3), (4.0, 1.0), (4.0, 3.0), (16.0, 3.0)):
+        name = f"{temperature}, patch dropout 0.5, patch loss {weight}"
+        rows[name] = base | {"temperature": temperature, "dropout": 0.5, "patch_loss": weight}
     rows["class token"] = base | {"class_token": True}
     rows["weight decay 0.3"] = base | {"decay": 0.3}
     rows["mean of patches"] = base | {"frozen_attention": True}
@@ -130,19 +135,11 @@ class World:
         self.part_of = torch.from_numpy(np.maximum(parts, 0))  # a concept without a part speaks of the object
 
 
-def concept_loss(logits: Tensor, labels: Tensor, concepts: ConceptSet) -> Tensor:
-    """Mean over groups of the cross-entropy, or of the binary ones; unknown labels do not count."""
-    total = logits.new_zeros(())
-    for group in concepts.groups:
-        part, known = logits[:, group.concepts], labels[:, group.concepts]
-        if group.kind == "exclusive":
-            rows = (known == 1).sum(1) == 1
-            if rows.any():
-                total = total + F.cross_entropy(part[rows], known[rows].argmax(1))
-        else:
-            rows = known != UNKNOWN
-            total = total + F.binary_cross_entropy_with_logits(part[rows], known[rows].float())
-    return total / len(concepts.groups)
+def concept_loss(logits: Tensor, labels: Tensor, concepts: ConceptSet, shares: Tensor | None = None) -> Tensor:
+    """The product's loss by group: of logits of images (B, K), or of patches (B, L, K) by their shares."""
+    loss = SupervisedLoss(LossConfig(concept="group"), concepts, "single", torch.ones(1))
+    targets = Targets(labels.new_zeros(len(labels), dtype=torch.int64), labels, (labels != UNKNOWN).float())
+    return loss.concept_loss(logits, targets, loss.count(targets), shares)
 
 
 class Variant(torch.nn.Module):
@@ -157,6 +154,7 @@ class Variant(torch.nn.Module):
             attention=options.get("attention", "group"),
             temperature=options.get("temperature", 1.0),
             dropout=options.get("dropout", 0.0),
+            alone=options.get("patch_loss", 0) > 0,
         )
         if options.get("frozen_attention"):
             self.reader.queries.requires_grad_(False)
@@ -188,6 +186,9 @@ def train(world: World, options: dict[str, Any], seed: int) -> Variant:
         for rows in torch.randperm(count).split(BATCH):
             logits, read = model(world, "train", rows)
             loss = concept_loss(logits, world.labels["train"][rows], world.concepts)
+            if options.get("patch_loss"):
+                alone = concept_loss(read.alone, world.labels["train"][rows], world.concepts, read.shares.detach())
+                loss = loss + options["patch_loss"] * alone
             if options.get("entropy"):
                 loss = loss + options["entropy"] * attention_entropy(read.attention).mean()
             optimizer.zero_grad()

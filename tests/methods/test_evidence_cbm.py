@@ -85,7 +85,13 @@ def test_the_preset_reads_several_layers_and_its_maps_are_signed_evidence() -> N
 
 @pytest.mark.parametrize(
     "options",
-    [{"attention": "concept"}, {"attention": "shared", "class_token": True}, {"residual": True}, {"gated": True}],
+    [
+        {"attention": "concept"},
+        {"attention": "shared", "class_token": True},
+        {"residual": True},
+        {"gated": True},
+        {"patch_loss": 1.0, "patch_dropout": 0.5},
+    ],
 )
 def test_variants_conform(options: dict[str, object]) -> None:
     check_method("conceptlens.methods.evidence_cbm:EvidenceCBM", **options)
@@ -94,3 +100,15 @@ def test_variants_conform(options: dict[str, object]) -> None:
 def test_a_negative_weight_is_refused(setup: Setup) -> None:
     with pytest.raises(UserError, match="entropy_weight"):
         EvidenceCBM(setup, entropy_weight=-1)
+    with pytest.raises(UserError, match="patch_loss"):
+        EvidenceCBM(setup, patch_loss=-1)
+
+
+def test_the_loss_of_patches_tells_them_what_to_say_and_not_where_to_look(setup: Setup) -> None:
+    model = EvidenceCBM(setup, patch_loss=1.0).train()
+    output = model(tokens())
+    assert output.patch_logits is not None
+    assert output.patch_shares is not None
+    (output.patch_logits * output.patch_shares).sum().backward()
+    assert model.reader.queries.grad is None
+    assert model.reader.weights.grad is not None

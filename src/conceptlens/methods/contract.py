@@ -48,6 +48,9 @@ class ConceptOutput:
     features: Tensor | None = None  # (B, D): the vector that concepts are read from, where a loss looks at it
     auxiliary: Tensor | None = None  # (B, C): further class logits, trained by the class loss; they decide nothing
     auxiliary_weight: float = 1.0  # of that loss, relative to the class loss
+    patch_logits: Tensor | None = None  # (B, L', K): what some patches say alone, trained by the concept loss
+    patch_shares: Tensor | None = None  # (B, L', K): how much each counts there; they add up to 1 over an image
+    patch_loss_weight: float = 1.0  # of that loss, relative to the concept loss
     gate: Tensor | None = None  # (B, L): logits of each patch belonging to the object, where a method has a gate
     centroids: Tensor | None = None  # (B, S, 2): row and column of each slot's center of attention, in patches
     layers: tuple[Tensor, ...] = ()  # (B, L, D) each: the encoder's further layers, where they are handed on

@@ -43,6 +43,7 @@ class EvidenceCBM(GroundedModel):
         attention: AttentionPer = "group",
         temperature: float = 1.0,
         patch_dropout: float = 0.0,
+        patch_loss: float = 0.0,
         fusion: Fusion = "concatenation",
         gated: bool = False,
         entropy_weight: float = 0.0,
@@ -67,6 +68,8 @@ class EvidenceCBM(GroundedModel):
                 `uniform`: all patches count the same.
             temperature: Of the attention's softmax; below 1, fewer patches count.
             patch_dropout: Share of the patches hidden from the reader while it trains, so that it needs no single one.
+            patch_loss: Weight of the concept loss of single patches: above 0, each patch that counts is held to the
+                label alone, so that patches agree and the map is cleaner.
             fusion: Layers side by side, or one learned `mixture` of them for attention and evidence alike.
             gated: Give the attention a hidden layer with gates.
             entropy_weight: Weight of the attention's entropy in the loss: above 0, fewer patches count.
@@ -89,9 +92,11 @@ class EvidenceCBM(GroundedModel):
         super().__init__()
         if entropy_weight < 0:
             raise UserError(f"method.entropy_weight: expected 0 or more, found {entropy_weight}.")
+        if patch_loss < 0:
+            raise UserError(f"method.patch_loss: expected 0 or more, found {patch_loss}.")
         count = len(setup.concepts)
         self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
-        self.entropy_weight = entropy_weight
+        self.entropy_weight, self.patch_loss = entropy_weight, patch_loss
         widths = (*setup.layer_widths, setup.width)
         self.reader = AdditiveReader(
             setup.concepts,
@@ -99,6 +104,7 @@ class EvidenceCBM(GroundedModel):
             attention=attention,
             temperature=temperature,
             dropout=patch_dropout,
+            alone=patch_loss > 0,
             fusion=fusion,
             gated=gated and attention != "uniform",
         )
@@ -142,6 +148,9 @@ class EvidenceCBM(GroundedModel):
             centroids=self.centers(read.attention, tokens.grid),
             losses={"entropy": self.entropy_weight * attention_entropy(read.attention)} if self.entropy_weight else {},
         )
+        if read.alone is not None and read.shares is not None:  # the loss tells patches what to say, not where to look
+            output.patch_logits, output.patch_shares = read.alone, read.shares.detach()
+            output.patch_loss_weight = self.patch_loss
         if read.evidence is not None:  # at the temperature of the concept logits that it adds up to
             scale = self.bottleneck.calibrated(torch.ones_like(scores))
             output.evidence, output.unplaced = read.evidence * scale.unsqueeze(-1), unplaced * scale

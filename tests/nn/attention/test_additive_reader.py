@@ -59,6 +59,28 @@ def test_evidence_and_bias_add_up_to_the_logits_that_training_sees() -> None:
     assert trained.evidence is None
 
 
+def test_what_patches_say_alone_is_their_value_and_the_bias() -> None:
+    """While training asks for it, the logits are those of any other training."""
+    reader, layers = random_reader(alone=True)
+    read, trained = reader(layers), reader.train()(layers)
+    torch.testing.assert_close(trained.logits, read.logits)
+    attention = read.attention[:, reader.concept_slot].transpose(1, 2)
+    values = naive(reader, layers).float().transpose(1, 2) / attention
+    torch.testing.assert_close(trained.alone, values + reader.centered_bias(), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(trained.shares, attention)
+
+
+def test_hidden_patches_say_nothing_alone() -> None:
+    reader, layers = random_reader(alone=True, dropout=0.4)
+    plain, _ = random_reader(dropout=0.4)
+    draws = torch.rand(2, 1)
+    read, other = reader.train()(layers, draws=draws), plain.train()(layers, draws=draws)
+    assert read.alone.shape == read.shares.shape == (2, 3, 5)
+    torch.testing.assert_close(read.logits, other.logits, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(read.attention, other.attention)
+    torch.testing.assert_close((read.alone * read.shares).sum(1), read.logits)
+
+
 def test_a_patch_that_is_taken_away_at_fixed_attention_takes_its_evidence_with_it() -> None:
     """Leave one token out: with the attention of the whole image, logits change by exactly that token's evidence."""
     reader, layers = random_reader()

@@ -1,6 +1,7 @@
 """Losses against torch's own and hand-worked numbers; pieces of a batch add up to the batch."""
 
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -30,7 +31,16 @@ def output(n: int = 12) -> ConceptOutput:
     generator = torch.Generator().manual_seed(0)
     concept = torch.randn(n, 5, generator=generator, requires_grad=True)
     logits = torch.randn(n, 2, generator=generator, requires_grad=True)
-    return ConceptOutput(logits, concept, concept, losses={"ivq": torch.arange(n).float()})
+    patches, shares = torch.randn(n, 3, 5, generator=generator), torch.rand(n, 3, 5, generator=generator)
+    return ConceptOutput(
+        logits,
+        concept,
+        concept,
+        losses={"ivq": torch.arange(n).float()},
+        patch_logits=patches,
+        patch_shares=shares / shares.sum(1, keepdim=True),
+        patch_loss_weight=2.0,
+    )
 
 
 def part(whole: ConceptOutput, where: slice) -> ConceptOutput:
@@ -39,6 +49,9 @@ def part(whole: ConceptOutput, where: slice) -> ConceptOutput:
         whole.concept_logits[where],
         whole.bottleneck[where],
         losses={k: v[where] for k, v in whole.losses.items()},
+        patch_logits=None if whole.patch_logits is None else whole.patch_logits[where],
+        patch_shares=None if whole.patch_shares is None else whole.patch_shares[where],
+        patch_loss_weight=whole.patch_loss_weight,
     )
 
 
@@ -84,6 +97,43 @@ def test_axis_loss_is_the_mean_over_axes_of_cross_entropy(concepts: ConceptSet) 
     torch.testing.assert_close(
         loss.concept_loss(said.concept_logits, whole, loss.count(whole)), torch.stack(means).mean()
     )
+
+
+@pytest.mark.parametrize("kind", ["bce", "group"])
+def test_the_loss_of_patches_is_the_concept_loss_of_each_weighed_by_its_share(
+    concepts: ConceptSet, kind: Literal["bce", "group"]
+) -> None:
+    loss = SupervisedLoss(LossConfig(concept=kind, concept_weight=0.5), concepts, "single", torch.ones(2))
+    data, said = examples(), output()
+    whole = Targets.of(data, np.arange(12))
+    assert said.patch_logits is not None
+    assert said.patch_shares is not None
+    sums = [0.0] * 3
+    for image, patch in np.ndindex(12, 3):
+        logits, share = said.patch_logits[image, patch].double(), said.patch_shares[image, patch].double()
+        labels = data.concepts[image]
+        if kind == "group":
+            for place, start in enumerate((0, 2)):
+                if labels[start] >= 0:
+                    right = start + int(labels[start : start + 2].argmax())
+                    surprise = logits[start : start + 2].exp().sum().log() - logits[right]
+                    sums[place] += float(share[right] * surprise)
+        for k in range(5) if kind == "bce" else [4]:
+            if labels[k] >= 0:
+                sums[2] += float(share[k] * F.softplus(-logits[k] if labels[k] else logits[k]))
+    if kind == "bce":
+        expected = sums[2] / (data.concepts >= 0).sum()
+    else:
+        expected = sum(one / (data.concepts[:, k] >= 0).sum() for one, k in zip(sums, (0, 2, 4), strict=True)) / 3
+    assert loss(said, whole, loss.count(whole))["patches"].item() == pytest.approx(0.5 * 2.0 * expected)
+
+
+def test_a_single_patch_is_the_image(concepts: ConceptSet) -> None:
+    loss = SupervisedLoss(LossConfig(concept="group"), concepts, "single", torch.ones(2))
+    whole, said = Targets.of(examples(), np.arange(12)), output()
+    counts, logits = loss.count(whole), said.concept_logits
+    alone = loss.concept_loss(logits.unsqueeze(1), whole, counts, torch.ones(12, 1, 5))
+    torch.testing.assert_close(alone, loss.concept_loss(logits, whole, counts))
 
 
 def test_weighted_class_loss_equals_torch(concepts: ConceptSet) -> None:

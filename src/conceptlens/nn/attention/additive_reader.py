@@ -12,6 +12,9 @@ With `fusion: mixture`, x_l is Σ_i m_i norm(z_l^(i)) instead, m a softmax that 
 
 π is where a slot is expected, if anything tells (`nn.grounding.part_places`), otherwise 0.
 
+While it trains, a patch can also be asked what it says alone, ē_lk = e_lk + b̄_k: the loss of these, each weighed by
+a_ls, holds every patch that counts to the label (`patch_loss`), where the sum asks for their mean alone.
+
 A vector that all values of an exclusive group share changes every map and no probability: it is taken out. At fixed
 attention, taking patch l away takes exactly E_lk away (Javed et al., Additive MIL, NeurIPS 2022, for classes).
 """
@@ -39,6 +42,10 @@ class Evidence:
     logits: Tensor  # (B, K): the sum of the evidence and the bias
     attention: Tensor  # (B, S, L)
     evidence: Tensor | None  # (B, K, L), signed; not made while training, where the sum alone is cheaper
+    alone: Tensor | None = (
+        None  # (B, L', K), what the L' patches that are not hidden say alone; while training, if asked
+    )
+    shares: Tensor | None = None  # (B, L', K), the attention that they have
 
 
 class AdditiveReader(nn.Module):
@@ -51,6 +58,7 @@ class AdditiveReader(nn.Module):
             all patches count the same, but for where a slot is expected.
         temperature: τ.
         dropout: Share of the patches that are hidden from the reader while it trains.
+        alone: Whether training asks what each patch says alone.
         fusion: Whether layers stand side by side, or a learned mixture of them is read, which must be equally wide.
         gated: Whether the attention has a hidden layer with gates.
         fixed: w, (K, D'), which then does not learn, and e_lk = ⟨w̄_k, seen_l⟩ for other vectors of the same patches.
@@ -64,6 +72,7 @@ class AdditiveReader(nn.Module):
         attention: AttentionPer = "group",
         temperature: float = 1.0,
         dropout: float = 0.0,
+        alone: bool = False,
         fusion: Fusion = "concatenation",
         gated: bool = False,
         fixed: Tensor | None = None,
@@ -73,7 +82,7 @@ class AdditiveReader(nn.Module):
             raise UserError(f"method.temperature: expected a number above 0, found {temperature}.")
         if not 0 <= dropout < 1:
             raise UserError(f"method.patch_dropout: expected a share from 0 to below 1, found {dropout}.")
-        self.temperature, self.dropout = temperature, dropout
+        self.temperature, self.dropout, self.alone = temperature, dropout, alone
         group_of, count = torch.as_tensor(concepts.group_of), len(concepts)
         slots = {"concept": torch.arange(count), "shared": torch.zeros_like(group_of)}.get(attention, group_of)
         self.register_buffer("concept_slot", slots, persistent=False)
@@ -129,16 +138,18 @@ class AdditiveReader(nn.Module):
         attention = asked.float().softmax(1).transpose(1, 2)  # (B, S, L)
         weights = self.center(self.weights).float()
         x, weights = (x, self.spread(weights)) if seen is None else ([seen], weights)
-        if self.training:  # Σ_l a_ls ⟨w̄_k, x_l⟩ = ⟨w̄_k, Σ_l a_ls x_l⟩
+        bias = self.centered_bias()
+        if self.training and not self.alone:  # Σ_l a_ls ⟨w̄_k, x_l⟩ = ⟨w̄_k, Σ_l a_ls x_l⟩
             gathered = torch.cat([(attention.to(part.dtype) @ part).float() for part in x], -1)  # (B, S, D)
-            logits = (gathered[:, self.concept_slot] * weights).sum(-1) + self.centered_bias()
-            if kept is not None:  # hidden patches have no attention
-                places = kept.unsqueeze(1).expand_as(attention)
-                attention = attention.new_zeros(*attention.shape[:2], patches).scatter(2, places, attention)
-            return Evidence(logits, attention, None)
+            logits = (gathered[:, self.concept_slot] * weights).sum(-1) + bias
+            return Evidence(logits, whole(attention, kept, patches), None)
         values = self.project(x, weights).float()  # e, (B, L, K)
-        evidence = attention[:, self.concept_slot] * values.transpose(1, 2)
-        return Evidence(evidence.sum(-1) + self.centered_bias(), attention, evidence)
+        shares = attention[:, self.concept_slot]  # (B, K, L)
+        evidence = shares * values.transpose(1, 2)
+        logits = evidence.sum(-1) + bias
+        if self.training:
+            return Evidence(logits, whole(attention, kept, patches), None, values + bias, shares.transpose(1, 2))
+        return Evidence(logits, attention, evidence)
 
     def ask(self, x: Sequence[Tensor]) -> Tensor:
         """What each slot's query says of each patch, over τ, (B, L, S)."""
@@ -177,6 +188,14 @@ def kept_patches(draws: Tensor, patches: int, dropout: float) -> Tensor:
     """Which patches of each image are read, (B, L'), in their order: the same number of each, and one at least."""
     kept = max(round(patches * (1 - dropout)), 1)
     return patch_numbers(draws, patches).topk(kept, dim=1).indices.sort(1).values
+
+
+def whole(attention: Tensor, kept: Tensor | None, patches: int) -> Tensor:
+    """Attention (B, S, L') to the kept patches as attention to all, (B, S, L): hidden patches have none."""
+    if kept is None:
+        return attention
+    places = kept.unsqueeze(1).expand_as(attention)
+    return attention.new_zeros(*attention.shape[:2], patches).scatter(2, places, attention)
 
 
 def take(tokens: Tensor, kept: Tensor) -> Tensor:

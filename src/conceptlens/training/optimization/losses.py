@@ -126,20 +126,27 @@ class SupervisedLoss:
         )
         return each.sum() / counts.classes.clamp_min(1e-8).to(logits)
 
-    def concept_loss(self, logits: Tensor, targets: Targets, counts: Counts) -> Tensor:
-        """Eq. 8: binary cross-entropy of every known concept, or the mean over groups of the cross-entropy in each."""
-        positive = targets.concepts.clamp_min(0).to(logits.dtype)
-        each = F.binary_cross_entropy_with_logits(logits, positive, reduction="none") * targets.weights
+    def concept_loss(self, logits: Tensor, targets: Targets, counts: Counts, shares: Tensor | None = None) -> Tensor:
+        """Eq. 8: binary cross-entropy of every known concept, or the mean over groups of the cross-entropy in each.
+
+        Of logits (B, K), or of those of patches (B, L, K), which count by their `shares` of their image.
+        """
+        positive, weights = targets.concepts.clamp_min(0).to(logits.dtype), targets.weights
+        said = positive  # (B, K) or (B, L, K): how much a concept that is present counts
+        if shares is not None:
+            positive = positive.unsqueeze(1).expand_as(logits)
+            said, weights = positive * shares, weights.unsqueeze(1) * shares
+        each = F.binary_cross_entropy_with_logits(logits, positive, reduction="none") * weights
         if self.config.concept == "bce":
             return each.sum() / counts.concepts.clamp_min(1e-8).to(logits)
         sums = []
         for group in self.concepts.groups:
             if group.kind == "exclusive":
                 weight = _group_weight(targets.weights[:, group.concepts], True)
-                surprise = -(logits[:, group.concepts].log_softmax(-1) * positive[:, group.concepts]).sum(-1)
-                sums.append((surprise * weight).sum())
+                surprise = -(logits[..., group.concepts].log_softmax(-1) * said[..., group.concepts]).sum(-1)
+                sums.append(((surprise if shares is None else surprise.sum(1)) * weight).sum())
             else:
-                sums.append(each[:, group.concepts].sum())
+                sums.append(each[..., group.concepts].sum())
         known = counts.concepts.to(logits)
         return (torch.stack(sums) / known.clamp_min(1e-8)).sum() / (known > 0).sum().clamp_min(1)
 
@@ -152,6 +159,9 @@ class SupervisedLoss:
         if output.concept_logits.shape[1]:  # not of a method that reads no concepts
             surprise = self.concept_loss(output.concept_logits.float(), targets, counts)
             terms["concept"] = self.config.concept_weight * surprise
+        if output.patch_logits is not None and output.patch_logits.shape[-1]:
+            surprise = self.concept_loss(output.patch_logits.float(), targets, counts, output.patch_shares)
+            terms["patches"] = self.config.concept_weight * output.patch_loss_weight * surprise
         terms |= {name: value.float().sum() / counts.images for name, value in output.losses.items()}
         return terms | {name: self.own_loss(name, output, targets, counts) for name in self.config.own}
 
