@@ -79,8 +79,14 @@ class Service:
     def start(self) -> None:
         """Begin to gather; called inside the event loop."""
         options = self.options
-        wait = options.wait_ms / 1000
-        self.batcher = Batcher(self.compute, size=options.batch, wait=wait, most=options.queue, seen=self.metrics.batch)
+        self.batcher = Batcher(
+            self.compute,
+            size=options.batch,
+            wait=options.wait_ms / 1000,
+            most=options.queue,
+            seen=self.metrics.batch,
+            threads=1 if self.run.device.type == "cpu" else 2,
+        )
 
     def close(self) -> None:
         if self.batcher:

@@ -16,7 +16,7 @@ from conceptlens.explanations.subjects import Subject
 from conceptlens.web.server.problems import Problem
 
 Compute = Callable[[Sequence[Subject], bool], list[Answer]]  # images, whether evidence is wanted → answers
-AHEAD = 2  # batches handed over: one in the model, and one that is prepared or told
+AHEAD = 2  # batches handed over: one in the model, and one that waits for it or is told
 
 
 @dataclass
@@ -34,20 +34,29 @@ class Batcher:
     """Gathers images and hands them to the model.
 
     Args:
-        compute: Answers a batch; called in up to two threads at once.
+        compute: Answers a batch; called in `threads` threads at once.
         size: Largest number of images in a batch.
         wait: Seconds that an image waits for others.
         most: Images that may wait; more are refused.
         seen: Told of each batch: its images, and the seconds it took.
+        threads: One or two. With two, a batch is told while the next is in the model: for a model on a GPU. On a CPU
+            the threads of the one would only wait for those of the other.
     """
 
     def __init__(
-        self, compute: Compute, *, size: int, wait: float, most: int, seen: Callable[[int, float], object]
+        self,
+        compute: Compute,
+        *,
+        size: int,
+        wait: float,
+        most: int,
+        seen: Callable[[int, float], object],
+        threads: int = AHEAD,
     ) -> None:
         self.compute, self.size, self.wait, self.most, self.seen = compute, size, wait, most, seen
         self.waiting: deque[Waiting] = deque()
         self.changed = asyncio.Event()  # an image arrived, or a batch was answered
-        self.threads = ThreadPoolExecutor(AHEAD, "conceptlens-model")
+        self.threads = ThreadPoolExecutor(threads, "conceptlens-model")
         self.under_way: set[asyncio.Task[None]] = set()
         self.alone = True  # one client asks at a time
         self.task: asyncio.Task[None] | None = None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 import uvicorn
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from conceptlens.core.system_errors import reason
 from conceptlens.runs.opened import OpenedRun
@@ -21,6 +22,7 @@ def serve_run(run: OpenedRun, options: Options, service_options: ServiceOptions,
     """Answer until interrupted; the model is read while the address already says that it is not ready."""
     os.environ["HF_HUB_OFFLINE"] = "1"  # a stranger's run folder may name an encoder on a hub: nothing is fetched
     torch.set_num_threads(options.threads or max(1, os.cpu_count() or 1))
+    threadpool_limits(1, "blas")  # numpy's own threads do little here, and would keep torch's from the cores
     taken = listen(options)
     host, port = taken.getsockname()[:2]
     service = Service(run, service_options)
