@@ -117,6 +117,7 @@ def contributions(
     open_ = list(range(len(start)))
     now = steps or min(FIRST, most)
     points = _gauss_legendre(now)
+    path_values: Tensor | None = None
     while open_:
         gradients = _mean_gradients(read, part, base, points, open_, at_once)
         at[open_] = layer.u * (gradients @ layer.vectors.T)
@@ -126,7 +127,9 @@ def contributions(
         error = Contributions(layer.concepts, at, start, end, whole, needed).completeness_error
         open_ = [target for target in open_ if error[target] > tolerance]
         now = min(2 * now, most)
-        points = _where_it_changes(read, part, base, now, open_, at_once) if open_ else points
+        if open_:
+            path_values = _values(read, part, base, at_once) if path_values is None else path_values
+            points = _where_it_changes(path_values[:, open_], now)
     return Contributions(layer.concepts, at, start, end, whole, needed)
 
 
@@ -167,19 +170,21 @@ def _gauss_legendre(steps: int) -> tuple[Steps, Steps]:
     return (1 + points) / 2, weights / 2
 
 
-def _where_it_changes(
-    read: Read, part: Tensor, base: Tensor, steps: int, targets: list[int], at_once: int
-) -> tuple[Steps, Steps]:
-    """Points and weights on [0, 1], close together where the targets change.
-
-    A probability may go from 0 to 1 within a hundredth of the path, where evenly spread points hardly look. Forward
-    passes along the path, which cost little, say where; [0, 1] is cut into pieces over which the targets change by the
-    same amount, half of it counted evenly, with two points each.
-    """
+def _values(read: Read, part: Tensor, base: Tensor, at_once: int) -> Tensor:
+    """The targets at evenly spread points of the path, (LOOK + 1, T): forward passes, which cost little."""
     alphas = torch.linspace(0, 1, LOOK + 1).to(part)
     with torch.no_grad():
-        found = torch.cat([read(base + some[:, None, None] * part) for some in torch.split(alphas, at_once)])
-    change = found[:, targets].double().diff(dim=0).abs().cpu().numpy()  # (LOOK, T)
+        return torch.cat([read(base + some[:, None, None] * part) for some in torch.split(alphas, at_once)])
+
+
+def _where_it_changes(values: Tensor, steps: int) -> tuple[Steps, Steps]:
+    """Points and weights on [0, 1], close together where the targets change.
+
+    A probability may go from 0 to 1 within a hundredth of the path, where evenly spread points hardly look. The values
+    along the path (LOOK + 1, T) say where; [0, 1] is cut into pieces over which the targets change by the same amount,
+    half of it counted evenly, with two points each.
+    """
+    change = values.double().diff(dim=0).abs().cpu().numpy()  # (LOOK, T)
     share = (change / np.maximum(change.sum(0), np.finfo(np.float64).tiny)).mean(1)
     mass = np.concatenate([[0.0], np.cumsum(0.5 * share + 0.5 / LOOK)])
     pieces = max(1, steps // PIECE)
