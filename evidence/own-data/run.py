@@ -41,7 +41,7 @@ Block = tuple[str, int, int]
 
 
 def blocks(given: argparse.Namespace) -> list[Block]:
-    return [(name, size, seed) for seed in given.seeds for size in given.sizes for name in given.sets]
+    return [(name, size, seed) for size in given.sizes for seed in given.seeds for name in given.sets]
 
 
 def setup(block: Block, data: Path, work: Path) -> Path:
@@ -96,15 +96,15 @@ def search(block: Block, given: argparse.Namespace) -> None:
     session = open_session(recipe_with(ENCODERS[0]), None, Launched(), Progress(quiet=True))
     splits, labels = session.splits, session.source.examples.labels
     concepts = session.blueprint.concepts
-    used = torch.cat([torch.from_numpy(splits[side]) for side in ("train", "val", "test")]).numpy()
+    used = torch.cat([torch.from_numpy(splits[side]) for side in ("train", "val")]).numpy()
     rows = torch.full((len(labels),), -1, dtype=torch.int64)
     rows[torch.from_numpy(used)] = torch.arange(len(used))
 
     readers: dict[int, PixelReader] = {}
 
-    packed_of: dict[str, Any] = {}
+    packed_of: dict[tuple[str, bool], Any] = {}
 
-    def encode(recipe: Any) -> tuple[Any, Any]:
+    def encode(recipe: Any, *, test: bool = False) -> tuple[Any, Any]:
         """A fresh pipeline, cut, and what a store would keep of the images: with all layers first, then of the last."""
         torch.manual_seed(block[2])
         pipeline = build_pipeline(Blueprint(recipe, concepts, session.blueprint.classes))
@@ -112,12 +112,13 @@ def search(block: Block, given: argparse.Namespace) -> None:
         size = recipe.encoder.image_size or encoder.image_size
         reader = readers.setdefault(size, PixelReader(session.source, size, recipe.data.fit))  # keeps what it decoded
         with torch.inference_mode():
-            known = packed_of.get(recipe.encoder.name)
-            some = used if known is None else used[:1]
+            known = packed_of.get((recipe.encoder.name, test))
+            wanted = splits.test if test else used
+            some = wanted if known is None else wanted[:1]
             pixels = (reader.batch(some[start : start + 64]).to(device) for start in range(0, len(some), 64))
             packed = torch.cat([encoder.before(encoder.normalize(part), 0).half() for part in pixels])
         if known is None:
-            packed_of[recipe.encoder.name] = packed
+            packed_of[recipe.encoder.name, test] = packed
         else:  # what leaves the last block comes first
             packed = known[:, : packed.shape[1], : packed.shape[2]]
         encoder.cut = Cut(0, encoder.grid(size, size))
@@ -172,7 +173,9 @@ def search(block: Block, given: argparse.Namespace) -> None:
     default = next(part for part in judged if part[0].name == "default")
     trials = [part for part in judged if part[0].name != "default"]
     best = max(trials, key=lambda part: (part[0].value, part[0].tie)) if trials else None
-    tested = {id(part[0]): part[1].test(part[0], splits.test) for part in (default, best) if part is not None}
+    tested = {}
+    for found, judge, _ in (default, best) if best is not None else (default,):
+        tested[id(found)] = judge.test(found, splits.test, encode(found.recipe, test=True)[1])
     about: Row = {"set": block[0], "size": block[1], "seed": block[2]}
     sides = {side: len(splits[side]) for side in ("train", "val", "test")}
     lines = []

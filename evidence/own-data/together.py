@@ -1,7 +1,8 @@
 """Many settings of one recipe trained side by side on tokens in memory, by the product's modules, losses and orders.
 
 Settings that read the same tokens share every batch: what is drawn, which patches are hidden and what layers are
-normalized is computed once, the rest by `torch.func.vmap`. A trial that is over leaves the others. The equations are
+normalized is computed once. The queries of all trials read the patches as if they were one model's (`AllReaders`), the
+rest is computed by `torch.func.vmap`. A trial that is over leaves the others. The equations are
 those of `conceptlens.training`: AdamW by `build_optimizer`'s groups, `rate`, `Order`, RandInt's draws, temperatures
 fitted after each validation, the best epoch by balanced accuracy and then by concept AUC, patience. `run.py check`
 trains a default both ways.
@@ -16,11 +17,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn import functional as F
 
 from conceptlens.encoders.contract import Encoder, Tokens
 from conceptlens.evaluation.classification.balanced import balanced_accuracy
 from conceptlens.evaluation.concepts.concepts import concept_metrics
 from conceptlens.methods.contract import DRAWS, ConceptModel, Pipeline
+from conceptlens.nn.attention.additive_reader import AdditiveReader, Evidence, kept_patches, take
 from conceptlens.nn.heads.bottleneck import ONE_IMAGE, SHARPEST
 from conceptlens.recipes import Recipe
 from conceptlens.training.batches.order import Order
@@ -114,8 +117,17 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     draws = whole.model.draws + (bottleneck.draws if bottleneck is not None and bottleneck.randint else 0)
 
     def objective(
-        learned: Tensors, sharp: Tensors, weight: Tensor, weights: Tensor, tokens: Any, targets: Targets, counts: Any
+        learned: Tensors,
+        evidence: Tensor,
+        sharp: Tensors,
+        weight: Tensor,
+        weights: Tensor,
+        tokens: Any,
+        targets: Targets,
+        counts: Any,
     ) -> Tensor:
+        if readers is not None:
+            readers.evidence = evidence
         logits, scores = functional_call(
             whole, {**shared, **learned, **sharp}, (tokens, targets.concepts, targets.chance)
         )
@@ -126,11 +138,13 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
             total = total + weight * loss.concept_loss(scores.float(), targets, counts)
         return total
 
-    slopes = vmap(grad(objective), in_dims=(0, 0, 0, 0, None, None, None), randomness="error")
+    slopes = vmap(grad(objective, argnums=(0, 1)), in_dims=(0, 0, 0, 0, 0, None, None, None), randomness="error")
     first = {name: torch.zeros_like(value) for name, value in parameters.items()}
     second = {name: torch.zeros_like(value) for name, value in parameters.items()}
     judge = Judge(session, encoder, packed, rows, whole, shared)
     learned = Decoded(encoder, packed[judge.places(splits.train)])
+    reader = getattr(whole.model, "reader", None)
+    readers = AllReaders(reader, learned) if isinstance(reader, AdditiveReader) else None
     place_of = torch.full((len(rows),), -1, dtype=torch.int64)
     place_of[torch.from_numpy(splits.train)] = torch.arange(len(splits.train))
     steps, seen, running = order.steps, 0, list(trials)
@@ -146,8 +160,17 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
                 key = (base.seed, epoch, step, RANDINT)
                 drawn = np.random.default_rng(key).random((len(batch), draws), dtype=np.float32)
                 targets = replace(targets, chance=torch.from_numpy(drawn).to(device))
-            tokens = learned.of(place_of[torch.from_numpy(batch)].to(device))
-            slope = slopes(parameters, sharpness, concept_weight, class_weight, tokens, targets, counts)
+            places = place_of[torch.from_numpy(batch)].to(device)
+            evidence = torch.zeros(len(running), 0, device=device)
+            if readers is None:
+                tokens = learned.of(places)
+            else:
+                tokens, evidence = learned.of(places[:1]), readers.read(parameters, places, targets.chance)
+            slope, back = slopes(
+                parameters, evidence.detach(), sharpness, concept_weight, class_weight, tokens, targets, counts
+            )
+            if readers is not None:
+                slope |= readers.slopes(evidence, back)
             seen += 1
             norm = torch.stack([value.flatten(1).square().sum(1) for value in slope.values()]).sum(0).sqrt()
             clip = (training.clip / (norm + 1e-6)).clamp_max(1.0) if training.clip else torch.ones_like(norm)
@@ -195,6 +218,53 @@ class Decoded:
 
     def of(self, places: Tensor) -> Tokens:
         return self.like.with_parts([part[places] for part in self.parts])
+
+
+class AllReaders:
+    """The readers of all trials at once: T times S queries of the same patches, and what each trial says of them.
+
+    While training, the model's own reader hands on what is found here; `vmap` would copy the patches for each trial.
+    """
+
+    def __init__(self, reader: AdditiveReader, learned: Decoded) -> None:
+        if reader.mixture is not None or reader.gates is not None or "weights" not in dict(reader.named_parameters()):
+            raise ValueError("a reader of layers side by side is expected, with weights that learn")
+        self.reader, self.evidence = reader, torch.empty(0)
+        tokens = learned.of(torch.arange(len(learned.parts[0]), device=learned.parts[0].device))
+        self.x = [F.layer_norm(layer, layer.shape[-1:]) for layer in (*tokens.layers, tokens.patches)]
+        self.names = [f"model.reader.{name}" for name, _ in reader.named_parameters()]
+        self.leaves: list[Tensor] = []
+        own = reader.forward
+
+        def forward(*args: Any) -> Evidence:
+            return Evidence(self.evidence, self.evidence, None) if reader.training else own(*args)
+
+        reader.forward = forward  # type: ignore[method-assign]
+
+    def read(self, parameters: Tensors, places: Tensor, chance: Tensor | None) -> Tensor:
+        """Concept logits (T, B, K) of the images at `places`: `AdditiveReader.forward` while it trains."""
+        reader, x = self.reader, [part[places] for part in self.x]
+        if reader.dropout:
+            assert chance is not None
+            kept = kept_patches(chance[:, :1], x[0].shape[1], reader.dropout)
+            x = [take(part, kept) for part in x]
+        named = {name: parameters[name].detach().requires_grad_() for name in self.names}
+        self.leaves = list(named.values())
+        queries, weights, bias = (named[f"model.reader.{name}"] for name in ("queries", "weights", "bias"))
+        asked = reader.project(x, queries.flatten(0, 1) / reader.temperature)  # (B, L, T S)
+        attention = asked.softmax(1).transpose(1, 2)
+        gathered = torch.cat([attention @ part for part in x], -1).unflatten(1, queries.shape[:2])  # (B, T, S, D)
+        centered, slots = vmap(reader.center)(weights), reader.concept_slot
+        order = slots.argsort(stable=True)
+        logits = [
+            torch.einsum("btd,tkd->tbk", gathered[:, :, slot], centered[:, slots == slot])
+            for slot in range(queries.shape[1])
+        ]
+        return torch.cat(logits, -1)[..., order.argsort()] + vmap(reader.center)(bias.unsqueeze(-1)).transpose(1, 2)
+
+    def slopes(self, evidence: Tensor, back: Tensor) -> Tensors:
+        """What the parameters of the readers take of the slopes (T, B, K) of the concept logits."""
+        return dict(zip(self.names, torch.autograd.grad(evidence, self.leaves, back), strict=True))
 
 
 class Judge:
@@ -283,12 +353,11 @@ class Judge:
             fitted[:, place] = (low + high) / 2
         return fitted
 
-    def test(self, trial: Trial, indices: Indices) -> dict[str, float]:
-        """The one look at the test images."""
+    def test(self, trial: Trial, indices: Indices, packed: Tensor) -> dict[str, float]:
+        """The one look at the test images, of which `packed` is what a store would keep."""
         learned = {name: v[None] for name, v in trial.weights.items() if not name.endswith("sharpness")}
         sharp = {name: v[None] for name, v in trial.weights.items() if name.endswith("sharpness")}
-        decoded = Decoded(self.encoder, self.packed[self.places(indices)])
-        logits, scores = self.say(decoded, learned, sharp)
+        logits, scores = self.say(Decoded(self.encoder, packed), learned, sharp)
         predicted, labels = logits[0].argmax(-1).cpu().numpy(), self.examples.labels[indices]
         value = float(balanced_accuracy(predicted, labels, self.classes) or 0.0)
         return {"test": value, "test_concept_auc": self.auc(scores[0], indices)}

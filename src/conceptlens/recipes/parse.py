@@ -78,7 +78,7 @@ def read_recipe(recipe: str | Path | Mapping[str, Any]) -> tuple[Tree, str]:
     if str(recipe) in recipe_names():
         file = resources.files("conceptlens.recipes").joinpath("ready", *f"{recipe}.yaml".split("/"))
         raw, where = parse_yaml(file.read_text("utf-8"), where=f"recipe {recipe}"), f"recipe {recipe}"
-    elif not Path(recipe).is_file() and (wrong := _no_recipe(Path(recipe))):
+    elif wrong := _no_recipe(Path(recipe)):
         raise wrong
     else:
         raw, where = read_yaml(Path(recipe)), str(recipe)
@@ -105,6 +105,9 @@ def _no_recipe(path: Path) -> UserError | None:
     if path.is_dir():
         hint = f"`conceptlens init {path}` looks at a folder of images and writes a recipe for it."
         return UserError(f"{path}: expected a recipe, found a folder. {hint}")
+    if path.suffix.lower() in (".csv", ".tsv", ".xlsx", ".xls", ".parquet"):
+        hint = f"`conceptlens init {path.parent}` looks at the folder of a table and writes a recipe for it."
+        return UserError(f"{path}: expected a recipe, found a table. {hint}")
     if path.exists():
         return None
     if path.parent != Path() or path.suffix:

@@ -110,7 +110,7 @@ def _recalls(material: Material) -> Iterator[str]:
 def _weak_classes(material: Material) -> list[str]:
     rows = material.metrics["class"].get("per_class", [])
     weak = [row["class"] for row in rows if row.get("recall") is not None and row["recall"] < WEAK_CLASS]
-    return [f"More than half of these classes are missed: {names(weak)}."] if weak else []
+    return [f"It misses more than half of the images of {names(weak)}."] if weak else []
 
 
 def _verdict(material: Material, side: Side) -> str:

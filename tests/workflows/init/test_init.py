@@ -514,6 +514,16 @@ def test_what_is_said_of_a_lesion_names_none() -> None:
     assert [found.role for found in column_roles(cells)] == ["class", "concept", "finding", "group"]
 
 
+def test_numbered_masks_are_of_one_part(tmp_path: Path) -> None:
+    images(tmp_path / "a", 12)
+    images(tmp_path / "b", 12)
+    for number in range(12):
+        mask(tmp_path / "a" / f"{number}_mask.png", 20)
+        mask(tmp_path / "a" / f"{number}_mask2.png", 10)
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert load_recipe(setup.recipe).data.regions.mask_columns == {"object": "mask: object"}
+
+
 def test_tables_of_the_same_images_and_of_patients_with_plain_numbers(tmp_path: Path) -> None:
     """Attributes of some images lie in a second table; a patient's number is not the image with that number."""
     images(tmp_path / "photos", 24)

@@ -17,7 +17,8 @@ from conceptlens.data.images.names import FileNames, words_of
 from conceptlens.data.images.read import open_image
 
 MASK_WORDS = {
-    *("mask", "masks", "seg", "segs", "segmentation", "segmentations", "segmented"),
+    *("mask", "masks", "maske", "masken", "masque", "masques", "mascara", "mascaras"),
+    *("seg", "segs", "segmentation", "segmentations", "segmented"),
     *("groundtruth", "groundtruths", "gt", "annotation", "annotations"),
 }
 OBJECT = "object"
@@ -131,5 +132,5 @@ def _part_names(placed: Sequence[tuple[str, str | None, str]]) -> dict[str, str]
 
 def _plain(name: str) -> str:
     """`2. Hard Exudates` as `hard exudates`, without words that only say that it is a mask, and without numbering."""
-    words = [word for word in re.findall(r"[a-z]+\d*", name.lower()) if word not in MASK_WORDS]
+    words = [word for word in re.findall(r"[a-z]+\d*", name.lower()) if word.rstrip("0123456789") not in MASK_WORDS]
     return " ".join(word for word in words if len(word) > 1)

@@ -89,8 +89,8 @@ def report_misspelled(absent: Sequence[Group], table: Columns, claimed: Collecti
                     "error",
                     "misspelled-column",
                     f"{table.source}: there is no column {wanted!r} for the concept group {group.name!r}, but the "
-                    f"column {name!r} is called almost like it. Rename that column, or map it with "
-                    f"data.rename.columns: {{{group.name}: {name}}}.",
+                    f"column {name!r} is called almost like it. Rename that column, correct the concept file, or map "
+                    f"it with data.rename.columns: {{{group.name}: {name}}}.",
                 )
                 break
 

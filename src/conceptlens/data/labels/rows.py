@@ -56,10 +56,12 @@ def find_column(table: Columns, config: DataConfig, key: str, *, required: bool 
     """The column a key of the recipe names; one that is named differently from the default must be there."""
     name = getattr(config, key)
     found = table.find(name)
-    if found is None and (required or name != getattr(DataConfig(""), key)):
+    default = name == getattr(DataConfig(""), key)
+    if found is None and (required or not default):
+        hint = " `conceptlens init` of the folder finds the columns of tables as people have them." if default else ""
         raise UserError(
-            f"{table.source}: there is no column {name!r}. {did_you_mean(name, table.names)} "
-            f"Set data.{key} to the column's name."
+            f"{table.source}: there is no column {name!r}. {did_you_mean('' if default else name, table.names)} "
+            f"Set data.{key} to the column's name.{hint}"
         )
     return found
 

@@ -191,7 +191,7 @@ class RegionFiles:
                 looked = folder / pattern.replace("{name}", first.stem).replace("{path}", str(first.with_suffix("")))
                 raise UserError(
                     f"data.regions.mask_files: {part}: no image has such a mask; of {str(first)!r} it would be "
-                    f"{looked}."
+                    f"{looked}. Say how masks are called, as {{{part}: '{{name}}_*.png'}}; `conceptlens init` finds it."
                 )
             for index, files in fitting.items():
                 found.setdefault(index, {})[part] = files
