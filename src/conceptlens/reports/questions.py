@@ -16,6 +16,10 @@ TOLD = {
     "text": "Concepts are texts; no image was labeled with them, so a text encoder decides what they mean.",
 }
 EXAMINE = "Not examined yet: run `conceptlens trust RUN`."
+NO_CONCEPTS: dict[Side, str] = {
+    "corrections": "It has no concepts: there is nothing to correct.",
+    "maps": "It has no concepts, and no maps of any. `conceptlens decompose RUN IMAGES` shows what it learned.",
+}
 LOOKS: tuple[Side, ...] = ("maps", "faithfulness")
 # What an examination found, in a sentence; its own words, with all numbers, stand at the top of the page.
 ANSWERS: dict[Side, tuple[str, str]] = {  # it passed, something was found
@@ -81,10 +85,10 @@ def how_good(material: Material) -> list[str]:
             if interval and interval[0] <= other <= interval[1]
             else ("above" if value > other else "below")
         )
-        lines.append(
-            f"Its balanced accuracy is {verdict} that of a black box ({percent(other)}), a linear classifier on the "
-            "encoder's image vectors."
-        )
+        bar = f"a black box ({percent(other)}), a linear classifier on the encoder's image vectors"
+        if "concept" not in material.metrics:  # a black box itself
+            bar = f"a linear classifier on the encoder's image vectors ({percent(other)})"
+        lines.append(f"Its balanced accuracy is {verdict} that of {bar}.")
     spread = [fold.get("class.balanced_accuracy") for fold in material.metrics.get("per_fold", [])]
     known = [value for value in spread if value is not None]
     if known:
@@ -114,8 +118,8 @@ def _weak_classes(material: Material) -> list[str]:
 
 
 def _verdict(material: Material, side: Side) -> str:
-    if "concept" not in material.metrics and side in ("corrections", "maps", "faithfulness"):
-        return "It has no concepts: there is nothing to correct, and no concept's map to look at."
+    if "concept" not in material.metrics and side in ("corrections", *LOOKS):
+        return NO_CONCEPTS["corrections" if side == "corrections" else "maps"]
     if material.trust is None:
         return EXAMINE
     verdict: Verdict = material.trust.verdicts[side]
@@ -157,8 +161,8 @@ def what_it_was_told(material: Material) -> list[str]:
             f"The rarest concept in its training images is {shown[0][1]!r} ({shown[0][0]:,} images)"
             + (f"; {never} were never labeled." if never else ".")
         )
-    bypass = material.info.get("bypass")
-    lines.append(f"The class also reads {bypass}." if bypass else "The class reads nothing but these concepts.")
+    bypass, also = material.info.get("bypass"), "also " * ("concept" in material.metrics)
+    lines.append(f"The class {also}reads {bypass}." if bypass else "The class reads nothing but these concepts.")
     return lines
 
 

@@ -7,6 +7,7 @@ from conceptlens.reports.material import SPOKEN, Material, value_of
 from conceptlens.reports.reasons import Reason, lengths, reasons_of, reasons_table
 from conceptlens.reports.stories import Stories, Story
 from conceptlens.reports.thumbnails import CREDITS, Picture, Pictures
+from conceptlens.runs.folds import FOLDS
 
 TITLES = {
     "right": ("Most confident correct predictions", "Right"),
@@ -52,6 +53,8 @@ def _introduction(material: Material, stories: Stories) -> str:
         f"Chosen from the {SPOKEN.get(stories.split, stories.split)} images by a fixed rule: the most confident "
         "correct and wrong predictions and the least confident ones, of different classes where possible. "
     )
+    if material.split == FOLDS:
+        chosen += "They chose the model; images that a model has not seen are in the report of each fold, RUN/folds/1. "
     if any(story.map for story in stories.stories):
         chosen += EVIDENCE
     if not any(story.concepts for story in stories.stories):
