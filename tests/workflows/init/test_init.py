@@ -516,12 +516,19 @@ def test_what_is_said_of_a_lesion_names_none() -> None:
 
 def test_numbered_masks_are_of_one_part(tmp_path: Path) -> None:
     images(tmp_path / "a", 12)
-    images(tmp_path / "b", 12)
     for number in range(12):
+        photo(tmp_path / "b" / f"b{number}.png", 100 + number)
         mask(tmp_path / "a" / f"{number}_mask.png", 20)
         mask(tmp_path / "a" / f"{number}_mask2.png", 10)
     setup = init_folder(tmp_path, out=tmp_path / "setup")
     assert load_recipe(setup.recipe).data.regions.mask_columns == {"object": "mask: object"}
+
+
+def test_nothing_is_left(tmp_path: Path) -> None:
+    images(tmp_path / "a", 3)
+    images(tmp_path / "b", 3)
+    with pytest.raises(UserError, match=r"no image with a class is left:[\s\S]*equal pictures with different classes"):
+        init_folder(tmp_path, out=tmp_path / "setup")
 
 
 def test_tables_of_the_same_images_and_of_patients_with_plain_numbers(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def find_column(table: Columns, config: DataConfig, key: str, *, required: bool 
     if found is None and (required or not default):
         hint = " `conceptlens init` of the folder finds the columns of tables as people have them." if default else ""
         raise UserError(
-            f"{table.source}: there is no column {name!r}. {did_you_mean('' if default else name, table.names)} "
+            f"{table.source}: there is no column {name!r}. {did_you_mean(name, table.names)} "
             f"Set data.{key} to the column's name.{hint}"
         )
     return found

@@ -407,6 +407,9 @@ def _balance_and_folds(proposal: Proposal) -> None:
     assert name is not None
     counts = Counter(cell for cell in proposal.columns[name] if not is_missing(cell))
     n = sum(counts.values())
+    if not n:
+        said = "".join(f"\n  - {line}" for line in proposal.assumed)
+        raise UserError(f"{proposal.contents.root}: no image with a class is left:{said}")
     if max(counts.values()) >= IMBALANCE * min(counts.values()):
         proposal.balanced = True
         proposal.assumed.append("Classes differ much in size: each counts the same in the loss.")
