@@ -239,7 +239,7 @@ class AllReaders:
         def forward(*args: Any) -> Evidence:
             return Evidence(self.evidence, self.evidence, None) if reader.training else own(*args)
 
-        reader.forward = forward  # type: ignore[method-assign]
+        reader.forward = forward  # type: ignore[method-assign, assignment]
 
     def read(self, parameters: Tensors, places: Tensor, chance: Tensor | None) -> Tensor:
         """Concept logits (T, B, K) of the images at `places`: `AdditiveReader.forward` while it trains."""
