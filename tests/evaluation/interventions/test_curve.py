@@ -22,6 +22,7 @@ from conceptlens.evaluation.interventions.order import (
 )
 from conceptlens.evaluation.interventions.units import make_units, membership
 from conceptlens.evaluation.interventions.value_map import ValueMap, cross_map
+from conceptlens.evaluation.interventions.what_if import one_of, what_if
 from conceptlens.runs.readout import Floats, Readout
 from conceptlens.stats.estimates import Bootstrap
 from conceptlens.stats.folds import assign_folds
@@ -222,3 +223,16 @@ def test_unknown_order_is_refused() -> None:
     made = clean(40)
     with pytest.raises(UserError, match="Did you mean 'influence'"):
         follow_policy(made, maps_of(made), make_units(CONCEPTS), "influnce")
+
+
+def test_what_was_told_is_not_asked_again() -> None:
+    made = clean(200)
+    one = one_of(made, made.ids[0])
+    assert one is not None
+    first, then = what_if(made, one, []), what_if(made, one, ["shape=round"])
+    assert {each.unit for each in first.ask.ask} == {"shape", "colour", "marks"}
+    assert {each.unit for each in then.ask.ask} == {"colour", "marks"}
+    assert then.ask.said == then.after.said  # what is learned is counted from there
+    told = what_if(made, one, ["shape=round", "colour=red", "marks: dots=yes"])
+    assert told.ask.ask == []
+    assert "most would be learned" not in told.text()

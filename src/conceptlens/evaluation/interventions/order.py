@@ -43,7 +43,7 @@ def uncertainty(units: list[Unit], probabilities: Floats) -> Floats:
     for unit in units:
         shares = [answer_probabilities(question, probabilities) for question in unit.questions]
         columns.append(np.mean([-xlogy(share, share).sum(1) for share in shares], axis=0))
-    return np.stack(columns, axis=1)
+    return np.stack(columns, axis=1) if columns else np.zeros((len(probabilities), 0))
 
 
 def influence(readout: Readout, units: list[Unit], bottleneck: Floats, rows: Indices | slice = slice(None)) -> Floats:

@@ -101,3 +101,11 @@ def without_meaning(concepts: ConceptSet, concept_logits: npt.NDArray[Any], edit
             held[concepts.names.index(name)] = word == "yes"
     applies = concepts.applying(held)
     return {group.name for group in concepts.groups if not applies[group.concepts.start]}
+
+
+def left_to_ask(concepts: ConceptSet, concept_logits: npt.NDArray[Any], edits: Sequence[str]) -> list[Unit]:
+    """The groups that no edit speaks of and that have a meaning in an image, given what the model reads (K,)."""
+    group_of = {concept.name: concept.group for concept in concepts.concepts}
+    names = [edit.partition("=")[0].strip() for edit in edits]
+    done = {group_of.get(name, name) for name in names} | without_meaning(concepts, concept_logits, edits)
+    return [unit for unit in make_units(concepts) if unit.name not in done]

@@ -17,7 +17,7 @@ from conceptlens.core.documents import Document, Part, TableRow
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.evaluation.interventions.ask_next import NextQuestion, ask_next, spoken
 from conceptlens.evaluation.interventions.edits import class_mean, set_probability, set_value
-from conceptlens.evaluation.interventions.units import make_units, without_meaning
+from conceptlens.evaluation.interventions.units import left_to_ask
 from conceptlens.evaluation.interventions.value_map import ValueMap, fit_map
 from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.subjects import OneImage, subjects
@@ -44,7 +44,7 @@ class WhatIf(Document):
     edits: list[str]
     before: Side
     after: Side
-    ask: NextQuestion
+    ask: NextQuestion  # of what the edits leave open
     bypass: str | None
 
     def text(self) -> str:
@@ -55,8 +55,8 @@ class WhatIf(Document):
         lines = [f"{self.image}: {line(self.before)}"]
         if self.edits:
             lines.append(f"  with {'; '.join(self.edits)}: {line(self.after)}")
-        first = self.ask.ask[0]
-        lines.append(f"  most would be learned from: {first.unit} ({first.expected_gain:.3f} nats expected)")
+        for first in self.ask.ask[:1]:
+            lines.append(f"  most would be learned from: {first.unit} ({first.expected_gain:.3f} nats expected)")
         if self.bypass:
             lines.append(f"  the class is also reached by {self.bypass}, which no edit touches")
         return "\n".join(lines)
@@ -79,14 +79,13 @@ def what_if(readout: Readout, image: Readout, edits: Sequence[str]) -> WhatIf:
     """
     maps = fit_map(readout, np.arange(len(readout)))
     bottleneck = apply(readout, maps, image, edits)
-    idle = without_meaning(readout.concepts, image.concept_logits[0], edits)
-    units = [unit for unit in make_units(readout.concepts) if unit.name not in idle]
+    units = left_to_ask(readout.concepts, image.concept_logits[0], edits)
     return WhatIf(
         image=image.ids[0],
         edits=list(edits),
         before=_side(image, image.bottleneck),
         after=_side(image, bottleneck),
-        ask=ask_next(image, maps, units, [0], most=len(units))[0],
+        ask=ask_next(replace(image, bottleneck=bottleneck), maps, units, [0], most=len(units))[0],
         bypass=image.bypass,
     )
 

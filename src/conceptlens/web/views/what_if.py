@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from conceptlens.concepts import UNKNOWN, ConceptSet, Group
+from conceptlens.concepts import UNKNOWN, Group
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.evaluation.interventions.ask_next import ask_next
 from conceptlens.evaluation.interventions.edits import class_mean
 from conceptlens.evaluation.interventions.flip import Edit, flips
-from conceptlens.evaluation.interventions.units import make_units, without_meaning
+from conceptlens.evaluation.interventions.units import left_to_ask
 from conceptlens.evaluation.interventions.what_if import apply
 from conceptlens.explanations.document import LogitDecomposition
 from conceptlens.explanations.image_answer import class_readings
@@ -131,15 +131,8 @@ def ask(loaded: LoadedRun, request: AskRequest) -> Asked:
     """The questions whose answers would tell most about the class, given the answers so far."""
     image = read_state(loaded.readout, request.state)
     image = replace(image, bottleneck=edited(loaded, image, request.edits))
-    answered = touched(image.concepts, request.edits) | without_meaning(
-        image.concepts, image.concept_logits[0], request.edits
-    )
-    units = [unit for unit in make_units(image.concepts) if unit.name not in answered]
-    if not units:
-        units = make_units(image.concepts)
-        found = ask_next(image, loaded.values, units, [0], most=0)[0]
-    else:
-        found = ask_next(image, loaded.values, units, [0], most=request.most)[0]
+    units = left_to_ask(image.concepts, image.concept_logits[0], request.edits)
+    found = ask_next(image, loaded.values, units, [0], most=request.most)[0]
     groups = {group.name: group for group in image.concepts.groups}
     return Asked(
         said=found.said,
@@ -155,13 +148,6 @@ def ask(loaded: LoadedRun, request: AskRequest) -> Asked:
             for each in found.ask
         ],
     )
-
-
-def touched(concepts: ConceptSet, edits: Sequence[str]) -> set[str]:
-    """Names of the groups that edits speak of."""
-    group_of = {concept.name: concept.group for concept in concepts.concepts}
-    names = [edit.partition("=")[0].strip() for edit in edits]
-    return {group_of.get(name, name) for name in names}
 
 
 def _answers(group: Group) -> list[AnswerPart]:
