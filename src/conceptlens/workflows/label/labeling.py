@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conceptlens.concepts import ConceptSet, Group
+from conceptlens.concepts import UNKNOWN, ConceptSet, Group
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import write_text
@@ -131,8 +131,8 @@ class Labeling:
         by_rater = all_raters(self.folder)
         chosen = [by_rater.get(rater, {})] if rater else list(by_rater.values())
         for (image, name), answer in agreed(chosen).items():
-            if image in place and answer not in (None, UNSURE):
-                _set(labels[place[image]], self.concepts, name, str(answer))
+            if image in place and answer != UNSURE:
+                _set(labels[place[image]], self.concepts, name, answer)
         return self.concepts.mask_hierarchy(labels)
 
     def queue(self, n: int) -> list[str]:
@@ -162,7 +162,8 @@ class Labeling:
         """Write the agreed labels into the table, and say where labeling stands."""
         by_rater = all_raters(self.folder)
         final = agreed(list(by_rater.values()))
-        self._write_table({key: answer for key, answer in final.items() if answer not in (None, UNSURE)})
+        # What raters disagree on is blanked, also where the first of them has already put it into the table.
+        self._write_table({key: answer or "" for key, answer in final.items() if answer != UNSURE})
         labels = self.labels()
         accuracy, ahead = (
             (None, [])
@@ -192,7 +193,7 @@ class Labeling:
             found[question.name] = krippendorff_alpha(np.array(table), len(codes), "none")
         return found
 
-    def _write_table(self, answers: Mapping[tuple[str, str], str | None]) -> None:
+    def _write_table(self, answers: Mapping[tuple[str, str], str]) -> None:
         """The table with the labels in the columns that the concept file names; everything else stays.
 
         A column that lists values, as `hair; ruler`, cannot say that one of them is not known: where one of its
@@ -228,7 +229,7 @@ class Labeling:
                 column_of[question.name] = found.name if found and found.name in columns else question.column
                 columns.setdefault(column_of[question.name], [""] * len(read))
         for (name, asked), answer in answers.items():
-            if name in rows and asked in column_of and answer is not None:
+            if name in rows and asked in column_of:
                 columns[column_of[asked]][rows[name]] = answer
         write_text(self.table, csv_text([[*columns], *zip(*columns.values(), strict=True)]))
 
@@ -246,12 +247,15 @@ def agreed(raters: Sequence[Mapping[tuple[str, str], str]]) -> dict[tuple[str, s
     return final
 
 
-def _set(row: npt.NDArray[np.int8], concepts: ConceptSet, question: str, answer: str) -> None:
-    """Lay one answer over the labels (K,) of an image."""
+def _set(row: npt.NDArray[np.int8], concepts: ConceptSet, question: str, answer: str | None) -> None:
+    """Lay one answer over the labels (K,) of an image; None: raters disagree, so that nothing is known."""
     if question in concepts.names:
-        row[concepts.names.index(question)] = int(bool(yes_no(answer)))
+        row[concepts.names.index(question)] = UNKNOWN if answer is None else int(bool(yes_no(answer)))
         return
     group = concepts.group(question)
+    if answer is None:
+        row[group.concepts] = UNKNOWN
+        return
     value = match_value(answer, {name: at for at, name in enumerate(group.values)})
     if value is not None:
         row[group.concepts] = 0
