@@ -7,6 +7,7 @@ const { readTable, truthOf, guessOf, measure, measures } = await import(new URL(
 const { confusedPairs, confusion, conceptCounts, mask, rowsOf } = await import(new URL("filter.js", root));
 const { gridPlaces, inside, nearest, scatter, zoomed } = await import(new URL("geometry.js", root));
 const { channels, colorsBy, packed, splat } = await import(new URL("splat.js", root));
+const { rowsByTag, tagPlaces } = await import(new URL("tags.js", root));
 
 /** A safetensors file of three images, two classes, two concepts. */
 function file() {
@@ -146,4 +147,9 @@ test("colors are those of groups or of values", () => {
   assert.deepEqual(channels("rgb(1, 2, 3)"), [1, 2, 3]);
   assert.deepEqual([...colorsBy(3, { ...look, member: [0, 1, -1] })], [[1, 0, 0], [0, 2, 0], [9, 9, 9]].map((c) => packed(c))); // prettier-ignore
   assert.deepEqual([...colorsBy(2, { ...look, values: [3, 5] })], [packed([0, 0, 0]), packed([255, 0, 0])]);
+});
+
+test("images are colored by their tag", () => {
+  const tags = rowsByTag(["a.png", "b.png", "c.png"], { "b.png": { group: "blurred" }, "c.png": { group: "odd" } });
+  assert.deepEqual([...tagPlaces(tags, 3)], [-1, 0, 1]);
 });

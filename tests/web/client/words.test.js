@@ -1,7 +1,7 @@
 /** Numbers and names as they are read, in both words. */
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
-import { distinct, tick } from "../../../src/conceptlens/web/client/js/charts/series.js";
+import { distinct, roomy, tick } from "../../../src/conceptlens/web/client/js/charts/series.js";
 import { amount, inWords, nats, sumName, unit } from "../../../src/conceptlens/web/client/js/plain.js";
 import { duration, percent, plural, short, shortened, signed } from "../../../src/conceptlens/web/client/js/words.js";
 
@@ -45,4 +45,9 @@ test("plain words count points: ten to a logit", () => {
   assert.equal(nats(0.1234), "1.2 points");
   assert.equal(sumName("a", "b"), "points for a, ahead of b");
   assert.equal(inWords("an excess of 0.012 (-0.010 to 0.034) nats; more"), "an excess of 0.1 (-0.1 to 0.3) points; more");
+});
+
+test("ticks that have no room are left out", () => {
+  assert.deepEqual(roomy([1, 2, 3, 4, 5, 6], 140), [1, 3, 5]);
+  assert.deepEqual(roomy([1, 2, 3], 400), [1, 2, 3]);
 });

@@ -122,7 +122,9 @@ export function span(series, levels = []) {
   ].filter(known);
   if (!all.length) return [0, 1];
   const [low, high] = [Math.min(...all), Math.max(...all)];
-  return low === high ? [low - 0.05, high + 0.05] : [low, high];
+  const least = 0.001 * Math.max(Math.abs(low), Math.abs(high)); // less is rounding and would fill the whole axis
+  const around = 0.05 * Math.max(1, Math.abs(low));
+  return high - low <= least ? [low - around, high + around] : [low, high];
 }
 
 /** @param {string} label @param {any[]} series @param {any[]} levels @param {any} read */

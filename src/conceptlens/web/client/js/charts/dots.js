@@ -3,7 +3,7 @@ import { axisBottom, scaleLinear, select } from "../../vendor/d3.js";
 import { s } from "../dom.js";
 import { percent, shortened } from "../words.js";
 import { nameAt, rule } from "./marks.js";
-import { tick } from "./series.js";
+import { roomy, tick } from "./series.js";
 
 const ROW = 30;
 
@@ -32,7 +32,8 @@ export function dots(rows, { label, read, domain, within = read === percent ? [0
     "aria-label": `${label}. ${rows.map((row) => `${row.name}: ${read(row.value)}${row.interval ? `, from ${read(row.interval[0])} to ${read(row.interval[1])}` : ""}`).join("; ")}.${bound ? ` ${bound.name}: ${read(bound.value)}.` : ""}`,
   });
   const root = select(svg);
-  for (const tick of x.ticks(4)) rule(root, "grid", [x(tick), 4], [x(tick), height - 30]);
+  const ticks = roomy(x.ticks(4), width - 66 - left);
+  for (const value of ticks) rule(root, "grid", [x(value), 4], [x(value), height - 30]);
   if (bound)
     rule(root, "cursor", [x(bound.value), 4], [x(bound.value), height - 30])
       .append("title")
@@ -62,7 +63,7 @@ export function dots(rows, { label, read, domain, within = read === percent ? [0
     .attr("transform", `translate(0,${height - 28})`)
     .call(
       axisBottom(x)
-        .ticks(4)
+        .tickValues(ticks)
         .tickFormat((/** @type {number} */ value) => (read === percent ? tick(value) : read(value)))
         .tickSize(4),
     )

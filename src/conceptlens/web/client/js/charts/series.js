@@ -26,3 +26,8 @@ export function distinct(ticks, read) {
     return !seen.has(text) && seen.add(text);
   });
 }
+
+const LABEL = 46; // pixels that a tick's label takes
+
+/** Of evenly spaced ticks as many as have room. @param {number[]} ticks @param {number} room in pixels */
+export const roomy = (ticks, room) => ticks.filter((_, place) => place % Math.ceil((ticks.length * LABEL) / room) === 0);

@@ -46,7 +46,7 @@ export function controls(table, settings, tags, onchange, split) {
         { class: "row" },
         segment("How images lie", scored ? layouts : layouts.slice(0, 1), settings.layout, (layout) => set({ layout })),
         how,
-        choice("Color by", colorings(table), settings.color, (color) => set({ color })),
+        choice("Color by", colorings(table, tags()), settings.color, (color) => set({ color })),
         h("label", { class: "field" }, "Name", searchField("Filter by name", "part of a name", settings.words, (words) => set({ words }))),
       ),
       h(

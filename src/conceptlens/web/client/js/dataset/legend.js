@@ -6,10 +6,10 @@ import { measure } from "./table.js";
 
 const COLORS = 8;
 
-/** @param {import("./table.js").Table} table @param {string} color what images are colored by */
-export function colorLegend(table, color) {
+/** @param {import("./table.js").Table} table @param {string} color what images are colored by @param {string[]} tags */
+export function colorLegend(table, color, tags) {
   /** @type {Record<string, string[]>} */
-  const groups = { class: table.classes, prediction: table.classes, "right or wrong": ["wrong", "right"], ...table.columns };
+  const groups = { class: table.classes, prediction: table.classes, "right or wrong": ["wrong", "right"], tag: tags, ...table.columns };
   const names = groups[color];
   if (!names) return scale(measure(table, color));
   const shade = (/** @type {number} */ place) => `var(--series-${color === "right or wrong" ? 1 - place : place})`;

@@ -26,7 +26,7 @@ export function settingsOf(table, params) {
     map: one("map", Object.keys(MAPS), "concepts-pca"),
     x: one("x", known, known[1] ?? known[0] ?? ""),
     y: one("y", known, known[0] ?? ""),
-    color: one("color", colorings(table), "class"),
+    color: one("color", colorings(table, ["any"]), "class"), // tags are read later
     order: one("order", orders(table), "listed"),
     truth: one("truth", table.classes),
     guess: one("guess", table.classes),
@@ -40,11 +40,12 @@ export function settingsOf(table, params) {
   };
 }
 
-/** What images can be colored by. @param {Table} table */
-export const colorings = (table) => [
+/** What images can be colored by. @param {Table} table @param {string[]} tags as there are */
+export const colorings = (table, tags) => [
   "class",
   ...(table.arrays.guess ? ["prediction", "right or wrong"] : []),
   ...Object.keys(table.columns),
+  ...(tags.length ? ["tag"] : []),
   ...measures(table),
 ];
 

@@ -22,6 +22,13 @@ export function rowsByTag(ids, images) {
   return tags;
 }
 
+/** The place of each row's tag among the tags; -1 without one. @param {Map<string, Set<number>>} tags @param {number} size */
+export function tagPlaces(tags, size) {
+  const places = new Int16Array(size).fill(-1);
+  [...tags.values()].forEach((rows, place) => rows.forEach((row) => (places[row] = place)));
+  return places;
+}
+
 /** @param {string} run @param {import("./table.js").Table} table @param {() => Uint32Array} shown @param {(tags: Map<string, Set<number>>) => void} onsaved */
 export function tagger(run, table, shown, onsaved) {
   const [name, told] = [nameField(), h("span", { class: "note", role: "status" })];

@@ -4,6 +4,7 @@ import { eachFrame, h, put, rove, segment, opacitySlider } from "../dom.js";
 import { upload } from "../visit.js";
 import { PLACELESS, howToRead, largest, logits, movedWords, sumWords } from "./evidence.js";
 import { picture } from "./picture.js";
+import { meaning } from "./trust/meaning.js";
 import { unit } from "../plain.js";
 import { percent, plural } from "../words.js";
 
@@ -127,7 +128,7 @@ export function mapPanel({ run, image, prediction, maps, concept, kind, opacity,
     badge.textContent = reason === null ? "! the same in every image" : "! failed its test";
     put(
       doubt,
-      reason === null ? null : h("p", {}, h("b", {}, "This map failed its test and is drawn in gray. "), reason),
+      reason === null ? null : h("p", {}, h("b", {}, "This map failed its test and is drawn in gray. "), meaning("maps", "finding")), reason === null ? null : h("small", {}, reason),
       still ? h("p", {}, h("b", {}, "This map is nearly the same in every image. "), "It says nothing about this image.") : null,
     );
   }

@@ -38,9 +38,9 @@ function ofComparison(models) {
 const MEASURES = {
   decomposition: { validation: "whether the graph agrees with the network" },
   codebook: {
-    masking: "whether a concept disappears when its tokens are hidden",
-    pairs: "whether exchanged tokens change one concept into another",
-    bias: "which concepts appear together too often",
+    masking: "effect of hidden tokens",
+    pairs: "effect of exchanged tokens",
+    bias: "concepts that appear together",
   },
 };
 

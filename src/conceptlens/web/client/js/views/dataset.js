@@ -17,7 +17,7 @@ import { channels, colorsBy } from "../dataset/splat.js";
 import { Sprites } from "../dataset/sprites.js";
 import { suspectList } from "../dataset/suspect_list.js";
 import { guessOf, measure, measures, readTable, truthOf } from "../dataset/table.js";
-import { tagsOf, tagger } from "../dataset/tags.js";
+import { tagPlaces, tagsOf, tagger } from "../dataset/tags.js";
 import { choice, h, put, segment, whenQuiet } from "../dom.js";
 import { saveJSON } from "../download.js";
 import { viewHead } from "../parts/frame.js";
@@ -114,6 +114,7 @@ export async function datasetView(host, params, { card }) {
     if (settings.color === "class") return colorsBy(table.size, { ...look, member: label ?? firstOf(labels) });
     if (settings.color === "prediction") return colorsBy(table.size, { ...look, member: guess });
     if (settings.color === "right or wrong") return colorsBy(table.size, { ...look, palette: [bad, good], member: right });
+    if (settings.color === "tag") return colorsBy(table.size, { ...look, member: tagPlaces(tags, table.size) });
     if (settings.color in table.columns) return colorsBy(table.size, { ...look, member: table.arrays[`column.${settings.color}`] });
     return colorsBy(table.size, { ...look, values: measure(table, settings.color) });
   } // prettier-ignore
@@ -147,7 +148,7 @@ export async function datasetView(host, params, { card }) {
       h("button", { type: "button", class: "icon", "aria-label": "Zoom out", onclick: () => view.zoom(1 / 1.5) }, "−"),
       h("button", { type: "button", onclick: () => view.fit() }, "Show all"),
       chosen ? h("button", { type: "button", class: "chip", onclick: () => choose(null) }, `${plural(chosen.length, "image")} chosen ✕`) : null,
-      colorLegend(table, settings.color),
+      colorLegend(table, settings.color, [...tags.keys()]),
     );
   } // prettier-ignore
 

@@ -119,6 +119,7 @@ export async function trustView(host, params) {
               : examinedSide(part.side ?? chosen.name),
           why: document ? null : impossible(chosen, found),
           needs: part.needs,
+          told: (part.side ?? chosen.name) in (found.documents.trust?.verdicts ?? {}) && !broken,
           command: found.commands[part.document] ?? null,
         };
       }),

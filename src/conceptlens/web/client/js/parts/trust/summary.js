@@ -5,7 +5,7 @@ import { verdictTag, verdictWords } from "./words.js";
 
 /**
  * @param {Array<{name: string, title: string, asks: string, verdict: any, why: string | null, needs?: string,
- *   command: string | null}>} parts
+ *   command: string | null, told: boolean}>} parts `told`: its measures stand above, among the verdicts
  * @param {(section: string) => void} open
  */
 export function summary(parts, open) {
@@ -24,7 +24,7 @@ export function summary(parts, open) {
               : h("span", { class: "tag" }, each.why ? "not possible" : "not measured"),
             note: each.asks,
           },
-          h("p", {}, (each.verdict && verdictWords(each.verdict.means, each.verdict.says)) ?? each.why ?? `Not measured yet. ${each.needs ?? ""} This command measures it:`),
+          h("p", {}, (each.verdict && (each.told ? each.verdict.means : verdictWords(each.verdict.means, each.verdict.says))) ?? each.why ?? `Not measured yet. ${each.needs ?? ""} This command measures it:`),
           each.verdict
             ? h(
                 "button",
