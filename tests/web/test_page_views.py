@@ -131,7 +131,7 @@ def test_the_model_reads_the_images_and_a_tag_is_kept(visit: Open, runs: Path) -
 def test_the_table_sorts_groups_compares_and_outlives_a_failed_request(visit: Open) -> None:
     page = visit("#/table?pick=first,second")
     page.wait_for_selector(".runs-table tbody tr:nth-child(2)")
-    page.get_by_role("button", name="name", exact=True).click()
+    page.get_by_role("button", name="Name", exact=True).click()
     assert page.locator(".runs-table tbody th").all_inner_texts() == ["second", "first"]
     page.get_by_role("button", name="Test which is best").click()
     page.get_by_text("does not differ significantly").wait_for()

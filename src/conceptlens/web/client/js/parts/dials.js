@@ -117,7 +117,7 @@ export function dials({ prediction, groups, head, edits }) {
               ? null
               : edits.add(`${group.name}=${pick.value}`),
       },
-      h("option", { value: "" }, `${top.value} (predicted, ${percent(top.probability, 0)})`),
+      h("option", { value: "" }, `${top.value} (model, ${percent(top.probability, 0)})`),
       concepts.map((each) => h("option", { value: each.value }, `${each.value}${each === truth ? " ✓ label" : ""}`)),
       h("option", { value: "…", disabled: true, hidden: true }, "set by slider"),
     );
