@@ -36,6 +36,14 @@ def _read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _read_alone(path: Path) -> dict[str, Any]:
+    """One measure of several: if it was changed since, it counts as not measured, and the others are still shown."""
+    try:
+        return _read(path)
+    except DamagedError:
+        return {}
+
+
 def badge(run: Path) -> Badge:
     """The worst of all verdicts; `unexamined` where nothing was measured."""
     found = set(outcomes(run).values())
@@ -76,8 +84,8 @@ def unmoving_maps(run: Path) -> list[str]:
 def outcomes(run: Path) -> dict[str, str]:
     """The outcome of every examination, by its side; empty where nothing was examined."""
     found = _outcomes(_read(run / FILE).get("verdicts"))
-    alone = _outcomes({side: _read(run / file).get("verdict") for side, file in MEASURED.items()})
-    alone |= _outcomes(_read(run / AUDITED).get("verdicts"))
+    alone = _outcomes({side: _read_alone(run / file).get("verdict") for side, file in MEASURED.items()})
+    alone |= _outcomes(_read_alone(run / AUDITED).get("verdicts"))
     found |= {side: outcome for side, outcome in alone.items() if outcome != "unmeasured"}
     return dict.fromkeys(SIDES, "unmeasured") | found if found else {}
 
