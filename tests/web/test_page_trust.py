@@ -43,6 +43,7 @@ def runs(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (old / "trust" / "failures.json").write_text(json.dumps(failures), "utf-8")
     (old / "trust" / "leakage.json").write_text('{"schema": 1, "findings": 3}', "utf-8")
     (old / "trust" / "interventions.json").write_text('{"schema":', "utf-8")
+    (old / "manifest.jsonl").unlink()  # else the edits would be what is said
     shutil.copytree(root / "bare", root / "later")
     return root
 
