@@ -8,6 +8,7 @@ from pydantic import Field, PrivateAttr
 
 from conceptlens.core.documents import Document, Part
 from conceptlens.core.errors import UserError
+from conceptlens.core.figures import new_figure
 from conceptlens.pages.markup import h
 
 if TYPE_CHECKING:
@@ -268,10 +269,9 @@ class Explanation(Document):
 
     def plot(self, picture: Image.Image | None = None) -> "Figure":
         """The panel as a figure."""
-        from matplotlib.figure import Figure
-
         page = self.panel(picture)
-        figure = Figure(figsize=(page.width / 100, page.height / 100), dpi=100)
+        figure = new_figure(page.width / 100, page.height / 100, dpi=100)
+        figure.set_layout_engine("none")
         axis = figure.add_axes((0, 0, 1, 1))
         axis.imshow(page)
         axis.set_axis_off()

@@ -11,6 +11,7 @@ import torch
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.core.figures import new_figure
 from conceptlens.core.files import write_json, write_text
 from conceptlens.core.spreadsheet import csv_text
 from conceptlens.explanations.answer import Answerer
@@ -176,14 +177,12 @@ class Predictions(Sequence[Prediction]):
 
     def plot(self) -> "Figure":
         """Bars of the class probabilities, an image a panel; of the first few images that could be read."""
-        from matplotlib.figure import Figure
-
         drawn = [item for item in self.items if item.probabilities is not None][:DRAWN]
         if not drawn:
             raise UserError("There is no prediction to draw: no image could be read.")
         columns = min(4, len(drawn))
         rows = -(-len(drawn) // columns)
-        figure = Figure(figsize=(3.2 * columns, (0.9 + 0.25 * len(self.classes)) * rows), layout="constrained")
+        figure = new_figure(3.2 * columns, (0.9 + 0.25 * len(self.classes)) * rows)
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for axis, item in zip(axes, drawn, strict=False):
             shares = item.probabilities or {}

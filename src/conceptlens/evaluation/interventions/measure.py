@@ -88,7 +88,7 @@ class Interventions(Document):
 
     def _text_of_corrections(self) -> list[str]:
         lines = [f"  label → class ceiling            {self.ceiling.text()}"]
-        lines.append("  all told, answers written as        sham    truth    wrong  hardened")
+        lines.append("  all corrected, written as           sham    truth    wrong  hardened")
         for told in self.ways:
             cells = (told.sham, told.truth, told.wrong, told.hardened)
             shown = ["-" if each is None or each.value is None else f"{each.value:.3f}" for each in cells]
@@ -100,8 +100,8 @@ class Interventions(Document):
         for each in self.blurred:
             points = each.curve.points
             lines.append(
-                f"  blurred to {each.pixels} pixels: {points[0].text()} untouched, all told {points[-1].text()}, area "
-                f"{each.area.text()}"
+                f"  blurred to {each.pixels} pixels: {points[0].text()} untouched, all corrected "
+                f"{points[-1].text()}, area {each.area.text()}"
             )
         best = sorted(self.alone, key=lambda each: -(each.corrected.value or 0))
         if best:
