@@ -162,7 +162,8 @@ def test_the_estimator_in_a_search_and_a_pipeline(data: tuple[Any, Any, Any]) ->
 
 def test_the_folder_of_a_model_in_memory_is_temporary(data: tuple[Any, Any, Any]) -> None:
     images, y, concepts = data
-    classifier = cl.ConceptClassifier("cbm", epochs=1, recipe=SMALL).fit(images, y, concepts=concepts)
+    classifier = cl.ConceptClassifier("cbm", epochs=1, recipe=SMALL).fit(images, y.astype(float), concepts=concepts)
+    assert set(classifier.predict(images)) <= {0.0, 1.0}  # classes that are called `0` and `1` in the run
     assert os.path.isdir(classifier.model_.path)
     with pytest.raises(cl.UserError, match="one class for each of 40 images"):
         classifier.fit(images, y[:3], concepts=concepts)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from conceptlens.api.training import train
 from conceptlens.core.errors import UserError
+from conceptlens.data.labels.classes import class_index
 from conceptlens.data.sources.memory import ImageData
 from conceptlens.model import TrainedModel
 from conceptlens.recipes.parse import merge, read_recipe, recipe_names
@@ -111,8 +112,8 @@ class ConceptClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         """Class probabilities (N, C), in the order of `classes_`."""
         check_is_fitted(self)
         predictions = self.model_.predict(X)
-        order = [self.model_.classes.index(str(name)) for name in self.classes_.tolist()]
-        return predictions.probabilities[:, order]
+        order = [class_index(str(name), self.model_.classes) for name in self.classes_.tolist()]  # 3.0 is its `3`
+        return predictions.probabilities[:, np.array(order, dtype=np.int64)]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Classes (N,), as they were given to `fit`."""
