@@ -22,7 +22,9 @@ def concept_table(material: Material) -> Html:
     found = material.metrics.get("concept")
     if found is None:
         return h("p", "This method has no concepts, so there is nothing to measure here.")
-    rows = [_row(material, row) for row in found.get("per_group", [])]
+    if "per_group" not in found:
+        return h("p", "Each fold chose concepts of its own: the reports of the folds say how well they are read.")
+    rows = [_row(material, row) for row in found["per_group"]]
     note = (
         "Chance is the balanced accuracy of a guess without looking at the image. A group is flagged as at chance when "
         "its balanced accuracy is not clearly above that. AUC within class compares images of one class only: it "
