@@ -126,6 +126,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "torn metrics": (put("metrics.json", b"{"), ("report",), "metrics.json: expected JSON"),
     "damaged splits": (put("splits.json", b"{}"), ("evaluate", "report"), "splits"),
     "damaged history": (put("history.jsonl", b"nonsense\n"), ("report",), "run"),
+    "deep metrics": (put("metrics.json", b"[" * 50_000 + b"]" * 50_000), ("migrate",), "nested too deep"),
+    "damaged weights, migrated": (put("model/weights.safetensors", b""), ("migrate",), "cannot be read"),
     "damaged stories": (put("stories.json", b"{}"), ("report",), "stories.json"),
 }
 
@@ -139,6 +141,25 @@ def test_run_folders(refuse: Refuse, own: OwnData, own_run: Path, tmp_path: Path
     (run / manifest.NAME).unlink()  # as in runs of version 0.1: each reader finds out by itself
     for command in commands:
         refuse(command, run, *([own.image(0)] if command == "predict" else []), says=says)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("model/weights.safetensors", "report"), ("predictions/test.safetensors", "migrate"), ("manifest.jsonl", "rehash")],
+)
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
+    refuse: Refuse, own_run: Path, tmp_path: Path, name: str, command: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(own_run, run)
+    (run / manifest.NAME).unlink()
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    if name == manifest.NAME:
+        assert main([command, str(run), "--check"]) == 0  # as without one
+    else:
+        refuse(command, run, says="found a pipe")
 
 
 def test_a_torn_history_is_read_as_far_as_it_goes(own_run: Path, tmp_path: Path) -> None:

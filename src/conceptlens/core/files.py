@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import uuid
 import zlib
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import yaml
 
 from conceptlens.core import manifest
 from conceptlens.core.errors import UNREADABLE, UserError, unreadable
+from conceptlens.core.regular import check_regular
 from conceptlens.core.upgrades import SCHEMA, upgrade
 
 MAX_YAML = 5_000_000  # characters
@@ -60,20 +60,6 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
-def check_regular(path: Path) -> None:
-    """Refuse what has no end or waits for a writer, before it is opened: devices, pipes, sockets.
-
-    Raises:
-        UserError: It is none of a file, a folder and a name without either.
-    """
-    with contextlib.suppress(OSError, ValueError):  # what opens it says what is wrong
-        mode = path.stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            kinds = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
-            found = next((name for is_kind, name in kinds if is_kind(mode)), "a device")
-            raise UserError(f"{path}: expected a file, found {found}. It is not read.")
-
-
 def check_links(folder: Path) -> None:
     """Refuse a folder with a link that leads out of it: what it points to would be read, shared or written to.
 
@@ -102,7 +88,6 @@ def read_checked(path: Path, limit: int | None = None) -> bytes:
     Raises:
         UserError: It is no file, too large, or not as it was written.
     """
-    check_regular(path)
     manifest.check(path)
     most = LARGEST if limit is None else limit
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -131,10 +116,11 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, allow_nan=False, **layout) + "\n")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, *, as_written: bool = False) -> Any:
+    """What a JSON file holds, in this version's words, or in those of the version that wrote it."""
     try:
         value = json.loads(read_text(path))
-        return upgrade(value, where=str(path), writer=lambda: writer_of(path))
+        return value if as_written else upgrade(value, where=str(path), writer=lambda: writer_of(path))
     except UNREADABLE as error:
         raise unreadable(error, path, "a JSON file") from None
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:  # text or numbers that are none

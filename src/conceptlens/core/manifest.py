@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from conceptlens.core.errors import DamagedError, UserError
+from conceptlens.core.regular import check_regular
 
 NAME = "manifest.jsonl"
 HEADER = {"manifest": "conceptlens", "version": 1}
@@ -88,7 +89,7 @@ def record(path: Path, content: Path | None = None) -> None:
 
 
 def check(path: Path, *, always: bool = False) -> None:
-    """Refuse a file that is not as it was written; one that no manifest speaks of is taken as it is.
+    """Refuse a file that is not as it was written, and a pipe or device; a file that no manifest speaks of is taken.
 
     Args:
         path: The file.
@@ -96,7 +97,9 @@ def check(path: Path, *, always: bool = False) -> None:
 
     Raises:
         DamagedError: It was edited or damaged.
+        UserError: It is no file.
     """
+    check_regular(path)
     folder = _folder_of(path)
     if folder is None or _is_as_written(path, folder, always) or _is_as_written(path, folder, always):  # or just now
         return
@@ -221,10 +224,9 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _read(folder: Path) -> dict[str, tuple[Entry, ...]]:
-    try:
-        status = (folder / NAME).stat()
-    except FileNotFoundError:
+    if not has_manifest(folder):  # there is none, or a pipe in its place, which would be waited for
         return {}
+    status = (folder / NAME).stat()
     return _parse(folder, status.st_size, status.st_mtime_ns)
 
 

@@ -1,15 +1,15 @@
 """A run of an earlier version, written as this version writes it: what reading upgrades each time is kept."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from conceptlens.core import manifest
 from conceptlens.core.documents import ResultMixin
+from conceptlens.core.errors import UserError
 from conceptlens.core.files import (
     dump_yaml,
     file_hash,
@@ -50,7 +50,7 @@ def migrate_run(path: str | Path) -> Migrated:
         for file in sorted(run.path.rglob("*.json")) + sorted(run.path.rglob("*.json.gz")):
             inner = file.relative_to(run.path)
             if not any(part.startswith(".") or part in manifest.SEPARATE for part in inner.parts):
-                raw = json.loads(read_text(file))
+                raw = read_json(file, as_written=True)
                 if isinstance(raw, dict) and raw.get("schema", SCHEMA) != SCHEMA:
                     write_json(file, {**read_json(file), "schema": SCHEMA})
                     written.append(inner.as_posix())
@@ -99,7 +99,7 @@ def _predictions(run: Path) -> list[str]:
     written = []
     for file in sorted((run / FOLDER).glob("*.safetensors")):
         tensors, words = _tensors(file)
-        if json.loads(words.get("schema", str(SCHEMA))) != SCHEMA:
+        if words.get("schema", str(SCHEMA)) != str(SCHEMA):
             write_bytes(file, save(tensors, {**words, "schema": str(SCHEMA)}))
             written.append(f"{FOLDER}/{file.name}")
     return written
@@ -107,5 +107,8 @@ def _predictions(run: Path) -> list[str]:
 
 def _tensors(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     manifest.check(file)
-    with safe_open(file, "np") as opened:
-        return {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata() or {}  # noqa: SIM118
+    try:
+        with safe_open(file, "np") as opened:
+            return {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata() or {}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{file}: cannot be read ({error}). Copy the run folder again.") from None

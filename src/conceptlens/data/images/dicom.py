@@ -17,7 +17,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import check_regular
+from conceptlens.core.regular import check_regular
 from conceptlens.data.images.window import Window, spread
 
 SUFFIXES = (".dcm", ".dicom")

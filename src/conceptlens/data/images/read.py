@@ -21,7 +21,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from conceptlens.core.errors import UNREADABLE, UserError, unreadable
-from conceptlens.core.files import check_regular
+from conceptlens.core.regular import check_regular
 from conceptlens.data.images.dicom import SUFFIXES as DICOM_SUFFIXES
 from conceptlens.data.images.dicom import is_dicom, read_dicom
 from conceptlens.data.images.window import Window, spread

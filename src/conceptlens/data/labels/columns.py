@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conceptlens.core.errors import UNREADABLE, UserError, unreadable
-from conceptlens.core.files import check_regular
+from conceptlens.core.regular import check_regular
 from conceptlens.core.spreadsheet import bounded_lines, read_cell
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.words import LIST_SEPARATOR, fold

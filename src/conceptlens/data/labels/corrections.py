@@ -15,7 +15,7 @@ import numpy as np
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core import manifest
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.core.files import check_regular
+from conceptlens.core.regular import check_regular
 from conceptlens.core.spreadsheet import bounded_lines, read_cell
 from conceptlens.data.dataset import DataSource
 from conceptlens.data.labels.words import match_value, yes_no

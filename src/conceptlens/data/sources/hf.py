@@ -11,7 +11,8 @@ import numpy as np
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.core.files import check_regular, read_json
+from conceptlens.core.files import read_json
+from conceptlens.core.regular import check_regular
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.columns import Columns, arrow_columns
 from conceptlens.data.labels.rename import rename_table

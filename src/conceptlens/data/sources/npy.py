@@ -14,7 +14,7 @@ from PIL import Image
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import DAMAGED_ARRAY, UserError
-from conceptlens.core.files import check_regular
+from conceptlens.core.regular import check_regular
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import UNLABELED, DataSource, Examples
 from conceptlens.data.labels.classes import concepts_of_classes, order_classes

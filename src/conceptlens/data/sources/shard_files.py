@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import check_regular
 from conceptlens.core.network import is_offline
+from conceptlens.core.regular import check_regular
 
 _RANGE = re.compile(r"\{(\d{1,12})\.\.(\d{1,12})\}|\{([^{}]*,[^{}]*)\}")
 MOST = 1_000_000  # files of one pattern

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import check_regular
+from conceptlens.core.regular import check_regular
 from conceptlens.data.checks import images
 from conceptlens.data.checks.masks import MaskFile, find_masks
 from conceptlens.data.checks.survey import survey_images
