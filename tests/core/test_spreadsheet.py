@@ -59,5 +59,5 @@ def test_other_cells_stay(word: str) -> None:
 
 def test_numbers_stay_numbers() -> None:
     assert csv_text([["image", "score"], ["=a,b", -0.5], [None, -3]]) == 'image,score\n"\'=a,b",-0.5\n,-3\n'
-    rows = [["=1", 'a "b"', "c\nd"], ["-", "+", "@"]]
-    assert [[read_cell(cell) for cell in row] for row in csv.reader(io.StringIO(csv_text(rows)))] == rows
+    rows = [["=1", 'a "b"', "c\nd"], ["-", "+", "@"], ["a\rb", "=1", "\r"]]
+    assert [[read_cell(cell) for cell in row] for row in csv.reader(io.StringIO(csv_text(rows), newline=""))] == rows

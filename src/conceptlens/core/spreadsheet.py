@@ -33,7 +33,11 @@ def read_cell(text: str) -> str:
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([safe_cell(cell) for cell in row] for row in rows)
+    for row in rows:
+        cells = [safe_cell(cell) for cell in row]
+        # Python before 3.13 leaves a lone carriage return unquoted, which readers take for the end of a row.
+        quoting = csv.QUOTE_ALL if any("\r" in cell for cell in cells) else csv.QUOTE_MINIMAL
+        csv.writer(buffer, lineterminator="\n", quoting=quoting).writerow(cells)
     return buffer.getvalue()
 
 

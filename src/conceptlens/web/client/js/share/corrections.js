@@ -68,8 +68,15 @@ export function addCorrections(/** @type {{rater: any, edits: string[]}} */ { ra
 /** As `GET /corrections` answers, of what was corrected since the file was opened. */
 export const savedCorrections = () => ({ file: "corrections.csv", total: rows.length, rows: [...rows].reverse() });
 
-/** As conceptlens.core.spreadsheet: an apostrophe before what a spreadsheet would compute, then CSV's own quotes. @param {string} word */
-const safe = (word) => (/^'*[=+\-@\x00-\x1f\x7f]/.test(word) ? `'${word}` : word);
+// As conceptlens.core.spreadsheet: an apostrophe before what a spreadsheet would compute, also behind a semicolon.
+const FORMULA = /^'*[=+\-@＝＋－＠\x00-\x1f\x7f]/;
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+const INNER = /([;\t\r\n] *)(?![+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?(?:[;\t\r\n]|$))('*[=+\-@＝＋－＠])/gi;
+/** @param {string} word */
+const safe = (word) => {
+  const text = word.replace(INNER, "$1'$2");
+  return FORMULA.test(text) && !NUMBER.test(text) ? `'${text}` : text;
+};
 /** @param {string} word */
 const quoted = (word) => (/[",\r\n]/.test(word) ? `"${word.replaceAll('"', '""')}"` : word);
 
