@@ -146,7 +146,11 @@ def test_run_folders(refuse: Refuse, own: OwnData, own_run: Path, tmp_path: Path
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
 @pytest.mark.parametrize(
     ("name", "command"),
-    [("model/weights.safetensors", "report"), ("predictions/test.safetensors", "migrate"), ("manifest.jsonl", "rehash")],
+    [
+        ("model/weights.safetensors", "report"),
+        ("predictions/test.safetensors", "migrate"),
+        ("manifest.jsonl", "rehash"),
+    ],
 )
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
     refuse: Refuse, own_run: Path, tmp_path: Path, name: str, command: str
