@@ -1,6 +1,7 @@
 """Seeded damage to files: what rots, what people and programs edit, what a stranger might send."""
 
 import json
+import os
 import random
 import struct
 from collections.abc import Callable
@@ -139,7 +140,10 @@ def mutate_file(path: Path, draw: random.Random) -> str:
     fate = draw.random()
     if fate < 0.1:
         path.unlink()
-        if fate < 0.05:
+        if fate < 0.03:
+            os.mkfifo(path)
+            return f"{path.name}: a pipe in its place"
+        if fate < 0.06:
             path.mkdir()
             return f"{path.name}: a folder in its place"
         return f"{path.name}: removed"

@@ -14,7 +14,7 @@ from conceptlens.api import leakage
 from conceptlens.core import manifest
 from conceptlens.web.server.app import create_app
 
-COMMANDS = ("predict", "evaluate", "report", "explain", "leakage", "rehash")
+COMMANDS = ("predict", "evaluate", "report", "explain", "leakage", "rehash", "migrate")
 _DATASET = "/runs/{run}/dataset/test"
 ADDRESSES = (
     *("/runs", "/runs/{run}", "/runs/{run}/history", "/runs/{run}/concepts", "/runs/{run}/codebook"),

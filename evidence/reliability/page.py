@@ -18,7 +18,7 @@ from raw_rows import table  # a neighbor
 
 HERE = Path(__file__).resolve().parent
 NAMES = {
-    "folders": "run folders, by six commands",
+    "folders": "run folders, by seven commands",
     "page": "the page over a damaged folder and a whole one (requests)",
     "kinds": "studies, decompositions, comparisons: a command and requests to the page each",
     "readers": "shards, detections, annotations, graphs, checkpoints of generators",
