@@ -296,6 +296,14 @@ def scale_decode() -> str:
     return table(["decoding 224 pixels, one core", "an image", "images/s"], rows)
 
 
+def scale_memory() -> str:
+    rows = [
+        [row["way"], "yes" if row["checkpointing"] else "no", f"{row['learning']:,}", f"{row['gigabytes']:.1f} GB"]
+        for row in read("scale/memory.json")["rows"]
+    ]
+    return table(["what learns", "checkpointing", "numbers that learn", "most memory"], rows)
+
+
 def scale_model() -> str:
     """Hours and bytes for ViT-B/16 at 224 pixels, from measured costs; docs/scale.md says what is assumed."""
     costs = scale_costs()
@@ -350,6 +358,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale-faults": scale_faults,
     "scale-workers": scale_workers,
     "scale-decode": scale_decode,
+    "scale-memory": scale_memory,
     "scale-model": scale_model,
     "ivq-defaults": ivq_defaults,
     "foundation": foundation,

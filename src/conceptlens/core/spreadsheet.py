@@ -36,8 +36,8 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
     for row in rows:
         cells = [safe_cell(cell) for cell in row]
         # Python before 3.13 leaves a lone carriage return unquoted, which readers take for the end of a row.
-        quoting = csv.QUOTE_ALL if any("\r" in cell for cell in cells) else csv.QUOTE_MINIMAL
-        csv.writer(buffer, lineterminator="\n", quoting=quoting).writerow(cells)
+        split = any("\r" in cell for cell in cells)
+        csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL if split else csv.QUOTE_MINIMAL).writerow(cells)
     return buffer.getvalue()
 
 

@@ -25,7 +25,7 @@ Dtype = Literal["float16", "bfloat16"]
 SHARD_BYTES = 16 * 2**20  # of a small store
 LARGEST_SHARD = 256 * 2**20  # a process that encodes holds two of them
 SHARDS = 1024  # above so many, shards grow
-OPEN = 64  # maps that stay open; each one holds a file
+OPEN = 128  # maps that stay open; each one holds a file
 HEADER = 128  # bytes of a .npy header, as NumPy writes it for shapes of this kind
 
 
