@@ -254,7 +254,7 @@ def _stages(work: Work, run: RunFolder) -> Decomposed:
     first.write(run.path / "graph.json")
     graph_pictures = cache.of_graph(first)
     named = with_names(first, read_annotations(run.path)["node"])
-    write_text(run.path / "graph.svg", svg(named, graph_pictures.thumbnails, links=False))
+    write_text(run.path / "graph.svg", svg(named, graph_pictures.thumbnails, alone=True))
     write_text(run.path / PAGE, page(named, graph_pictures, links=links, more=more))
     layers = ", ".join(f"{row.layer} {row.concepts:,} concepts" for row in first.rows)
     words = f"{work.model.name}: {len(work.gallery)} images, {layers}\nimages: {work.model.preprocessing.text()}"

@@ -101,6 +101,13 @@ def test_weak_edges_are_not_drawn_and_signs_have_colors() -> None:
     assert len(re.findall(r'class="edge rest', drawn)) == 1
 
 
+def test_a_graph_alone_has_its_own_colors() -> None:
+    assert "<style" not in svg(small(), {})
+    drawn = svg(small(), {}, alone=True)
+    assert "--one: #0072b2" in drawn
+    assert "svg.graph .edge { fill: none" in drawn
+
+
 def test_names_from_strangers_stay_names() -> None:
     picture = address(Image.new("RGB", (8, 8), "red"))
     text = page(small(), GraphPictures({"one/4": [("<i>x</i>", picture)]}), links=[("back", "report.html")])

@@ -7,6 +7,7 @@ left out, as a hundred hairlines hide the ten that matter; the file `graph.json`
 from collections.abc import Mapping
 from itertools import pairwise
 
+from conceptlens.core.package_files import package_text
 from conceptlens.gig.document import Edge, Graph, Node
 from conceptlens.pages.markup import Html, h, percent
 
@@ -44,13 +45,13 @@ def rows(graph: Graph) -> list[tuple[str, list[Node]]]:
     return titled
 
 
-def svg(graph: Graph, thumbnails: Mapping[str, str], *, links: bool = True) -> Html:
+def svg(graph: Graph, thumbnails: Mapping[str, str], *, alone: bool = False) -> Html:
     """The drawing.
 
     Args:
         graph: What is drawn.
         thumbnails: Node → picture as an address.
-        links: Whether nodes lead to their cards.
+        alone: As a file or in a notebook, with its own colors; on its page, nodes lead to their cards.
     """
     grid = rows(graph)
     widest = max(len(nodes) for _, nodes in grid)
@@ -80,10 +81,12 @@ def svg(graph: Graph, thumbnails: Mapping[str, str], *, links: bool = True) -> H
         h("text", h("title", title), _short(title), x=4, y=HEAD + number * ROW + NODE / 2, class_="row")
         for number, (title, _) in enumerate(grid)
     ]
-    boxes = [_node(graph, node, place[node.id], thumbnails.get(node.id), links) for _, nodes in grid for node in nodes]
+    nodes = [node for _, row in grid for node in row]
+    boxes = [_node(graph, node, place[node.id], thumbnails.get(node.id), links=not alone) for node in nodes]
     return h(
         "svg",
         h("title", graph.title),
+        h("style", _own_style()) if alone else None,
         lines,
         labels,
         boxes,
@@ -95,6 +98,15 @@ def svg(graph: Graph, thumbnails: Mapping[str, str], *, links: bool = True) -> H
         role="img",
         class_="graph",
     )
+
+
+def _own_style() -> Html:
+    """The rules of the page's graph, with the colors of its light scheme on white."""
+    rules = package_text("conceptlens.gig.pages", "style.css").splitlines()
+    root, _, _ = package_text("conceptlens.pages", "style.css").partition("}")
+    colors = root[root.index("--page") :]
+    own = [rule for rule in rules if rule.startswith("svg.graph")]
+    return Html("\n".join([f"svg.graph {{ {colors} background: #ffffff; }}", *own]))
 
 
 def _look(edge: Edge) -> str:
