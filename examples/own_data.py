@@ -22,13 +22,14 @@ SMALL: dict[str, Any] = {
     "training": {"epochs": 2, "batch_size": 16, "warmup": 0, "threads": 1, "rank_every": 0},
     "metrics": {"bootstrap": 20, "rank_images": 2},
 }
-# What the grades of the international scale say of lesions: true of most images of a grade, not of each.
+# What the grades of the international scale say of lesions: true of most images of a grade, not of each. Whether there
+# are hemorrhages and soft exudates is told by masks, image by image.
 LESIONS_BY_GRADE = {
     "0": [],
     "1": ["microaneurysms"],
-    "2": ["microaneurysms", "hemorrhages", "hard exudates"],
-    "3": ["microaneurysms", "hemorrhages", "hard exudates", "soft exudates"],
-    "4": ["microaneurysms", "hemorrhages", "hard exudates", "soft exudates", "new vessels"],
+    "2": ["microaneurysms", "hard exudates"],
+    "3": ["microaneurysms", "hard exudates", "venous beading"],
+    "4": ["microaneurysms", "hard exudates", "venous beading", "new vessels"],
 }
 
 
