@@ -41,7 +41,7 @@ def test_against_chance_and_the_black_box(concepts: ConceptSet) -> None:
     assert "2 folds lie between 50.0% and 75.0%" in told
     rows = made.metrics["class"]["per_class"]
     assert all(
-        f"class {number} {row['recall'] * row['support']:.0f} of {row['support']} (" for number, row in enumerate(rows)
+        f"class {number}: {row['recall'] * row['support']:.0f} of {row['support']} (" for number, row in enumerate(rows)
     )
 
 
@@ -49,7 +49,7 @@ def test_how_many_of_each_class_are_found(concepts: ConceptSet) -> None:
     made = material(concepts, recipe={"metrics": {"confidence": 0.95}})
     rows = [{"class": "a", "recall": 0.9, "support": 50}, {"class": "b", "recall": None, "support": 0}]
     made = replace(made, metrics={**made.metrics, "class": {**made.metrics["class"], "per_class": rows}})
-    assert how_good(made)[-1].endswith("as independent: a 45 of 50 (79 to 96%).")  # the interval of tests/stats
+    assert how_good(made)[-1].endswith("as independent: a: 45 of 50 (79 to 96%).")  # the interval of tests/stats
 
 
 def test_what_it_was_told(concepts: ConceptSet) -> None:
@@ -98,3 +98,15 @@ def test_the_black_box_is_a_linear_classifier() -> None:
     assert black_box_reference(vectors, labels, vectors, labels) == {"accuracy": 1.0, "balanced_accuracy": 1.0}
     assert black_box_reference(None, labels, vectors, labels)["accuracy"] is None
     assert black_box_reference(vectors, np.zeros(40, np.int64), vectors, labels)["accuracy"] is None
+
+
+def test_what_a_table_said_of_a_class_is_told_beside_labels_of_images() -> None:
+    groups = "border: {values: [sharp, blurred]}, hair: {kind: independent, values: [thick]}"
+    table = "{a: {hair: [thick]}, b: {hair: []}}"
+    mixed = ConceptSet.from_yaml(f"classes: [a, b]\ngroups: {{{groups}}}\nby_class: {table}\n")
+    info = {"id": "r", "method": "m", "data": {"name": "d"}, "bypass": None, "supervision": "image-labels"}
+    made = material(mixed, info=info)
+    rows = [{"group": "border", "auc": 0.8, "auc_within_class": 0.7}, {"group": "hair", "auc": 0.8}]
+    concept = {**made.metrics["concept"], "auc_within_class": 0.7, "per_group": rows}
+    told = what_it_was_told(replace(made, metrics={**made.metrics, "concept": concept}))
+    assert told[1] == "But a table gave every image of a class the same hair."

@@ -108,13 +108,13 @@ def _recalls(material: Material) -> Iterator[str]:
         if row.get("recall") is not None:
             low, high = wilson(row["recall"], row["support"], confidence)
             right = f"{row['recall'] * row['support']:,.0f} of {row['support']:,}"
-            yield f"{row['class']} {right} ({100 * low:.0f} to {percent(high, 0)})"
+            yield f"{row['class']}: {right} ({100 * low:.0f} to {percent(high, 0)})"
 
 
 def _weak_classes(material: Material) -> list[str]:
     rows = material.metrics["class"].get("per_class", [])
     weak = [row["class"] for row in rows if row.get("recall") is not None and row["recall"] < WEAK_CLASS]
-    return [f"It misses more than half of the images of {names(weak)}."] if weak else []
+    return [f"It misses more than half of the images of class {names(weak)}."] if weak else []
 
 
 def _verdict(material: Material, side: Side) -> str:
@@ -153,6 +153,8 @@ def what_it_was_told(material: Material) -> list[str]:
     elif material.concepts.by_class and material.number("concept.auc_within_class") is None:
         supervision = "class-table"  # within a class nothing varies
     lines = [TOLD.get(supervision, supervision)]
+    if supervision == "image-labels" and (table := _groups_of_a_table(material)):
+        lines.append(f"But a table gave every image of a class the same {names(table)}.")
     counts = material.card.get("concept_counts") or []
     shown = sorted((n, name) for n, name in zip(counts, material.concepts.names, strict=False) if n >= 0)
     if shown and "concept" in material.metrics:
@@ -164,6 +166,14 @@ def what_it_was_told(material: Material) -> list[str]:
     bypass, also = material.info.get("bypass"), "also " * ("concept" in material.metrics)
     lines.append(f"The class {also}reads {bypass}." if bypass else "The class reads nothing but these concepts.")
     return lines
+
+
+def _groups_of_a_table(material: Material) -> list[str]:
+    """Groups that the concept file gives for each class, and that vary within no class."""
+    given = {group for said in material.concepts.by_class.values() for group in said}
+    rows = value_of(material.metrics, "concept.per_group") or []
+    fixed = [row["group"] for row in rows if row.get("auc") is not None and row.get("auc_within_class") is None]
+    return [group for group in fixed if group in given]
 
 
 def next_steps(material: Material) -> Iterator[str]:
