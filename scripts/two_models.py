@@ -38,31 +38,35 @@ def main() -> None:
     told, concept, answer = correction(second)
     assert told.seen is not None
     groups = list(dict.fromkeys([concept, *(maps.concept for maps in told.maps if maps.evidence)]))[:MAPS]
-    figure, axes = plt.subplots(2, MAPS + 2, figsize=(2.1 * (MAPS + 2), 4.6))
-    for row, model in zip(axes, (first, second), strict=True):
+    figure = plt.figure(figsize=(11, 5.2), layout="constrained")
+    grid = figure.add_gridspec(2, MAPS + 2, width_ratios=[1.15, *[1] * MAPS, 1.3])
+    image = figure.add_subplot(grid[:, 0])
+    image.imshow(told.seen)
+    image.set_title(f"the image\n(truth: {' and '.join(told.truth or ())})", fontsize=10)
+    image.axis("off")
+    for row, model in enumerate((first, second)):
         explanation = model.explain([told.seen], concepts=groups)[0]
-        row[0].imshow(told.seen)
-        row[0].set_title(f"{model.info['method']}\nsays {' and '.join(explanation.predicted)}", fontsize=9)
-        for axis, maps in zip(row[1:-1], explanation.maps, strict=False):
+        for column, maps in enumerate(explanation.maps, start=1):
+            axis = figure.add_subplot(grid[row, column])
             own = maps.evidence or maps.attention
             if own is not None:
-                draw = evidence_overlay if maps.evidence else overlay
-                axis.imshow(draw(told.seen, own, 0.75))
-            axis.set_title(maps.concept.replace(": ", ":\n"), fontsize=8)
-        for axis in row[:-1]:
+                axis.imshow((evidence_overlay if maps.evidence else overlay)(told.seen, own, 0.75))
+            name = maps.concept.replace(": ", ":\n")
+            axis.set_title(f"{model.info['method']} predicts {explanation.predicted[0]}" if column == 2 else "", pad=36)
+            axis.text(0.5, 1.03, name, fontsize=9, ha="center", va="bottom", transform=axis.transAxes)
             axis.axis("off")
-    axes[0][-1].axis("off")
+    bars = figure.add_subplot(grid[:, -1])
     names = list(answer.before.probabilities)
-    for place, (side, color) in enumerate(((answer.before, BEFORE), (answer.after, AFTER))):
+    for place, (side, color, what) in enumerate(((answer.before, BEFORE, "before"), (answer.after, AFTER, "after"))):
         heights = [side.probabilities[name] for name in names]
-        axes[1][-1].barh([at + 0.4 * place for at in range(len(names))], heights, 0.38, color=color)
-    axes[1][-1].set_yticks([at + 0.2 for at in range(len(names))], names, fontsize=7)
-    axes[1][-1].tick_params(axis="x", labelsize=7)
-    words = concept.replace(": ", ":\n")
-    axes[1][-1].set_title(f"told {words},\nit says {answer.after.said}", fontsize=8)
-    axes[1][-1].invert_yaxis()
-    figure.tight_layout()
-    figure.savefig(OUT, dpi=120)
+        bars.barh([at + 0.4 * place for at in range(len(names))], heights, 0.38, color=color, label=what)
+    bars.set_yticks([at + 0.2 for at in range(len(names))], names, fontsize=9)
+    bars.set_xticks([0, 0.5, 1], ["0", "50 %", "100 %"], fontsize=9)
+    bars.set_title(f"{second.info['method']} is told\n{concept}", fontsize=10)
+    bars.legend(fontsize=9, frameon=False, loc="best")
+    bars.spines[["top", "right"]].set_visible(False)
+    bars.invert_yaxis()
+    figure.savefig(OUT, dpi=120, bbox_inches="tight", pad_inches=0.1)
     print(f"written: {OUT}")
 
 
